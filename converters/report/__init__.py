@@ -1,0 +1,1 @@
+"""The drift report: its dataclasses, and their JSON, HTML, Markdown and JUnit renderings."""

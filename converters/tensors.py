@@ -1,0 +1,41 @@
+"""The names, shapes and dtypes of a model's inputs and outputs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output of a model.
+
+    Attributes:
+        name: as the model's signature has it.
+        shape: including the batch axis; None where the size is dynamic.
+        dtype: NumPy dtype name, such as "float32".
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name}: {self.dtype}[{sizes}]"
+
+    def accepts(self, array: np.ndarray) -> bool:
+        """Whether `array` has this rank and every fixed size beyond the batch axis."""
+        return array.ndim == len(self.shape) and all(
+            expected is None or expected == received
+            for expected, received in zip(self.shape[1:], array.shape[1:], strict=True)
+        )
+
+
+# What a model takes or gives for one batch: arrays by input or output name.
+Batch = dict[str, np.ndarray]
+
+
+def describe(specs: Sequence[TensorSpec]) -> str:
+    """One line for error messages: every spec, separated by semicolons."""
+    return "; ".join(map(str, specs)) or "none"

@@ -1,0 +1,1 @@
+"""Keras to TFLite with FP16 weights."""

@@ -1,0 +1,141 @@
+"""What FP16 and BF16 can hold: limits, rounding, spacing and range classes. Pure NumPy."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A binary floating-point format with IEEE 754 semantics.
+
+    Attributes:
+        name: NumPy or Keras dtype name.
+        exponent_bits: width of the exponent field.
+        fraction_bits: width of the stored fraction (without the implicit leading 1).
+    """
+
+    name: str
+    exponent_bits: int
+    fraction_bits: int
+
+    @property
+    def max_exponent(self) -> int:
+        """Exponent of the largest binade."""
+        return 2 ** (self.exponent_bits - 1) - 1
+
+    @property
+    def min_exponent(self) -> int:
+        """Exponent of the smallest normal binade."""
+        return 1 - self.max_exponent
+
+    @property
+    def max(self) -> float:
+        """Largest finite value."""
+        return (2.0 - 2.0**-self.fraction_bits) * 2.0**self.max_exponent
+
+    @property
+    def smallest_normal(self) -> float:
+        """Smallest positive value with full precision."""
+        return 2.0**self.min_exponent
+
+    @property
+    def smallest_subnormal(self) -> float:
+        """Smallest positive value; halves of it and less round to zero."""
+        return 2.0 ** (self.min_exponent - self.fraction_bits)
+
+    @property
+    def eps(self) -> float:
+        """Spacing between 1 and the next larger value."""
+        return 2.0**-self.fraction_bits
+
+    @property
+    def overflow_threshold(self) -> float:
+        """Smallest magnitude that rounds (to nearest even) to infinity."""
+        return (2.0 - 2.0 ** -(self.fraction_bits + 1)) * 2.0**self.max_exponent
+
+
+# IEEE 754-2019, table 3.5 (binary16); bfloat16 is binary32 with 16 fraction bits cut off.
+FLOAT16 = FloatFormat("float16", exponent_bits=5, fraction_bits=10)
+BFLOAT16 = FloatFormat("bfloat16", exponent_bits=8, fraction_bits=7)
+
+
+class RangeClass(Enum):
+    """What becomes of a float value when it is rounded to a narrower format."""
+
+    ZERO = "zero"
+    VANISHES = "vanishes"
+    SUBNORMAL = "subnormal"
+    NORMAL = "normal"
+    OVERFLOWS = "overflows"
+    INFINITE = "infinite"
+    NAN = "nan"
+
+
+def round_to(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
+    """Rounds to the nearest value of `fmt`, ties to even; what is too large becomes infinite.
+
+    Args:
+        values: any shape, float32 or float64 (other dtypes are taken as float64).
+        fmt: target format.
+
+    Returns:
+        Same shape and dtype as `values`; every element is representable in `fmt`.
+    """
+    values = np.asarray(values)
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float64)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        spacing = ulp(values, fmt).astype(np.float64)
+        # A power of two scales exactly, and rint is round-half-even: one rounding in all.
+        rounded = np.rint(values / spacing) * spacing
+        rounded = np.where(np.abs(rounded) > fmt.max, np.copysign(np.inf, values), rounded)
+        rounded = np.where(np.isfinite(values), rounded, values)
+    return np.copysign(rounded, values).astype(values.dtype)
+
+
+def ulp(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
+    """Spacing of `fmt` at each value: 2**(exponent - fraction_bits), constant below normals.
+
+    Args:
+        values: any shape; NaN and infinities get the spacing of the largest binade.
+        fmt: the format whose spacing is asked for.
+
+    Returns:
+        float64, same shape as `values`.
+    """
+    magnitude = np.abs(np.asarray(values, dtype=np.float64))
+    magnitude = np.where(np.isfinite(magnitude), magnitude, fmt.max)
+    _, exponent = np.frexp(magnitude)  # magnitude = m * 2**exponent with 0.5 <= m < 1
+    exponent = np.clip(exponent - 1, fmt.min_exponent, fmt.max_exponent)
+    return np.ldexp(1.0, exponent - fmt.fraction_bits)
+
+
+def range_counts(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> dict[RangeClass, int]:
+    """Counts how many values fall in each `RangeClass` when rounded to `fmt`.
+
+    Args:
+        values: any shape, any real dtype.
+        fmt: target format.
+
+    Returns:
+        One entry for every class; the counts add up to `values.size`.
+    """
+    exact = np.abs(np.asarray(values, dtype=np.float64))
+    finite = np.isfinite(exact)
+    # Half the smallest subnormal is a tie, and ties to even go to zero.
+    vanishes = (exact > 0) & (exact <= fmt.smallest_subnormal / 2)
+    overflows = finite & (exact >= fmt.overflow_threshold)
+    subnormal = (exact > 0) & ~vanishes & (exact < fmt.smallest_normal)
+    counts = {
+        RangeClass.ZERO: exact == 0,
+        RangeClass.VANISHES: vanishes,
+        RangeClass.SUBNORMAL: subnormal,
+        RangeClass.OVERFLOWS: overflows,
+        RangeClass.INFINITE: np.isinf(exact),
+        RangeClass.NAN: np.isnan(exact),
+    }
+    result = {name: int(np.count_nonzero(mask)) for name, mask in counts.items()}
+    result[RangeClass.NORMAL] = exact.size - sum(result.values())
+    return result
