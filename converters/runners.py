@@ -1,0 +1,124 @@
+"""One interface to everything that executes a model, and proof of what it computed in.
+
+A runner is a context manager: it holds a session or a worker process from `with` to its end.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from tfmp.converters.errors import RunnerError
+from tfmp.converters.source import Source
+from tfmp.converters.tensors import Batch, TensorSpec
+
+
+@dataclass(frozen=True)
+class RunnerInfo:
+    """What executed a model.
+
+    Attributes:
+        name: the runner, such as "onnxruntime" or "emulated".
+        device: where it ran, such as "CPU".
+        fp16: "native" (FP16 arithmetic), "emulated" (FP32 arithmetic, every FP16 tensor rounded),
+            "weights-only" (FP16 weights, FP32 arithmetic), or None for a float32 model.
+        details: versions, settings and the proof of the above, for the report.
+    """
+
+    name: str
+    device: str
+    fp16: str | None
+    details: dict[str, str] = field(default_factory=dict)
+
+
+class Runner(Protocol):
+    """Executes one model, batch by batch."""
+
+    info: RunnerInfo
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def run(self, batch: Batch) -> Batch:
+        """Arrays by input name to arrays by output name; raises `RunnerError` on failure."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class _Held:
+    """Context-manager half of a runner that has nothing to release."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+
+class KerasRunner(_Held):
+    """The original model in float32, on TensorFlow."""
+
+    def __init__(self, source: Source) -> None:
+        import tensorflow as tf
+
+        self._source = source
+        self.inputs, self.outputs = source.inputs, source.outputs
+        self.info = RunnerInfo("keras", "CPU", None, {"tensorflow": tf.__version__})
+
+    def run(self, batch: Batch) -> Batch:
+        return self._source.forward(batch)
+
+
+class OnnxRunner(_Held):
+    """A float32 or FP16 ONNX file on ONNX Runtime's CPU provider.
+
+    The CPU provider has hardly any FP16 kernels: it lifts FP16 regions to FP32 between casts, so
+    an FP16 file shows its rounded weights and I/O here, not its arithmetic.
+    """
+
+    def __init__(self, model: Path | bytes) -> None:
+        self._session = open_session(model)
+        self.inputs = tuple(_spec(value) for value in self._session.get_inputs())
+        self.outputs = tuple(_spec(value) for value in self._session.get_outputs())
+        import onnxruntime
+
+        self.info = RunnerInfo(
+            "onnxruntime", "CPU", "weights-only", {"onnxruntime": onnxruntime.__version__}
+        )
+
+    def run(self, batch: Batch) -> Batch:
+        feed = {spec.name: batch[spec.name].astype(spec.dtype) for spec in self.inputs}
+        names = [spec.name for spec in self.outputs]
+        try:
+            return dict(zip(names, self._session.run(names, feed), strict=True))
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
+
+
+def open_session(model: Path | bytes) -> Any:
+    """An ONNX Runtime CPU session; raises `RunnerError` when it refuses the model."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(
+            str(model) if isinstance(model, Path) else model,
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+    except Exception as error:
+        raise RunnerError(
+            f"ONNX Runtime cannot load the model: {str(error).splitlines()[0]}"
+        ) from error
+
+
+_NUMPY_DTYPES = {"float": "float32", "double": "float64"}
+
+
+def _spec(value: Any) -> TensorSpec:
+    element = value.type.removeprefix("tensor(").removesuffix(")")
+    shape = tuple(size if isinstance(size, int) else None for size in value.shape)
+    return TensorSpec(value.name, shape, str(np.dtype(_NUMPY_DTYPES.get(element, element))))
