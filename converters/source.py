@@ -5,9 +5,9 @@ TensorFlow graphs, whatever backend the model was trained on.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ class Source:
 
     def trace(self, batch_size: int) -> Any:
         """Like `graph`, with a fixed size for the first axis of every input."""
-        graph, _ = _trace(self.call, self.inputs, batch_size)
-        return graph
+        fixed = tuple(replace(spec, shape=(batch_size, *spec.shape[1:])) for spec in self.inputs)
+        return trace_call(self.call, fixed)[0]
 
     def forward(self, batch: Batch) -> Batch:
         """Runs the model in float32 on arrays by input name; returns arrays by output name."""
@@ -160,15 +160,17 @@ def _keras2_classes() -> dict[str, Any]:
     return {"DepthwiseConv2D": DepthwiseConv2D}
 
 
-def _trace(
-    call: Callable[[dict[str, Any]], dict[str, Any]],
-    inputs: tuple[TensorSpec, ...],
-    batch_size: int | None,
+def trace_call(
+    call: Callable[[dict[str, Any]], dict[str, Any]], inputs: Sequence[TensorSpec]
 ) -> tuple[Any, tuple[str, ...]]:
-    """Returns the traced function and the names of its outputs.
+    """Records `call` as a TensorFlow graph.
 
     Functions that Keras compiles with XLA stay opaque calls in a normal trace, which no exporter
     can read. While eager execution of functions is forced they are recorded inline.
+
+    Returns:
+        A `WrappedFunction` (flat input tensors in the order of `inputs`, a list of outputs) and
+        the names of the outputs.
     """
     import tensorflow as tf
 
@@ -180,7 +182,7 @@ def _trace(
         return [tf.identity(value) for value in outputs.values()]
 
     signature = [
-        tf.TensorSpec((batch_size, *spec.shape[1:]), spec.dtype, name=f"tfmp_input_{i}")
+        tf.TensorSpec(spec.shape, spec.dtype, name=f"tfmp_input_{i}")
         for i, spec in enumerate(inputs)
     ]
     eager_before = tf.config.functions_run_eagerly()
@@ -212,7 +214,7 @@ def _from_keras(model: Any, path: Path | None) -> Source:
 
     name = path.stem if path else model.name
     try:
-        graph, output_names = _trace(call, inputs, None)
+        graph, output_names = trace_call(call, inputs)
     except Exception as error:
         # Whatever a custom layer raises while it is traced is the user's to read.
         raise ConversionError(

@@ -1,0 +1,236 @@
+"""A `Source` to a float32 ONNX model that is right, or an error that says where it is not.
+
+Weights never pass through TensorFlow constants or protobuf: large ones enter the graph as inputs,
+travel beside it as NumPy arrays and become initializers at the end. So the cost of conversion
+grows with the number of nodes and not with the size of the model.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tfmp.converters.errors import ConversionError
+from tfmp.converters.onnx.folding import fold_weights
+from tfmp.converters.source import Source, trace_call
+from tfmp.converters.tensors import TensorSpec, describe
+
+DEFAULT_OPSET = 18
+
+# tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
+# normalization vectors); what is larger than this travels beside the graph.
+_BESIDE_BYTES = 64 * 1024
+
+Progress = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """A `Progress` that says nothing."""
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A frozen TensorFlow graph and the weights that enter it as inputs."""
+
+    function: Any
+    input_names: list[str]
+    output_names: tuple[str, ...]
+    weights: dict[str, np.ndarray]
+
+
+def export_onnx(
+    source: Source, opset: int = DEFAULT_OPSET, progress: Progress = silent
+) -> ir.Model:
+    """Exports the float32 forward pass of `source`.
+
+    Args:
+        source: the model; its inputs and outputs keep their names, order, shapes and dtypes.
+        opset: version of the ONNX operator set to target.
+        progress: called with a short text when a stage begins.
+
+    Returns:
+        A model whose every node is in an ONNX domain and whose inputs are exactly the source's.
+        Each node's metadata has the Keras layer it came from, as "tfmp.layer".
+
+    Raises:
+        ConversionError: an op has no ONNX form, or the graph has inputs that the model has not.
+    """
+    progress("tracing")
+    traced = _trace_beside(source)
+    progress("converting to ONNX")
+    proto = _convert(traced, source, opset)
+    progress("attaching weights")
+    model = ir.from_proto(proto)
+    _attach_weights(model, traced.weights)
+    fold_weights(model)
+    _restore_signature(model, source)
+    _require_onnx_ops(model)
+    for node in model.graph.all_nodes():
+        node.metadata_props["tfmp.layer"] = (node.name or "").rpartition("/")[0]
+    return model
+
+
+def _trace_beside(source: Source) -> _Traced:
+    """Traces the model with its large weights as extra inputs, and freezes the small ones."""
+    import keras
+    from tensorflow.python.framework.convert_to_constants import (
+        convert_variables_to_constants_v2,
+    )
+
+    beside = {
+        f"tfmp_weight_{i}": variable
+        for i, variable in enumerate(source.variables)
+        if np.dtype(variable.dtype).itemsize * np.prod(variable.shape) > _BESIDE_BYTES
+    }
+    specs = [
+        TensorSpec(name, tuple(variable.shape), keras.backend.standardize_dtype(variable.dtype))
+        for name, variable in beside.items()
+    ]
+
+    def call(named: dict[str, Any]) -> dict[str, Any]:
+        mapping = [(variable, named[name]) for name, variable in beside.items()]
+        with keras.StatelessScope(state_mapping=mapping):
+            return source.call({spec.name: named[spec.name] for spec in source.inputs})
+
+    graph, output_names = trace_call(call, [*source.inputs, *specs])
+    frozen = convert_variables_to_constants_v2(
+        graph, lower_control_flow=False, aggressive_inlining=True
+    )
+    return _Traced(
+        function=frozen,
+        input_names=[*(spec.name for spec in source.inputs), *beside],
+        output_names=output_names,
+        weights={name: np.asarray(variable) for name, variable in beside.items()},
+    )
+
+
+def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
+    """Runs tf2onnx on a graph without large weights."""
+    import tensorflow as tf
+    from tf2onnx import optimizer, tf_loader, tfonnx
+
+    import tfmp.converters.onnx.handlers  # noqa: F401  (registers its handlers)
+
+    inputs = [tensor.name for tensor in traced.function.inputs]
+    if len(inputs) != len(traced.input_names):
+        raise ConversionError(
+            f"model {source.name!r}: tracing found {len(inputs) - len(traced.input_names)} inputs "
+            f"that the model does not declare (expected {describe(source.inputs)}). A layer uses a "
+            "tensor made outside the model; make it a weight or a constant of that layer."
+        )
+    outputs = [tensor.name for tensor in traced.function.outputs]
+    rename = dict(zip(inputs, traced.input_names, strict=True))
+    with _quiet_tf2onnx() as complaints:
+        try:
+            with tf.Graph().as_default():  # grappler's export refuses to run eagerly
+                graph_def = tf_loader.tf_optimize(
+                    inputs, outputs, traced.function.graph.as_graph_def()
+                )
+            with tf.Graph().as_default() as graph:
+                tf.import_graph_def(graph_def, name="")
+                onnx_graph = tfonnx.process_tf_graph(
+                    graph,
+                    opset=opset,
+                    input_names=inputs,
+                    output_names=outputs,
+                    tensors_to_rename=rename,
+                )
+            onnx_graph = optimizer.optimize_graph(onnx_graph)
+        except Exception as error:
+            # tf2onnx raises every kind of exception; what it logged before says more.
+            detail = "; ".join([*complaints, f"{type(error).__name__}: {error}"])[:800]
+            raise ConversionError(
+                f"model {source.name!r}: tf2onnx cannot convert this graph ({detail}). Replace "
+                "the layer named there by one made of standard ops, or convert to TFLite."
+            ) from error
+        return onnx_graph.make_model(source.name)
+
+
+@contextmanager
+def _quiet_tf2onnx() -> Iterator[list[str]]:
+    """Collects what tf2onnx logs as errors instead of letting it print."""
+    complaints: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.ERROR:
+                complaints.append(record.getMessage())
+
+    logger = logging.getLogger("tf2onnx")
+    collect = Collect()
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(collect)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations inside tf2onnx and TensorFlow
+            yield complaints
+    finally:
+        logger.removeHandler(collect)
+        logger.propagate = propagate
+
+
+def _attach_weights(model: ir.Model, weights: dict[str, np.ndarray]) -> None:
+    """Turns the graph inputs that stand for weights into initializers, without a copy."""
+    graph = model.graph
+    for value in [value for value in graph.inputs if value.name in weights]:
+        graph.inputs.remove(value)
+        if value.uses():
+            value.const_value = ir.tensor(weights[value.name], name=value.name)
+            graph.initializers.add(value)
+
+
+def _restore_signature(model: ir.Model, source: Source) -> None:
+    """Names outputs as the source does, and gives inputs and outputs their declared shapes."""
+    graph = model.graph
+    taken = {value.name for value in graph.inputs} | set(graph.initializers)
+    for index, (value, spec) in enumerate(zip(list(graph.outputs), source.outputs, strict=True)):
+        if value.producer() is None or value in graph.outputs[:index] or value.name in taken:
+            # The output is an input, a weight, or another output: it needs a value of its own.
+            identity = ir.Node("", "Identity", [value], name=f"tfmp_output_{index}")
+            graph.append(identity)
+            identity.outputs[0].dtype = value.dtype
+            graph.outputs[index] = value = identity.outputs[0]
+        value.name = spec.name
+    received = {value.name for value in graph.inputs}
+    expected = {spec.name for spec in source.inputs}
+    if received - expected:
+        raise ConversionError(
+            f"model {source.name!r}: the ONNX graph has inputs {sorted(received - expected)} that "
+            f"the model has not (expected {describe(source.inputs)}). Report this model."
+        )
+    by_name = {value.name: value for value in graph.inputs}
+    graph.inputs.clear()
+    for spec in source.inputs:
+        # tf2onnx drops inputs that nothing reads; the signature keeps them.
+        value = by_name.get(spec.name) or ir.Value(name=spec.name)
+        graph.inputs.append(value)
+    for value, spec in [
+        *zip(graph.inputs, source.inputs, strict=True),
+        *zip(graph.outputs, source.outputs, strict=True),
+    ]:
+        value.dtype = ir.DataType.from_numpy(np.dtype(spec.dtype))
+        value.shape = ir.Shape(
+            "batch" if axis == 0 and size is None else size for axis, size in enumerate(spec.shape)
+        )
+
+
+def _require_onnx_ops(model: ir.Model) -> None:
+    opsets = model.opset_imports
+    foreign = [
+        node
+        for node in model.graph.all_nodes()
+        if node.domain not in ("", "ai.onnx.ml")
+        or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
+    ]
+    if foreign:
+        listed = ", ".join(sorted({f"{node.op_type} in {node.name}" for node in foreign})[:5])
+        raise ConversionError(
+            f"no ONNX form for: {listed}. Replace the layer by one made of standard ops, or "
+            "convert to TFLite (`tfmp-convert tflite`)."
+        )

@@ -1,0 +1,182 @@
+"""Folds what is constant once the weights are attached: transposes, reshapes and scales of them.
+
+These steps are tf2onnx's and grappler's when weights are constants of the graph. Here they run
+once on NumPy arrays, each result made from views wherever NumPy allows it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+
+def fold_weights(model: ir.Model) -> None:
+    """Evaluates nodes on constants alone, folds per-channel scales into convolutions, cleans up."""
+    constants = _Constants(model.graph)
+    for node in list(model.graph):
+        _fold_node(node, constants)
+    for node in list(model.graph):
+        if node.op_type == "Mul":
+            _fold_scale_into_conv(node, constants)
+    for node in list(model.graph):
+        if node.op_type == "Add":
+            _fold_bias_into_conv(node, constants)
+    RemoveUnusedNodesPass()(model)
+
+
+class _Constants:
+    """Arrays of the graph's constants, and registration of new ones."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._graph = graph
+
+    def array(self, value: ir.Value | None) -> np.ndarray | None:
+        """The array behind an initializer or Constant node, else None."""
+        if value is None or value.is_graph_input():
+            return None
+        if value.const_value is not None:
+            return value.const_value.numpy()
+        node = value.producer()
+        if node is not None and node.op_type == "Constant" and "value" in node.attributes:
+            return node.attributes["value"].as_tensor().numpy()
+        return None
+
+    def replace(self, value: ir.Value, array: np.ndarray) -> ir.Value:
+        """Makes an initializer of `array` and lets it take the place of `value` everywhere."""
+        constant = self.add(f"{value.name}_folded", array)
+        value.replace_all_uses_with(constant, replace_graph_outputs=False)
+        return constant
+
+    def add(self, name: str, array: np.ndarray) -> ir.Value:
+        """A new initializer with a name not yet taken."""
+        unique, count = name, 0
+        while unique in self._graph.initializers:
+            count += 1
+            unique = f"{name}_{count}"
+        value = ir.Value(
+            name=unique,
+            type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
+            shape=ir.Shape(array.shape),
+            const_value=ir.tensor(array, name=unique),
+        )
+        self._graph.initializers.add(value)
+        return value
+
+
+def _ints(node: ir.Node, name: str) -> list[int] | None:
+    return list(node.attributes[name].as_ints()) if name in node.attributes else None
+
+
+def _transpose(node: ir.Node, data: np.ndarray) -> np.ndarray:
+    return np.transpose(data, _ints(node, "perm"))
+
+
+def _reshape(node: ir.Node, data: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    sizes = [data.shape[i] if size == 0 else int(size) for i, size in enumerate(shape)]
+    return data.reshape(sizes)
+
+
+def _unsqueeze(node: ir.Node, data: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    return np.expand_dims(data, tuple(int(axis) for axis in axes))
+
+
+def _squeeze(node: ir.Node, data: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+    return np.squeeze(data, None if axes is None else tuple(int(axis) for axis in axes))
+
+
+_FOLDERS: dict[str, Callable[..., np.ndarray]] = {
+    "Identity": lambda node, data: data,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Add": lambda node, a, b: a + b,
+    "Sub": lambda node, a, b: a - b,
+    "Mul": lambda node, a, b: a * b,
+    "Neg": lambda node, a: -a,
+}
+
+
+def _fold_node(node: ir.Node, constants: _Constants) -> None:
+    folder = _FOLDERS.get(node.op_type)
+    if folder is None or node.domain != "" or node.outputs[0].is_graph_output():
+        return
+    arrays = [constants.array(value) for value in node.inputs]
+    if any(array is None for array in arrays):
+        return
+    constants.replace(node.outputs[0], folder(node, *arrays))
+
+
+def _single_conv(value: ir.Value | None) -> ir.Node | None:
+    """The Conv that makes `value`, if nothing else reads it."""
+    node = value.producer() if value is not None else None
+    if node is None or node.op_type != "Conv" or value is None:
+        return None
+    return node if len(value.uses()) == 1 and not value.is_graph_output() else None
+
+
+def _channel_vector(node: ir.Node, constants: _Constants) -> tuple[Any, np.ndarray] | None:
+    """(conv, vector) where `node` joins a Conv's output with one constant per channel."""
+    for data, other in (node.inputs, node.inputs[::-1]):
+        conv, array = _single_conv(data), constants.array(other)
+        if conv is None or array is None:
+            continue
+        kernel = constants.array(conv.inputs[1])
+        if kernel is None:
+            continue
+        per_channel = (1,) * (array.ndim - kernel.ndim + 1) + (kernel.shape[0],)
+        tail = (1,) * (kernel.ndim - 2)
+        if array.size == kernel.shape[0] and _strip(array.shape) == _strip(per_channel[-1:] + tail):
+            return conv, array.reshape(-1)
+        if array.size == 1:
+            return conv, np.full(kernel.shape[0], array.reshape(-1)[0], dtype=array.dtype)
+    return None
+
+
+def _strip(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape without its leading ones."""
+    sizes = list(shape)
+    while len(sizes) > 1 and sizes[0] == 1:
+        sizes.pop(0)
+    return tuple(sizes)
+
+
+def _bypass(node: ir.Node, value: ir.Value) -> None:
+    """Lets `value` take the place of the node's output, and removes the node."""
+    node.outputs[0].replace_all_uses_with(value)
+    node.graph.remove(node, safe=True)  # type: ignore[union-attr]
+
+
+def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:
+    """Conv(x, W, b) * s = Conv(x, W * s, b * s), for s constant per output channel."""
+    found = _channel_vector(node, constants)
+    if found is None or node.outputs[0].is_graph_output():
+        return
+    conv, scale = found
+    kernel = constants.array(conv.inputs[1])
+    bias = constants.array(conv.inputs[2]) if len(conv.inputs) > 2 else None
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None and bias is None:
+        return
+    assert kernel is not None  # _channel_vector saw it
+    scaled = kernel * scale.reshape((-1,) + (1,) * (kernel.ndim - 1))
+    conv.replace_input_with(1, constants.add(f"{conv.inputs[1].name}_scaled", scaled))
+    if bias is not None:
+        conv.replace_input_with(2, constants.add(f"{conv.inputs[2].name}_scaled", bias * scale))
+    _bypass(node, conv.outputs[0])
+
+
+def _fold_bias_into_conv(node: ir.Node, constants: _Constants) -> None:
+    """Conv(x, W, b) + c = Conv(x, W, b + c), for c constant per output channel."""
+    found = _channel_vector(node, constants)
+    if found is None or node.outputs[0].is_graph_output():
+        return
+    conv, shift = found
+    bias = constants.array(conv.inputs[2]) if len(conv.inputs) > 2 else None
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None and bias is None:
+        return
+    total = constants.add(f"{conv.name}_bias", shift if bias is None else bias + shift)
+    conv.resize_inputs(3)
+    conv.replace_input_with(2, total)
+    _bypass(node, conv.outputs[0])
