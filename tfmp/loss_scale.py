@@ -1,0 +1,465 @@
+"""LossScaleOptimizer: keeps small gradients inside FP16, and weights away from non-finite ones."""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+from keras import backend, ops
+
+from tfmp import wrapping
+from tfmp.strategies import (
+    DynamicLossScale,
+    LossScale,
+    ScaleState,
+    ScheduledLossScale,
+    StaticLossScale,
+    as_loss_scale,
+)
+
+__all__ = [
+    "DynamicLossScale",
+    "LossScale",
+    "LossScaleOptimizer",
+    "ScheduledLossScale",
+    "StaticLossScale",
+    "UnscaledLossWarning",
+]
+
+# Variables that Keras's own wrapper does not have.
+_COUNTERS = (
+    "strikes",
+    "skipped_steps",
+    "consecutive_skips",
+    "longest_skip_run",
+    "growths",
+    "backoffs",
+)
+_COUNTER_VECTORS = ("nonfinite_counts", "first_offender_counts")
+
+
+class UnscaledLossWarning(UserWarning):
+    """Gradients reached the optimizer although nothing ever scaled the loss."""
+
+
+@keras.saving.register_keras_serializable(package="tfmp")
+class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+    """Scales the loss, unscales the gradients, and skips steps whose gradients are not finite.
+
+        scaled_loss = optimizer.scale_loss(loss)             # loss * scale
+        gradients = d(scaled_loss) / d(variables)
+        optimizer.apply(gradients, variables)                # divides by scale, checks, applies
+
+    `fit` makes these calls itself. What is checked is what will be applied: under a distribution
+    strategy the verdict is all-reduced, so every replica and worker takes the same branch.
+    A skipped step changes no weight, no moment and not the inner optimizer's `iterations`.
+
+    Everything that is counted lives in variables on the device and is saved with the optimizer;
+    `tfmp.telemetry.read_counters` reads them.
+
+    Attributes:
+        inner_optimizer: the optimizer that applies the unscaled gradients.
+        loss_scale: the strategy object.
+        dynamic_scale: float32 variable, the current scale.
+        step_counter: finite steps since the last growth or skip.
+        skipped_steps, consecutive_skips, longest_skip_run: counts of skipped steps.
+        growths, backoffs: how often the scale rose and fell.
+        nonfinite_counts: per trainable variable, the steps in which its gradient was not finite.
+        first_offender_counts: per trainable variable, the steps in which it was the first such in
+            the order of backpropagation, that is, the one nearest to the loss.
+        loss_was_scaled: None until gradients arrive, then whether `scale_loss` had been called.
+
+    Args:
+        inner_optimizer: a `keras.optimizers.Optimizer`, built or not; a built one keeps its
+            moments and iterations.
+        loss_scale: "dynamic", a number (static) or a strategy object.
+        name: name of this optimizer.
+
+    Raises:
+        TypeError: `inner_optimizer` is not an optimizer.
+        ValueError: it is wrapped already, scales the loss itself, or `loss_scale` is unknown.
+    """
+
+    def __init__(
+        self,
+        inner_optimizer: keras.optimizers.Optimizer,
+        loss_scale: LossScale | float | str = "dynamic",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        wrapping.refuse_keras_arguments(kwargs)
+        strategy = as_loss_scale(loss_scale)
+        wrapping.check_inner(inner_optimizer)
+        with wrapping.creation_scope(inner_optimizer):
+            super().__init__(inner_optimizer, initial_scale=strategy.initial, name=name)
+        self.loss_scale = strategy
+        self.loss_was_scaled: bool | None = None
+        self._scale_loss_called = False
+        wrapping.claim(inner_optimizer, self)
+
+    def build(self, var_list: Sequence[Any]) -> None:
+        """Creates the state for these trainable variables; builds the inner optimizer if needed."""
+        if self.built:
+            return
+        var_list = list(var_list)
+        inner = self.inner_optimizer
+        if inner.built:
+            wrapping.check_known(inner, var_list)
+            # Layers may have been frozen since; their moments stay, so their places stay too.
+            var_list = list(inner._trainable_variables)
+        with wrapping.creation_scope(inner):
+            self._add_state("step_counter", dtype="int")
+            self._add_state("dynamic_scale", dtype="float32", value=self.loss_scale.initial)
+            for name in _COUNTERS:
+                self._add_state(name, dtype="int")
+            for name in _COUNTER_VECTORS:
+                self._add_state(name, dtype="int", shape=(len(var_list),))
+            if not inner.built:
+                inner.build(var_list)
+            # Past Keras's own wrapper: it would create its two variables a second time.
+            super(keras.optimizers.LossScaleOptimizer, self).build(var_list)
+
+    def _add_state(
+        self, name: str, dtype: str, shape: tuple[int, ...] = (), value: float = 0
+    ) -> None:
+        variable = self.add_variable(
+            shape=shape,
+            dtype=dtype,
+            initializer=keras.initializers.Constant(value),
+            aggregation="none",
+            name=name,
+        )
+        setattr(self, name, variable)
+
+    def unwrap(self) -> keras.optimizers.Optimizer:
+        """Gives the inner optimizer back, with its moments, free to be wrapped again."""
+        wrapping.release(self.inner_optimizer)
+        return self.inner_optimizer
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Loss times the current scale; take the gradients of what this returns.
+
+        Args:
+            loss: scalar or tensor of losses, any float dtype.
+
+        Returns:
+            Same shape, at least float32: the scale itself may not fit into FP16.
+        """
+        self._scale_loss_called = True
+        scale = self.dynamic_scale if self.built else self.loss_scale.initial
+        if backend.is_float_dtype(getattr(loss, "dtype", "float32")):
+            loss = ops.cast(loss, backend.result_type(getattr(loss, "dtype", float), "float32"))
+        return ops.multiply(loss, scale)
+
+    def watch_scale_loss(self) -> None:
+        """Forgets that `scale_loss` was ever called: call it when a step is about to be traced."""
+        self._scale_loss_called = False
+        self.loss_was_scaled = None
+
+    def apply(self, grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
+        """Unscales and applies gradients of the scaled loss, or skips the step.
+
+        Args:
+            grads: one gradient (or None, or a sparse `tf.IndexedSlices`) per variable.
+            trainable_variables: defaults to the variables the optimizer was built with.
+        """
+        grads = list(grads)
+        if not grads:
+            return
+        variables = self._variables_for(grads, trainable_variables)
+        self._note_whether_scaled()
+        if backend.backend() == "tensorflow":
+            self._apply_on_tensorflow(grads, variables)
+        else:
+            self._apply_statelessly(grads, variables)
+
+    def _variables_for(self, grads: list[Any], variables: Iterable[Any] | None) -> list[Any]:
+        if variables is None:
+            if not self.built:
+                raise ValueError(
+                    "LossScaleOptimizer.apply(grads) expects a built optimizer when no variables "
+                    "are given. Pass them, apply(grads, variables), or call build(variables) first."
+                )
+            variables = self._trainable_variables
+        variables = list(variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                f"LossScaleOptimizer.apply expects one gradient per variable, received "
+                f"{len(grads)} gradients for {len(variables)} variables. Use None for a variable "
+                "that has no gradient."
+            )
+        if not self.built:
+            with keras.name_scope(self.name, caller=self):
+                self.build(variables)
+        self._check_variables_are_known(variables)
+        return variables
+
+    def _note_whether_scaled(self) -> None:
+        # Python runs here on every eager step, but only while tracing under tf.function or
+        # jax.jit; a step that was traced with scale_loss needs no second look.
+        if self.loss_was_scaled is None and not self._scale_loss_called:
+            warnings.warn(
+                "LossScaleOptimizer received gradients, but scale_loss() was never called: they "
+                "will be divided by a loss scale that nothing multiplied in, so training all but "
+                "stops. In train_step or the training loop, take the gradients of "
+                "optimizer.scale_loss(loss) instead of those of loss.",
+                UnscaledLossWarning,
+                stacklevel=4,
+            )
+        self.loss_was_scaled = self._scale_loss_called
+
+    # --- TensorFlow: variables are updated in place, replicas need to agree first ---
+
+    def _apply_on_tensorflow(self, grads: list[Any], variables: list[Any]) -> None:
+        import tensorflow as tf
+
+        replica = tf.distribute.get_replica_context()
+        if replica is None:
+            raise ValueError(
+                "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
+                "cross-replica context. Call it inside the function given to strategy.run()."
+            )
+        replicas = replica.num_replicas_in_sync
+        grads = self._unscale(grads, variables)
+        bad = self._nonfinite_flags(grads, variables, replicas)
+        if replicas > 1:
+            # Replicas hold the gradients of their own data until the inner optimizer reduces them.
+            bad = replica.all_reduce(tf.distribute.ReduceOp.SUM, bad)
+        if tf.__internal__.distribute.strategy_supports_no_merge_call():
+            ops.cond(
+                ops.any(bad > 0),
+                lambda: self._commit_skip(bad),
+                lambda: self._commit_finite(lambda: self.inner_optimizer.apply(grads, variables)),
+            )
+            return
+
+        # A branch that merges replicas, as the inner optimizer's update does, is only allowed
+        # when the condition itself is evaluated across replicas.
+        def across_replicas(strategy: Any, bad: Any, grads: Any) -> None:
+            bad = strategy.experimental_local_results(bad)[0]
+
+            def apply_inner() -> None:
+                strategy.extended.call_for_each_replica(
+                    self.inner_optimizer.apply, args=(grads, variables)
+                )
+
+            ops.cond(
+                ops.any(bad > 0),
+                lambda: self._commit_skip(bad),
+                lambda: self._commit_finite(apply_inner),
+            )
+
+        replica.merge_call(across_replicas, args=(bad, grads))
+
+    def _commit_finite(self, apply_inner: Any) -> None:
+        apply_inner()
+        self._move_scale(self.loss_scale.after_finite)
+        self.consecutive_skips.assign(0)
+
+    def _commit_skip(self, bad: Any) -> None:
+        self._move_scale(self.loss_scale.after_skip)
+        flags = ops.cast(bad > 0, self.nonfinite_counts.dtype)
+        # Backpropagation runs from the last variable to the first.
+        first = ops.size(flags) - 1 - ops.argmax(ops.flip(flags))
+        run = self.consecutive_skips + 1
+        self.nonfinite_counts.assign(self.nonfinite_counts + flags)
+        self.first_offender_counts.assign(
+            self.first_offender_counts + ops.one_hot(first, flags.shape[0], dtype=flags.dtype)
+        )
+        self.skipped_steps.assign(self.skipped_steps + 1)
+        self.consecutive_skips.assign(run)
+        self.longest_skip_run.assign(ops.maximum(self.longest_skip_run, run))
+
+    def _move_scale(self, transition: Callable[[ScaleState], ScaleState]) -> None:
+        steps = self._iterations + 1
+        before = self.dynamic_scale + 0.0  # a tensor: a variable would follow its assignment
+        after = transition(
+            ScaleState(
+                scale=before,
+                streak=ops.convert_to_tensor(self.step_counter),
+                strikes=ops.convert_to_tensor(self.strikes),
+                steps=steps,
+            )
+        )
+        self._iterations.assign(steps)
+        self.dynamic_scale.assign(after.scale)
+        self.step_counter.assign(after.streak)
+        self.strikes.assign(after.strikes)
+        self.growths.assign(self.growths + ops.cast(after.scale > before, self.growths.dtype))
+        self.backoffs.assign(self.backoffs + ops.cast(after.scale < before, self.backoffs.dtype))
+
+    # --- JAX: the whole step is a function from old values to new ones ---
+
+    def stateless_apply(
+        self, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """`apply` as a pure function, for JAX.
+
+        Args:
+            optimizer_variables: values of `self.variables`, in that order.
+            grads: gradients of the scaled loss, one (or None) per trainable variable.
+            trainable_variables: values of the variables the optimizer was built with.
+
+        Returns:
+            The new values of the trainable and of the optimizer variables.
+        """
+        if backend.backend() == "tensorflow":
+            # Raises, with Keras's explanation.
+            return super(keras.optimizers.LossScaleOptimizer, self).stateless_apply(
+                optimizer_variables, grads, trainable_variables
+            )
+        self._check_stateless_arguments(optimizer_variables, grads, trainable_variables)
+        self._note_whether_scaled()
+        own_count = len(self._variables)
+        mapping = list(zip(self.variables, optimizer_variables, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            grads = self._unscale(grads, self._trainable_variables)
+            bad = self._nonfinite_flags(grads, self._trainable_variables, replicas=1)
+
+        def skip() -> tuple[list[Any], list[Any]]:
+            with keras.StatelessScope(state_mapping=mapping) as scope:
+                self._commit_skip(bad)
+            return list(trainable_variables), [scope.get_current_value(v) for v in self.variables]
+
+        def update() -> tuple[list[Any], list[Any]]:
+            with keras.StatelessScope(state_mapping=mapping) as scope:
+                self._commit_finite(lambda: None)
+            own = [scope.get_current_value(v) for v in self._variables]
+            trainable, inner = self.inner_optimizer.stateless_apply(
+                list(optimizer_variables[own_count:]), grads, list(trainable_variables)
+            )
+            return list(trainable), own + list(inner)
+
+        return _branch(ops.any(bad > 0), skip, update)
+
+    def _check_stateless_arguments(
+        self, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
+    ) -> None:
+        if not self.built:
+            raise ValueError(
+                "LossScaleOptimizer.stateless_apply expects a built optimizer, received one "
+                "without variables. Call optimizer.build(model.trainable_variables) first."
+            )
+        for name, received, expected in (
+            ("optimizer_variables", optimizer_variables, self.variables),
+            ("grads", grads, self._trainable_variables),
+            ("trainable_variables", trainable_variables, self._trainable_variables),
+        ):
+            if len(received) != len(expected):
+                raise ValueError(
+                    f"LossScaleOptimizer.stateless_apply expects {len(expected)} values in "
+                    f"`{name}`, one for each variable it was built with, received {len(received)}."
+                )
+
+    def _apply_statelessly(self, grads: list[Any], variables: list[Any]) -> None:
+        gradient_of = {
+            self._get_variable_index(variable): grad
+            for variable, grad in zip(variables, grads, strict=True)
+        }
+        everything = self._trainable_variables
+        trainable, own = self.stateless_apply(
+            [variable.value for variable in self.variables],
+            [gradient_of.get(index) for index in range(len(everything))],
+            [variable.value for variable in everything],
+        )
+        for variable, value in zip([*everything, *self.variables], [*trainable, *own], strict=True):
+            variable.assign(value)
+
+    # --- shared by both ---
+
+    def _unscale(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        scale = ops.convert_to_tensor(self.dynamic_scale)
+        return [
+            grad
+            if grad is None or self._overwrite_variable_with_gradient(variable)
+            else _with_values(grad, ops.divide(_values(grad), scale))
+            for grad, variable in zip(grads, variables, strict=True)
+        ]
+
+    def _nonfinite_flags(
+        self, grads: Sequence[Any], variables: Sequence[Any], replicas: int
+    ) -> Any:
+        """float32 vector over the built variables: 1 where this replica's gradient is not finite.
+
+        The replicas' gradients are about to be summed, so that with several of them "finite" means
+        that no sum can overflow.
+        """
+        flags: list[Any] = [False] * len(self._trainable_variables)
+        for grad, variable in zip(grads, variables, strict=True):
+            if grad is None:
+                continue
+            values = _values(grad)
+            if replicas > 1:
+                largest = values.dtype.max / (2 * replicas)
+                finite = ops.all(ops.abs(values) <= largest)
+            else:
+                finite = ops.all(ops.isfinite(values))
+            flags[self._get_variable_index(variable)] = ops.logical_not(finite)
+        # float32, because not every collective and device reduces integers.
+        return ops.cast(ops.stack(flags), "float32")
+
+    # --- saving ---
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads a checkpoint of this class, of Keras's own wrapper, or of the bare optimizer."""
+        inner_count = len(self.inner_optimizer.variables)
+        if self.built and len(store.keys()) == inner_count:
+            self.inner_optimizer.load_own_variables(store)
+            return
+        keras_own = [v for v in self._variables if v.name not in _COUNTERS + _COUNTER_VECTORS]
+        if self.built and len(store.keys()) == len(keras_own) + inner_count:
+            targets = [*keras_own, *self.inner_optimizer.variables]
+            for index, variable in enumerate(targets):
+                variable.assign(store[str(index)])
+        else:
+            super().load_own_variables(store)
+        if self.built:
+            saved = float(ops.convert_to_numpy(self.dynamic_scale))
+            self.dynamic_scale.assign(self.loss_scale.restore(saved))
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras serialization wants them."""
+        serialize = keras.saving.serialize_keras_object
+        return {
+            "name": self.name,
+            "inner_optimizer": serialize(self.inner_optimizer),
+            "loss_scale": serialize(self.loss_scale),
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> "LossScaleOptimizer":
+        """Inverse of `get_config`."""
+        config = dict(config)
+        for key in ("inner_optimizer", "loss_scale"):
+            config[key] = keras.saving.deserialize_keras_object(
+                config[key], custom_objects=custom_objects
+            )
+        return cls(**config)
+
+
+def _values(grad: Any) -> Any:
+    """The numbers of a gradient; of a sparse one only the rows that it has."""
+    return grad.values if _is_sparse(grad) else grad
+
+
+def _with_values(grad: Any, values: Any) -> Any:
+    return type(grad)(values, grad.indices, grad.dense_shape) if _is_sparse(grad) else values
+
+
+def _is_sparse(grad: Any) -> bool:
+    # tf.IndexedSlices, recognized without importing TensorFlow under JAX.
+    return hasattr(grad, "indices") and hasattr(grad, "dense_shape") and hasattr(grad, "values")
+
+
+def _branch(predicate: Any, if_true: Any, if_false: Any) -> Any:
+    """Like `ops.cond`, but an untraced JAX step picks its branch in Python.
+
+    Outside `jax.jit`, `lax.cond` would compile both branches anew on every step.
+    """
+    import jax
+
+    if isinstance(predicate, jax.core.Tracer):
+        return ops.cond(predicate, if_true, if_false)
+    return if_true() if predicate else if_false()

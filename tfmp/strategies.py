@@ -1,0 +1,290 @@
+"""Loss-scale strategies: how the scale moves after a finite step and after a skipped one.
+
+A strategy is a frozen, serializable description. Its two transition functions are pure: they map
+one `ScaleState` of backend tensors to the next, so the same code runs eagerly, inside
+`tf.function`, under XLA and inside `jax.jit`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+
+class ScaleState(NamedTuple):
+    """What a strategy remembers between steps, as scalar backend tensors.
+
+    Attributes:
+        scale: float32, what the next loss is multiplied by.
+        streak: integer, finite steps since the last growth or skip.
+        strikes: integer, skipped steps since the last growth.
+        steps: integer, steps taken so far, skipped ones included.
+    """
+
+    scale: Any
+    streak: Any
+    strikes: Any
+    steps: Any
+
+
+class LossScale:
+    """What `LossScaleOptimizer` needs to know of a strategy; subclass it to write your own.
+
+    A subclass is a frozen dataclass, registered with Keras so that models that use it can be
+    saved.
+    """
+
+    @property
+    def initial(self) -> float:
+        """Scale of the very first step."""
+        raise NotImplementedError
+
+    def after_finite(self, state: ScaleState) -> ScaleState:
+        """State after a step whose gradients were applied; `state.steps` counts that step."""
+        raise NotImplementedError
+
+    def after_skip(self, state: ScaleState) -> ScaleState:
+        """State after a step that was skipped; `state.steps` counts that step."""
+        raise NotImplementedError
+
+    def restore(self, saved: float) -> float:
+        """Scale to continue with when a checkpoint says `saved`."""
+        return saved
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras serialization wants them."""
+        return asdict(self)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "LossScale":
+        """Inverse of `get_config`."""
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="tfmp")
+@dataclass(frozen=True)
+class DynamicLossScale(LossScale):
+    """Grows the scale while gradients stay finite, backs off when they do not.
+
+        finite step:   streak += 1
+                       if streak == growth_interval:
+                           scale = min(scale * growth_factor, max_scale)
+                           streak = strikes = 0
+        skipped step:  streak = 0; strikes += 1
+                       if strikes >= hysteresis:
+                           scale = max(scale * backoff_factor, min_scale)
+
+    The scheme is that of Micikevicius et al., "Mixed Precision Training" (ICLR 2018), section
+    3.2. With `hysteresis` above 1 the first skips after a growth leave the scale alone: one odd
+    batch then does not cost `growth_interval` steps to recover from.
+
+    Attributes:
+        initial: scale of the first step.
+        growth_interval: finite steps in a row before the scale grows.
+        growth_factor: what it grows by.
+        backoff_factor: what a skipped step multiplies it by.
+        min_scale: it never falls below this.
+        max_scale: it never rises above this.
+        hysteresis: skipped steps since the last growth before it backs off.
+    """
+
+    initial: float = 2.0**15
+    growth_interval: int = 2000
+    growth_factor: float = 2.0
+    backoff_factor: float = 0.5
+    min_scale: float = 1.0
+    max_scale: float = 2.0**24
+    hysteresis: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "min_scale", "max_scale"):
+            _check_scale(f"DynamicLossScale({name}=...)", getattr(self, name))
+        for name in ("growth_interval", "hysteresis"):
+            _check_count(f"DynamicLossScale({name}=...)", getattr(self, name))
+        if not self.min_scale <= self.initial <= self.max_scale:
+            raise ValueError(
+                "DynamicLossScale expects min_scale <= initial <= max_scale, received "
+                f"min_scale={self.min_scale!r}, initial={self.initial!r}, "
+                f"max_scale={self.max_scale!r}. Widen the bounds or move `initial` between them."
+            )
+        if not (_is_finite_number(self.growth_factor) and self.growth_factor >= 1):
+            raise ValueError(
+                "DynamicLossScale(growth_factor=...) expects a finite number of at least 1, "
+                f"received {_shown(self.growth_factor)}. 2.0 is usual; 1.0 never grows."
+            )
+        if not (_is_finite_number(self.backoff_factor) and 0 < self.backoff_factor < 1):
+            raise ValueError(
+                "DynamicLossScale(backoff_factor=...) expects a number between 0 and 1, both "
+                f"excluded, received {_shown(self.backoff_factor)}. 0.5 is usual."
+            )
+
+    def after_finite(self, state: ScaleState) -> ScaleState:
+        streak = state.streak + 1
+        due = streak >= self.growth_interval
+        grown = ops.minimum(state.scale * self.growth_factor, self.max_scale)
+        return ScaleState(
+            scale=ops.where(due, grown, state.scale),
+            streak=ops.where(due, 0, streak),
+            strikes=ops.where(due, 0, state.strikes),
+            steps=state.steps,
+        )
+
+    def after_skip(self, state: ScaleState) -> ScaleState:
+        strikes = state.strikes + 1
+        lowered = ops.maximum(state.scale * self.backoff_factor, self.min_scale)
+        return ScaleState(
+            scale=ops.where(strikes >= self.hysteresis, lowered, state.scale),
+            streak=ops.zeros_like(state.streak),
+            strikes=strikes,
+            steps=state.steps,
+        )
+
+    def restore(self, saved: float) -> float:
+        # A checkpoint of Keras's own optimizer may hold 0 or infinity, and no step mends those.
+        if math.isnan(saved):
+            return self.initial
+        return min(max(saved, self.min_scale), self.max_scale)
+
+
+@keras.saving.register_keras_serializable(package="tfmp")
+@dataclass(frozen=True)
+class StaticLossScale(LossScale):
+    """The same scale on every step; steps with non-finite gradients are still skipped.
+
+    Attributes:
+        scale: what every loss is multiplied by. `tfmp.calibrate` measures a good one.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check_scale("StaticLossScale(scale)", self.scale)
+
+    @property
+    def initial(self) -> float:
+        return self.scale
+
+    def after_finite(self, state: ScaleState) -> ScaleState:
+        return state._replace(streak=state.streak + 1)
+
+    def after_skip(self, state: ScaleState) -> ScaleState:
+        return state._replace(streak=ops.zeros_like(state.streak), strikes=state.strikes + 1)
+
+    def restore(self, saved: float) -> float:
+        return self.scale
+
+
+@keras.saving.register_keras_serializable(package="tfmp")
+@dataclass(frozen=True)
+class ScheduledLossScale(LossScale):
+    """A scale set by hand: each entry holds from its step on, until the next one.
+
+    Steps are counted from 0 and include skipped ones, so that a scale that is too high cannot
+    hold its own schedule up.
+
+    Attributes:
+        schedule: first step -> scale; step 0 must be there.
+    """
+
+    schedule: Mapping[int, float] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        where = "ScheduledLossScale(schedule)"
+        if not isinstance(self.schedule, Mapping) or not self.schedule:
+            raise ValueError(
+                f"{where} expects a mapping from first step to scale such as "
+                f"{{0: 1024.0, 1000: 4096.0}}, received {_shown(self.schedule)}."
+            )
+        # JSON turns the steps of a saved schedule into strings.
+        entries = {_as_step(where, step): scale for step, scale in self.schedule.items()}
+        for step, scale in entries.items():
+            _check_scale(f"{where} at step {step}", scale)
+        if 0 not in entries:
+            raise ValueError(
+                f"{where} expects an entry for step 0, received steps {sorted(entries)}. "
+                "Add the scale to start with, for example {0: 1024.0, ...}."
+            )
+        object.__setattr__(self, "schedule", dict(sorted(entries.items())))
+
+    @property
+    def initial(self) -> float:
+        return self.schedule[0]
+
+    def after_finite(self, state: ScaleState) -> ScaleState:
+        return state._replace(scale=self._scale_at(state.steps), streak=state.streak + 1)
+
+    def after_skip(self, state: ScaleState) -> ScaleState:
+        return ScaleState(
+            scale=self._scale_at(state.steps),
+            streak=ops.zeros_like(state.streak),
+            strikes=state.strikes + 1,
+            steps=state.steps,
+        )
+
+    def _scale_at(self, step: Any) -> Any:
+        current = ops.convert_to_tensor(self.initial, dtype="float32")
+        for first_step, scale in self.schedule.items():
+            current = ops.where(step >= first_step, scale, current)
+        return current
+
+    def get_config(self) -> dict[str, Any]:
+        return {"schedule": {str(step): scale for step, scale in self.schedule.items()}}
+
+
+def as_loss_scale(value: object) -> LossScale:
+    """The strategy meant by a `loss_scale` argument.
+
+    Args:
+        value: "dynamic", a number (the static scale) or a strategy object.
+
+    Raises:
+        ValueError: for anything else, naming what is valid.
+    """
+    if isinstance(value, LossScale):
+        return value
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return StaticLossScale(float(value))
+    if value == "dynamic":
+        return DynamicLossScale()
+    near = get_close_matches(value, ["dynamic"]) if isinstance(value, str) else []
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        'loss_scale expects "dynamic", a positive number or one of DynamicLossScale, '
+        f"StaticLossScale and ScheduledLossScale, received {_shown(value)}.{guess}"
+    )
+
+
+def _check_scale(where: str, value: object) -> None:
+    if not (_is_finite_number(value) and float(value) > 0):  # type: ignore[arg-type]
+        raise ValueError(
+            f"{where} expects a finite number above 0, received {_shown(value)}. "
+            "Powers of two such as 2.0**15 scale without rounding."
+        )
+
+
+def _check_count(where: str, value: object) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(
+            f"{where} expects a whole number of steps, 1 or more, received {_shown(value)}."
+        )
+
+
+def _as_step(where: str, value: object) -> int:
+    if isinstance(value, str) and value.isdigit():
+        return int(value)
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
+        return int(value)
+    raise ValueError(f"{where} expects steps as whole numbers from 0, received {_shown(value)}.")
+
+
+def _is_finite_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _shown(value: object) -> str:
+    return f"{value!r} ({type(value).__name__})"
