@@ -1,0 +1,126 @@
+"""What drift is allowed: declared before the run and written into the report."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+from tfmp.converters.errors import InputError
+
+# Limits that may differ from one output to the next.
+_PER_OUTPUT = ("rel_l2", "max_abs", "flip_rate", "accuracy_drop", "error_increase")
+
+
+@dataclass(frozen=True)
+class DriftBudget:
+    """The limits a candidate must keep. None switches a limit off.
+
+    Attributes:
+        rel_l2: largest relative L2 error of an output. 1e-2 is about 20 times FP16's rounding
+            error (2**-11), which sound deep models stay under and broken ones do not.
+        max_abs: largest absolute error of any value; off by default, as its scale is the model's.
+        flip_rate: share of samples that may be decided differently. Proven by an exact bound: with
+            no flip at all it takes 299 samples to prove 1 % at 95 % confidence.
+        accuracy_drop: share of labelled samples that accuracy may lose.
+        error_increase: relative growth of the mean absolute error allowed (regression labels).
+        confidence: of every bound, one-sided.
+        min_samples: fewer certify nothing. With 59 samples the worst one seen bounds 95 % of all
+            inputs with 95 % confidence (Wilks 1941: 0.95**59 < 0.05).
+        overrides: limits of single outputs, such as {"embedding": {"flip_rate": None}}.
+    """
+
+    rel_l2: float | None = 1e-2
+    max_abs: float | None = None
+    flip_rate: float | None = 0.01
+    accuracy_drop: float | None = 0.01
+    error_increase: float | None = 0.01
+    confidence: float = 0.95
+    min_samples: int = 59
+    overrides: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in _PER_OUTPUT:
+            _check_limit(name, getattr(self, name))
+        for output, limits in self.overrides.items():
+            for name, value in limits.items():
+                if name not in _PER_OUTPUT:
+                    raise InputError(
+                        f"output {output!r} cannot have its own {name!r}; expected one of "
+                        f"{', '.join(_PER_OUTPUT)}."
+                    )
+                _check_limit(f"{output}.{name}", value)
+        if not (_is_number(self.confidence) and 0.5 < self.confidence < 1):
+            raise InputError(
+                f"confidence must lie between 0.5 and 1, received {self.confidence!r}. "
+                "Use 0.95, or 0.99 for a stricter proof."
+            )
+        whole = isinstance(self.min_samples, int) and not isinstance(self.min_samples, bool)
+        if not whole or self.min_samples < 1:
+            raise InputError(
+                f"min_samples must be a whole number of at least 1, received {self.min_samples!r}."
+            )
+
+    def for_output(self, name: str) -> Self:
+        """The budget of one output: the overrides that name it, applied."""
+        changes: dict[str, Any] = {**self.overrides.get(name, {}), "overrides": {}}
+        return replace(self, **changes)
+
+    @classmethod
+    def parse(cls, texts: str | Iterable[str], base: "DriftBudget | None" = None) -> "DriftBudget":
+        """Reads "NAME=VALUE" texts, as on the command line.
+
+        Args:
+            texts: such as "rel_l2=0.005", "flip_rate=none" or, for one output,
+                "logits.rel_l2=0.02".
+            base: the budget they change; the defaults if None.
+
+        Raises:
+            InputError: no such limit, or a value that is not one.
+        """
+        budget = base if base is not None else cls()
+        for text in [texts] if isinstance(texts, str) else texts:
+            budget = _with(budget, text)
+        return budget
+
+
+def _with(budget: DriftBudget, text: str) -> DriftBudget:
+    target, equals, value_text = text.rpartition("=")
+    output, dot, name = target.strip().rpartition(".")
+    names = [item.name for item in fields(DriftBudget) if item.name != "overrides"]
+    if not equals or name not in names:
+        raise InputError(
+            f"budget {text!r} is not NAME=VALUE; expected NAME to be one of {', '.join(names)}, or "
+            "OUTPUT.NAME for one output, as in rel_l2=0.005 or logits.rel_l2=0.02."
+        )
+    value = _value(text, name, value_text.strip())
+    if not dot:
+        return replace(budget, **{name: value})
+    limits = {**budget.overrides.get(output, {}), name: value}
+    return replace(budget, overrides={**budget.overrides, output: limits})
+
+
+def _value(text: str, name: str, value: str) -> float | int | None:
+    if value.lower() == "none" and name in _PER_OUTPUT:
+        return None
+    try:
+        return int(value) if name == "min_samples" else float(value)
+    except ValueError:
+        expected = "a whole number" if name == "min_samples" else "a number, such as 0.01"
+        off = ", or none to switch the limit off" if name in _PER_OUTPUT else ""
+        raise InputError(
+            f"budget {text!r}: {value!r} is not a value of {name}; expected {expected}{off}."
+        ) from None
+
+
+def _check_limit(name: str, value: object) -> None:
+    if value is None:
+        return
+    if not _is_number(value) or not (math.isfinite(value) and value >= 0):  # type: ignore[arg-type,operator]
+        raise InputError(
+            f"{name} must be a finite number of at least 0, or none to switch it off; received "
+            f"{value!r} ({type(value).__name__})."
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

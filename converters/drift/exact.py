@@ -1,0 +1,87 @@
+"""Numbers that merge exactly, so that any split of the data gives the same report, bit for bit.
+
+Counts, maxima and flags do by themselves. A running float sum depends on the order of its terms.
+Here a sum is kept as an expansion: floats whose exact total is the exact sum. `fold` brings any
+list of floats to the one expansion that its total has, so equal totals are equal tuples, however
+the terms were split and ordered.
+"""
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, TypeVar
+
+# The exact total as nearest float, nearest float of the rest, and so on: 0 is the empty tuple.
+Expansion = tuple[float, ...]
+
+# Counts by bin.
+Histogram = tuple[int, ...]
+
+# What all samples have in common; None before the first, "" once two differ.
+Common = str | None
+
+# What a sum becomes when a term is not finite or the total leaves float64: no finite claim is made.
+_INFINITE: Expansion = (math.inf,)
+
+
+def fold(terms: Iterable[float]) -> Expansion:
+    """The canonical expansion of the exact sum of `terms`.
+
+    `math.fsum` rounds an exact sum once (Shewchuk 1997, "Adaptive Precision Floating-Point
+    Arithmetic"); subtracting what was found and summing again gives the next part, until nothing
+    is left. A non-finite term or a total beyond float64 gives `(inf,)`.
+    """
+    rest = [float(term) for term in terms]
+    parts: list[float] = []
+    try:
+        while (part := math.fsum(rest)) != 0.0:
+            if not math.isfinite(part):
+                return _INFINITE
+            parts.append(part)
+            rest.append(-part)
+    except (OverflowError, ValueError):  # fsum: a partial sum overflowed, or inf - inf
+        return _INFINITE
+    return tuple(parts)
+
+
+def total(expansion: Expansion) -> float:
+    """The exact sum, rounded once."""
+    return expansion[0] if expansion else 0.0
+
+
+def _add_each(one: Histogram, other: Histogram) -> Histogram:
+    return tuple(map(operator.add, one, other)) if one and other else one or other
+
+
+def _in_common(one: Common, other: Common) -> Common:
+    if one is None or other is None:
+        return other if one is None else one
+    return one if one == other else ""
+
+
+# How two values of a field merge, by the field's type.
+_RULES: dict[Any, Any] = {
+    int: operator.add,
+    float: max,
+    bool: operator.and_,
+    Expansion: lambda one, other: fold((*one, *other)),
+    Histogram: _add_each,
+    Common: _in_common,
+}
+
+Mergeable = TypeVar("Mergeable")
+
+
+def merge(one: Mergeable, other: Mergeable) -> Mergeable:
+    """What holds for the samples of both: dataclasses merged field by field.
+
+    Integers are counts and add up, floats are maxima, booleans hold for all samples, and
+    `Expansion`, `Histogram` and `Common` are as described there.
+    """
+    kind = type(one)
+    merged = {
+        item.name: _RULES[item.type](getattr(one, item.name), getattr(other, item.name))
+        for item in fields(kind)  # type: ignore[arg-type]
+    }
+    return kind(**merged)

@@ -1,0 +1,312 @@
+"""PASS, FAIL or INCONCLUSIVE: what the evidence says about a budget, and why."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift.exact import total
+from tfmp.converters.drift.labels import REGRESSION, LabelDrift
+from tfmp.converters.drift.metrics import EQUALITY, OutputDrift
+from tfmp.converters.drift.statistics import (
+    binomial_bounds,
+    fewest_samples,
+    mean_bounds,
+    paired_difference,
+)
+from tfmp.converters.errors import InputError
+
+__all__ = ["Check", "DriftBudget", "Judgement", "Verdict", "judge", "overall"]
+
+
+class Verdict(StrEnum):
+    """Whether a candidate may ship. `exit_status` is what a command returns for it."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+    @property
+    def exit_status(self) -> int:
+        """0 PASS, 1 FAIL, 3 INCONCLUSIVE (2 is bad usage or input)."""
+        return {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}[self]
+
+
+def overall(verdicts: Sequence[Verdict]) -> Verdict:
+    """FAIL if any failed, else INCONCLUSIVE if any was (or there is none), else PASS."""
+    if Verdict.FAIL in verdicts:
+        return Verdict.FAIL
+    return Verdict.PASS if verdicts and set(verdicts) == {Verdict.PASS} else Verdict.INCONCLUSIVE
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question the verdict rests on.
+
+    Attributes:
+        name: what was checked, such as "rel_l2" or "flip_rate".
+        output: of which output; "" for the whole run.
+        measured: what was seen; None where there is no number.
+        lower: what the truth is at least, at the budget's confidence; None without a bound.
+        upper: what it is at most.
+        limit: the budget's limit; None for what no budget allows.
+        verdict: of this check alone.
+        text: the finding in a sentence.
+    """
+
+    name: str
+    output: str
+    measured: float | None
+    lower: float | None
+    upper: float | None
+    limit: float | None
+    verdict: Verdict
+    text: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on one candidate.
+
+    Attributes:
+        verdict: FAIL if any check failed, else INCONCLUSIVE if any was, else PASS.
+        reasons: the texts of the checks that decided it (for PASS: of all with a limit).
+        checks: every check, in order of gravity.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+
+def judge(
+    outputs: Sequence[OutputDrift],
+    labels: Sequence[LabelDrift] = (),
+    budget: DriftBudget | None = None,
+    *,
+    synthetic: bool = False,
+    error: str | None = None,
+) -> Judgement:
+    """Judges one candidate.
+
+    Args:
+        outputs: its drift, one entry an output.
+        labels: its answers against labels, if there were any.
+        budget: the limits; the defaults if None.
+        synthetic: the inputs were made up, so nothing about real ones is certified.
+        error: why the candidate could not be run or compared, if so: it then fails.
+
+    Raises:
+        InputError: the budget has limits for an output that does not exist.
+    """
+    budget = budget if budget is not None else DriftBudget()
+    if error is not None:
+        failure = Check("run", "", None, None, None, None, Verdict.FAIL, error)
+        return Judgement(Verdict.FAIL, (error,), (failure,))
+    _check_overrides(budget, outputs)
+    checks: list[Check] = []
+    for output in outputs:
+        checks += _soundness(output)
+    for output in outputs:
+        checks += _distances(output, budget.for_output(output.name))
+    for output in outputs:
+        checks += _flips(output, budget.for_output(output.name))
+    for label in labels:
+        checks += _labels(label, budget.for_output(label.output))
+    checks += _evidence(outputs, budget, synthetic)
+    verdict = overall([check.verdict for check in checks])
+    reasons = tuple(check.text for check in checks if check.verdict is verdict)
+    return Judgement(verdict, reasons, tuple(checks))
+
+
+def _check_overrides(budget: DriftBudget, outputs: Sequence[OutputDrift]) -> None:
+    names = [output.name for output in outputs]
+    for name in budget.overrides:
+        if name not in names:
+            raise InputError(
+                f"the budget has limits for output {name!r}, which the reference does not have; "
+                f"its outputs: {', '.join(names) or 'none'}. Name one of these."
+            )
+
+
+def _soundness(output: OutputDrift) -> list[Check]:
+    """What no budget allows, looked at before any average."""
+    name, values = output.name, output.totals.values
+    where = f"output {name!r}"
+    findings = {
+        "nonfinite": (
+            output.nonfinite,
+            f"{where}: {output.nonfinite:,} of {values:,} values are NaN or infinite where the "
+            "reference has a number",
+        ),
+        "infinite_lost": (
+            output.infinite_lost,
+            f"{where}: {output.infinite_lost:,} of {values:,} values are infinite in the "
+            "reference and not, or with the other sign, in the candidate",
+        ),
+        "saturated": (
+            output.saturated,
+            f"{where}: {output.saturated:,} of {values:,} values are clamped at 65504, the "
+            "largest FP16 value, where the reference lies beyond it",
+        ),
+        "collapsed": (
+            int(output.collapsed),
+            f"{where}: the candidate gives the same answer to every sample, the reference does not",
+        ),
+    }
+    checks = [
+        Check(kind, name, float(count), None, None, None, Verdict.FAIL, text)
+        for kind, (count, text) in findings.items()
+        if count
+    ]
+    if output.reference_nan:
+        text = (
+            f"{where}: the reference itself gives NaN for {output.reference_nan:,} of {values:,} "
+            "values, which nothing can be compared with; mend the model or its input first"
+        )
+        count = float(output.reference_nan)
+        inconclusive = Verdict.INCONCLUSIVE
+        checks.append(Check("reference_nan", name, count, None, None, None, inconclusive, text))
+    return checks
+
+
+def _distances(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    checks = []
+    for name, limit in (("rel_l2", budget.rel_l2), ("max_abs", budget.max_abs)):
+        measured: float | None = getattr(output, name)
+        if limit is None or measured is None:
+            continue
+        # Written so that NaN, for which every comparison is False, does not pass.
+        within = measured <= limit
+        text = (
+            f"output {output.name!r}: {name} {measured:.3g} is "
+            f"{'within' if within else 'over'} the budget of {limit:.3g}"
+        )
+        if not within and output.totals.reference_sq == ():
+            text += f" (the reference is all zeros here; limit max_abs instead of {name})"
+        verdict = Verdict.PASS if within else Verdict.FAIL
+        checks.append(Check(name, output.name, measured, None, None, limit, verdict, text))
+    return checks
+
+
+def _flips(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    limit = budget.flip_rate
+    if output.flips is None or limit is None or output.samples == 0:
+        return []
+    flips, samples = output.flips, output.samples
+    lower, upper = binomial_bounds(flips, samples, budget.confidence)
+    verdict = _against(lower, upper, limit)
+    what = "differ" if output.decision == EQUALITY else "flip"
+    text = (
+        f"output {output.name!r}: {flips:,} of {samples:,} samples {what}; the true rate is at "
+        f"{_bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
+    )
+    if verdict is Verdict.INCONCLUSIVE:
+        rate = flips / samples
+
+        def decides(count: int) -> bool:
+            low, high = binomial_bounds(round(rate * count), count, budget.confidence)
+            return _against(low, high, limit) is not Verdict.INCONCLUSIVE
+
+        text += _advice(fewest_samples(decides, samples), "rate")
+    rate_check = Check(
+        "flip_rate", output.name, flips / samples, lower, upper, limit, verdict, text
+    )
+    return [rate_check]
+
+
+def _labels(label: LabelDrift, budget: DriftBudget) -> list[Check]:
+    if label.samples == 0:
+        return []
+    if label.kind == REGRESSION:
+        return _error_increase(label, budget)
+    return _accuracy_drop(label, budget)
+
+
+def _accuracy_drop(label: LabelDrift, budget: DriftBudget) -> list[Check]:
+    limit = budget.accuracy_drop
+    if limit is None or label.lost is None or label.gained is None or label.mcnemar_p is None:
+        return []
+    lost, gained, samples = label.lost, label.gained, label.samples
+    lower, upper = paired_difference(lost, gained, samples, budget.confidence)
+    verdict = _against(lower, upper, limit)
+    text = (
+        f"output {label.output!r}: accuracy {label.reference:.2%} -> {label.candidate:.2%} "
+        f"({lost:,} lost, {gained:,} gained, McNemar p = {label.mcnemar_p:.2g}); the true drop is "
+        f"at {_bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
+    )
+    if verdict is Verdict.INCONCLUSIVE:
+
+        def decides(count: int) -> bool:
+            scale = count / samples
+            bounds = paired_difference(
+                round(lost * scale), round(gained * scale), count, budget.confidence
+            )
+            return _against(*bounds, limit) is not Verdict.INCONCLUSIVE
+
+        text += _advice(fewest_samples(decides, samples), "drop")
+    drop = (lost - gained) / samples
+    return [Check("accuracy_drop", label.output, drop, lower, upper, limit, verdict, text)]
+
+
+def _error_increase(label: LabelDrift, budget: DriftBudget) -> list[Check]:
+    limit = budget.error_increase
+    if limit is None:
+        return []
+    change = label.candidate - label.reference
+    bounds = mean_bounds(change, total(label.totals.change_sq), label.samples, budget.confidence)
+    scale = label.reference or math.nan
+    lower, upper = bounds[0] / scale, bounds[1] / scale
+    if label.reference == 0 and change == 0:
+        lower = upper = 0.0
+    verdict = _against(lower, upper, limit)
+    text = (
+        f"output {label.output!r}: mean absolute error {label.reference:.4g} -> "
+        f"{label.candidate:.4g}; the true increase is at "
+        f"{_bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
+    )
+    measured = change / scale if change else 0.0
+    return [Check("error_increase", label.output, measured, lower, upper, limit, verdict, text)]
+
+
+def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bool) -> list[Check]:
+    """Whether there is enough real data to certify anything."""
+    samples = min((output.samples for output in outputs), default=0)
+    checks = []
+    if samples < budget.min_samples:
+        text = (
+            f"{samples:,} samples were compared; fewer than {budget.min_samples:,} (min_samples) "
+            "certify nothing. Pass more data"
+        )
+        limit = float(budget.min_samples)
+        inconclusive = Verdict.INCONCLUSIVE
+        checks.append(
+            Check("min_samples", "", float(samples), None, None, limit, inconclusive, text)
+        )
+    if synthetic:
+        text = (
+            "the inputs were synthetic: they can show that a model is broken, not that it is "
+            "sound. Pass real data with --data"
+        )
+        verdict = Verdict.INCONCLUSIVE
+        checks.append(Check("synthetic", "", None, None, None, None, verdict, text))
+    return checks
+
+
+def _against(lower: float, upper: float, limit: float) -> Verdict:
+    """FAIL if even the lower bound is over the limit, PASS if the upper is not; NaN is neither."""
+    if lower > limit:
+        return Verdict.FAIL
+    return Verdict.PASS if upper <= limit else Verdict.INCONCLUSIVE
+
+
+def _bound_text(verdict: Verdict, lower: float, upper: float, budget: DriftBudget) -> str:
+    bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
+    return f"{bound} ({budget.confidence:.0%} confidence)"
+
+
+def _advice(samples: int | None, what: str) -> str:
+    if samples is None:
+        return f". This {what} is so near the budget that more samples will not decide"
+    return f". About {samples:,} samples at this {what} would decide"

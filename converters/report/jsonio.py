@@ -1,0 +1,148 @@
+"""Reports to and from JSON (schema tfmp.drift/1)."""
+
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.report.model import SCHEMA, DriftReport
+
+# JSON has no word for these numbers; a bare NaN makes a document that strict readers refuse.
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_json(report: DriftReport) -> str:
+    """The report as a JSON document."""
+    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def load(path: str | Path) -> DriftReport:
+    """Reads a report that was saved as JSON.
+
+    Raises:
+        InputError: no such file, not JSON, or not a report.
+    """
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"cannot read the report {str(path)!r}: {error.strerror or error}. Name a JSON file "
+            "that tfmp-convert wrote."
+        ) from error
+    except ValueError as error:
+        raise InputError(
+            f"{str(path)!r} is not JSON: {error}. Name a JSON file that tfmp-convert wrote."
+        ) from error
+    try:
+        return DriftReport.from_dict(document)
+    except InputError as error:
+        raise InputError(f"{str(path)!r}: {error}") from error
+
+
+def encode(value: Any) -> Any:
+    """Dataclasses as objects, enums as their value, non-finite numbers as words."""
+    if is_dataclass(value) and not isinstance(value, type):
+        # The schema comes first, where a reader of the file looks for it.
+        names = sorted((item.name for item in fields(value)), key=lambda name: name != "schema")
+        return {name: encode(getattr(value, name)) for name in names}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return value
+
+
+def decode(kind: type[DriftReport], document: Any) -> DriftReport:
+    """Reads a report from its JSON document.
+
+    Raises:
+        InputError: another schema, or a key that is missing or has the wrong type.
+    """
+    schema = document.get("schema") if isinstance(document, Mapping) else None
+    if schema != SCHEMA:
+        raise InputError(
+            f"not a drift report: expected an object with schema {SCHEMA!r}, received "
+            f"{schema if schema is not None else type(document).__name__!r}. Name a JSON file that "
+            "tfmp-convert wrote."
+        )
+    return _decode(kind, document, "report")
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in arguments:
+            return None
+        (kind,) = (item for item in arguments if item is not type(None))
+        return _decode(kind, value, where)
+    if is_dataclass(kind):
+        return _decode_dataclass(kind, value, where)
+    if origin is tuple:
+        items = _expect(value, list, where)
+        return tuple(_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
+    if origin in (dict, types.MappingProxyType) or origin is Mapping:
+        entries = _expect(value, dict, where)
+        return {key: _decode(arguments[1], item, f"{where}.{key}") for key, item in entries.items()}
+    if kind is float:
+        return _decode_float(value, where)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _decode_enum(kind, value, where)
+    return _expect(value, kind, where)
+
+
+def _decode_dataclass(kind: Any, value: Any, where: str) -> Any:
+    entries = _expect(value, dict, where)
+    hints = typing.get_type_hints(kind)
+    arguments = {}
+    for item in fields(kind):
+        if item.name in entries:
+            arguments[item.name] = _decode(
+                hints[item.name], entries[item.name], f"{where}.{item.name}"
+            )
+        elif item.default is MISSING and item.default_factory is MISSING:
+            raise InputError(
+                f"{where} has no {item.name!r}; the document was cut or changed. Write it again "
+                "with tfmp-convert."
+            )
+    return kind(**arguments)
+
+
+def _decode_float(value: Any, where: str) -> float:
+    if isinstance(value, str) and value in _WORDS:
+        return _WORDS[value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong_type(value, "a number", where)
+    return float(value)
+
+
+def _decode_enum(kind: type[Enum], value: Any, where: str) -> Enum:
+    try:
+        return kind(value)
+    except ValueError:
+        names = ", ".join(str(item.value) for item in kind)
+        raise _wrong_type(value, f"one of {names}", where) from None
+
+
+def _expect(value: Any, kind: Any, where: str) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        names = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+        raise _wrong_type(value, names.get(kind, f"a {kind.__name__}"), where)
+    return value
+
+
+def _wrong_type(value: Any, expected: str, where: str) -> InputError:
+    return InputError(
+        f"{where} is {value!r} ({type(value).__name__}), expected {expected}; the document was "
+        "changed. Write it again with tfmp-convert."
+    )

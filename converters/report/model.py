@@ -1,0 +1,271 @@
+"""The drift report as data. JSON, HTML, Markdown, JUnit and the terminal are renderings of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift.labels import LabelDrift
+from tfmp.converters.drift.metrics import OutputDrift
+from tfmp.converters.drift.verdict import Check, Judgement, Verdict, judge, overall
+from tfmp.converters.errors import InputError
+from tfmp.converters.runners import RunnerInfo
+
+SCHEMA = "tfmp.drift/1"
+
+
+@dataclass(frozen=True)
+class ReferenceReport:
+    """The model that candidates were measured against.
+
+    Attributes:
+        name: shown to people.
+        format: such as "keras".
+        path: of the file; None for a live model.
+        sha256: of the file.
+        size_bytes: of the file.
+        runner: what executed it.
+        notes: what a reader should know.
+    """
+
+    name: str
+    format: str
+    path: str | None = None
+    sha256: str | None = None
+    size_bytes: int | None = None
+    runner: RunnerInfo | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CandidateReport:
+    """One candidate file on one runner: what it drifted by, and whether it may ship.
+
+    Attributes:
+        name: shown to people; unique in a report.
+        format: "onnx" or "tflite".
+        path: of the file.
+        sha256: of the file.
+        size_bytes: of the file.
+        runner: what executed it, where, and how it computed FP16.
+        outputs: drift of every output.
+        labels: answers against labels, one entry a labelled output.
+        verdict: PASS, FAIL or INCONCLUSIVE.
+        reasons: the findings that decided it.
+        checks: every finding, with its bound and limit.
+        notes: what a reader should know, such as outputs matched by order.
+        error: why it could not be run or compared; None if it was.
+    """
+
+    name: str
+    format: str
+    path: str | None
+    sha256: str | None
+    size_bytes: int | None
+    runner: RunnerInfo
+    outputs: tuple[OutputDrift, ...]
+    labels: tuple[LabelDrift, ...]
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    checks: tuple[Check, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+
+    @classmethod
+    def judged(
+        cls,
+        *,
+        name: str,
+        format: str,
+        runner: RunnerInfo,
+        budget: DriftBudget,
+        outputs: Sequence[OutputDrift] = (),
+        labels: Sequence[LabelDrift] = (),
+        synthetic: bool = False,
+        path: str | None = None,
+        sha256: str | None = None,
+        size_bytes: int | None = None,
+        notes: Sequence[str] = (),
+        error: str | None = None,
+    ) -> Self:
+        """A candidate with its verdict under `budget`; see `verdict.judge`."""
+        judgement = judge(outputs, labels, budget, synthetic=synthetic, error=error)
+        return cls(
+            name=name,
+            format=format,
+            path=path,
+            sha256=sha256,
+            size_bytes=size_bytes,
+            runner=runner,
+            outputs=tuple(outputs),
+            labels=tuple(labels),
+            notes=tuple(notes),
+            error=error,
+            **_verdict_fields(judgement),
+        )
+
+
+def _verdict_fields(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "verdict": judgement.verdict,
+        "reasons": judgement.reasons,
+        "checks": judgement.checks,
+    }
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """The samples that were compared.
+
+    Attributes:
+        source: where they came from, such as a path.
+        samples: how many.
+        sha256: of names, dtypes, shapes and values, in order, however they were batched.
+        synthetic: made up from the model's signature.
+        labelled: labels came with them.
+        notes: such as non-finite inputs.
+    """
+
+    source: str
+    samples: int
+    sha256: str
+    synthetic: bool = False
+    labelled: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """Evidence and verdict on all candidates of one reference.
+
+    Attributes:
+        verdict: FAIL if any candidate failed, else INCONCLUSIVE if any was, else PASS.
+        reference: the FP32 original.
+        candidates: in the order given.
+        data: the samples.
+        budget: as declared before the run.
+        environment: versions and hardware, by name.
+        schema: of the JSON document.
+    """
+
+    verdict: Verdict
+    reference: ReferenceReport
+    candidates: tuple[CandidateReport, ...]
+    data: DataReport
+    budget: DriftBudget
+    environment: Mapping[str, str] = field(default_factory=dict)
+    schema: str = SCHEMA
+
+    @classmethod
+    def of(
+        cls,
+        reference: ReferenceReport,
+        candidates: Sequence[CandidateReport],
+        data: DataReport,
+        budget: DriftBudget,
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A report with the verdict that follows from its candidates'."""
+        return cls(
+            verdict=overall([candidate.verdict for candidate in candidates]),
+            reference=reference,
+            candidates=tuple(candidates),
+            data=data,
+            budget=budget,
+            environment=dict(environment or {}),
+        )
+
+    def judged_by(self, budget: DriftBudget) -> "DriftReport":
+        """The same evidence under another budget."""
+        candidates = [
+            replace(
+                candidate,
+                **_verdict_fields(
+                    judge(
+                        candidate.outputs,
+                        candidate.labels,
+                        budget,
+                        synthetic=self.data.synthetic,
+                        error=candidate.error,
+                    )
+                ),
+            )
+            for candidate in self.candidates
+        ]
+        return DriftReport.of(self.reference, candidates, self.data, budget, self.environment)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document (schema tfmp.drift/1): non-finite numbers are strings."""
+        from tfmp.converters.report.jsonio import encode
+
+        return encode(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "DriftReport":
+        """Reads what `to_dict` gave; keys it does not know are left aside.
+
+        Raises:
+            InputError: another schema, or a key that is missing or has the wrong type.
+        """
+        from tfmp.converters.report.jsonio import decode
+
+        return decode(cls, document)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report in the form its suffix names: .json, .html, .md or .xml (JUnit).
+
+        Raises:
+            InputError: another suffix, or a folder that is missing or cannot be written to.
+        """
+        path = Path(path)
+        text = render(self, path)
+        temporary = path.with_name(f".{path.name}.partial")
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise InputError(
+                f"cannot write the report {str(path)!r}: {error.strerror or error}. Name a file in "
+                "an existing folder that you may write to."
+            ) from error
+        return path
+
+
+SUFFIXES = (".json", ".html", ".md", ".xml")
+
+
+def check_path(path: str | Path) -> Path:
+    """A path that a report can be saved at, told before the run and not after it.
+
+    Raises:
+        InputError: an unknown suffix, or no such folder.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"report {str(path)!r} has suffix {path.suffix!r}; expected one of "
+            f"{', '.join(SUFFIXES)} (.xml is JUnit). Change the file's name."
+        )
+    if not path.parent.is_dir():
+        raise InputError(
+            f"cannot write the report {str(path)!r}: there is no folder {str(path.parent)!r}. "
+            "Create it, or name another."
+        )
+    return path
+
+
+def render(report: DriftReport, path: str | Path) -> str:
+    """The text of a report file, in the form that the suffix of `path` names."""
+    suffix = check_path(path).suffix.lower()
+    # Imported on use: the HTML needs Jinja and Matplotlib, the others do not.
+    if suffix == ".html":
+        from tfmp.converters.report.html import to_html as rendering
+    elif suffix == ".md":
+        from tfmp.converters.report.markdown import to_markdown as rendering
+    elif suffix == ".xml":
+        from tfmp.converters.report.junit import to_junit as rendering
+    else:
+        from tfmp.converters.report.jsonio import to_json as rendering
+    return rendering(report)
