@@ -1,0 +1,378 @@
+"""The FP16 pass: one walk over a float32 ONNX graph that makes every decision true.
+
+Casts are put where a value is made, once for each type it is read in, so that every reader,
+subgraphs included, shares them. Constants get one copy for each type they are read in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes.common import (
+    InlinePass,
+    LiftConstantsToInitializersPass,
+    LiftSubgraphInitializersToMainGraphPass,
+    RemoveUnusedNodesPass,
+    ShapeInferencePass,
+)
+
+from tfmp.converters.errors import ConversionError
+from tfmp.converters.onnx.precision import FP16, FP32, Decision, Decisions, decide, islands
+from tfmp.converters.onnx.schema import is_float, slots
+from tfmp.numerics import RangeClass, range_counts
+
+
+@dataclass(frozen=True)
+class Island:
+    """A node that stays in FP32, and why."""
+
+    node: str
+    op_type: str
+    layer: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ConstantChange:
+    """What rounding to FP16 did to one constant beyond an ordinary rounding error.
+
+    Attributes:
+        name: of the float32 initializer.
+        size: number of elements.
+        vanished: how many became zero.
+        subnormal: how many lost precision below FP16's smallest normal number.
+    """
+
+    name: str
+    size: int
+    vanished: int
+    subnormal: int
+
+
+@dataclass(frozen=True)
+class Fp16Report:
+    """What the pass did.
+
+    Attributes:
+        fp16_nodes: number of nodes that compute in FP16.
+        casts: number of Cast nodes inserted.
+        islands: nodes kept in FP32.
+        constants: constants that lost more than rounding.
+    """
+
+    fp16_nodes: int
+    casts: int
+    islands: tuple[Island, ...]
+    constants: tuple[ConstantChange, ...]
+
+
+def to_fp16(
+    model: ir.Model, keep_fp32: tuple[str, ...] = (), fp16_io: bool = False
+) -> tuple[ir.Model, Fp16Report]:
+    """Rewrites a float32 model to compute in FP16 wherever its ops and constants allow.
+
+    Args:
+        model: changed in place; its functions are inlined.
+        keep_fp32: see `precision.decide`.
+        fp16_io: also turn float32 graph inputs and outputs into float16 ones.
+
+    Returns:
+        The model and an account of what was done. A model that already computes in FP16
+        somewhere is returned as it is: its FP32 parts are taken to be meant.
+
+    Raises:
+        InputError: a pattern of `keep_fp32` is invalid or matches nothing.
+        ConversionError: types cannot be inferred.
+    """
+    prepare(model)
+    if _has_fp16(model):
+        return model, Fp16Report(_count_fp16(model), 0, (), ())
+    decisions = decide(model, keep_fp32)
+    rewriter = _Rewriter(model, decisions)
+    rewriter.run(fp16_io)
+    RemoveUnusedNodesPass()(model)
+    kept = tuple(
+        Island(
+            node.name or "",
+            node.op_type,
+            node.metadata_props.get("tfmp.layer", ""),
+            decision.reason,
+        )
+        for node, decision in islands(decisions)
+    )
+    return model, Fp16Report(
+        fp16_nodes=sum(decision.dtype == FP16 for decision in decisions.values()),
+        casts=sum(1 for node in model.graph.all_nodes() if node in rewriter.inserted),
+        islands=kept,
+        constants=tuple(rewriter.changes),
+    )
+
+
+def prepare(model: ir.Model) -> None:
+    """Inlines functions, lifts constants to initializers, names and types every value."""
+    if model.functions:
+        InlinePass()(model)
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    LiftSubgraphInitializersToMainGraphPass()(model)
+    try:
+        ShapeInferencePass(check_type=True, strict_mode=False, data_prop=True)(model)
+    except Exception as error:
+        raise ConversionError(
+            f"the graph's types cannot be inferred ({str(error).splitlines()[0]}). Check it with "
+            "`onnx.checker.check_model(model, full_check=True)`."
+        ) from error
+
+
+def _has_fp16(model: ir.Model) -> bool:
+    return _count_fp16(model) > 0
+
+
+def _count_fp16(model: ir.Model) -> int:
+    """Nodes, other than casts, that write FP16."""
+    return sum(
+        any(is_float(value, FP16) for value in node.outputs)
+        for node in model.graph.all_nodes()
+        if node.op_type != "Cast"
+    )
+
+
+class _Rewriter:
+    """Walks the graph in order, changing types and inserting casts."""
+
+    def __init__(self, model: ir.Model, decisions: Decisions) -> None:
+        self.model = model
+        self.inserted: set[ir.Node] = set()
+        self.changes: list[ConstantChange] = []
+        self._decisions = decisions
+        self._copies: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._names = {
+            value.name
+            for graph in model.graphs()
+            for value in (*graph.inputs, *graph.initializers.values())
+        } | {value.name for node in model.graph.all_nodes() for value in node.outputs}
+
+    def run(self, fp16_io: bool) -> None:
+        """Rewrites the whole model."""
+        graph = self.model.graph
+        if fp16_io:
+            for value in graph.inputs:
+                if is_float(value):
+                    value.dtype = FP16
+        self._walk(graph)
+        for index, value in enumerate(list(graph.outputs)):
+            wanted = FP16 if fp16_io else FP32
+            if (is_float(value, FP16) or is_float(value)) and value.dtype != wanted:
+                self._convert_output(graph, index, wanted)
+        # A float32 original that only FP16 readers had is no longer needed.
+        for value in list(graph.initializers.values()):
+            if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
+                del graph.initializers[value.name]
+
+    def _walk(self, graph: ir.Graph) -> None:
+        for node in list(graph):
+            decision = self._decisions.get(node, Decision(FP32))
+            handler = _SUBGRAPH_HANDLERS.get(node.op_type) if node.domain == "" else None
+            if handler is not None:
+                handler(self, node, decision.dtype)
+                continue
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    self._walk(attribute.as_graph())
+            self._retype(node, decision.dtype)
+
+    def _retype(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Casts the operands of one node to what it reads, and types what it writes."""
+        described = slots(node, self.model.opset_imports.get(node.domain, 1))
+        for index, value in enumerate(node.inputs):
+            if not (is_float(value, FP16) or is_float(value)):
+                continue
+            slot = described.inputs[index] if described else None
+            if slot is not None and slot.half and described.bound_once(slot):  # type: ignore[union-attr]
+                continue  # reads any float type, and nothing else depends on which
+            wanted = dtype if slot is not None and slot.half else FP32
+            self._read_as(node, index, wanted)
+        if dtype != FP16 or described is None:
+            return
+        for value, slot in zip(node.outputs, described.outputs, strict=True):
+            if is_float(value) and slot.variable is not None and slot.half:
+                value.dtype = FP16
+        _set_output_type(node, dtype)
+
+    def _read_as(self, node: ir.Node, index: int, dtype: ir.DataType) -> None:
+        value = node.inputs[index]
+        if value is not None and value.dtype != dtype:
+            node.replace_input_with(index, self._as_type(value, dtype))
+
+    def _as_type(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """`value` as `dtype`: another constant, or a Cast right behind where it is made."""
+        key = (value, dtype)
+        if key not in self._copies:
+            constant = value.const_value is not None and not value.is_graph_input()
+            make = self._converted_constant if constant else self._cast
+            self._copies[key] = make(value, dtype)
+        return self._copies[key]
+
+    def _converted_constant(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        graph = value.graph
+        assert graph is not None  # an initializer belongs to a graph
+        assert value.const_value is not None
+        array = value.const_value.numpy()
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = array.astype(dtype.numpy())
+        if dtype == FP16:
+            counts = range_counts(array)
+            lost = counts[RangeClass.VANISHES], counts[RangeClass.SUBNORMAL]
+            if any(lost):
+                self.changes.append(ConstantChange(value.name or "", array.size, *lost))
+        name = self._unique(f"{value.name}_{_SUFFIX[dtype]}")
+        copy = ir.Value(
+            name=name,
+            type=ir.TensorType(dtype),
+            shape=value.shape,
+            const_value=ir.tensor(narrow, name=name),
+        )
+        graph.initializers.add(copy)
+        return copy
+
+    def _cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        producer, graph = value.producer(), value.graph
+        if producer is not None:
+            graph = producer.graph
+        assert isinstance(graph, ir.Graph)  # functions were inlined
+        cast = self._new_cast(value, dtype, f"{value.name}_{_SUFFIX[dtype]}")
+        if producer is not None:
+            graph.insert_after(producer, cast)
+        elif len(graph):
+            graph.insert_before(graph[0], cast)
+        else:
+            graph.append(cast)
+        return cast.outputs[0]
+
+    def _new_cast(self, value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
+        name = self._unique(name)
+        cast = ir.Node(
+            "",
+            "Cast",
+            [value],
+            [ir.AttrInt64("to", dtype.value)],
+            name=self._unique(f"cast_{name}"),
+        )
+        producer = value.producer()
+        if producer is not None and "tfmp.layer" in producer.metadata_props:
+            cast.metadata_props["tfmp.layer"] = producer.metadata_props["tfmp.layer"]
+        output = cast.outputs[0]
+        output.name, output.type, output.shape = name, ir.TensorType(dtype), value.shape
+        self.inserted.add(cast)
+        return cast
+
+    def _unique(self, name: str) -> str:
+        unique, count = name, 1
+        while unique in self._names:
+            count += 1
+            unique = f"{name}_{count}"
+        self._names.add(unique)
+        return unique
+
+    def _convert_output(self, graph: ir.Graph, index: int, dtype: ir.DataType) -> None:
+        """Makes one graph output `dtype`, under its old name."""
+        value = graph.outputs[index]
+        name = value.name
+        cast = self._new_cast(value, dtype, f"{name}_{_SUFFIX[dtype]}")
+        graph.append(cast)
+        graph.outputs[index] = cast.outputs[0]
+        if graph is self.model.graph and not value.is_graph_input() and not value.is_graph_output():
+            # The name is the contract; the value inside gets another.
+            value.name, cast.outputs[0].name = cast.outputs[0].name, name
+
+    def _if(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Both branches must write the same types."""
+        branches = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+        for branch in branches:
+            self._walk(branch)
+        for index, output in enumerate(node.outputs):
+            if not is_float(output):
+                continue
+            for branch in branches:
+                if branch.outputs[index].dtype != dtype:
+                    self._convert_output(branch, index, dtype)
+            output.dtype = dtype
+
+    def _loop(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Loop state has one type: where it starts, in the body, and where it comes out."""
+        body = node.attributes["body"].as_graph()
+        states = len(node.inputs) - 2
+        self._state(node, body, range(states), dtype, first_input=2, body_first_output=1)
+        self._scan_outputs(node, body, states, body_first_output=1)
+
+    def _scan(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Like a Loop, with inputs that are read slice by slice."""
+        body = node.attributes["body"].as_graph()
+        states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+        for index in range(states, len(node.inputs)):
+            if is_float(body.inputs[index]):
+                self._read_as(node, index, dtype)
+                body.inputs[index].dtype = dtype
+        self._state(node, body, range(states), dtype, first_input=0, body_first_output=0)
+        self._scan_outputs(node, body, states, body_first_output=0)
+
+    def _state(
+        self,
+        node: ir.Node,
+        body: ir.Graph,
+        states: range,
+        dtype: ir.DataType,
+        first_input: int,
+        body_first_output: int,
+    ) -> None:
+        floats = [index for index in states if is_float(body.inputs[first_input + index])]
+        for index in floats:
+            self._read_as(node, first_input + index, dtype)
+            body.inputs[first_input + index].dtype = dtype
+        self._walk(body)
+        for index in floats:
+            if body.outputs[body_first_output + index].dtype != dtype:
+                self._convert_output(body, body_first_output + index, dtype)
+            node.outputs[index].dtype = dtype
+
+    def _scan_outputs(
+        self, node: ir.Node, body: ir.Graph, states: int, body_first_output: int
+    ) -> None:
+        for index in range(states, len(node.outputs)):
+            if is_float(node.outputs[index]):
+                node.outputs[index].dtype = body.outputs[body_first_output + index].dtype
+
+
+_SUFFIX = {FP16: "fp16", FP32: "fp32"}
+
+_SUBGRAPH_HANDLERS: dict[str, Callable[[_Rewriter, ir.Node, ir.DataType], None]] = {
+    "If": _Rewriter._if,
+    "Loop": _Rewriter._loop,
+    "Scan": _Rewriter._scan,
+}
+
+
+def _set_output_type(node: ir.Node, dtype: ir.DataType) -> None:
+    """For ops whose output type is an attribute (`precision.TYPED_BY_ATTRIBUTE`)."""
+    if node.op_type == "Cast" and node.outputs[0].dtype == dtype:
+        node.attributes["to"] = ir.AttrInt64("to", dtype.value)
+    elif node.op_type == "EyeLike" and "dtype" in node.attributes:
+        node.attributes["dtype"] = ir.AttrInt64("dtype", dtype.value)
+    elif node.op_type == "ConstantOfShape":
+        fill = node.attributes.get("value")
+        array = np.zeros(1, np.float32) if fill is None else fill.as_tensor().numpy()
+        if array.dtype == np.float32:
+            node.attributes["value"] = ir.AttrTensor("value", ir.tensor(array.astype(np.float16)))
+
+
+def check(model: ir.Model) -> None:
+    """Raises `ConversionError` unless the model passes ONNX's full check with strict types."""
+    proto = ir.to_proto(model)
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except Exception as error:
+        raise ConversionError(
+            f"the FP16 model is not valid ONNX ({str(error).splitlines()[0]}). This is a defect "
+            "of tfmp: report it with the model; `--keep-fp32` on the op named here avoids it."
+        ) from error

@@ -1,0 +1,310 @@
+"""Which node of an ONNX graph computes in FP16, which stays in FP32, and why.
+
+Rules are functions in a list. Each looks at one node and returns the reason to keep it in FP32,
+or None to pass; the first reason wins. What no rule claims computes in FP16.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.onnx.schema import MOVERS, Slots, is_float, slots
+from tfmp.numerics import FLOAT16, RangeClass, range_counts
+
+FP16 = ir.DataType.FLOAT16
+FP32 = ir.DataType.FLOAT
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The precision of one node.
+
+    Attributes:
+        dtype: FLOAT16 or FLOAT.
+        reason: why it is FLOAT; empty where FLOAT16.
+    """
+
+    dtype: ir.DataType
+    reason: str = ""
+
+
+Decisions = dict[ir.Node, Decision]
+Rule = Callable[[ir.Node, "GraphView"], str | None]
+
+
+class GraphView:
+    """What rules may know about the graph, computed once and shared."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self.model = model
+        self._out_of_range: set[ir.Value] = set()
+        self._parents = {
+            attribute.as_graph(): node
+            for node in model.graph.all_nodes()
+            for attribute in node.attributes.values()
+            if attribute.type == ir.AttributeType.GRAPH
+        }
+
+    def enclosing(self, node: ir.Node) -> Iterator[ir.Node]:
+        """The nodes whose subgraphs hold `node`, innermost first."""
+        parent = self._parents.get(node.graph)
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(parent.graph)
+
+    def slots(self, node: ir.Node) -> Slots | None:
+        """The declared types of the node's operands, or None for an unknown op."""
+        return slots(node, self.model.opset_imports.get(node.domain, 1))
+
+    def constant(self, value: ir.Value | None) -> np.ndarray | None:
+        """The array of a float32 initializer that no caller can override, else None."""
+        if value is None or value.const_value is None or value.is_graph_input():
+            return None
+        return value.const_value.numpy() if is_float(value) else None
+
+    def mark_out_of_range(self, value: ir.Value) -> None:
+        """Notes that `value` holds numbers that FP16 cannot."""
+        self._out_of_range.add(value)
+
+    def is_out_of_range(self, value: ir.Value | None) -> bool:
+        """Whether `value` was noted by `mark_out_of_range`."""
+        return value in self._out_of_range
+
+
+def decide(model: ir.Model, keep_fp32: Sequence[str] = ()) -> Decisions:
+    """Decides for every node that touches float32 tensors, subgraphs included.
+
+    Args:
+        model: with types inferred and constants lifted to initializers.
+        keep_fp32: regular expressions; a node whose name or Keras layer matches one anywhere, or
+            whose op type matches one fully, stays in FP32.
+
+    Returns:
+        A decision for each node that has a float32 operand whose type may change.
+
+    Raises:
+        InputError: a pattern is no regular expression, or matches nothing.
+    """
+    view = GraphView(model)
+    rules = [_keep_rule(model, keep_fp32), *RULES]
+    decisions: Decisions = {}
+    for node in model.graph.all_nodes():
+        if not _touches_float(node):
+            continue
+        reason = next(filter(None, (rule(node, view) for rule in rules)), None)
+        decisions[node] = Decision(FP32, reason) if reason else Decision(FP16)
+    _settle_movers(decisions)
+    return decisions
+
+
+def _touches_float(node: ir.Node) -> bool:
+    return any(is_float(value) or _holds_floats(value) for value in (*node.inputs, *node.outputs))
+
+
+def _holds_floats(value: ir.Value | None) -> bool:
+    """Whether `value` is a sequence or optional of float32 tensors."""
+    return (
+        value is not None
+        and isinstance(value.type, ir.SequenceType | ir.OptionalType)
+        and "FLOAT" in str(value.type)
+    )
+
+
+def _keep_rule(model: ir.Model, patterns: Sequence[str]) -> Rule:
+    compiled = []
+    for pattern in patterns:
+        try:
+            compiled.append(re.compile(pattern))
+        except re.error as error:
+            raise InputError(
+                f"keep_fp32: {pattern!r} is not a regular expression ({error})."
+            ) from error
+
+    def matches(pattern: re.Pattern[str], node: ir.Node) -> bool:
+        layer = node.metadata_props.get("tfmp.layer", "")
+        return bool(
+            pattern.search(node.name or "")
+            or pattern.search(layer)
+            or pattern.fullmatch(node.op_type)
+        )
+
+    nodes = list(model.graph.all_nodes())
+    for pattern in compiled:
+        if not any(matches(pattern, node) for node in nodes):
+            layers = sorted({node.metadata_props.get("tfmp.layer", "") for node in nodes} - {""})
+            known = layers or sorted({node.op_type for node in nodes})
+            raise InputError(
+                f"keep_fp32: {pattern.pattern!r} matches no node name, layer or op type. "
+                f"Known, for example: {', '.join(known[:8])}."
+            )
+
+    def rule(node: ir.Node, view: GraphView) -> str | None:
+        hit = next((pattern for pattern in compiled if matches(pattern, node)), None)
+        return f"kept by request ({hit.pattern})" if hit else None
+
+    return rule
+
+
+def _unknown_op(node: ir.Node, view: GraphView) -> str | None:
+    if view.slots(node) is None:
+        return f"{node.domain}::{node.op_type} has no ONNX schema"
+    return None
+
+
+_SUBGRAPH_OPS = ("If", "Loop", "Scan")
+
+
+def _opaque_body(node: ir.Node, view: GraphView) -> str | None:
+    """Bodies of other ops, and everything inside them, keep the types they declare."""
+    outer = next((p for p in view.enclosing(node) if p.op_type not in _SUBGRAPH_OPS), None)
+    return f"inside {outer.op_type}, whose body declares its own types" if outer else None
+
+
+def _containers(node: ir.Node, view: GraphView) -> str | None:
+    if node.op_type in _SUBGRAPH_OPS:
+        return None
+    if any(_holds_floats(value) for value in (*node.inputs, *node.outputs)):
+        return "sequences and optionals keep their element type"
+    return None
+
+
+def _quantization(node: ir.Node, view: GraphView) -> str | None:
+    if re.search("Quantize|QLinear|Integer", node.op_type):
+        return "quantized arithmetic keeps its float32 scales"
+    return None
+
+
+def _no_float16(node: ir.Node, view: GraphView) -> str | None:
+    described = view.slots(node)
+    if described is None or node.op_type in _SUBGRAPH_OPS:
+        return None
+    pairs = [
+        *zip(node.inputs, described.inputs, strict=True),
+        *zip(node.outputs, described.outputs, strict=True),
+    ]
+    if any(is_float(value) and slot.variable and not slot.half for value, slot in pairs):
+        return f"{node.op_type} is not defined for float16"
+    return None
+
+
+# Ops whose result can leave the range of FP16 by a constant operand alone, as masks do.
+_ADDITIVE = frozenset({"Add", "Sub", "Where", "Max", "Min", "Sum", "Clip", "Pad", *MOVERS})
+
+# Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
+_ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
+
+
+def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
+    for value in node.inputs:
+        array = view.constant(value)
+        if array is None:
+            continue
+        finite = array[np.isfinite(array)]
+        worst = float(np.max(np.abs(finite), initial=0.0))
+        if worst >= FLOAT16.overflow_threshold:
+            if node.op_type in _ADDITIVE:
+                view.mark_out_of_range(node.outputs[0])
+            return f"constant {value.name} reaches {worst:.4g}, past FP16's {FLOAT16.max:.0f}"  # type: ignore[union-attr]
+    return None
+
+
+def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
+    beyond = [value for value in node.inputs if view.is_out_of_range(value)]
+    if not beyond:
+        return None
+    if node.op_type in _ADDITIVE:
+        for output in node.outputs:
+            view.mark_out_of_range(output)
+    return f"{beyond[0].name} can leave the range of FP16 by a constant"  # type: ignore[union-attr]
+
+
+def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
+    for index, value in enumerate(node.inputs):
+        array = view.constant(value)
+        if array is None or not array.size:
+            continue
+        counts = range_counts(array)
+        lost, kept = counts[RangeClass.VANISHES], array.size - counts[RangeClass.ZERO]
+        if lost and (lost == kept or _ZERO_MATTERS.get(node.op_type) == index):
+            smallest = float(np.min(np.abs(array[array != 0])))
+            return f"constant {value.name} ({smallest:.4g}) becomes zero in FP16"  # type: ignore[union-attr]
+    return None
+
+
+# Ops whose output type is an attribute that the rewriter sets (see `fp16._set_output_type`).
+TYPED_BY_ATTRIBUTE = frozenset({"Cast", "ConstantOfShape", "EyeLike"})
+
+
+def _typed_by_attribute(node: ir.Node, view: GraphView) -> str | None:
+    described = view.slots(node)
+    if described is None or node.op_type in (*TYPED_BY_ATTRIBUTE, *_SUBGRAPH_OPS):
+        return None
+    inputs = {slot.variable for slot in described.inputs}
+    for value, slot in zip(node.outputs, described.outputs, strict=True):
+        if is_float(value) and slot.variable not in inputs:
+            return f"{node.op_type} chooses its output type itself"
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    _unknown_op,
+    _opaque_body,
+    _containers,
+    _quantization,
+    _typed_by_attribute,
+    _no_float16,
+    _constant_overflows,  # before the next, which reads what it marks
+    _input_out_of_range,
+    _constant_vanishes,
+)
+
+
+def _settle_movers(decisions: Decisions) -> None:
+    """Lets ops that only move data join FP32 neighbours where that saves casts."""
+    movers = [
+        node
+        for node, decision in decisions.items()
+        if node.op_type in MOVERS and decision.dtype == FP16
+    ]
+    for sweep in (movers, movers[::-1]):
+        for node in sweep:
+            reads = {value for value in node.inputs if is_float(value)}
+            before = [_written_as(value, decisions) for value in reads]
+            after = {
+                decisions[user].dtype
+                for output in node.outputs
+                for user in output.consumers()
+                if user in decisions
+            } | {FP32 for output in node.outputs if output.is_graph_output()}
+
+            def casts(dtype: ir.DataType, before: list = before, after: set = after) -> int:
+                into = sum(1 for other in before if other not in (None, dtype))
+                return into + len(after - {dtype})
+
+            if casts(FP32) < casts(FP16):
+                decisions[node] = Decision(FP32, "moves data between FP32 nodes")
+            elif decisions[node].dtype == FP32 and casts(FP16) < casts(FP32):
+                decisions[node] = Decision(FP16)
+
+
+def _written_as(value: ir.Value, decisions: Decisions) -> ir.DataType | None:
+    """The precision `value` has where it is made; None for constants, which exist in both."""
+    if value.const_value is not None and not value.is_graph_input():
+        return None
+    producer = value.producer()
+    if producer is None or producer not in decisions:
+        return FP32
+    return decisions[producer].dtype
+
+
+def islands(decisions: Decisions) -> Iterable[tuple[ir.Node, Decision]]:
+    """The nodes that stay in FP32, without those that only move data."""
+    return (
+        (node, decision)
+        for node, decision in decisions.items()
+        if decision.dtype == FP32 and node.op_type not in MOVERS
+    )

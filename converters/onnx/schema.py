@@ -1,0 +1,89 @@
+"""What the ONNX schemas say about types: which operands share one, and whether float16 may be it.
+
+The facts come from `onnx.defs` at the model's own opset; the tables below are about values, which
+no schema describes.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import onnx
+import onnx_ir as ir
+
+HALF = "tensor(float16)"
+
+# Ops that copy elements without arithmetic: their precision may follow their neighbours', and
+# what they write needs no rounding. (ONNX operator documentation, "tensor" group.)
+MOVERS = frozenset(
+    """Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Pad
+    Reshape ReverseSequence ScatterElements ScatterND Slice SpaceToDepth Split Squeeze Tile
+    Transpose Trilu Unsqueeze""".split()
+)
+
+# Ops that pick, negate or clear one of their operands: exact in every precision.
+EXACT = MOVERS | frozenset(
+    """Abs Clip GlobalMaxPool Max MaxPool MaxUnpool Min Neg OneHot ReduceMax ReduceMin Relu
+    RoiMaxPool Round Ceil Floor Sign ThresholdedRelu TopK Unique Where""".split()
+)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The declared type of one input or output of a node.
+
+    Attributes:
+        variable: name of the type variable it is bound to, or None where the type is fixed.
+        half: whether float16 is allowed.
+    """
+
+    variable: str | None
+    half: bool
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The declared types of a node's actual inputs and outputs, in order."""
+
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+
+    def bound_once(self, slot: Slot) -> bool:
+        """Whether no other operand shares the type of `slot`, so that it may differ from all."""
+        everywhere = [other.variable for other in (*self.inputs, *self.outputs)]
+        return slot.variable is not None and everywhere.count(slot.variable) == 1
+
+
+def slots(node: ir.Node, opset: int) -> Slots | None:
+    """The slots of `node` at `opset` of its domain; None where ONNX has no such op."""
+    if not onnx.defs.has(node.op_type, opset, node.domain):
+        return None
+    return _slots(node.op_type, node.domain, opset, len(node.inputs), len(node.outputs))
+
+
+@cache
+def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> Slots:
+    schema = onnx.defs.get_schema(op_type, opset, domain)
+    allowed = {
+        constraint.type_param_str: HALF in constraint.allowed_type_strs
+        for constraint in schema.type_constraints
+    }
+
+    def expand(formals: list[onnx.defs.OpSchema.FormalParameter], count: int) -> tuple[Slot, ...]:
+        result = []
+        for index in range(count):
+            formal = formals[min(index, len(formals) - 1)]
+            name = formal.type_str
+            if name not in allowed:
+                result.append(Slot(None, name == HALF))
+                continue
+            # Each operand of a heterogeneous variadic has a type of its own.
+            own = name if formal.is_homogeneous else f"{name}#{index}"
+            result.append(Slot(own, allowed[name]))
+        return tuple(result)
+
+    return Slots(expand(list(schema.inputs), inputs), expand(list(schema.outputs), outputs))
+
+
+def is_float(value: ir.Value | None, dtype: ir.DataType = ir.DataType.FLOAT) -> bool:
+    """Whether `value` is a tensor (not a sequence or optional) of `dtype`."""
+    return value is not None and isinstance(value.type, ir.TensorType) and value.dtype == dtype
