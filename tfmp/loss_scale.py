@@ -35,7 +35,7 @@ _COUNTERS = (
     "growths",
     "backoffs",
 )
-_COUNTER_VECTORS = ("nonfinite_counts", "first_offender_counts")
+_COUNTER_VECTORS = ("nonfinite_counts", "first_offender_counts", "last_nonfinite")
 
 
 class UnscaledLossWarning(UserWarning):
@@ -67,6 +67,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         nonfinite_counts: per trainable variable, the steps in which its gradient was not finite.
         first_offender_counts: per trainable variable, the steps in which it was the first such in
             the order of backpropagation, that is, the one nearest to the loss.
+        last_nonfinite: per trainable variable, 1 if it was not finite in the last skipped step.
         loss_was_scaled: None until gradients arrive, then whether `scale_loss` had been called.
 
     Args:
@@ -262,6 +263,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         # Backpropagation runs from the last variable to the first.
         first = ops.size(flags) - 1 - ops.argmax(ops.flip(flags))
         run = self.consecutive_skips + 1
+        self.last_nonfinite.assign(flags)
         self.nonfinite_counts.assign(self.nonfinite_counts + flags)
         self.first_offender_counts.assign(
             self.first_offender_counts + ops.one_hot(first, flags.shape[0], dtype=flags.dtype)
