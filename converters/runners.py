@@ -78,13 +78,13 @@ class OnnxRunner(_Held):
     an FP16 file shows its rounded weights and I/O here, not its arithmetic.
     """
 
-    def __init__(self, model: Path | bytes) -> None:
+    def __init__(self, model: Path | bytes, info: RunnerInfo | None = None) -> None:
+        import onnxruntime
+
         self._session = open_session(model)
         self.inputs = tuple(_spec(value) for value in self._session.get_inputs())
         self.outputs = tuple(_spec(value) for value in self._session.get_outputs())
-        import onnxruntime
-
-        self.info = RunnerInfo(
+        self.info = info or RunnerInfo(
             "onnxruntime", "CPU", "weights-only", {"onnxruntime": onnxruntime.__version__}
         )
 
@@ -95,6 +95,46 @@ class OnnxRunner(_Held):
             return dict(zip(names, self._session.run(names, feed), strict=True))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
+
+
+def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
+    """The runner that shows most of what an ONNX file does on hardware with FP16 kernels.
+
+    Args:
+        path: an ONNX file.
+        emulate: round every FP16 tensor (False: what ONNX Runtime's CPU provider makes of it).
+
+    Returns:
+        For a float32 file, ONNX Runtime itself with `info.fp16` None.
+
+    Raises:
+        RunnerError: the file is no ONNX model or cannot be loaded.
+    """
+    import onnx_ir as ir
+    import onnxruntime
+
+    from tfmp.converters.onnx.emulate import emulated
+    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+
+    versions = {"onnxruntime": onnxruntime.__version__}
+    try:
+        model = ir.load(path)
+        prepare(model)
+        half = computes_in_fp16(model)
+        if not half:
+            return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
+        if not emulate:
+            return OnnxRunner(path)
+        rounded = ir.to_proto(emulated(model)).SerializeToString()
+    except RunnerError:
+        raise
+    except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
+        raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
+    details = {
+        "profile": "gpu: FP32 accumulation, every FP16 tensor rounded where a kernel writes it",
+        **versions,
+    }
+    return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
 
 
 def open_session(model: Path | bytes) -> Any:

@@ -8,7 +8,6 @@ casts, computes that: profile "gpu".
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.fp16 import prepare
 from tfmp.converters.onnx.precision import FP16, FP32
 from tfmp.converters.onnx.schema import EXACT, is_float
 
@@ -17,13 +16,13 @@ def emulated(model: ir.Model) -> ir.Model:
     """Turns an FP16 model into a float32 one that computes what FP16 kernels would.
 
     Args:
-        model: changed in place. Its graph inputs and outputs keep their types.
+        model: prepared (`fp16.prepare`), changed in place. Its graph inputs and outputs keep
+            their types.
 
     Returns:
         The model. Every value that was FP16 is float32 and holds only FP16 numbers; a value
         past 65504 is infinite.
     """
-    prepare(model)
     graph = model.graph
     boundary = [value for value in graph.inputs if is_float(value, FP16)]
     _widen_constants(model)

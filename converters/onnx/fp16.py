@@ -87,7 +87,7 @@ def to_fp16(
         ConversionError: types cannot be inferred.
     """
     prepare(model)
-    if _has_fp16(model):
+    if computes_in_fp16(model):
         return model, Fp16Report(_count_fp16(model), 0, (), ())
     decisions = decide(model, keep_fp32)
     rewriter = _Rewriter(model, decisions)
@@ -125,7 +125,8 @@ def prepare(model: ir.Model) -> None:
         ) from error
 
 
-def _has_fp16(model: ir.Model) -> bool:
+def computes_in_fp16(model: ir.Model) -> bool:
+    """Whether any node of a model with known types, other than a cast, writes FP16."""
     return _count_fp16(model) > 0
 
 
