@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift.data import DataReport
 from tfmp.converters.drift.labels import LabelDrift
 from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Check, Judgement, Verdict, judge, overall
@@ -112,27 +113,6 @@ def _verdict_fields(judgement: Judgement) -> dict[str, Any]:
         "reasons": judgement.reasons,
         "checks": judgement.checks,
     }
-
-
-@dataclass(frozen=True)
-class DataReport:
-    """The samples that were compared.
-
-    Attributes:
-        source: where they came from, such as a path.
-        samples: how many.
-        sha256: of names, dtypes, shapes and values, in order, however they were batched.
-        synthetic: made up from the model's signature.
-        labelled: labels came with them.
-        notes: such as non-finite inputs.
-    """
-
-    source: str
-    samples: int
-    sha256: str
-    synthetic: bool = False
-    labelled: bool = False
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

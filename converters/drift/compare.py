@@ -1,0 +1,271 @@
+"""One candidate's outputs against the reference's, batch by batch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfmp.converters.drift.exact import merge
+from tfmp.converters.drift.labels import (
+    LabelDrift,
+    LabelTotals,
+    label_drift,
+    label_kind,
+    measure_labels,
+)
+from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.totals import is_floating
+from tfmp.converters.errors import InputError, RunnerError
+from tfmp.converters.tensors import Batch, TensorSpec, describe
+
+# Labels of one batch: for the one output they fit, or by output name.
+Labels = np.ndarray | Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which of a candidate's tensors stands for which of the reference's.
+
+    Attributes:
+        names: candidate name by reference name, in the reference's order.
+        notes: every match that was not by name, said.
+    """
+
+    names: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def match(
+    reference: Sequence[TensorSpec],
+    candidate: Sequence[TensorSpec],
+    candidate_name: str,
+    what: str = "output",
+) -> Matching:
+    """Pairs tensors by name, then by name without a file format's decoration, then by position.
+
+    Where positions contradict shapes but shapes leave one choice each, shapes decide.
+
+    Args:
+        reference: what the reference model has.
+        candidate: what the candidate has; outputs beyond the reference's are left aside.
+        candidate_name: for messages.
+        what: "output" or "input", for messages.
+
+    Raises:
+        InputError: some tensor of the reference has no counterpart.
+    """
+    names = _match_by_name(reference, candidate)
+    notes = []
+    open_reference = [spec for spec in reference if spec.name not in names]
+    open_candidate = [spec for spec in candidate if spec.name not in names.values()]
+    if open_reference:
+        pairs = _by_position(open_reference, open_candidate) or _by_shape(
+            open_reference, open_candidate
+        )
+        if pairs is None:
+            raise InputError(
+                f"{candidate_name}: its {what}s cannot be matched with the reference's. Expected "
+                f"{describe(reference)}; received {describe(candidate)}. Convert this model again, "
+                "or name the candidate that belongs to this reference."
+            )
+        names |= {one.name: other.name for one, other in pairs}
+        how = ", ".join(f"{one.name!r} with {other.name!r}" for one, other in pairs)
+        notes.append(f"{what}s matched by position and shape, not by name: {how}")
+    extra = [spec.name for spec in candidate if spec.name not in names.values()]
+    if extra:
+        left = ", ".join(map(repr, extra))
+        notes.append(f"{what}s that the reference does not have were left aside: {left}")
+    return Matching({spec.name: names[spec.name] for spec in reference}, tuple(notes))
+
+
+def _match_by_name(
+    reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]
+) -> dict[str, str]:
+    exact = {spec.name for spec in candidate}
+    names = {spec.name: spec.name for spec in reference if spec.name in exact}
+    bare: dict[str, list[str]] = {}
+    for spec in candidate:
+        if spec.name not in names:
+            bare.setdefault(_bare(spec.name), []).append(spec.name)
+    for spec in reference:
+        found = bare.get(_bare(spec.name), [])
+        if spec.name not in names and len(found) == 1:
+            names[spec.name] = found[0]
+    return names
+
+
+def _bare(name: str) -> str:
+    """Without what file formats add: "serving_default_image:0" is "image"."""
+    head, colon, index = name.rpartition(":")
+    name = head if colon and index.isdecimal() else name
+    return name.removeprefix("serving_default_")
+
+
+Pairs = list[tuple[TensorSpec, TensorSpec]]
+
+
+def _by_position(reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]) -> Pairs | None:
+    if len(reference) > len(candidate):
+        return None
+    pairs = list(zip(reference, candidate, strict=False))
+    return pairs if all(_fits(one, other) for one, other in pairs) else None
+
+
+def _by_shape(reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]) -> Pairs | None:
+    pairs = []
+    for one in reference:
+        fitting = [other for other in candidate if _fits(one, other)]
+        if len(fitting) != 1:
+            return None
+        pairs.append((one, fitting[0]))
+    distinct = {other.name for _, other in pairs}
+    return pairs if len(distinct) == len(pairs) else None
+
+
+def _fits(one: TensorSpec, other: TensorSpec) -> bool:
+    """Same rank, and no fixed size beyond the batch axis that contradicts."""
+    return len(one.shape) == len(other.shape) and all(
+        None in (left, right) or left == right
+        for left, right in zip(one.shape[1:], other.shape[1:], strict=True)
+    )
+
+
+class Comparison:
+    """Accumulates drift and label results of one candidate over batches."""
+
+    def __init__(
+        self, name: str, reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]
+    ) -> None:
+        """Pairs the outputs.
+
+        Args:
+            name: of the candidate, for messages.
+            reference: outputs of the reference.
+            candidate: outputs of the candidate.
+
+        Raises:
+            InputError: an output of the reference has no counterpart, or there is none at all.
+        """
+        if not reference:
+            raise InputError(
+                f"{name}: the reference has no outputs, so there is nothing to compare. Pass a "
+                "model with at least one output."
+            )
+        matching = match(reference, candidate, name)
+        self.name = name
+        self.notes = matching.notes
+        self._names = matching.names
+        self._accumulators = [OutputAccumulator(spec.name) for spec in reference]
+        self._label_totals: dict[str, LabelTotals] = {}
+        self._label_kinds: dict[str, str] = {}
+
+    def update(self, reference: Batch, candidate: Batch, labels: Labels | None = None) -> None:
+        """Adds one batch.
+
+        Args:
+            reference: the reference's outputs by name.
+            candidate: the candidate's outputs by its own names.
+            labels: for these samples, if there are any.
+
+        Raises:
+            RunnerError: the candidate's outputs have other shapes or kinds of values.
+            InputError: labels that fit no output.
+        """
+        pairs = {}
+        for accumulator in self._accumulators:
+            pair = self._pair(accumulator.name, reference, candidate)
+            pairs[accumulator.name] = pair
+            accumulator.update(*pair)
+        if labels is not None:
+            for output, truth in self._labels_by_output(labels, reference).items():
+                self._update_labels(output, np.asarray(truth), *pairs[output])
+
+    def outputs(self) -> tuple[OutputDrift, ...]:
+        """The drift of every output so far, in the reference's order."""
+        return tuple(accumulator.result() for accumulator in self._accumulators)
+
+    def labels(self) -> tuple[LabelDrift, ...]:
+        """The results against labels so far; empty without labels."""
+        return tuple(
+            label_drift(output, self._label_kinds[output], totals)
+            for output, totals in self._label_totals.items()
+        )
+
+    def _pair(
+        self, output: str, reference: Batch, candidate: Batch
+    ) -> tuple[np.ndarray, np.ndarray]:
+        name = self._names[output]
+        if name not in candidate:
+            raise RunnerError(
+                f"{self.name}: its run gave no output {name!r}; it gave "
+                f"{', '.join(map(repr, candidate)) or 'none'}."
+            )
+        expected, received = _plain(reference[output]), _plain(candidate[name])
+        if expected.shape != received.shape:
+            raise RunnerError(
+                f"{self.name}: output {name!r} has shape {received.shape}, the reference's "
+                f"{output!r} has {expected.shape}: values have no counterparts. Convert this model "
+                "again, or name the candidate that belongs to this reference."
+            )
+        if is_floating(expected.dtype) != is_floating(received.dtype):
+            raise RunnerError(
+                f"{self.name}: output {name!r} is {received.dtype}, the reference's {output!r} is "
+                f"{expected.dtype}: distances between them mean nothing. Convert with outputs of "
+                f"the reference's kind (a quantized file needs float inputs and outputs)."
+            )
+        return expected, received
+
+    def _labels_by_output(self, labels: Labels, reference: Batch) -> Mapping[str, np.ndarray]:
+        if isinstance(labels, Mapping):
+            unknown = [name for name in labels if name not in self._names]
+            if unknown:
+                raise InputError(
+                    f"labels are given for {unknown[0]!r}, which is no output of the reference; "
+                    f"its outputs: {', '.join(self._names)}. Name the labels after these."
+                )
+            return labels
+        if self._label_kinds:
+            return dict.fromkeys(self._label_kinds, labels)
+        fitting = [name for name in self._names if _accepts(labels, reference[name], name)]
+        if len(self._names) == 1 or len(fitting) == 1:
+            return {(fitting or list(self._names))[0]: labels}
+        raise InputError(
+            f"labels of shape {np.shape(labels)} fit "
+            f"{len(fitting) or 'none'} of the outputs {', '.join(self._names)}. Pass labels by "
+            "output name: a dict in Python, arrays named labels.OUTPUT in an .npz file."
+        )
+
+    def _update_labels(
+        self, output: str, labels: np.ndarray, reference: np.ndarray, candidate: np.ndarray
+    ) -> None:
+        if len(labels) != len(reference):
+            raise InputError(
+                f"labels for output {output!r}: {len(labels)} came with a batch of "
+                f"{len(reference)} samples. Pass one label for each sample."
+            )
+        kind = self._label_kinds.get(output)
+        if kind is None:
+            kind = self._label_kinds[output] = label_kind(labels, reference, output)
+        found = measure_labels(kind, labels, reference, candidate, output)
+        before = self._label_totals.get(output, LabelTotals())
+        self._label_totals[output] = merge(before, found)
+
+
+def _accepts(labels: np.ndarray, output: np.ndarray, name: str) -> bool:
+    try:
+        label_kind(np.asarray(labels), np.asarray(output), name)
+    except InputError:
+        return False
+    return True
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """As a NumPy array; TensorFlow's byte strings as text, which ONNX Runtime gives."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "OS":
+        return array
+    texts = [
+        item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
+        for item in array.ravel()
+    ]
+    return np.array(texts, dtype=object).reshape(array.shape)

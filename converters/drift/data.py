@@ -1,0 +1,298 @@
+"""The samples a model is validated on: read once, in batches, checked against its inputs."""
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.drift.compare import Labels
+from tfmp.converters.drift.files import load_labels, open_path
+from tfmp.converters.drift.fit import arrays_by_name, cast, count_batch, kind_of
+from tfmp.converters.drift.sources import Stream, stream_of
+from tfmp.converters.errors import InputError
+from tfmp.converters.tensors import Batch, TensorSpec, describe
+
+# Sizes chosen where a signature leaves them open, for synthetic inputs.
+_OPEN_IMAGE_SIDE = 64
+_OPEN_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """The samples that were compared.
+
+    Attributes:
+        source: where they came from, such as a path.
+        samples: how many.
+        sha256: of names, dtypes, shapes and values as the model received them, in order and
+            however they were batched; of labels too.
+        synthetic: made up from the model's signature.
+        labelled: labels came with them.
+        notes: such as non-finite inputs.
+    """
+
+    source: str
+    samples: int
+    sha256: str
+    synthetic: bool = False
+    labelled: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Dataset:
+    """Batches that fit a model's inputs; `description` says what they were once they are read."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        inputs: Sequence[TensorSpec],
+        labels: Labels | None = None,
+        batch_size: int = 32,
+        synthetic: bool = False,
+    ) -> None:
+        """See `open_data`."""
+        self.inputs = tuple(inputs)
+        self.samples = stream.samples
+        fixed = {spec.shape[0] for spec in inputs if spec.shape and spec.shape[0] is not None}
+        self._fixed_batch = fixed.pop() if fixed else None
+        self._batch_size = self._fixed_batch or batch_size
+        self._stream = stream
+        self._labels = labels
+        self._synthetic = synthetic
+        self._reads = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._content = _ContentHash()
+        self._count = 0
+        self._left_out = 0
+        self._labelled = False
+        self._nonfinite = dict.fromkeys((spec.name for spec in self.inputs), 0)
+
+    def batches(self) -> Iterator[tuple[Batch, Labels | None]]:
+        """Reads the data once, from front to back.
+
+        Yields:
+            Arrays by input name in the inputs' dtypes, and the labels of these samples or None.
+
+        Raises:
+            InputError: arrays that do not fit the inputs, no samples, or a second reading of data
+                that can be read only once.
+        """
+        if self._reads and self._stream.once:
+            raise InputError(
+                f"data {self._stream.name} can be read only once, and was. Pass arrays or a "
+                "function that makes a new iterator."
+            )
+        self._reads += 1
+        self._start_over()
+        for arrays, labels in self._stream.batches(self._batch_size):
+            batch = self._fit(arrays)
+            rows = count_batch(batch, self._stream.name)
+            if self._fixed_batch and rows != self._fixed_batch:
+                self._reject_partial(rows)
+                continue
+            labels = self._labels_for(labels, rows)
+            self._content.update(batch, labels)
+            self._labelled = self._labelled or labels is not None
+            self._count += rows
+            yield batch, labels
+        self._check_end()
+
+    @property
+    def description(self) -> DataReport:
+        """What has been read so far."""
+        notes = list(self._stream.notes)
+        for name, count in self._nonfinite.items():
+            if count:
+                notes.append(f"input {name!r} holds {count:,} values that are NaN or infinite")
+        if self._left_out:
+            notes.append(
+                f"the last {self._left_out} samples do not fill a batch of {self._fixed_batch}, "
+                "which the model's input fixes, and were left out"
+            )
+        return DataReport(
+            source=self._stream.name,
+            samples=self._count,
+            sha256=self._content.hexdigest(),
+            synthetic=self._synthetic,
+            labelled=self._labelled,
+            notes=tuple(notes),
+        )
+
+    def _fit(self, arrays: Any) -> Batch:
+        named = arrays_by_name(arrays, self.inputs, self._stream.name)
+        batch = {}
+        for spec in self.inputs:
+            array = cast(named[spec.name], spec, self._stream.name)
+            if array.dtype.kind == "f":
+                self._nonfinite[spec.name] += int(np.count_nonzero(~np.isfinite(array)))
+            batch[spec.name] = array
+        return batch
+
+    def _reject_partial(self, rows: int) -> None:
+        if self._left_out or rows > (self._fixed_batch or 0) or not self._count:
+            raise InputError(
+                f"data {self._stream.name}: a batch has {rows} samples, but the model's input "
+                f"fixes the batch at {self._fixed_batch}: {describe(self.inputs)}. Pass batches of "
+                "that size."
+            )
+        self._left_out = rows
+
+    def _labels_for(self, labels: Any, rows: int) -> Labels | None:
+        if self._labels is not None:
+            start, stop = self._count, self._count + rows
+            labels = _each(self._labels, lambda array: array[start:stop])
+        if labels is None:
+            return None
+        labels = _each(labels, np.asarray)
+        lengths = {len(array) for array in _values(labels)}
+        if lengths != {rows}:
+            raise InputError(
+                f"data {self._stream.name}: {' and '.join(map(str, lengths))} labels came for "
+                f"{rows} samples. Pass one label for each sample."
+            )
+        return labels
+
+    def _check_end(self) -> None:
+        if self._count == 0:
+            raise InputError(
+                f"data {self._stream.name} is empty: it gave no samples. Pass at least one; a "
+                "verdict needs some hundred."
+            )
+        given = {len(array) for array in _values(self._labels)} - {self._count + self._left_out}
+        if given:
+            raise InputError(
+                f"{given.pop()} labels were given for {self._count + self._left_out} samples of "
+                f"{self._stream.name}. Pass one label for each sample, in the same order."
+            )
+
+
+def open_data(
+    data: Any,
+    inputs: Sequence[TensorSpec],
+    labels: Any = None,
+    batch_size: int = 32,
+) -> Dataset:
+    """Opens the samples for a model with these inputs.
+
+    Args:
+        data: path of an .npz or .npy file or of a folder of images; "package.module:function";
+            dict of arrays by input name; array (one input); (x, y); iterable of batches, such as a
+            tf.data.Dataset. Each batch is x, (x, y) or (x, y, weight).
+        inputs: of the model.
+        labels: path of an .npy or .npz file, array, or dict of arrays by output name; None to take
+            those that come with the data, if any.
+        batch_size: samples at a time; iterables bring their own.
+
+    Raises:
+        InputError: nothing there, not readable, empty, or it does not fit the inputs.
+    """
+    if batch_size < 1:
+        raise InputError(f"batch_size must be at least 1, received {batch_size}.")
+    if isinstance(data, str | os.PathLike):
+        stream = open_path(os.fspath(data), inputs)
+    else:
+        stream = stream_of(data, inputs)
+    if isinstance(labels, str | os.PathLike):
+        labels = load_labels(labels)
+    if labels is not None:
+        labels = _each(labels, np.asarray)
+        _check_label_count(labels, stream)
+    return Dataset(stream, inputs, labels, batch_size)
+
+
+def synthetic(
+    inputs: Sequence[TensorSpec], seed: int = 0, samples: int = 64, batch_size: int = 32
+) -> Dataset:
+    """Made-up samples from the signature: they can show that a model is broken, never that it is
+    sound.
+
+    Floats are standard normal and uniform in [0, 1) by turns of samples, integers 0 or 1 (inside
+    any vocabulary), texts "a". Open sizes are 64 for images and 16 elsewhere.
+
+    Args:
+        inputs: of the model.
+        seed: the same seed and signature give the same samples.
+        samples: how many.
+        batch_size: samples at a time.
+    """
+    arrays = {spec.name: _made_up(spec, seed, samples) for spec in inputs}
+    stream = replace(stream_of(arrays, inputs), name=f"synthetic (seed {seed})")
+    return Dataset(stream, inputs, None, batch_size, synthetic=True)
+
+
+def _made_up(spec: TensorSpec, seed: int, samples: int) -> np.ndarray:
+    open_size = _OPEN_IMAGE_SIDE if len(spec.shape) == 4 else _OPEN_LENGTH
+    shape = (samples, *(open_size if size is None else size for size in spec.shape[1:]))
+    generator = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
+    kind = kind_of(spec.dtype)
+    if kind == "f":
+        values = generator.standard_normal(shape, dtype=np.float32)
+        values[1::2] = generator.random((samples // 2, *shape[1:]), dtype=np.float32)
+        return values
+    if kind in "iub":
+        return generator.integers(0, 2, shape).astype(spec.dtype)
+    return np.full(shape, "a", dtype=object)
+
+
+def _each(arrays: Any, change: Any) -> Any:
+    if isinstance(arrays, Mapping):
+        return {name: change(array) for name, array in arrays.items()}
+    return change(arrays)
+
+
+def _values(labels: Labels | None) -> list[np.ndarray]:
+    if labels is None:
+        return []
+    return list(labels.values()) if isinstance(labels, Mapping) else [labels]
+
+
+def _check_label_count(labels: Labels, stream: Stream) -> None:
+    for array in _values(labels):
+        if array.ndim == 0 or (stream.samples is not None and len(array) != stream.samples):
+            count = len(array) if array.ndim else "a single value, not an array of"
+            raise InputError(
+                f"{count} labels were given for {stream.samples or 'the'} samples of "
+                f"{stream.name}. Pass one label for each sample, in the same order."
+            )
+
+
+class _ContentHash:
+    """SHA-256 over named arrays that come in batches; where batches are cut does not show."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[str, Any] = {}
+        self._layouts: dict[str, str] = {}
+
+    def update(self, batch: Batch, labels: Labels | None) -> None:
+        for name, array in batch.items():
+            self._add(f"input {name}", array)
+        if isinstance(labels, Mapping):
+            for name, array in labels.items():
+                self._add(f"labels {name}", array)
+        elif labels is not None:
+            self._add("labels", labels)
+
+    def _add(self, name: str, array: np.ndarray) -> None:
+        digest = self._hashes.setdefault(name, hashlib.sha256())
+        layout = f"{array.dtype} {array.shape[1:]}"
+        if self._layouts.get(name) != layout:  # the row's shape may change from batch to batch
+            digest.update(layout.encode())
+            self._layouts[name] = layout
+        if array.dtype.kind in "OSU":
+            for text in array.ravel().tolist():
+                content = text if isinstance(text, bytes) else str(text).encode()
+                digest.update(len(content).to_bytes(8, "little") + content)
+        else:
+            digest.update(np.ascontiguousarray(array).data)
+
+    def hexdigest(self) -> str:
+        whole = hashlib.sha256()
+        for name in sorted(self._hashes):
+            whole.update(f"{name}\0".encode() + self._hashes[name].digest())
+        return whole.hexdigest()

@@ -1,0 +1,220 @@
+"""Files, folders and functions as streams of batches.
+
+A file is read from front to back, once, and one batch of it is held, whatever its size.
+"""
+
+import importlib
+import os
+import sys
+import traceback
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tfmp.converters.drift.sources import (
+    FORMS,
+    RawBatch,
+    Stream,
+    count_rows,
+    stream_of,
+    stream_of_array,
+    without_labels,
+)
+from tfmp.converters.errors import InputError
+from tfmp.converters.tensors import TensorSpec
+
+
+def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
+    """The samples of a file, a folder or a function named as package.module:function.
+
+    Raises:
+        InputError: nothing there, or not readable.
+    """
+    path = Path(text)
+    if path.is_dir():
+        from tfmp.converters.drift.images import open_folder
+
+        return open_folder(path, inputs)
+    if path.suffix.lower() in (".npz", ".npy"):
+        if not path.is_file():
+            raise InputError(f"there is no data file {text!r}. Check the path.")
+        return _open_npz(path, inputs) if path.suffix.lower() == ".npz" else _open_npy(path, inputs)
+    module, colon, function = text.rpartition(":")
+    if colon and module and function.isidentifier() and not path.exists():
+        return _call(text, module, function, inputs)
+    missing = "has an unknown suffix" if path.exists() else "does not exist"
+    raise InputError(f"data {text!r} {missing}; expected {FORMS}. Pass one of these.")
+
+
+def _open_npy(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise _unreadable(path, error) from error
+    return stream_of_array(str(path), array, inputs)
+
+
+def load_labels(path: str | os.PathLike[str]) -> Any:
+    """Labels from a file: an array from .npy, one or one for each output from .npz.
+
+    Raises:
+        InputError: no such file, or not readable.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".npz", ".npy"):
+        raise InputError(f"labels {str(path)!r}: expected an .npy or .npz file. Save them as one.")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise _unreadable(path, error) from error
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    return arrays
+
+
+def _open_npz(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            headers = {}
+            for member in archive.namelist():
+                with archive.open(member) as file:
+                    headers[member.removesuffix(".npy")] = _Header.read(file)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise _unreadable(path, error) from error
+    rows = count_rows(str(path), *without_labels(headers, inputs))
+    return Stream(str(path), lambda size: _read_npz(path, headers, inputs, rows, size), rows)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """Shape and dtype of an array in a file, known before its values are read."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran: bool
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @classmethod
+    def read(cls, file: IO[bytes]) -> "_Header":
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+        else:
+            raise ValueError(f"array format {version} is not supported")
+        if dtype.hasobject:
+            raise ValueError("it holds pickled objects, which could run code when loaded")
+        return cls(shape, dtype, fortran and len(shape) > 1)
+
+
+def _read_npz(
+    path: Path,
+    headers: Mapping[str, _Header],
+    inputs: Sequence[TensorSpec],
+    rows: int,
+    size: int,
+) -> Iterator[RawBatch]:
+    with zipfile.ZipFile(path) as archive:
+        members = {name.removesuffix(".npy"): archive.open(name) for name in archive.namelist()}
+        try:
+            readers = {
+                name: _reader(members[name], header, size) for name, header in headers.items()
+            }
+            for _ in range(0, rows, size):
+                batch = {name: next(reader) for name, reader in readers.items()}
+                yield without_labels(batch, inputs)
+        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            if isinstance(error, InputError):
+                raise
+            raise _unreadable(path, error) from error
+        finally:
+            for member in members.values():
+                member.close()
+
+
+def _reader(file: IO[bytes], header: _Header, size: int) -> Iterator[np.ndarray]:
+    """Batches of an array that is read from its file bit by bit."""
+    _Header.read(file)
+    rows = header.shape[0]
+    if header.fortran:  # the first sample ends where the file ends: nothing can be streamed
+        flat = np.frombuffer(file.read(), header.dtype)
+        array = flat.reshape(header.shape, order="F")
+        yield from (array[start : start + size] for start in range(0, rows, size))
+        return
+    row_bytes = header.dtype.itemsize * int(np.prod(header.shape[1:], dtype=np.int64))
+    for start in range(0, rows, size):
+        count = min(size, rows - start)
+        content = file.read(count * row_bytes)
+        if len(content) != count * row_bytes:
+            raise EOFError("the file ends before its last sample")
+        yield np.frombuffer(content, header.dtype).reshape(count, *header.shape[1:])
+
+
+def _call(text: str, module: str, function: str, inputs: Sequence[TensorSpec]) -> Stream:
+    """Calls `package.module:function` of the user's, found from the current folder too."""
+    where = os.getcwd()
+    sys.path.insert(0, where)
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"data {text!r}: there is no module {error.name!r}. Name it as in an import, "
+            "without .py, and run from the folder that holds it or install it."
+        ) from error
+    except AttributeError as error:
+        raise InputError(
+            f"data {text!r}: module {module!r} has no {function!r}. Check the function's name."
+        ) from error
+    except Exception as error:  # whatever the user's module does when it is imported
+        raise _user_error(text, error) from error
+    finally:
+        sys.path.remove(where)
+    try:
+        result = found()
+    except Exception as error:  # whatever the user's function does
+        raise _user_error(text, error) from error
+    if isinstance(result, str | os.PathLike):
+        raise InputError(
+            f"data {text!r} returned the text {result!r}; expected an iterable of batches. "
+            "Return arrays, or pass the path itself."
+        )
+    stream = stream_of(result, inputs)
+    return replace(stream, name=text, batches=lambda size: _guarded(text, stream.batches(size)))
+
+
+def _guarded(text: str, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
+    try:
+        yield from batches
+    except InputError:
+        raise
+    except Exception as error:  # the user's generator runs here
+        raise _user_error(text, error) from error
+
+
+def _user_error(text: str, error: Exception) -> InputError:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+    return InputError(
+        f"data {text!r} raised {type(error).__name__}: {error}{place}. Mend the function; it takes "
+        "no arguments and returns an iterable of batches."
+    )
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"cannot read data file {str(path)!r}: {error}. Write it with np.savez(path, "
+        "INPUT_NAME=array), or np.save(path, array) for a model with one input."
+    )
