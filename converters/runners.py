@@ -97,6 +97,15 @@ class OnnxRunner(_Held):
             raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
 
 
+def open_runner(path: Path) -> Runner:
+    """The runner that shows most of what a file does on hardware with FP16 arithmetic.
+
+    Raises:
+        RunnerError: the file cannot be loaded.
+    """
+    return onnx_runner(path)
+
+
 def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
     """The runner that shows most of what an ONNX file does on hardware with FP16 kernels.
 

@@ -39,3 +39,28 @@ Batch = dict[str, np.ndarray]
 def describe(specs: Sequence[TensorSpec]) -> str:
     """One line for error messages: every spec, separated by semicolons."""
     return "; ".join(map(str, specs)) or "none"
+
+
+def synthetic_batch(specs: Sequence[TensorSpec], samples: int, seed: int) -> Batch:
+    """Seeded inputs for a signature, where there is no real data.
+
+    Args:
+        specs: the inputs; a size that varies, other than the batch, becomes 8.
+        samples: size of the batch axis.
+        seed: of the generator.
+
+    Returns:
+        Standard normal floats; integers 0 and 1, which are valid ids of any vocabulary.
+    """
+    generator = np.random.default_rng(seed)
+
+    def draw(spec: TensorSpec) -> np.ndarray:
+        if not spec.shape:
+            shape: tuple[int, ...] = ()
+        else:
+            shape = (spec.shape[0] or samples, *(size or 8 for size in spec.shape[1:]))
+        if np.issubdtype(np.dtype(spec.dtype), np.floating):
+            return generator.standard_normal(shape).astype(spec.dtype)
+        return generator.integers(0, 2, shape).astype(spec.dtype)
+
+    return {spec.name: draw(spec) for spec in specs}

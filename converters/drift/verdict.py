@@ -17,7 +17,7 @@ from tfmp.converters.drift.statistics import (
 )
 from tfmp.converters.errors import InputError
 
-__all__ = ["Check", "DriftBudget", "Judgement", "Verdict", "judge", "overall"]
+__all__ = ["Check", "DriftBudget", "Judgement", "Verdict", "check_overrides", "judge", "overall"]
 
 
 class Verdict(StrEnum):
@@ -104,7 +104,7 @@ def judge(
     if error is not None:
         failure = Check("run", "", None, None, None, None, Verdict.FAIL, error)
         return Judgement(Verdict.FAIL, (error,), (failure,))
-    _check_overrides(budget, outputs)
+    check_overrides(budget, [output.name for output in outputs])
     checks: list[Check] = []
     for output in outputs:
         checks += _soundness(output)
@@ -120,8 +120,8 @@ def judge(
     return Judgement(verdict, reasons, tuple(checks))
 
 
-def _check_overrides(budget: DriftBudget, outputs: Sequence[OutputDrift]) -> None:
-    names = [output.name for output in outputs]
+def check_overrides(budget: DriftBudget, names: Sequence[str]) -> None:
+    """Raises `InputError` if the budget has limits for an output that is none of `names`."""
     for name in budget.overrides:
         if name not in names:
             raise InputError(

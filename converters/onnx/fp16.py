@@ -33,6 +33,10 @@ class Island:
     layer: str
     reason: str
 
+    def describe(self) -> str:
+        """Op, where it is and why it stays."""
+        return f"{self.op_type} in {self.layer or self.node}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class ConstantChange:
@@ -66,6 +70,17 @@ class Fp16Report:
     casts: int
     islands: tuple[Island, ...]
     constants: tuple[ConstantChange, ...]
+
+    def notes(self) -> list[str]:
+        """What a user should know, one sentence each."""
+        notes = [f"kept in FP32: {island.describe()}" for island in self.islands]
+        for change in self.constants:
+            if change.vanished:
+                notes.append(
+                    f"{change.vanished} of {change.size} values of {change.name} became zero in "
+                    "FP16"
+                )
+        return notes
 
 
 def to_fp16(

@@ -1,0 +1,55 @@
+# Two commands are all the set-up there is:
+#   make demo   train, convert and prove a small model (about three minutes, installation apart)
+#   make test   lint, types and tests
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Keeps TensorFlow's start-up chatter out of what these commands print.
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+
+.DEFAULT_GOAL := help
+
+help:  ## show the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+
+$(STAMP): pyproject.toml setup.cfg
+	@echo "== making the virtual environment $(VENV) and installing (a few minutes, once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "tfmp needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ..."; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+install: $(STAMP)  ## make the virtual environment
+
+demo: $(STAMP)  ## train a digits model in mixed precision, convert it to FP16 and prove it
+	@$(BIN)/python samples/digits_end_to_end.py
+
+lint: $(STAMP)
+	@echo "== lint"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+# mypy cannot follow setup.cfg's map from tfmp.converters to converters/, so it reads the package
+# as it is built: the same tree that users install.
+types: $(STAMP)
+	@echo "== types"
+	@rm -rf build/lib && $(BIN)/python -c 'from setuptools import setup; setup()' -q build 2>/dev/null
+	@cd build/lib && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p tfmp
+
+test: $(STAMP) lint types  ## lint, types and every test that takes less than minutes
+	@echo "== tests"
+	@$(BIN)/pytest -m "not slow" $(PYTEST)
+
+test-slow: $(STAMP)  ## the tests that take minutes
+	@$(BIN)/pytest -m slow $(PYTEST)
+
+bench: $(STAMP)  ## measure against rivals; prints tables
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove what these commands made
+	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.PHONY: help install demo lint types test test-slow bench clean

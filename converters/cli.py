@@ -1,0 +1,285 @@
+"""`tfmp-convert`: the command line of the converters.
+
+Only click is imported here, so that `--help` answers at once; each command imports what it runs.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfmp.converters.errors import InputError
+
+if TYPE_CHECKING:
+    from tfmp.converters.pipeline import Artifact
+    from tfmp.converters.report.model import DriftReport
+
+EXIT_BAD_INPUT = 2
+
+_EPILOG = """\
+Exit status: 0 PASS or converted, 1 FAIL (drift over budget), 2 bad usage or input, 3 INCONCLUSIVE
+(too little data to certify).
+"""
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+    no_args_is_help=True,
+)
+@click.version_option(package_name="tfmp")
+def main() -> None:
+    """Convert a Keras model to static FP16 ONNX or TFLite, and measure what that cost.
+
+    \b
+    tfmp-convert all model.keras -o out/ --data test.npz --report out/drift.html
+    tfmp-convert onnx model.keras
+    tfmp-convert validate model.keras out/model.onnx --data test.npz
+    """
+
+
+def _options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(command: Any) -> Any:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+_conversion = _options(
+    click.option(
+        "--precision",
+        type=click.Choice(["fp16", "fp32"]),
+        default="fp16",
+        show_default=True,
+        help="Precision of the file.",
+    ),
+    click.option("--force", is_flag=True, help="Replace outputs that exist."),
+)
+
+_KEEP_FP32_HELP = (
+    "Regular expression: nodes, Keras layers or op types that stay in FP32. Repeatable."
+)
+
+_validation = _options(
+    click.option(
+        "--data",
+        metavar="DATA",
+        help="Samples to compare on: .npz (one array per input, optionally `labels`), .npy, a "
+        "folder of images in class folders, or package.module:function.",
+    ),
+    click.option(
+        "--labels", metavar="FILE", help="Labels of the samples, if the data has none: .npy."
+    ),
+    click.option(
+        "--budget",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Allowed drift, such as rel_l2=0.005 or flip_rate=0.02. Repeatable.",
+    ),
+    click.option(
+        "--report",
+        "reports",
+        metavar="FILE",
+        multiple=True,
+        help="Write the drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
+    ),
+)
+
+_output = _options(
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
+    click.option("--quiet", "-q", is_flag=True, help="No progress and no table; the status tells."),
+)
+
+
+@main.command("onnx")
+@click.argument("model", metavar="MODEL")
+@click.option("-o", "--output", metavar="FILE", help="Output file [default: MODEL.onnx].")
+@click.option("--keep-fp32", multiple=True, metavar="REGEX", help=_KEEP_FP32_HELP)
+@_conversion
+@_validation
+@_output
+def onnx_command(model: str, output: str | None, **options: Any) -> None:
+    """Convert MODEL (.keras, .h5) to ONNX; with --data, validate the result."""
+    _convert_and_report(model, {"onnx": output}, options)
+
+
+@main.command("tflite")
+@click.argument("model", metavar="MODEL")
+@click.option("-o", "--output", metavar="FILE", help="Output file [default: MODEL.tflite].")
+@_conversion
+@_validation
+@_output
+def tflite_command(model: str, output: str | None, **options: Any) -> None:
+    """Convert MODEL (.keras, .h5) to TFLite; with --data, validate the result."""
+    _convert_and_report(model, {"tflite": output}, options)
+
+
+@main.command("all")
+@click.argument("model", metavar="MODEL")
+@click.option("-o", "--output", metavar="DIR", required=True, help="Folder for the files.")
+@_conversion
+@_validation
+@_output
+def all_command(model: str, output: str, **options: Any) -> None:
+    """Convert MODEL to ONNX and TFLite; with --data, validate both in one run."""
+    folder = Path(output)
+    stem = Path(model).stem
+    targets = {"onnx": str(folder / f"{stem}.onnx"), "tflite": str(folder / f"{stem}.tflite")}
+    _convert_and_report(model, targets, options)
+
+
+@main.command("validate")
+@click.argument("reference", metavar="REFERENCE")
+@click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True)
+@_validation
+@_output
+def validate_command(reference: str, candidates: tuple[str, ...], **options: Any) -> None:
+    """Measure how far CANDIDATE files are from the float32 REFERENCE model."""
+    with _session(options) as progress:
+        data, labels, budget = _evidence(options)
+        if data is None:
+            raise InputError("validate needs samples: give them with --data FILE.")
+        from tfmp.converters.pipeline import validate
+
+        report = validate(reference, list(candidates), data, labels, budget, progress=progress)
+        _save_reports(report, options["reports"])
+    _print_report(report, [], options)
+    sys.exit(report.verdict.exit_status)
+
+
+def _convert_and_report(
+    model: str, targets: dict[str, str | None], options: dict[str, Any]
+) -> None:
+    """Converts to every target from one loaded model, validates all at once, and prints."""
+    with _session(options) as progress:
+        data, labels, budget = _evidence(options)
+        from tfmp.converters.pipeline import (
+            check_conversion,
+            convert,
+            open_model,
+            prepare_data,
+            validate,
+        )
+
+        paths = {
+            to: check_conversion(model, to, output, options["force"])
+            for to, output in targets.items()
+        }
+        source = open_model(model, progress)
+        dataset = prepare_data(source, data, labels, budget) if data is not None else None
+        artifacts = [
+            convert(
+                source,
+                to,
+                path,
+                options["precision"],
+                keep_fp32=options.get("keep_fp32", ()),
+                force=options["force"],
+                progress=progress,
+            )
+            for to, path in paths.items()
+        ]
+        report = None
+        if dataset is not None:
+            report = validate(source, artifacts, dataset, budget=budget, progress=progress)
+            _save_reports(report, options["reports"])
+    _print_report(report, artifacts, options)
+    sys.exit(report.verdict.exit_status if report else 0)
+
+
+@contextmanager
+def _session(options: dict[str, Any]) -> Iterator[Callable[[str], None]]:
+    """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2."""
+    import os
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Conversion traces with TensorFlow, whatever backend the model was trained on.
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    status = console.status("starting") if console.is_terminal and not options["quiet"] else None
+    try:
+        if status:
+            status.start()
+        yield status.update if status else lambda text: None
+    except InputError as error:
+        if status:
+            status.stop()
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+    finally:
+        if status:
+            status.stop()
+
+
+def _evidence(options: dict[str, Any]) -> tuple[str | None, str | None, Any]:
+    """Checks the options of a validation before any model is loaded."""
+    from tfmp.converters.drift.budget import DriftBudget
+    from tfmp.converters.report.model import check_path
+
+    for report in options["reports"]:
+        check_path(report)
+    budget = DriftBudget.parse(options["budget"])
+    data, labels = options["data"], options["labels"]
+    if data is None and (labels or options["reports"] or options["budget"]):
+        raise InputError(
+            "--labels, --report and --budget need samples to compare on: give them with "
+            "--data FILE."
+        )
+    return data, labels, budget
+
+
+def _save_reports(report: "DriftReport", paths: Sequence[str]) -> None:
+    for path in paths:
+        report.save(path)
+
+
+def _print_report(
+    report: "DriftReport | None", artifacts: Sequence["Artifact"], options: dict[str, Any]
+) -> None:
+    if options["as_json"]:
+        click.echo(json.dumps(_document(report, artifacts), indent=2))
+        return
+    if options["quiet"]:
+        return
+    from rich.console import Console
+
+    console = Console()
+    for artifact in artifacts:
+        size = f"{artifact.size_bytes / 1e3:,.1f} kB"
+        console.print(f"{artifact.path}  {artifact.precision}  {size}", highlight=False)
+        for note in artifact.notes:
+            console.print(f"  {note}", highlight=False, markup=False)
+    if report is None:
+        console.print("Not validated: give samples with --data to measure the drift.")
+        return
+    from tfmp.converters.report.terminal import print_report
+
+    print_report(report, console)
+    for path in options["reports"]:
+        console.print(f"report: {path}", highlight=False)
+
+
+def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> dict[str, Any]:
+    """The drift report itself; after a conversion, with the files that were written."""
+    document = report.to_dict() if report else {}
+    if artifacts:
+        document["artifacts"] = [
+            {
+                "path": str(artifact.path),
+                "format": artifact.format,
+                "precision": artifact.precision,
+                "size_bytes": artifact.size_bytes,
+                "sha256": artifact.sha256,
+                "notes": list(artifact.notes),
+            }
+            for artifact in artifacts
+        ]
+    return document

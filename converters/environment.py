@@ -1,0 +1,39 @@
+"""What a report says about the machine and the software it was made with."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+_PACKAGES = (
+    "tfmp",
+    "tensorflow",
+    "keras",
+    "onnx",
+    "onnxruntime-gpu",
+    "onnxruntime",
+    "tf2onnx",
+    "ai-edge-litert",
+    "numpy",
+)
+
+
+def environment() -> dict[str, str]:
+    """Versions by package name, and the processor; packages that are absent are left out."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    found["processor"] = _processor()
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
