@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from tfmp import policy, wrapping
+from tfmp import undo, wrapping
 from tfmp.loss_scale import LossScaleOptimizer
 from tfmp.strategies import DynamicLossScale, LossScale, as_loss_scale
 
@@ -32,7 +32,7 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
             f"Model {model.name!r} was compiled without an optimizer, so there is no step to "
             "scale. Compile it with one: model.compile(optimizer='adam', loss=...)."
         )
-    record = policy.undo_step(model, _KEY)
+    record = undo.undo_step(model, _KEY)
     strategy = _strategy_for(before, loss_scale)
     is_ours = isinstance(before, LossScaleOptimizer)
     by_user = is_ours and (record is None or record.ours is not before)
@@ -45,14 +45,14 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
         _take_over_scale(before, wrapped)
     if record is None or record.ours is not before:
         record = _Restore(before, model._compile_config.config.get("optimizer"), wrapped)
-        policy.on_revert(model, _KEY, record)
+        undo.on_revert(model, _KEY, record)
     record.ours = wrapped
     _set_optimizer(model, wrapped, in_config=wrapped)
 
 
 def detach_loss_scale(model: keras.Model) -> None:
     """Takes back what `attach_loss_scale` did to the model, if anything."""
-    policy.undo_now(model, _KEY)
+    undo.undo_now(model, _KEY)
 
 
 @dataclass

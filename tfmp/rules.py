@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import keras
 from keras import layers
 
-from tfmp.structure import LayerNode
+from tfmp.structure import NARROW_DTYPES, LayerNode, is_graph
 
 FLOAT32 = "float32"
 LEAVE = None  # a policy that stays what it is
@@ -38,25 +38,33 @@ class Facts:
         kept: layers that the user named, and by what.
         outputs: layers that compute what the loss sees.
         failed: layers that a dry run in the base policy could not run, and the error.
+        narrow_losses: layers whose `add_loss` would get a 16-bit tensor.
         original: each layer's policy before any plan was applied to the model.
-        decided: the decisions so far; owners come before what they contain.
     """
 
     base: str
     kept: Mapping[int, str] = field(default_factory=dict)
     outputs: frozenset[int] = frozenset()
     failed: Mapping[int, str] = field(default_factory=dict)
+    narrow_losses: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
-    decided: Mapping[int, Decision] = field(default_factory=dict)
 
 
 Rule = Callable[[LayerNode, Facts], Decision | None]
 
 
-def decide(node: LayerNode, facts: Facts) -> Decision:
-    """The decision of the first rule that has one, or else the base policy."""
-    rules = RULES if is_narrow(facts.base) else RULES_WITHOUT_NARROWING
-    for rule in rules:
+def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> Decision:
+    """What becomes of a layer: the first rule that has a decision wins, or else the base policy.
+
+    Args:
+        node: the layer in its place.
+        facts: what is known about the model.
+        decided: the decisions so far, by id of the layer; owners come before what they contain.
+    """
+    if node.head is not None and id(node.layer) not in facts.kept:
+        # What a built-in layer makes for itself follows it, or saving would lose the difference.
+        return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
+    for rule in RULES if is_narrow(facts.base) else RULES_WITHOUT_NARROWING:
         decision = rule(node, facts)
         if decision is not None:
             return decision
@@ -65,7 +73,7 @@ def decide(node: LayerNode, facts: Facts) -> Decision:
 
 def is_narrow(policy: str) -> bool:
     """Whether a policy computes in 16 bits, so that anything can be lost by it."""
-    return keras.DTypePolicy(policy).compute_dtype in ("float16", "bfloat16")
+    return keras.DTypePolicy(policy).compute_dtype in NARROW_DTYPES
 
 
 def not_a_float_layer(node: LayerNode, facts: Facts) -> Decision | None:
@@ -88,16 +96,9 @@ def named_by_user(node: LayerNode, facts: Facts) -> Decision | None:
     return Decision(FLOAT32, f"keep_float32: {pattern}") if pattern else None
 
 
-def follows_its_maker(node: LayerNode, facts: Facts) -> Decision | None:
-    """What a built-in layer makes for itself follows it, or saving would lose the difference."""
-    if node.head is None:
-        return None
-    return Decision(facts.decided[id(node.head.layer)].policy, f"part of {node.head.path}")
-
-
 def failed_dry_run(node: LayerNode, facts: Facts) -> Decision | None:
     """A custom layer with raw float32 variables or constants cannot run in 16 bits."""
-    failures = (facts.failed.get(id(part.layer)) for part in _unit(node))
+    failures = (facts.failed.get(id(part.layer)) for part in node.unit())
     message = next(filter(None, failures), None)
     dtype = keras.DTypePolicy(facts.base).compute_dtype
     return Decision(FLOAT32, f"failed a dry run in {dtype}: {message}") if message else None
@@ -129,16 +130,28 @@ def numerically_delicate(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
-    """An activity regularizer sums over a whole batch of activations, in the layer's dtype."""
+    """A sum over a whole batch of activations does not fit in FP16, and the loss gets it."""
     for layer in _subjects(node):
         if layer.activity_regularizer is not None:
             return Decision(FLOAT32, "its activity regularizer adds to the loss")
+    if any(id(part.layer) in facts.narrow_losses for part in node.unit()):
+        return Decision(FLOAT32, "its add_loss adds to the loss")
+    return None
+
+
+def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
+    """A subclassed model casts its inputs to its own dtype before its layers see them."""
+    if not isinstance(node.layer, keras.Model) or is_graph(node.layer):
+        return None
+    for child in node.children:
+        if preprocessing(child, facts) or no_gain(child, facts):
+            return Decision(FLOAT32, f"hands raw values on to {child.path}")
     return None
 
 
 def output(node: LayerNode, facts: Facts) -> Decision | None:
     """Softmax with cross-entropy on FP16 logits [8, -9, 0] has gradient 0 where it should be 1."""
-    if not any(id(part.layer) in facts.outputs for part in _unit(node)):
+    if not any(id(part.layer) in facts.outputs for part in node.unit()):
         return None
     activation = getattr(getattr(node.layer, "activation", None), "__name__", None)
     if isinstance(node.layer, layers.Softmax) or activation in ("softmax", "log_softmax"):
@@ -172,9 +185,9 @@ RULES: tuple[Rule, ...] = (
     not_a_float_layer,  # before the user's word: float32 would break these
     quantized,
     named_by_user,
-    follows_its_maker,  # before all that look at single layers: a unit is decided as one
     failed_dry_run,
     preprocessing,
+    hands_on_raw_values,
     numerically_delicate,
     adds_to_the_loss,
     output,
@@ -187,7 +200,6 @@ RULES_WITHOUT_NARROWING: tuple[Rule, ...] = (
     not_a_float_layer,
     quantized,
     named_by_user,
-    follows_its_maker,
 )
 
 
@@ -197,8 +209,3 @@ def _subjects(node: LayerNode) -> list[layers.Layer]:
     while isinstance(result[-1], layers.Wrapper) and not isinstance(result[-1].layer, keras.Model):
         result.append(result[-1].layer)
     return result
-
-
-def _unit(node: LayerNode) -> list[LayerNode]:
-    """The layer and everything that it made for itself."""
-    return [part for part in node.within() if part is node or part.head is not None]

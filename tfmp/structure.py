@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import keras
 from keras import layers
 
 # The row of the model itself. It cannot be a layer's name: Keras forbids "/" in those.
 ROOT = "/"
+
+NARROW_DTYPES = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,10 @@ class LayerNode:
         yield self
         for child in self.children:
             yield from child.within()
+
+    def unit(self) -> "list[LayerNode]":
+        """This layer and what it made for itself: they are decided as one."""
+        return [part for part in self.within() if part is self or part.head is not None]
 
 
 def walk(model: keras.Model) -> LayerNode:
@@ -75,56 +80,51 @@ def _makes_its_own_layers(layer: layers.Layer) -> bool:
     return True
 
 
-def output_layers(model: keras.Model, tree: LayerNode) -> dict[int, LayerNode]:
-    """The layers that compute what the loss sees, by id of the layer.
+def is_graph(layer: layers.Layer) -> bool:
+    """Whether a model is a graph of layers (Functional, Sequential), without code of its own."""
+    return _graph_outputs(layer) is not None
+
+
+def output_layers(root: LayerNode) -> frozenset[int]:
+    """The layers that compute a graph model's outputs, by id, without running anything.
 
     Args:
-        model: a built model.
-        tree: what `walk(model)` gave.
+        root: what `walk` gave for the model.
 
     Returns:
-        Every layer whose result reaches an output of the model with at most other than layers
-        between (an `ops.add`, a slice), or with layers that only move values (`Reshape`). Where a
-        model's own code adds such operations, the model is among them: its own weights take part.
+        Every layer whose result reaches an output of the model with no layer between, or only with
+        layers that move values (`Reshape`). Of a layer with code of its own everything counts:
+        only a dry run can tell more.
     """
-    by_id = {id(node.layer): node for node in tree.within()}
-    found: dict[int, LayerNode] = {}
-    _mark_outputs(by_id[id(model)], by_id, found)
-    return found
-
-
-def _mark_outputs(
-    node: LayerNode,
-    by_id: dict[int, LayerNode],
-    found: dict[int, LayerNode],
-) -> None:
-    if id(node.layer) in found:
-        return
-    outputs = _graph_outputs(node.layer)
-    if outputs is None:
-        found[id(node.layer)] = node
-        for child in node.children:
-            _mark_outputs(child, by_id, found)
-        return
-    for layer in _producers(outputs):
-        if id(layer) in by_id:
-            _mark_outputs(by_id[id(layer)], by_id, found)
+    nodes = {id(node.layer): node for node in root.within()}
+    found: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        outputs = _graph_outputs(node.layer)
+        if outputs is None:
+            found.update(id(part.layer) for part in node.within())
+            continue
+        for layer in _producers(outputs):
+            if id(layer) in nodes and id(layer) not in found:
+                pending.append(nodes[id(layer)])
+    return frozenset(found)
 
 
 def _graph_outputs(layer: layers.Layer) -> list[keras.KerasTensor] | None:
     """The output tensors of a graph of layers; None for a layer that is no such graph."""
     if not isinstance(layer, keras.Model):
         return None
+    if not type(layer).call.__module__.startswith("keras."):
+        return None  # a subclass that does something else with the graph's layers
     try:
-        outputs = layer.outputs
+        return list(layer.outputs) or None
     except AttributeError:
         return None
-    return list(outputs) if outputs else None
 
 
 # Layers that only move values: their result is rounded where the values were computed.
 _MOVES_VALUES = (
-    layers.Activation,
     layers.Cropping1D,
     layers.Cropping2D,
     layers.Cropping3D,
@@ -140,7 +140,8 @@ _MOVES_VALUES = (
 )
 
 
-def _only_moves_values(layer: Any) -> bool:
+def only_moves_values(layer: layers.Layer) -> bool:
+    """Whether what a layer returns was computed before it."""
     if isinstance(layer, layers.Activation):
         return layer.activation is keras.activations.linear
     return isinstance(layer, _MOVES_VALUES)
@@ -161,7 +162,7 @@ def _producers(outputs: list[keras.KerasTensor]) -> list[layers.Layer]:
         seen.add(id(node))
         if isinstance(operation, layers.Layer):
             result.append(operation)
-            if not _only_moves_values(operation):
+            if not only_moves_values(operation):
                 continue
         pending.extend(node.input_tensors)
     return result

@@ -1,0 +1,119 @@
+"""What was changed on a model for mixed precision, and how to take it back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+from keras import layers
+
+from tfmp import structure
+from tfmp.structure import LayerNode
+
+_UNDO = "_tfmp_undo"
+
+
+@dataclass
+class _Undo:
+    """What `revert` restores; it lives on the model, outside Keras's tracking."""
+
+    policies: dict[int, tuple[layers.Layer, keras.DTypePolicy]] = field(default_factory=dict)
+    steps: dict[str, Callable[[keras.Model], None]] = field(default_factory=dict)
+
+
+def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
+    """Gives layers new dtype policies, by name, and remembers the ones from before the first time.
+
+    Functions that Keras traced before are dropped, so that `fit`, `evaluate` and `predict` trace
+    anew.
+    """
+    undo = _record(model)
+    for layer, name in policies.items():
+        undo.policies.setdefault(id(layer), (layer, layer.dtype_policy))
+        _set_policy(layer, keras.DTypePolicy(name))
+    drop_traced_functions(structure.walk(model))
+
+
+def original_policies(model: keras.Model, tree: LayerNode) -> dict[int, keras.DTypePolicy]:
+    """Each layer's policy, by id of the layer, as it was before `set_policies` came first."""
+    undo = _record_of(model) or _Undo()
+    result = {}
+    for node in tree.within():
+        _, policy = undo.policies.get(id(node.layer), (None, node.layer.dtype_policy))
+        if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+            policy = policy[node.layer.path]
+        result[id(node.layer)] = policy
+    return result
+
+
+def revert(model: keras.Model) -> keras.Model:
+    """Undoes every plan applied to the model, and what came with them, exactly.
+
+    Layers get back the policies, and the model the optimizer object, that they had before; weights
+    and optimizer state stay as trained. A model without a plan is left alone.
+    """
+    undo = _record_of(model)
+    if undo is None:
+        return model
+    for layer, original in undo.policies.values():
+        _set_policy(layer, original)
+    for step in undo.steps.values():
+        step(model)
+    object.__delattr__(model, _UNDO)
+    _unwrap_automatic(model)
+    drop_traced_functions(structure.walk(model))
+    return model
+
+
+def on_revert(model: keras.Model, key: str, step: Callable[[keras.Model], None]) -> None:
+    """Has `revert(model)` call `step(model)`, in place of an earlier step under the same key."""
+    _record(model).steps[key] = step
+
+
+def undo_step(model: keras.Model, key: str) -> Any:
+    """The step that `on_revert` was given under a key, or None."""
+    undo = _record_of(model)
+    return undo.steps.get(key) if undo else None
+
+
+def undo_now(model: keras.Model, key: str) -> None:
+    """Runs one step of `revert` ahead of the others, if there is one under the key."""
+    undo = _record_of(model)
+    if undo and key in undo.steps:
+        undo.steps.pop(key)(model)
+
+
+def drop_traced_functions(tree: LayerNode) -> None:
+    """Makes every model in the tree trace its train, test and predict functions anew."""
+    for node in tree.within():
+        if isinstance(node.layer, keras.Model):
+            for name in ("train_function", "test_function", "predict_function"):
+                setattr(node.layer, name, None)
+
+
+def _record_of(model: keras.Model) -> _Undo | None:
+    return vars(model).get(_UNDO)
+
+
+def _record(model: keras.Model) -> _Undo:
+    if _record_of(model) is None:
+        object.__setattr__(model, _UNDO, _Undo())
+    return vars(model)[_UNDO]
+
+
+def _unwrap_automatic(model: keras.Model) -> None:
+    """Removes the wrapper that `compile` adds by itself while a model's policy is mixed_float16."""
+    optimizer: Any = getattr(model, "optimizer", None)
+    if type(optimizer) is not keras.optimizers.LossScaleOptimizer:
+        return
+    compiled_with = model._compile_config.config.get("optimizer")
+    if model.dtype_policy.name != "mixed_float16" and compiled_with is optimizer.inner_optimizer:
+        model.optimizer = optimizer.inner_optimizer
+
+
+def _set_policy(layer: layers.Layer, policy: keras.DTypePolicy) -> None:
+    if isinstance(layer.dtype_policy, keras.dtype_policies.DTypePolicyMap):
+        # Keras's setter would write into the map, which the model's other layers share.
+        layer._dtype_policy = policy
+    else:
+        layer.dtype_policy = policy
