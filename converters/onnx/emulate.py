@@ -99,8 +99,9 @@ def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
 def _widen_input(graph: ir.Graph, value: ir.Value) -> None:
     """A float16 graph input stays float16; inside it is float32."""
     up = _cast(value, FP32, f"{value.name}_wide")
-    value.replace_all_uses_with(up.outputs[0], replace_graph_outputs=True)
-    up.replace_input_with(0, value)
+    for reader, index in value.uses():
+        if reader is not up:
+            reader.replace_input_with(index, up.outputs[0])
     if len(graph):
         graph.insert_before(graph[0], up)
     else:

@@ -8,19 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import (
     InlinePass,
     LiftConstantsToInitializersPass,
     LiftSubgraphInitializersToMainGraphPass,
     RemoveUnusedNodesPass,
-    ShapeInferencePass,
 )
 
-from tfmp.converters.errors import ConversionError
 from tfmp.converters.onnx.precision import FP16, FP32, Decision, Decisions, decide, islands
 from tfmp.converters.onnx.schema import is_float, slots
+from tfmp.converters.onnx.types import infer_types
 from tfmp.numerics import RangeClass, range_counts
 
 
@@ -131,13 +129,7 @@ def prepare(model: ir.Model) -> None:
         InlinePass()(model)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     LiftSubgraphInitializersToMainGraphPass()(model)
-    try:
-        ShapeInferencePass(check_type=True, strict_mode=False, data_prop=True)(model)
-    except Exception as error:
-        raise ConversionError(
-            f"the graph's types cannot be inferred ({str(error).splitlines()[0]}). Check it with "
-            "`onnx.checker.check_model(model, full_check=True)`."
-        ) from error
+    infer_types(model)
 
 
 def computes_in_fp16(model: ir.Model) -> bool:
@@ -380,15 +372,3 @@ def _set_output_type(node: ir.Node, dtype: ir.DataType) -> None:
         array = np.zeros(1, np.float32) if fill is None else fill.as_tensor().numpy()
         if array.dtype == np.float32:
             node.attributes["value"] = ir.AttrTensor("value", ir.tensor(array.astype(np.float16)))
-
-
-def check(model: ir.Model) -> None:
-    """Raises `ConversionError` unless the model passes ONNX's full check with strict types."""
-    proto = ir.to_proto(model)
-    try:
-        onnx.checker.check_model(proto, full_check=True)
-    except Exception as error:
-        raise ConversionError(
-            f"the FP16 model is not valid ONNX ({str(error).splitlines()[0]}). This is a defect "
-            "of tfmp: report it with the model; `--keep-fp32` on the op named here avoids it."
-        ) from error

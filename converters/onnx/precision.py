@@ -173,7 +173,7 @@ def _containers(node: ir.Node, view: GraphView) -> str | None:
 
 
 def _quantization(node: ir.Node, view: GraphView) -> str | None:
-    if re.search("Quantize|QLinear|Integer", node.op_type):
+    if re.search("[Qq]uantize|QLinear|Integer", node.op_type):
         return "quantized arithmetic keeps its float32 scales"
     return None
 
@@ -191,7 +191,7 @@ def _no_float16(node: ir.Node, view: GraphView) -> str | None:
     return None
 
 
-# Ops whose result can leave the range of FP16 by a constant operand alone, as masks do.
+# Ops whose result leaves the range of FP16 where an operand does, as masks make it.
 _ADDITIVE = frozenset({"Add", "Sub", "Where", "Max", "Min", "Sum", "Clip", "Pad", *MOVERS})
 
 # Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
@@ -206,7 +206,7 @@ def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
         finite = array[np.isfinite(array)]
         worst = float(np.max(np.abs(finite), initial=0.0))
         if worst >= FLOAT16.overflow_threshold:
-            if node.op_type in _ADDITIVE:
+            if node.op_type in _ADDITIVE or node.op_type == "Mul":  # mask * -1e9 is a mask too
                 view.mark_out_of_range(node.outputs[0])
             return f"constant {value.name} reaches {worst:.4g}, past FP16's {FLOAT16.max:.0f}"  # type: ignore[union-attr]
     return None

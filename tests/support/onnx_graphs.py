@@ -1,0 +1,60 @@
+"""Hand-written ONNX graphs, and running them in FP32, FP16 and emulated FP16."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tfmp.converters.onnx.emulate import emulated
+from tfmp.converters.onnx.fp16 import Fp16Report, prepare, to_fp16
+from tfmp.converters.runners import OnnxRunner
+from tfmp.converters.tensors import Batch
+
+HEADER = '<ir_version: 9, opset_import: ["" : 18{extra}]>\n'
+
+
+def parse(text: str, extra: str = "", **initializers: np.ndarray) -> onnx.ModelProto:
+    """A model from ONNX's text form; `initializers` are added by name."""
+    model = onnx.parser.parse_model(HEADER.replace("{extra}", extra) + text)
+    for name, array in initializers.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def half(model: onnx.ModelProto, **options) -> tuple[onnx.ModelProto, Fp16Report]:
+    """The FP16 model, checked in full, and the report."""
+    converted, report = to_fp16(ir.from_proto(model), **options)
+    proto = ir.to_proto(converted)
+    onnx.checker.check_model(proto, full_check=True)
+    onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+    return proto, report
+
+
+def run(model: onnx.ModelProto, batch: Batch) -> Batch:
+    return OnnxRunner(model.SerializeToString()).run(batch)
+
+
+def run_emulated(model: onnx.ModelProto, batch: Batch) -> Batch:
+    copy = ir.from_proto(model)
+    prepare(copy)
+    wide = ir.to_proto(emulated(copy))
+    onnx.checker.check_model(wide, full_check=True)
+    return run(wide, batch)
+
+
+def op_types(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def assert_close_in_fp16(model: onnx.ModelProto, batch: Batch, tolerance: float = 5e-3) -> None:
+    """Converts, and compares both executions of the FP16 model with the float32 one."""
+    expected = run(model, batch)
+    converted, _ = half(model)
+    assert [value.type for value in converted.graph.input] == [
+        value.type for value in model.graph.input
+    ]
+    for received in (run(converted, batch), run_emulated(converted, batch)):
+        assert list(received) == list(expected)
+        for name, value in expected.items():
+            assert received[name].dtype == value.dtype
+            np.testing.assert_allclose(received[name], value, rtol=tolerance, atol=tolerance)
