@@ -16,7 +16,13 @@ from tfmp.numerics import FLOAT16, ulp
 
 # Histogram of |candidate - reference| in FP16 spacings at the reference: 0, (0, 1/2), [1/2, 1),
 # [1, 2), [2, 4) ... [512, 1024), 1024 and more.
-ULP_LABELS = ("0", "<½", "½", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "≥1024")
+ULP_LABELS = (
+    "none",
+    "under 1/2",
+    "1/2 to 1",
+    *(f"{2**power} to {2 ** (power + 1)}" for power in range(10)),
+    "1024 and more",
+)
 
 # Upper edges of the reference's top-1 margin (best minus second score); the last bin is open.
 MARGIN_EDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)

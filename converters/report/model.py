@@ -11,6 +11,7 @@ from tfmp.converters.drift.labels import LabelDrift
 from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Check, Judgement, Verdict, judge, overall
 from tfmp.converters.errors import InputError
+from tfmp.converters.files import check_folder, replacing
 from tfmp.converters.runners import RunnerInfo
 
 SCHEMA = "tfmp.drift/1"
@@ -198,18 +199,10 @@ class DriftReport:
         Raises:
             InputError: another suffix, or a folder that is missing or cannot be written to.
         """
-        path = Path(path)
-        text = render(self, path)
-        temporary = path.with_name(f".{path.name}.partial")
-        try:
+        path = check_path(path)
+        text = render(self, path.suffix)
+        with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise InputError(
-                f"cannot write the report {str(path)!r}: {error.strerror or error}. Name a file in "
-                "an existing folder that you may write to."
-            ) from error
         return path
 
 
@@ -220,7 +213,7 @@ def check_path(path: str | Path) -> Path:
     """A path that a report can be saved at, told before the run and not after it.
 
     Raises:
-        InputError: an unknown suffix, or no such folder.
+        InputError: an unknown suffix, or a folder that is missing or cannot be written to.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -228,18 +221,14 @@ def check_path(path: str | Path) -> Path:
             f"report {str(path)!r} has suffix {path.suffix!r}; expected one of "
             f"{', '.join(SUFFIXES)} (.xml is JUnit). Change the file's name."
         )
-    if not path.parent.is_dir():
-        raise InputError(
-            f"cannot write the report {str(path)!r}: there is no folder {str(path.parent)!r}. "
-            "Create it, or name another."
-        )
+    check_folder(path.parent)
     return path
 
 
-def render(report: DriftReport, path: str | Path) -> str:
-    """The text of a report file, in the form that the suffix of `path` names."""
-    suffix = check_path(path).suffix.lower()
-    # Imported on use: the HTML needs Jinja and Matplotlib, the others do not.
+def render(report: DriftReport, suffix: str) -> str:
+    """The text of a report file in the form of one of `SUFFIXES`."""
+    # Imported on use: the HTML needs Jinja, the others do not.
+    suffix = suffix.lower()
     if suffix == ".html":
         from tfmp.converters.report.html import to_html as rendering
     elif suffix == ".md":

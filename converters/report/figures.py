@@ -1,0 +1,170 @@
+"""Pictures as rows of bars: what is drawn, in shares of the width, and what each bar says.
+
+The templates draw a row as an inline SVG whose lengths are percentages: it needs no script, fits a
+phone and a sheet of paper, and the table it stands in is its text for whoever cannot see it.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tfmp.converters.drift.metrics import OutputDrift
+from tfmp.converters.drift.totals import MARGIN_EDGES, ULP_LABELS
+from tfmp.converters.drift.verdict import Check, Verdict
+from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.summary import number, percent, size_text
+
+# The track of a budget bar ends here; the budget's line stands at 1.
+_TRACK_END = 1.5
+
+# More bars than this are no longer read at a glance.
+_MOST_BARS = 12
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One row of a picture.
+
+    Attributes:
+        label: what it measures.
+        text: the value in words.
+        length: of the bar, share of the track.
+        bound: where the confidence bound lies, share of the track; None without one.
+        cut: the value goes on beyond the track.
+        verdict: colours the bar; None for a neutral one.
+    """
+
+    label: str
+    text: str
+    length: float
+    bound: float | None = None
+    cut: bool = False
+    verdict: Verdict | None = None
+
+
+_NAMES = {
+    "run": "Run",
+    "nonfinite": "Non-finite values",
+    "infinite_lost": "Infinities lost",
+    "saturated": "Saturated values",
+    "collapsed": "Collapsed",
+    "reference_nan": "NaN in the reference",
+    "rel_l2": "Relative L2 error",
+    "max_abs": "Largest error",
+    "flip_rate": "Flip rate",
+    "accuracy_drop": "Accuracy drop",
+    "error_increase": "Error increase",
+}
+
+# Where the line of the budget stands, share of the track.
+BUDGET_LINE = 1 / _TRACK_END
+
+
+def budget_bars(candidate: CandidateReport) -> tuple[list[Bar], int]:
+    """How much of each limit a candidate uses, worst first, and how many more bars there are.
+
+    Left out: checks without a share of anything to show, such as too few samples.
+    """
+    drawn = [check for check in candidate.checks if check.measured is not None]
+    drawn = [check for check in drawn if check.name != "min_samples"]
+    several = len(candidate.outputs) > 1
+    drawn.sort(key=_share, reverse=True)
+    bars = [_budget_bar(check, several) for check in drawn[:_MOST_BARS]]
+    return bars, max(0, len(drawn) - _MOST_BARS)
+
+
+def _share(check: Check) -> float:
+    """Share of the limit used; with a bound, of the bound, for it decides."""
+    if check.limit is None or check.measured is None:
+        return float("inf")
+    value = check.measured if check.upper is None else max(check.measured, check.upper)
+    if value != value:
+        return float("inf")
+    if value <= 0:
+        return 0.0
+    return value / check.limit if check.limit > 0 else float("inf")
+
+
+def _budget_bar(check: Check, several: bool) -> Bar:
+    label = _NAMES.get(check.name, check.name)
+    if several and check.output:
+        label = f"{label}, {check.output}"
+    if check.limit is None:
+        return Bar(label, _unlimited_text(check), 1.0, cut=True, verdict=check.verdict)
+    scale = check.limit * _TRACK_END
+    measured = check.measured if check.measured is not None else 0.0
+    length = _clip(measured / scale if scale else float(measured > 0))
+    bound = None
+    if check.upper is not None:
+        bound = _clip(check.upper / scale if scale else float(check.upper > 0))
+    return Bar(
+        label=label,
+        text=_limited_text(check),
+        length=length,
+        bound=bound,
+        cut=_share(check) > _TRACK_END,
+        verdict=check.verdict,
+    )
+
+
+def _clip(share: float) -> float:
+    return min(1.0, max(0.0, share)) if share == share else 1.0
+
+
+def _unlimited_text(check: Check) -> str:
+    if check.name == "run":
+        return "did not run"
+    return "yes" if check.name == "collapsed" else f"{check.measured or 0:,.0f} values"
+
+
+def _limited_text(check: Check) -> str:
+    if check.upper is None:
+        return f"{number(check.measured)} of {number(check.limit)}"
+    bound = check.lower if check.verdict is Verdict.FAIL else check.upper
+    side = "≥" if check.verdict is Verdict.FAIL else "≤"
+    return f"{percent(check.measured)} ({side} {percent(bound)}) of {percent(check.limit)}"
+
+
+def ulp_bars(output: OutputDrift) -> list[Bar]:
+    """How many FP16 spacings values are off: the histogram of `totals.ulps`."""
+    return _shares(list(ULP_LABELS), list(output.totals.ulps))
+
+
+def margin_bars(output: OutputDrift) -> list[Bar]:
+    """Share of samples that flip, by how clearly the reference had decided."""
+    edges = [number(edge) for edge in MARGIN_EDGES]
+    labels = [f"below {edges[0]}"]
+    labels += [f"{low} to {high}" for low, high in pairwise(edges)]
+    labels.append(f"{edges[-1]} and more")
+    bars = []
+    totals = output.totals
+    for label, samples, flips in zip(
+        labels, totals.margin_samples, totals.margin_flips, strict=False
+    ):
+        if samples:
+            verdict = Verdict.FAIL if flips else None
+            text = f"{flips:,} of {samples:,} flip"
+            bars.append(Bar(label, text, flips / samples, verdict=verdict))
+    return bars
+
+
+def size_bars(report: DriftReport) -> list[Bar]:
+    """Sizes of the files beside each other."""
+    files = [(report.reference.name, report.reference.size_bytes)]
+    files += [(candidate.name, candidate.size_bytes) for candidate in report.candidates]
+    known = [(name, size) for name, size in files if size is not None]
+    largest = max((size for _, size in known), default=0)
+    return [Bar(name, size_text(size), size / largest if largest else 0.0) for name, size in known]
+
+
+def _shares(labels: list[str], counts: list[int]) -> list[Bar]:
+    """A bar for each count, without the empty ones at both ends."""
+    filled = [index for index, count in enumerate(counts) if count]
+    if not filled:
+        return []
+    whole = sum(counts)
+    return [
+        Bar(
+            labels[index], f"{counts[index]:,} ({counts[index] / whole:.1%})", counts[index] / whole
+        )
+        for index in range(filled[0], filled[-1] + 1)
+    ]

@@ -1,0 +1,69 @@
+"""The report as JUnit XML: a suite for each candidate, a case for each check."""
+
+from xml.etree import ElementTree
+
+from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.summary import printable
+
+
+def to_junit(report: DriftReport) -> str:
+    """JUnit XML as CI servers read it.
+
+    A check over budget is a failure; one that too little data left open is an error, so that a
+    build does not turn green on it.
+    """
+    root = ElementTree.Element("testsuites", name=f"drift of {printable(report.reference.name)}")
+    totals = {"tests": 0, "failures": 0, "errors": 0}
+    for candidate in report.candidates:
+        suite = _suite(candidate, report)
+        root.append(suite)
+        for name in totals:
+            totals[name] += int(suite.get(name, "0"))
+    for name, count in totals.items():
+        root.set(name, str(count))
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def _suite(candidate: CandidateReport, report: DriftReport) -> ElementTree.Element:
+    name = printable(candidate.name)
+    verdicts = [check.verdict for check in candidate.checks] or [candidate.verdict]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=name,
+        tests=str(len(verdicts)),
+        failures=str(verdicts.count(Verdict.FAIL)),
+        errors=str(verdicts.count(Verdict.INCONCLUSIVE)),
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    described = {
+        "verdict": str(candidate.verdict),
+        "sha256": candidate.sha256 or "",
+        "runner": candidate.runner.name,
+        "device": candidate.runner.device,
+        "fp16": candidate.runner.fp16 or "",
+        "data.sha256": report.data.sha256,
+        "data.samples": str(report.data.samples),
+    }
+    for key, value in described.items():
+        ElementTree.SubElement(properties, "property", name=key, value=printable(value))
+    if not candidate.checks:
+        _case(suite, name, "verdict", candidate.verdict, "; ".join(candidate.reasons))
+    for check in candidate.checks:
+        case = f"{check.output}: {check.name}" if check.output else check.name
+        _case(suite, name, printable(case), check.verdict, check.text)
+    return suite
+
+
+def _case(
+    suite: ElementTree.Element, candidate: str, name: str, verdict: Verdict, text: str
+) -> None:
+    case = ElementTree.SubElement(suite, "testcase", classname=candidate, name=name)
+    text = printable(text)
+    if verdict is Verdict.PASS:
+        ElementTree.SubElement(case, "system-out").text = text
+    else:
+        tag = "failure" if verdict is Verdict.FAIL else "error"
+        ElementTree.SubElement(case, tag, type=str(verdict), message=text)

@@ -1,0 +1,78 @@
+"""The report as Markdown, short enough for a pull request."""
+
+import re
+from dataclasses import fields
+
+from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.model import DriftReport
+from tfmp.converters.report.summary import (
+    HEADINGS,
+    NONE,
+    SIGNS,
+    Row,
+    headline,
+    number,
+    printable,
+    row_of,
+)
+
+# What GitHub's Markdown gives a meaning to inside a line or a table cell: marks, tags, entities,
+# underscores at the edge of a word, and colons that begin a link or an emoji.
+_SPECIAL = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=[\w/]))")
+
+
+def to_markdown(report: DriftReport) -> str:
+    """A heading with the verdict, the table of candidates, the reasons, data and budget."""
+    lines = [f"## {SIGNS[report.verdict]} Drift report: {report.verdict}", ""]
+    lines += [escape(headline(report)), ""]
+    lines += _table(report)
+    lines.append("")
+    for candidate in report.candidates:
+        # A candidate that passed needs no reasons here: the table has its numbers.
+        if candidate.verdict is Verdict.PASS and not candidate.notes:
+            continue
+        lines.append(f"- **{escape(candidate.name)}** {candidate.verdict}")
+        findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
+        lines += [f"  - {escape(reason)}" for reason in findings]
+        lines += [f"  - note: {escape(note)}" for note in candidate.notes]
+    lines += [f"- note: {escape(note)}" for note in report.data.notes]
+    if lines[-1]:
+        lines.append("")
+    lines.append(_small_print(report))
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, whatever it holds."""
+    return _SPECIAL.sub(r"\\\1", printable(text))
+
+
+def _table(report: DriftReport) -> list[str]:
+    names = [item.name for item in fields(Row) if item.name != "verdict"]
+    rows = [row_of(candidate) for candidate in report.candidates]
+    shown = [name for name in names if any(getattr(row, name) != NONE for row in rows)]
+    lines = ["| " + " | ".join([*(getattr(HEADINGS, name) for name in shown), "Verdict"]) + " |"]
+    lines.append("|" + " --- |" * (len(shown) + 1))
+    for row in rows:
+        cells = [escape(getattr(row, name)) for name in shown]
+        cells.append(f"{SIGNS[row.verdict]} **{row.verdict}**")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _small_print(report: DriftReport) -> str:
+    budget = report.budget
+    limits = {
+        "rel_l2": budget.rel_l2,
+        "max_abs": budget.max_abs,
+        "flip_rate": budget.flip_rate,
+        "accuracy_drop": budget.accuracy_drop if report.data.labelled else None,
+    }
+    declared = ", ".join(
+        f"{escape(name)} {number(value)}" for name, value in limits.items() if value is not None
+    )
+    return (
+        f"Data: {escape(report.data.source)}, {report.data.samples:,} samples, "
+        f"sha256 {report.data.sha256[:12]}. Budget: {declared or 'none'}, "
+        f"confidence {budget.confidence:.0%}."
+    )

@@ -1,0 +1,172 @@
+"""Numbers and names as people read them, and the table that every rendering begins with."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tfmp.converters.drift.labels import ACCURACY
+from tfmp.converters.drift.metrics import OutputDrift
+from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.runners import RunnerInfo
+
+# A sign beside each verdict, so that colour is never the only cue.
+SIGNS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.INCONCLUSIVE: "?"}
+
+# In a cell without a value.
+NONE = "-"
+
+_FP16 = {
+    "native": "native",
+    "emulated": "emulated",
+    "weights-only": "weights only",
+    None: "none (FP32)",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate in the summary table; of several outputs, each number is of the worst one."""
+
+    candidate: str
+    runner: str
+    fp16: str
+    rel_l2: str
+    max_abs: str
+    sqnr_db: str
+    flips: str
+    score: str
+    size: str
+    verdict: Verdict
+
+
+HEADINGS = Row(
+    candidate="Candidate",
+    runner="Runner",
+    fp16="FP16",
+    rel_l2="Rel. L2",
+    max_abs="Max abs.",
+    sqnr_db="SQNR dB",
+    flips="Flips",
+    score="Accuracy",
+    size="Size",
+    verdict=Verdict.PASS,
+)
+
+
+def row_of(candidate: CandidateReport) -> Row:
+    """What the summary table says about a candidate."""
+    return Row(
+        candidate=printable(candidate.name),
+        runner=runner_text(candidate.runner),
+        fp16=fp16_text(candidate.runner),
+        rel_l2=_worst(candidate, lambda output: output.rel_l2, max),
+        max_abs=_worst(candidate, lambda output: output.max_abs, max),
+        sqnr_db=_worst(candidate, lambda output: output.sqnr_db, min, decimals=1),
+        flips=_flips(candidate),
+        score=_score(candidate),
+        size=size_text(candidate.size_bytes),
+        verdict=candidate.verdict,
+    )
+
+
+def headline(report: DriftReport) -> str:
+    """The report in one sentence."""
+    count = len(report.candidates)
+    passed = sum(candidate.verdict is Verdict.PASS for candidate in report.candidates)
+    kind = "synthetic samples" if report.data.synthetic else "samples"
+    return (
+        f"{passed} of {count} candidate{'' if count == 1 else 's'} within budget of "
+        f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}."
+    )
+
+
+def runner_text(runner: RunnerInfo) -> str:
+    """Runner and device, such as "onnxruntime, CPU"; NONE if nothing ran."""
+    if runner.name == "none":
+        return NONE
+    return printable(f"{runner.name}, {runner.device}")
+
+
+def fp16_text(runner: RunnerInfo) -> str:
+    """How the runner computed FP16; NONE if nothing ran."""
+    if runner.name == "none":
+        return NONE
+    return _FP16.get(runner.fp16, printable(runner.fp16 or ""))
+
+
+def number(value: float | None, decimals: int | None = None) -> str:
+    """Three significant digits, or a fixed number of decimals; "-" where there is none."""
+    if value is None:
+        return NONE
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if decimals is not None:
+        return f"{value:.{decimals}f}"
+    return f"{value:.3g}"
+
+
+def percent(value: float | None) -> str:
+    """Two decimals and a percent sign."""
+    return f"{value:.2%}" if value is not None and math.isfinite(value) else number(value)
+
+
+def size_text(size_bytes: int | None) -> str:
+    """Bytes in the unit that suits, decimal as on file listings."""
+    if size_bytes is None:
+        return NONE
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.1f} {unit}"
+    return f"{size_bytes} B"
+
+
+def printable(text: str) -> str:
+    """The text with control and direction characters spelled out.
+
+    Names come from models and files: an escape sequence in one must not reach a terminal, nor a
+    right-to-left mark turn a verdict round.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def _worst(
+    candidate: CandidateReport,
+    metric: Callable[[OutputDrift], float | None],
+    pick: Callable[..., float],
+    decimals: int | None = None,
+) -> str:
+    values = [value for value in map(metric, candidate.outputs) if value is not None]
+    undefined = [value for value in values if math.isnan(value)]
+    return number((undefined or [pick(values)])[0] if values else None, decimals)
+
+
+def _flips(candidate: CandidateReport) -> str:
+    decided = [
+        (output.flips, output.samples)
+        for output in candidate.outputs
+        if output.flips is not None and output.samples
+    ]
+    if not decided:
+        return NONE
+    flips, samples = max(decided, key=lambda pair: pair[0] / pair[1])
+    return f"{flips:,}/{samples:,}"
+
+
+def _score(candidate: CandidateReport) -> str:
+    """Accuracy with its change in points, or the mean absolute error with the reference's."""
+    if not candidate.labels:
+        return NONE
+    worst = max(
+        candidate.labels,
+        key=lambda label: (label.reference - label.candidate) * (label.metric == ACCURACY or -1),
+    )
+    if worst.metric == ACCURACY:
+        points = (worst.candidate - worst.reference) * 100
+        return f"{percent(worst.candidate)} ({points:+.2f})"
+    return f"{number(worst.candidate)} ({number(worst.reference)})"

@@ -1,0 +1,77 @@
+"""The report on a terminal."""
+
+from dataclasses import fields
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.summary import HEADINGS, NONE, SIGNS, Row, headline, printable, row_of
+
+_STYLES = {
+    Verdict.PASS: "bold green",
+    Verdict.FAIL: "bold red",
+    Verdict.INCONCLUSIVE: "bold yellow",
+}
+
+_NUMERIC = ("rel_l2", "max_abs", "sqnr_db", "flips", "score", "size")
+
+# Columns a narrow terminal does without; every file rendering has them.
+_WIDE_ONLY = ("runner", "max_abs", "size")
+_WIDE = 110
+
+
+def print_report(report: DriftReport, console: Console) -> None:
+    """Prints the table of candidates, and under it why each has its verdict."""
+    rows = [row_of(candidate) for candidate in report.candidates]
+    console.print(_table(rows, wide=console.width >= _WIDE))
+    for candidate in report.candidates:
+        _print_reasons(candidate, console)
+    for note in report.data.notes:
+        console.print(Text(f"note: {printable(note)}", style="dim"))
+    line = Text()
+    line.append_text(_verdict(report.verdict))
+    line.append(f"  {headline(report)}")
+    console.print(line)
+
+
+def _table(rows: list[Row], wide: bool) -> Table:
+    """Columns in which no candidate has a value are left out."""
+    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    names = [item.name for item in fields(Row)]
+    shown = [
+        name
+        for name in names
+        if (wide or name not in _WIDE_ONLY)
+        and (name == "verdict" or any(getattr(row, name) != NONE for row in rows))
+    ]
+    for name in shown:
+        heading = "Verdict" if name == "verdict" else getattr(HEADINGS, name)
+        table.add_column(
+            heading,
+            justify="right" if name in _NUMERIC else "left",
+            overflow="fold",
+            no_wrap=name != "candidate",
+        )
+    for row in rows:
+        cells = [Text(str(getattr(row, name))) for name in shown]
+        cells[-1] = _verdict(row.verdict)
+        table.add_row(*cells)
+    return table
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text(f"{SIGNS[verdict]} {verdict}", style=_STYLES[verdict])
+
+
+def _print_reasons(candidate: CandidateReport, console: Console) -> None:
+    title = Text()
+    title.append(f"{SIGNS[candidate.verdict]} ", style=_STYLES[candidate.verdict])
+    title.append(printable(candidate.name), style="bold")
+    console.print(title)
+    for reason in candidate.reasons:
+        console.print(Text(f"  {printable(reason)}"))
+    for note in candidate.notes:
+        console.print(Text(f"  note: {printable(note)}", style="dim"))
