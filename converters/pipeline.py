@@ -160,7 +160,8 @@ def _write_onnx(
     import onnx_ir as ir
 
     from tfmp.converters.onnx.export import check_export, export_onnx
-    from tfmp.converters.onnx.fp16 import check, to_fp16
+    from tfmp.converters.onnx.fp16 import to_fp16
+    from tfmp.converters.onnx.types import check
 
     model = export_onnx(source, progress=progress)
     progress("checking the float32 export")

@@ -7,7 +7,7 @@ grows with the number of nodes and not with the size of the model.
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -83,11 +83,11 @@ def _trace_beside(source: Source) -> _Traced:
         convert_variables_to_constants_v2,
     )
 
-    beside = {
-        f"tfmp_weight_{i}": variable
-        for i, variable in enumerate(source.variables)
-        if np.dtype(variable.dtype).itemsize * np.prod(variable.shape) > _BESIDE_BYTES
-    }
+    taken = {spec.name for spec in (*source.inputs, *source.outputs)}
+    beside: dict[str, Any] = {}
+    for variable in source.variables:
+        if np.dtype(variable.dtype).itemsize * np.prod(variable.shape) > _BESIDE_BYTES:
+            beside[_unique(variable.path, taken | beside.keys())] = variable
     specs = [
         TensorSpec(name, tuple(variable.shape), keras.backend.standardize_dtype(variable.dtype))
         for name, variable in beside.items()
@@ -108,6 +108,14 @@ def _trace_beside(source: Source) -> _Traced:
         output_names=output_names,
         weights={name: np.asarray(variable) for name, variable in beside.items()},
     )
+
+
+def _unique(name: str, taken: Set[str]) -> str:
+    count, unique = 1, name
+    while unique in taken:
+        count += 1
+        unique = f"{name}_{count}"
+    return unique
 
 
 def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:

@@ -1,0 +1,144 @@
+"""Models in: signatures, names, policies, old files, and what is refused."""
+
+import keras
+import keras_models
+import numpy as np
+import pytest
+
+from tfmp.converters.errors import ConversionError, InputError
+from tfmp.converters.source import open_source
+from tfmp.converters.tensors import TensorSpec, synthetic_batch
+
+
+def test_signature_of_a_sequential_model():
+    source = open_source(keras_models.dense())
+    assert source.inputs == (TensorSpec("features", (None, 6), "float32"),)
+    assert source.outputs == (TensorSpec("scores", (None, 3), "float32"),)
+
+
+def test_dict_inputs_and_outputs_keep_keys_and_dtypes():
+    source = open_source(keras_models.two_towers())
+    assert {spec.name: (spec.shape, spec.dtype) for spec in source.inputs} == {
+        "ids": ((None, 3), "int32"),
+        "dense": ((None, 4), "float32"),
+    }
+    assert {spec.name for spec in source.outputs} == {"score", "embedding"}
+
+
+def test_an_unnamed_input_is_called_after_its_layer():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="out")])
+    (spec,) = open_source(model).inputs
+    assert spec.name == model.inputs[0]._keras_history.operation.name
+
+
+@pytest.mark.parametrize("name", keras_models.CORPUS)
+def test_forward_equals_the_model(name: str):
+    model = keras_models.CORPUS[name]()
+    source = open_source(model)
+    batch = synthetic_batch(source.inputs, samples=3, seed=1)
+    fed = batch if len(batch) > 1 else next(iter(batch.values()))
+    expected = model(fed, training=False)
+    expected = expected if isinstance(expected, dict) else {source.outputs[0].name: expected}
+    received = source.forward(batch)
+    for output, value in expected.items():
+        np.testing.assert_allclose(received[output], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mixed_precision_model_is_converted_from_its_float32_masters():
+    with_policy = keras.DTypePolicy("mixed_float16")
+    model = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(3, dtype=with_policy, name="half")]
+    )
+    source = open_source(model)
+    assert source.notes == (
+        "trained under mixed_float16: converted in float32 from master weights",
+    )
+    x = np.random.default_rng(0).standard_normal((5, 4), dtype=np.float32)
+    kernel, bias = model.layers[0].get_weights()
+    received = source.forward({source.inputs[0].name: x})["half"]
+    assert received.dtype == np.float32
+    np.testing.assert_allclose(received, x @ kernel + bias, rtol=1e-6)
+    assert model.layers[0].dtype_policy.name == "mixed_float16"
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_files_load_with_their_hash(tmp_path, suffix: str):
+    path = tmp_path / f"model{suffix}"
+    model = keras_models.dense()
+    model.save(path)
+    source = open_source(path)
+    assert (source.name, source.path) == ("model", path)
+    assert len(source.sha256) == 64
+    batch = synthetic_batch(source.inputs, samples=2, seed=0)
+    expected = open_source(model).forward(batch)
+    np.testing.assert_array_equal(
+        *(list(outputs.values())[0] for outputs in (source.forward(batch), expected))
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anomaly_detection_autoencoder",
+        "image_classification_resnet",
+        "streaming_wakeword",
+        "visual_wake_words_mobilenet",
+    ],
+)
+def test_zoo_models_load(zoo, name: str):
+    source = open_source(zoo / f"{name}.h5")
+    outputs = source.forward(synthetic_batch(source.inputs, samples=2, seed=0))
+    assert all(np.isfinite(value).all() for value in outputs.values())
+
+
+def bad_files(folder):
+    (folder / "empty.keras").touch()
+    (folder / "junk.keras").write_bytes(b"no zip archive")
+    (folder / "cut.keras").write_bytes(b"PK\x03\x04 and then nothing")
+    (folder / "junk.h5").write_bytes(b"no HDF5")
+    (folder / "model.pt").write_bytes(b"x")
+    (folder / "folder.keras").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.keras", "no such file. Check the path"),
+        ("empty.keras", "not a .keras model: it is empty"),
+        ("junk.keras", "not a .keras model: it starts with b'no zip a'"),
+        ("cut.keras", "Keras cannot load this model"),
+        ("junk.h5", "not a .h5 model"),
+        ("model.pt", "ending in .keras, .h5, .hdf5, received suffix '.pt'"),
+        ("folder.keras", "received a folder"),
+    ],
+)
+def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
+    bad_files(tmp_path)
+    with pytest.raises(InputError) as caught:
+        open_source(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_an_unbuilt_model_is_refused():
+    model = keras.Sequential([keras.layers.Dense(2)], name="shapeless")
+    with pytest.raises(InputError, match=r"'shapeless' has no known input shapes.*Call it once"):
+        open_source(model)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(InputError, match="expected a Keras model or the path of one, received int"):
+        open_source(3)
+
+
+def test_a_model_that_fails_while_traced_is_quoted():
+    class Fussy(keras.Model):
+        def call(self, x):
+            if x.shape[0] is None:
+                raise ValueError("I need to know the batch size")
+            return x
+
+    model = Fussy(name="fussy")
+    model(np.ones((1, 2), np.float32))
+    with pytest.raises(ConversionError, match=r"(?s)'fussy' cannot be traced.*the batch size"):
+        open_source(model)
