@@ -7,15 +7,16 @@ from typing import Any
 import keras
 from keras import backend, ops
 
-from tfmp import wrapping
+from tfmp import gradients, transitions, wrapping
+from tfmp.counters import packed_size
 from tfmp.strategies import (
     DynamicLossScale,
     LossScale,
-    ScaleState,
     ScheduledLossScale,
     StaticLossScale,
     as_loss_scale,
 )
+from tfmp.transitions import Snapshot, Transition
 
 __all__ = [
     "DynamicLossScale",
@@ -25,17 +26,6 @@ __all__ = [
     "StaticLossScale",
     "UnscaledLossWarning",
 ]
-
-# Variables that Keras's own wrapper does not have.
-_COUNTERS = (
-    "strikes",
-    "skipped_steps",
-    "consecutive_skips",
-    "longest_skip_run",
-    "growths",
-    "backoffs",
-)
-_COUNTER_VECTORS = ("nonfinite_counts", "first_offender_counts", "last_nonfinite")
 
 
 class UnscaledLossWarning(UserWarning):
@@ -61,13 +51,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         inner_optimizer: the optimizer that applies the unscaled gradients.
         loss_scale: the strategy object.
         dynamic_scale: float32 variable, the current scale.
-        step_counter: finite steps since the last growth or skip.
-        skipped_steps, consecutive_skips, longest_skip_run: counts of skipped steps.
-        growths, backoffs: how often the scale rose and fell.
-        nonfinite_counts: per trainable variable, the steps in which its gradient was not finite.
-        first_offender_counts: per trainable variable, the steps in which it was the first such in
-            the order of backpropagation, that is, the one nearest to the loss.
-        last_nonfinite: per trainable variable, 1 if it was not finite in the last skipped step.
+        step_counter: integer variable, finite steps since the last growth or skip.
+        counters: integer variable, everything else that is counted; see `tfmp.counters`.
         loss_was_scaled: None until gradients arrive, then whether `scale_loss` had been called.
 
     Args:
@@ -111,10 +96,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         with wrapping.creation_scope(inner):
             self._add_state("step_counter", dtype="int")
             self._add_state("dynamic_scale", dtype="float32", value=self.loss_scale.initial)
-            for name in _COUNTERS:
-                self._add_state(name, dtype="int")
-            for name in _COUNTER_VECTORS:
-                self._add_state(name, dtype="int", shape=(len(var_list),))
+            self._add_state("counters", dtype="int", shape=(packed_size(len(var_list)),))
             if not inner.built:
                 inner.build(var_list)
             # Past Keras's own wrapper: it would create its two variables a second time.
@@ -220,75 +202,52 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
                 "cross-replica context. Call it inside the function given to strategy.run()."
             )
-        replicas = replica.num_replicas_in_sync
-        grads = self._unscale(grads, variables)
-        bad = self._nonfinite_flags(grads, variables, replicas)
-        if replicas > 1:
+        finite = self._finite_flags(grads, variables, replica.num_replicas_in_sync)
+        if replica.num_replicas_in_sync > 1:
             # Replicas hold the gradients of their own data until the inner optimizer reduces them.
-            bad = replica.all_reduce(tf.distribute.ReduceOp.SUM, bad)
+            # In float32, because not every collective and device reduces integers.
+            guilty = ops.cast(ops.logical_not(finite), "float32")
+            finite = replica.all_reduce(tf.distribute.ReduceOp.SUM, guilty) == 0
+
+        def update(grads: list[Any]) -> None:
+            self.inner_optimizer.apply(self._unscale(grads, variables), variables)
+
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
-            ops.cond(
-                ops.any(bad > 0),
-                lambda: self._commit_skip(bad),
-                lambda: self._commit_finite(lambda: self.inner_optimizer.apply(grads, variables)),
-            )
+            self._apply_or_skip(finite, lambda: update(grads))
             return
 
         # A branch that merges replicas, as the inner optimizer's update does, is only allowed
         # when the condition itself is evaluated across replicas.
-        def across_replicas(strategy: Any, bad: Any, grads: Any) -> None:
-            bad = strategy.experimental_local_results(bad)[0]
-
-            def apply_inner() -> None:
-                strategy.extended.call_for_each_replica(
-                    self.inner_optimizer.apply, args=(grads, variables)
-                )
-
-            ops.cond(
-                ops.any(bad > 0),
-                lambda: self._commit_skip(bad),
-                lambda: self._commit_finite(apply_inner),
+        def across_replicas(strategy: Any, finite: Any, grads: Any) -> None:
+            self._apply_or_skip(
+                strategy.experimental_local_results(finite)[0],
+                lambda: strategy.extended.call_for_each_replica(update, args=(grads,)),
             )
 
-        replica.merge_call(across_replicas, args=(bad, grads))
+        replica.merge_call(across_replicas, args=(finite, grads))
 
-    def _commit_finite(self, apply_inner: Any) -> None:
-        apply_inner()
-        self._move_scale(self.loss_scale.after_finite)
-        self.consecutive_skips.assign(0)
+    def _apply_or_skip(self, finite: Any, update: Callable[[], Any]) -> None:
+        def commit() -> None:
+            after = transitions.after_finite(self.loss_scale, self._snapshot)
+            update()
+            self._assign(after)
 
-    def _commit_skip(self, bad: Any) -> None:
-        self._move_scale(self.loss_scale.after_skip)
-        flags = ops.cast(bad > 0, self.nonfinite_counts.dtype)
-        # Backpropagation runs from the last variable to the first.
-        first = ops.size(flags) - 1 - ops.argmax(ops.flip(flags))
-        run = self.consecutive_skips + 1
-        self.last_nonfinite.assign(flags)
-        self.nonfinite_counts.assign(self.nonfinite_counts + flags)
-        self.first_offender_counts.assign(
-            self.first_offender_counts + ops.one_hot(first, flags.shape[0], dtype=flags.dtype)
-        )
-        self.skipped_steps.assign(self.skipped_steps + 1)
-        self.consecutive_skips.assign(run)
-        self.longest_skip_run.assign(ops.maximum(self.longest_skip_run, run))
+        def skip() -> None:
+            self._assign(transitions.after_skip(self.loss_scale, self._snapshot(), finite))
 
-    def _move_scale(self, transition: Callable[[ScaleState], ScaleState]) -> None:
-        steps = self._iterations + 1
-        before = self.dynamic_scale + 0.0  # a tensor: a variable would follow its assignment
-        after = transition(
-            ScaleState(
-                scale=before,
-                streak=ops.convert_to_tensor(self.step_counter),
-                strikes=ops.convert_to_tensor(self.strikes),
-                steps=steps,
-            )
-        )
-        self._iterations.assign(steps)
-        self.dynamic_scale.assign(after.scale)
-        self.step_counter.assign(after.streak)
-        self.strikes.assign(after.strikes)
-        self.growths.assign(self.growths + ops.cast(after.scale > before, self.growths.dtype))
-        self.backoffs.assign(self.backoffs + ops.cast(after.scale < before, self.backoffs.dtype))
+        ops.cond(ops.all(finite), commit, skip)
+
+    def _assign(self, after: Transition) -> None:
+        for variable, value in zip(self._scale_variables, after, strict=True):
+            variable.assign(value)
+
+    @property
+    def _scale_variables(self) -> tuple[Any, Any, Any]:
+        return self.dynamic_scale, self.step_counter, self.counters
+
+    def _snapshot(self) -> Snapshot:
+        # The bare counter, not `iterations`, which gradient accumulation divides.
+        return Snapshot(*map(_read, (*self._scale_variables, self.inner_optimizer._iterations)))
 
     # --- JAX: the whole step is a function from old values to new ones ---
 
@@ -314,25 +273,32 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self._note_whether_scaled()
         own_count = len(self._variables)
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
-        with keras.StatelessScope(state_mapping=mapping):
-            grads = self._unscale(grads, self._trainable_variables)
-            bad = self._nonfinite_flags(grads, self._trainable_variables, replicas=1)
 
-        def skip() -> tuple[list[Any], list[Any]]:
-            with keras.StatelessScope(state_mapping=mapping) as scope:
-                self._commit_skip(bad)
-            return list(trainable_variables), [scope.get_current_value(v) for v in self.variables]
+        def own_after(values: Transition) -> list[Any]:
+            new = dict(zip(map(id, self._scale_variables), values, strict=True))
+            return [
+                new.get(id(variable), value)
+                for variable, value in zip(self._variables, optimizer_variables, strict=False)
+            ]
 
         def update() -> tuple[list[Any], list[Any]]:
-            with keras.StatelessScope(state_mapping=mapping) as scope:
-                self._commit_finite(lambda: None)
-            own = [scope.get_current_value(v) for v in self._variables]
+            with keras.StatelessScope(state_mapping=mapping):
+                after = transitions.after_finite(self.loss_scale, self._snapshot)
+                unscaled = self._unscale(grads, self._trainable_variables)
             trainable, inner = self.inner_optimizer.stateless_apply(
-                list(optimizer_variables[own_count:]), grads, list(trainable_variables)
+                list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
             )
-            return list(trainable), own + list(inner)
+            return list(trainable), own_after(after) + list(inner)
 
-        return _branch(ops.any(bad > 0), skip, update)
+        def skip() -> tuple[list[Any], list[Any]]:
+            with keras.StatelessScope(state_mapping=mapping):
+                after = transitions.after_skip(self.loss_scale, self._snapshot(), finite)
+            inner = list(optimizer_variables[own_count:])
+            return list(trainable_variables), own_after(after) + inner
+
+        with keras.StatelessScope(state_mapping=mapping):
+            finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
+        return _branch(ops.all(finite), update, skip)
 
     def _check_stateless_arguments(
         self, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
@@ -370,35 +336,31 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     # --- shared by both ---
 
     def _unscale(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        scale = ops.convert_to_tensor(self.dynamic_scale)
+        scale = _read(self.dynamic_scale)
         return [
             grad
             if grad is None or self._overwrite_variable_with_gradient(variable)
-            else _with_values(grad, ops.divide(_values(grad), scale))
+            else gradients.unscale(grad, scale)
             for grad, variable in zip(grads, variables, strict=True)
         ]
 
-    def _nonfinite_flags(
-        self, grads: Sequence[Any], variables: Sequence[Any], replicas: int
-    ) -> Any:
-        """float32 vector over the built variables: 1 where this replica's gradient is not finite.
-
-        The replicas' gradients are about to be summed, so that with several of them "finite" means
-        that no sum can overflow.
-        """
-        flags: list[Any] = [False] * len(self._trainable_variables)
-        for grad, variable in zip(grads, variables, strict=True):
-            if grad is None:
-                continue
-            values = _values(grad)
-            if replicas > 1:
-                largest = values.dtype.max / (2 * replicas)
-                finite = ops.all(ops.abs(values) <= largest)
-            else:
-                finite = ops.all(ops.isfinite(values))
-            flags[self._get_variable_index(variable)] = ops.logical_not(finite)
-        # float32, because not every collective and device reduces integers.
-        return ops.cast(ops.stack(flags), "float32")
+    def _finite_flags(self, grads: Sequence[Any], variables: Sequence[Any], replicas: int) -> Any:
+        """Boolean vector over the built variables; one without a gradient counts as finite."""
+        places = [
+            self._get_variable_index(variable)
+            for grad, variable in zip(grads, variables, strict=True)
+            if grad is not None
+        ]
+        verdicts = gradients.all_finite(
+            [grad for grad in grads if grad is not None],
+            _read(self.dynamic_scale),
+            self.loss_scale.floor,
+            replicas,
+        )
+        flags: list[Any] = [True] * len(self._trainable_variables)
+        for place, verdict in zip(places, verdicts, strict=True):
+            flags[place] = verdict
+        return ops.stack(flags)
 
     # --- saving ---
 
@@ -408,7 +370,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if self.built and len(store.keys()) == inner_count:
             self.inner_optimizer.load_own_variables(store)
             return
-        keras_own = [v for v in self._variables if v.name not in _COUNTERS + _COUNTER_VECTORS]
+        keras_own = [v for v in self._variables if v is not self.counters] if self.built else []
         if self.built and len(store.keys()) == len(keras_own) + inner_count:
             targets = [*keras_own, *self.inner_optimizer.variables]
             for index, variable in enumerate(targets):
@@ -441,18 +403,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return cls(**config)
 
 
-def _values(grad: Any) -> Any:
-    """The numbers of a gradient; of a sparse one only the rows that it has."""
-    return grad.values if _is_sparse(grad) else grad
-
-
-def _with_values(grad: Any, values: Any) -> Any:
-    return type(grad)(values, grad.indices, grad.dense_shape) if _is_sparse(grad) else values
-
-
-def _is_sparse(grad: Any) -> bool:
-    # tf.IndexedSlices, recognized without importing TensorFlow under JAX.
-    return hasattr(grad, "indices") and hasattr(grad, "dense_shape") and hasattr(grad, "values")
+def _read(variable: Any) -> Any:
+    """The variable's value now. Keras's convert_to_tensor returns a TensorFlow variable itself."""
+    return ops.stop_gradient(variable)
 
 
 def _branch(predicate: Any, if_true: Any, if_false: Any) -> Any:

@@ -20,10 +20,13 @@ class ScaleState(NamedTuple):
     """What a strategy remembers between steps, as scalar backend tensors.
 
     Attributes:
-        scale: float32, what the next loss is multiplied by.
+        scale: float32, what the loss of the step just taken was multiplied by.
         streak: integer, finite steps since the last growth or skip.
         strikes: integer, skipped steps since the last growth.
-        steps: integer, steps taken so far, skipped ones included.
+        steps: integer, the inner optimizer's iterations plus the skipped steps.
+
+    A transition receives counts that include the step just taken, and returns the scale of the
+    next one.
     """
 
     scale: Any
@@ -44,12 +47,21 @@ class LossScale:
         """Scale of the very first step."""
         raise NotImplementedError
 
+    @property
+    def floor(self) -> float:
+        """Lower bound of every scale this strategy gives."""
+        return 0.0
+
+    def moves_after_finite(self, state: ScaleState) -> Any:
+        """Whether `after_finite` has anything to do: a boolean tensor, or False for never."""
+        raise NotImplementedError
+
     def after_finite(self, state: ScaleState) -> ScaleState:
-        """State after a step whose gradients were applied; `state.steps` counts that step."""
+        """State after a step that was applied; called where `moves_after_finite` holds."""
         raise NotImplementedError
 
     def after_skip(self, state: ScaleState) -> ScaleState:
-        """State after a step that was skipped; `state.steps` counts that step."""
+        """State after a step that was skipped."""
         raise NotImplementedError
 
     def restore(self, saved: float) -> float:
@@ -123,25 +135,24 @@ class DynamicLossScale(LossScale):
                 f"excluded, received {_shown(self.backoff_factor)}. 0.5 is usual."
             )
 
+    @property
+    def floor(self) -> float:
+        return self.min_scale
+
+    def moves_after_finite(self, state: ScaleState) -> Any:
+        return state.streak >= self.growth_interval
+
     def after_finite(self, state: ScaleState) -> ScaleState:
-        streak = state.streak + 1
-        due = streak >= self.growth_interval
-        grown = ops.minimum(state.scale * self.growth_factor, self.max_scale)
-        return ScaleState(
-            scale=ops.where(due, grown, state.scale),
-            streak=ops.where(due, 0, streak),
-            strikes=ops.where(due, 0, state.strikes),
-            steps=state.steps,
+        return state._replace(
+            scale=ops.minimum(state.scale * self.growth_factor, self.max_scale),
+            streak=ops.zeros_like(state.streak),
+            strikes=ops.zeros_like(state.strikes),
         )
 
     def after_skip(self, state: ScaleState) -> ScaleState:
-        strikes = state.strikes + 1
         lowered = ops.maximum(state.scale * self.backoff_factor, self.min_scale)
-        return ScaleState(
-            scale=ops.where(strikes >= self.hysteresis, lowered, state.scale),
-            streak=ops.zeros_like(state.streak),
-            strikes=strikes,
-            steps=state.steps,
+        return state._replace(
+            scale=ops.where(state.strikes >= self.hysteresis, lowered, state.scale)
         )
 
     def restore(self, saved: float) -> float:
@@ -169,11 +180,18 @@ class StaticLossScale(LossScale):
     def initial(self) -> float:
         return self.scale
 
+    @property
+    def floor(self) -> float:
+        return self.scale
+
+    def moves_after_finite(self, state: ScaleState) -> Any:
+        return False
+
     def after_finite(self, state: ScaleState) -> ScaleState:
-        return state._replace(streak=state.streak + 1)
+        return state
 
     def after_skip(self, state: ScaleState) -> ScaleState:
-        return state._replace(streak=ops.zeros_like(state.streak), strikes=state.strikes + 1)
+        return state
 
     def restore(self, saved: float) -> float:
         return self.scale
@@ -184,8 +202,8 @@ class StaticLossScale(LossScale):
 class ScheduledLossScale(LossScale):
     """A scale set by hand: each entry holds from its step on, until the next one.
 
-    Steps are counted from 0 and include skipped ones, so that a scale that is too high cannot
-    hold its own schedule up.
+    A step is counted as for learning-rate schedules, by the optimizer's iterations, but with the
+    skipped steps added: a scale that is too high cannot hold its own schedule up.
 
     Attributes:
         schedule: first step -> scale; step 0 must be there.
@@ -215,21 +233,23 @@ class ScheduledLossScale(LossScale):
     def initial(self) -> float:
         return self.schedule[0]
 
+    @property
+    def floor(self) -> float:
+        return min(self.schedule.values())
+
+    def moves_after_finite(self, state: ScaleState) -> Any:
+        return ops.not_equal(self._scale_at(state.steps), state.scale)
+
     def after_finite(self, state: ScaleState) -> ScaleState:
-        return state._replace(scale=self._scale_at(state.steps), streak=state.streak + 1)
+        return state._replace(scale=self._scale_at(state.steps))
 
     def after_skip(self, state: ScaleState) -> ScaleState:
-        return ScaleState(
-            scale=self._scale_at(state.steps),
-            streak=ops.zeros_like(state.streak),
-            strikes=state.strikes + 1,
-            steps=state.steps,
-        )
+        return state._replace(scale=self._scale_at(state.steps))
 
     def _scale_at(self, step: Any) -> Any:
         current = ops.convert_to_tensor(self.initial, dtype="float32")
         for first_step, scale in self.schedule.items():
-            current = ops.where(step >= first_step, scale, current)
+            current = ops.where(step >= first_step, ops.cast(scale, "float32"), current)
         return current
 
     def get_config(self) -> dict[str, Any]:

@@ -11,19 +11,8 @@ from typing import Any
 import numpy as np
 from keras import backend
 
+from tfmp.counters import Counters, packed_size, unpack
 from tfmp.loss_scale import LossScaleOptimizer
-
-_SCALARS = (
-    "iteration",
-    "dynamic_scale",
-    "step_counter",
-    "skipped_steps",
-    "consecutive_skips",
-    "longest_skip_run",
-    "growths",
-    "backoffs",
-)
-_VECTORS = ("nonfinite_counts", "first_offender_counts", "last_nonfinite")
 
 
 @dataclass(frozen=True)
@@ -53,7 +42,7 @@ class StepCounters:
 
     Attributes:
         loss_scale: what the next loss will be multiplied by.
-        steps: steps taken, skipped ones included.
+        steps: iterations of the inner optimizer plus skipped steps.
         skipped_steps: steps whose gradients were not finite, and so were not applied.
         consecutive_skips: skipped steps since the last applied one.
         longest_skip_run: the most skipped steps in a row.
@@ -127,14 +116,52 @@ def read_counters(optimizer: LossScaleOptimizer, model: Any = None) -> StepCount
             f"{optimizer!r} ({type(optimizer).__name__}). Wrap it: "
             "tfmp.LossScaleOptimizer(optimizer)."
         )
-    if not optimizer.built:
-        return _counters({"dynamic_scale": np.array(optimizer.loss_scale.initial)}, optimizer)
     if model is not None and hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
-    by_name = {variable.name: variable for variable in optimizer._variables}
-    names = [*_SCALARS, *_VECTORS]
-    values = _fetch([by_name[name] for name in names])
-    return _counters(dict(zip(names, values, strict=True)), optimizer)
+    scale, streak, iterations, packed = _values(optimizer)
+    counters = Counters(*(np.asarray(part, dtype=np.int64) for part in unpack(packed)))
+    offenders = [
+        Offender(_path(variable), int(nonfinite), int(first))
+        for variable, nonfinite, first in zip(
+            optimizer._trainable_variables,
+            counters.nonfinite_counts,
+            counters.first_offender_counts,
+            strict=True,
+        )
+    ]
+    guilty = np.flatnonzero(counters.last_nonfinite)
+    running = counters.skip_run_at == int(iterations)
+    ranked = sorted(offenders, key=lambda o: (o.first_steps, o.nonfinite_steps), reverse=True)
+    return StepCounters(
+        loss_scale=float(scale),
+        steps=int(iterations) + int(counters.skipped_steps),
+        skipped_steps=int(counters.skipped_steps),
+        consecutive_skips=int(counters.skip_run) if running else 0,
+        longest_skip_run=int(counters.longest_skip_run),
+        growths=int(counters.growths),
+        backoffs=int(counters.backoffs),
+        finite_streak=int(streak),
+        variables=len(offenders),
+        offenders=tuple(offender for offender in ranked if offender.nonfinite_steps),
+        # Backpropagation runs from the last variable to the first.
+        last_first_offender=offenders[guilty[-1]] if guilty.size else None,
+        last_began_at_loss=bool(guilty.size and guilty[-1] == len(offenders) - 1),
+        loss_was_scaled=optimizer.loss_was_scaled,
+    )
+
+
+def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
+    if not optimizer.built:
+        none = np.zeros(packed_size(0), dtype=np.int64)
+        return [np.array(optimizer.loss_scale.initial), np.array(0), np.array(0), none]
+    return _fetch(
+        [
+            optimizer.dynamic_scale,
+            optimizer.step_counter,
+            optimizer.inner_optimizer._iterations,
+            optimizer.counters,
+        ]
+    )
 
 
 def _fetch(variables: list[Any]) -> list[np.ndarray]:
@@ -150,40 +177,6 @@ def _fetch(variables: list[Any]) -> list[np.ndarray]:
     ends = np.cumsum([max(1, math.prod(variable.shape)) for variable in variables])
     parts = np.split(packed, ends[:-1])
     return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
-
-
-def _counters(values: Mapping[str, np.ndarray], optimizer: LossScaleOptimizer) -> StepCounters:
-    def count(name: str) -> int:
-        return int(values.get(name, 0))
-
-    offenders = [
-        Offender(_path(variable), int(nonfinite), int(first))
-        for variable, nonfinite, first in zip(
-            optimizer._trainable_variables,
-            values.get("nonfinite_counts", ()),
-            values.get("first_offender_counts", ()),
-            strict=False,
-        )
-    ]
-    last = np.asarray(values.get("last_nonfinite", ()))
-    guilty = np.flatnonzero(last)
-    ranked = sorted(offenders, key=lambda o: (o.first_steps, o.nonfinite_steps), reverse=True)
-    return StepCounters(
-        loss_scale=float(values["dynamic_scale"]),
-        steps=count("iteration"),
-        skipped_steps=count("skipped_steps"),
-        consecutive_skips=count("consecutive_skips"),
-        longest_skip_run=count("longest_skip_run"),
-        growths=count("growths"),
-        backoffs=count("backoffs"),
-        finite_streak=count("step_counter"),
-        variables=len(offenders),
-        offenders=tuple(offender for offender in ranked if offender.nonfinite_steps),
-        # Backpropagation runs from the last variable to the first.
-        last_first_offender=offenders[guilty[-1]] if guilty.size else None,
-        last_began_at_loss=bool(last.size and last[-1]),
-        loss_was_scaled=optimizer.loss_was_scaled,
-    )
 
 
 def _path(variable: Any) -> str:
