@@ -147,6 +147,7 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
             raise InputError("validate needs samples: give them with --data FILE.")
         from tfmp.converters.pipeline import validate
 
+        _import_tensorflow()
         report = validate(reference, list(candidates), data, labels, budget, progress=progress)
         _save_reports(report, options["reports"])
     _print_report(report, [], options)
@@ -171,6 +172,7 @@ def _convert_and_report(
             to: check_conversion(model, to, output, options["force"])
             for to, output in targets.items()
         }
+        _import_tensorflow()
         source = open_model(model, progress)
         dataset = prepare_data(source, data, labels, budget) if data is not None else None
         artifacts = [
@@ -217,6 +219,25 @@ def _session(options: dict[str, Any]) -> Iterator[Callable[[str], None]]:
     finally:
         if status:
             status.stop()
+
+
+def _import_tensorflow() -> None:
+    """Imports TensorFlow without what its C++ prints on every start; errors still show."""
+    import os
+    import tempfile
+
+    with tempfile.TemporaryFile() as held:
+        stderr = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        except BaseException:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _evidence(options: dict[str, Any]) -> tuple[str | None, str | None, Any]:

@@ -146,7 +146,9 @@ def prepare_data(source: Source, data: Any, labels: Any, budget: DriftBudget) ->
     if isinstance(data, Dataset):
         return data
     check_overrides(budget, [spec.name for spec in source.outputs])
-    return open_data(data, source.inputs, labels)
+    dataset = open_data(data, source.inputs, labels)
+    dataset.check_first()
+    return dataset
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -187,7 +187,7 @@ def loaded_by(statement: str) -> set[str]:
 def test_imports_that_must_stay_light(statement: str):
     assert (
         loaded_by(
-            f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()):\n "
+            "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()):\n "
             + statement.replace("\n", "\n ")
         )
         == set()

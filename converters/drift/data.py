@@ -103,6 +103,16 @@ class Dataset:
             yield batch, labels
         self._check_end()
 
+    def check_first(self) -> None:
+        """Raises `InputError` if the first batch does not fit; does nothing on what is read once.
+
+        For callers that do work before they read: a mistake is told before that work.
+        """
+        if not self._stream.once:
+            for arrays, _ in self._stream.batches(1):
+                count_batch(self._fit(arrays), self._stream.name)
+                break
+
     @property
     def description(self) -> DataReport:
         """What has been read so far."""

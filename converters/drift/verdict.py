@@ -114,6 +114,8 @@ def judge(
         checks += _flips(output, budget.for_output(output.name))
     for label in labels:
         checks += _labels(label, budget.for_output(label.output))
+    if not checks:
+        checks.append(_no_limit())
     checks += _evidence(outputs, budget, synthetic)
     verdict = overall([check.verdict for check in checks])
     reasons = tuple(check.text for check in checks if check.verdict is verdict)
@@ -268,6 +270,11 @@ def _error_increase(label: LabelDrift, budget: DriftBudget) -> list[Check]:
     )
     measured = change / scale if change else 0.0
     return [Check("error_increase", label.output, measured, lower, upper, limit, verdict, text)]
+
+
+def _no_limit() -> Check:
+    text = "no limit of the budget applies to these outputs, so nothing was judged. Declare one"
+    return Check("limits", "", None, None, None, None, Verdict.INCONCLUSIVE, text)
 
 
 def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bool) -> list[Check]:

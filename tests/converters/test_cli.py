@@ -1,0 +1,136 @@
+"""`tfmp-convert` as a person or a script meets it: output, messages, exit statuses."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras_models
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from tfmp.converters.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with a model and samples for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    model = keras_models.dense()
+    model.save("dense.keras")
+    x = np.random.default_rng(0).standard_normal((400, 6), dtype=np.float32)
+    np.savez("good.npz", features=x, labels=np.argmax(model.predict(x, verbose=0), -1))
+    np.savez("few.npz", features=x[:10])
+    np.savez("narrow.npz", features=x[:, :5])
+    np.savez("none.npz", features=x[:0])
+    return tmp_path
+
+
+def tfmp_convert(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_onnx_with_data_prints_the_drift_and_exits_0(folder):
+    result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.html")
+    assert result.exit_code == 0, result.output
+    assert "PASS" in result.stdout
+    assert (folder / "dense.onnx").exists()
+    assert "<html" in (folder / "drift.html").read_text()
+
+
+def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
+    result = tfmp_convert("all", "dense.keras", "-o", ".", "--data", "good.npz", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["verdict"] == "PASS"
+    assert [a["format"] for a in document["artifacts"]] == ["onnx", "tflite"]
+    assert [c["name"] for c in document["candidates"]] == ["dense.onnx", "dense.tflite"]
+
+
+def test_without_data_it_converts_and_says_that_nothing_was_proven(folder):
+    result = tfmp_convert("onnx", "dense.keras", "-o", "plain.onnx")
+    assert result.exit_code == 0
+    assert "Not validated" in result.stdout
+
+
+def test_validate_exits_1_over_budget(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    arguments = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz")
+    result = tfmp_convert(*arguments, "--budget", "rel_l2=1e-9")
+    assert result.exit_code == 1
+    assert "FAIL" in result.stdout
+
+
+def test_validate_exits_3_on_too_little_data(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    result = tfmp_convert("validate", "dense.keras", "dense.onnx", "--data", "few.npz")
+    assert result.exit_code == 3
+    assert "INCONCLUSIVE" in result.stdout
+
+
+def test_quiet_prints_nothing(folder):
+    result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_force_replaces(folder):
+    (folder / "dense.onnx").write_text("old")
+    assert tfmp_convert("onnx", "dense.keras", "--force", "-q").exit_code == 0
+    assert (folder / "dense.onnx").read_bytes()[:3] != b"old"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["onnx", "missing.keras"], "missing.keras: no such file"),
+        (["onnx", "good.npz"], "ending in .keras, .h5, .hdf5, received suffix '.npz'"),
+        (["onnx", "dense.keras", "-o", "no/such.onnx"], "no: no such folder"),
+        (["onnx", "dense.keras", "-o", "x.tflite"], "ending in .onnx, received suffix '.tflite'"),
+        (["onnx", "dense.keras", "--keep-fp32", "zzz"], "'zzz' matches no node name"),
+        (["onnx", "dense.keras", "--data", "missing.npz"], "missing.npz"),
+        (["onnx", "dense.keras", "--data", "narrow.npz"], "features"),
+        (["onnx", "dense.keras", "--data", "none.npz"], "empty"),
+        (["onnx", "dense.keras", "--report", "x.html"], "need samples to compare on"),
+        (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
+        (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
+        (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
+        (["validate", "dense.keras", "x.onnx", "--data", "good.npz"], "x.onnx: no such file"),
+        (["validate", "dense.keras", "x.onnx"], "validate needs samples"),
+        (["onnx"], "Missing argument 'MODEL'"),
+        (["onnx", "dense.keras", "--precision", "int8"], "'int8' is not one of"),
+    ],
+)
+def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, message):
+    before = sorted(os.listdir())
+    result = tfmp_convert(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert sorted(os.listdir()) == before
+
+
+def test_an_existing_output_is_kept_without_force(folder):
+    (folder / "dense.onnx").write_text("precious")
+    result = tfmp_convert("onnx", "dense.keras")
+    assert result.exit_code == 2
+    assert "already exists" in result.stderr
+    assert (folder / "dense.onnx").read_text() == "precious"
+
+
+@pytest.mark.parametrize("command", ["onnx", "tflite", "all", "validate"])
+def test_every_option_is_explained(command: str):
+    for parameter in main.commands[command].params:
+        if parameter.param_type_name == "option":
+            assert parameter.help, f"{command} {parameter.opts} has no help"
+    assert main.commands[command].help
+
+
+def test_the_installed_command_keeps_stdout_for_results(folder):
+    program = os.path.join(os.path.dirname(sys.executable), "tfmp-convert")
+    run = subprocess.run([program, "onnx", "dense.keras", "--json"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["artifacts"][0]["path"] == "dense.onnx"
+    assert run.stderr == ""

@@ -1,0 +1,81 @@
+"""Output paths are checked first and written whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.files import check_folder, check_output, replacing
+
+
+def test_a_new_file_in_a_writable_folder_is_fine(tmp_path):
+    check_output(tmp_path / "model.onnx", ".onnx", force=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.pb", r"expected an output file ending in .onnx, received suffix '.pb'"),
+        ("there.onnx", r"already exists. Choose another output, or replace it with --force"),
+        ("no/such/model.onnx", r"no such folder. Create it \(`mkdir -p"),
+        ("there.onnx/model.onnx", r"is not a folder"),
+        ("folder.onnx", r"is a folder. Name a file"),
+    ],
+)
+def test_paths_that_cannot_be_written_are_named(tmp_path, name, message):
+    (tmp_path / "there.onnx").write_text("precious")
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(InputError, match=message) as caught:
+        check_output(tmp_path / name, ".onnx", force=False)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_force_allows_an_existing_file(tmp_path):
+    (tmp_path / "there.onnx").write_text("old")
+    check_output(tmp_path / "there.onnx", ".onnx", force=True)
+
+
+def test_a_folder_without_rights_is_refused(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    # Rights on paper do not stop root, so the refusal itself is put in.
+    monkeypatch.setattr("tfmp.converters.files.tempfile.TemporaryFile", refuse)
+    with pytest.raises(InputError, match=r"cannot be written to \(Read-only file system\)"):
+        check_folder(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="cannot be written to"):
+        check_folder(tmp_path)
+
+
+def test_success_replaces_the_file_with_ordinary_rights(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_text("old")
+    with replacing(path) as temporary:
+        assert temporary.parent == tmp_path
+        assert temporary.suffix == ".onnx"
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert stat.S_IMODE(path.stat().st_mode) & 0o600 == 0o600
+    assert os.listdir(tmp_path) == ["model.onnx"]
+
+
+def test_failure_leaves_what_was_there_and_nothing_else(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_text("old")
+
+    def fail_halfway() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["model.onnx"]
