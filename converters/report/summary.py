@@ -76,7 +76,7 @@ def headline(report: DriftReport) -> str:
     passed = sum(candidate.verdict is Verdict.PASS for candidate in report.candidates)
     kind = "synthetic samples" if report.data.synthetic else "samples"
     return (
-        f"{passed} of {count} candidate{'' if count == 1 else 's'} within budget of "
+        f"{passed} of {count} candidate{'' if count == 1 else 's'} passed against "
         f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}."
     )
 

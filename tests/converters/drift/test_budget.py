@@ -1,0 +1,80 @@
+"""DriftBudget: defaults, parsing, overrides, and the text of every refusal."""
+
+import pytest
+
+from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.errors import InputError
+
+
+def test_defaults_let_299_samples_prove_the_flip_rate() -> None:
+    assert DriftBudget() == DriftBudget(
+        rel_l2=0.01,
+        max_abs=None,
+        flip_rate=0.01,
+        accuracy_drop=0.01,
+        error_increase=0.01,
+        confidence=0.95,
+        min_samples=59,
+        overrides={},
+    )
+
+
+def test_59_samples_bound_95_percent_of_inputs() -> None:
+    # Wilks 1941: the smallest n with 0.95**n <= 0.05.
+    assert 0.95**59 <= 0.05 < 0.95**58
+
+
+def test_parse_changes_the_limits_it_names() -> None:
+    found = DriftBudget.parse(["rel_l2=0.005", "flip_rate = none", "min_samples=10"])
+    assert found == DriftBudget(rel_l2=0.005, flip_rate=None, min_samples=10)
+    assert DriftBudget.parse("confidence=0.99", found).confidence == 0.99
+    assert DriftBudget.parse([]) == DriftBudget()
+
+
+def test_parse_reads_limits_of_one_output() -> None:
+    found = DriftBudget.parse(["scope/logits:0.rel_l2=0.02", "scope/logits:0.flip_rate=none"])
+    assert found.overrides == {"scope/logits:0": {"rel_l2": 0.02, "flip_rate": None}}
+
+
+def test_an_output_has_its_own_limits_and_the_common_rest() -> None:
+    budget = DriftBudget(max_abs=3.0, overrides={"a": {"rel_l2": 0.5}})
+    assert budget.for_output("a") == DriftBudget(rel_l2=0.5, max_abs=3.0)
+    assert budget.for_output("b") == DriftBudget(max_abs=3.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rel_l2", "budget 'rel_l2' is not NAME=VALUE; expected NAME to be one of rel_l2, "),
+        ("rel=1", "budget 'rel=1' is not NAME=VALUE; expected NAME to be one of rel_l2, "),
+        ("overrides=1", "budget 'overrides=1' is not NAME=VALUE"),
+        (
+            "rel_l2=small",
+            "budget 'rel_l2=small': 'small' is not a value of rel_l2; expected a number, such as "
+            "0.01, or none to switch the limit off.",
+        ),
+        ("min_samples=1.5", "'1.5' is not a value of min_samples; expected a whole number."),
+        ("confidence=none", "'none' is not a value of confidence; expected a number"),
+        ("a.confidence=0.9", "output 'a' cannot have its own 'confidence'; expected one of rel_l2"),
+        (
+            "rel_l2=-1",
+            "rel_l2 must be a finite number of at least 0, or none to switch it off; received "
+            "-1.0 (float).",
+        ),
+        ("a.rel_l2=nan", "a.rel_l2 must be a finite number of at least 0"),
+        ("rel_l2=inf", "rel_l2 must be a finite number of at least 0"),
+        ("confidence=1", "confidence must lie between 0.5 and 1, received 1.0. Use 0.95"),
+        ("min_samples=0", "min_samples must be a whole number of at least 1, received 0."),
+    ],
+)
+def test_refusals(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        DriftBudget.parse([text])
+    assert message in str(caught.value)
+
+
+def test_values_of_other_types_are_refused_too() -> None:
+    with pytest.raises(InputError, match=r"rel_l2 must be .* received '1' \(str\)"):
+        DriftBudget(rel_l2="1")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"min_samples .* received True"):
+        DriftBudget(min_samples=True)

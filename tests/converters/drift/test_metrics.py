@@ -1,0 +1,283 @@
+"""Metrics against hand-computed values, and the same for every split and order of the data."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.totals import MARGIN_EDGES, ULP_LABELS
+
+
+def drift(reference, candidate, dtype="float32") -> OutputDrift:
+    accumulator = OutputAccumulator("y")
+    accumulator.update(np.asarray(reference, dtype), np.asarray(candidate, dtype))
+    return accumulator.result()
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return (shares / shares.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+
+class TestDistances:
+    def test_by_hand(self) -> None:
+        # r = (3, 4), c = (3, 5): error 1, |r| = 5, |c| = sqrt(34), r.c = 29.
+        found = drift([[3, 4]], [[3, 5]])
+        assert found.rel_l2 == pytest.approx(1 / 5, rel=1e-15)
+        assert found.max_abs == 1.0
+        assert found.mean_abs == 0.5
+        assert found.sqnr_db == pytest.approx(10 * math.log10(25), rel=1e-15)
+        assert found.cosine == pytest.approx(29 / (5 * math.sqrt(34)), rel=1e-15)
+        assert found.samples == 1
+
+    def test_equal_outputs_have_no_error(self) -> None:
+        found = drift([[1, -2], [0, 4]], [[1, -2], [0, 4]])
+        assert (found.rel_l2, found.max_abs, found.mean_abs) == (0.0, 0.0, 0.0)
+        assert found.sqnr_db == math.inf
+        assert found.cosine == pytest.approx(1.0, abs=1e-15)
+
+    def test_an_error_on_a_reference_of_zeros_is_infinitely_large(self) -> None:
+        found = drift([[0, 0]], [[0, 1e-8]])
+        assert found.rel_l2 == math.inf
+        assert found.sqnr_db == -math.inf
+        assert drift([[0, 0]], [[0, 0]]).rel_l2 == 0.0
+        assert drift([[0, 0]], [[0, 0]]).cosine == 1.0
+
+    def test_worst_sample_is_not_averaged(self) -> None:
+        found = drift([[100, 0], [1, 0]], [[100, 0], [0, 0]])
+        assert found.rel_l2 == pytest.approx(0.01, rel=1e-3)
+        assert found.worst_rel_l2 == 1.0
+
+    def test_float16_candidates_are_widened_before_any_arithmetic(self) -> None:
+        # 60000 * 60000 overflows FP16 and 60000 - 1 rounds back to 60000 there.
+        accumulator = OutputAccumulator("y")
+        accumulator.update(np.array([[59999.0]], "f4"), np.array([[60000.0]], "f2"))
+        assert accumulator.result().max_abs == 1.0
+
+    def test_squares_beyond_float64_make_no_finite_claim(self) -> None:
+        found = drift([[1e200]], [[2e200]], "float64")
+        assert found.rel_l2 == math.inf
+        assert found.worst_rel_l2 == math.inf
+
+    def test_complex_outputs_count_both_parts(self) -> None:
+        found = drift([[3 + 4j]], [[3 + 5j]], "complex64")
+        assert found.rel_l2 == pytest.approx(0.2)
+
+    def test_kl_by_hand(self) -> None:
+        # KL((1/2, 1/2) || (1/4, 3/4)) = log(2)/2 + log(2/3)/2.
+        found = drift([[0.5, 0.5]], [[0.25, 0.75]])
+        assert found.kl == pytest.approx(math.log(2) / 2 + math.log(2 / 3) / 2, rel=1e-12)
+
+    def test_kl_of_a_vanished_probability_is_finite(self) -> None:
+        found = drift([[0.9, 0.1]], [[1.0, 0.0]])
+        floor = 2.0**-24  # smallest positive FP16 value
+        expected = 0.9 * math.log(0.9) + 0.1 * math.log(0.1 / floor)
+        assert found.kl == pytest.approx(expected, rel=1e-6)
+
+    def test_kl_needs_distributions(self) -> None:
+        assert drift([[0.5, 0.6]], [[0.5, 0.6]]).kl is None
+        assert drift([[2.0, -1.0]], [[2.0, -1.0]]).kl is None
+
+
+class TestUlps:
+    def test_counts_fp16_spacings_at_the_reference(self) -> None:
+        # Spacing of FP16 is 2**-10 in [1, 2) and 2**-9 in [2, 4).
+        step = 2.0**-10
+        reference = [[1.0, 1.0, 1.0, 2.0, 1.0, 1.0]]
+        candidate = [[1.0, 1.0 + step / 4, 1.0 + step / 2, 2.0 + step, 1.0 + step, 3.0]]
+        found = dict(zip(ULP_LABELS, drift(reference, candidate).totals.ulps, strict=True))
+        assert {label: count for label, count in found.items() if count} == {
+            "none": 1,
+            "under 1/2": 1,
+            "1/2 to 1": 2,
+            "1 to 2": 1,
+            "1024 and more": 1,
+        }
+
+    def test_correct_rounding_is_within_half_a_spacing(self) -> None:
+        values = np.random.default_rng(0).standard_normal((100, 20)).astype(np.float32)
+        ulps = drift(values, values.astype(np.float16)).totals.ulps
+        assert sum(ulps) == values.size
+        assert sum(ulps[3:]) == 0  # ties are exactly one half, in the bin that begins there
+
+
+class TestNonfinite:
+    @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+    def test_makes_every_distance_infinite(self, bad: float) -> None:
+        found = drift([[1.0, 2.0]] * 1000, [[1.0, 2.0]] * 999 + [[1.0, bad]])
+        assert found.nonfinite == 1
+        assert found.rel_l2 == found.max_abs == found.mean_abs == math.inf
+        assert found.sqnr_db == -math.inf
+        assert math.isnan(found.cosine)
+
+    def test_equal_infinities_are_no_difference(self) -> None:
+        found = drift([[-math.inf, 1.0]], [[-math.inf, 1.0]])
+        assert (found.nonfinite, found.infinite_lost, found.rel_l2) == (0, 0, 0.0)
+
+    @pytest.mark.parametrize("other", [math.inf, -65504.0])
+    def test_a_lost_infinity_is_an_infinite_difference(self, other: float) -> None:
+        found = drift([[-math.inf, 1.0]], [[other, 1.0]])
+        assert found.infinite_lost == 1
+        assert found.rel_l2 == math.inf
+
+    def test_nan_where_the_reference_is_infinite_counts(self) -> None:
+        assert drift([[math.inf]], [[math.nan]]).nonfinite == 1
+
+    def test_nan_in_the_reference_is_told_apart(self) -> None:
+        found = drift([[math.nan, 1.0]], [[math.nan, 1.0]])
+        assert (found.reference_nan, found.nonfinite) == (1, 0)
+
+    def test_saturated_values_are_counted(self) -> None:
+        found = drift([[70000.0, 65504.0]], [[65504.0, 65504.0]])
+        assert found.saturated == 1
+
+
+class TestCollapsed:
+    def test_one_answer_to_everything(self) -> None:
+        reference = np.arange(8.0).reshape(4, 2)
+        assert drift(reference, np.ones((4, 2))).collapsed
+        assert not drift(reference, reference).collapsed
+
+    def test_across_batches(self) -> None:
+        accumulator = OutputAccumulator("y")
+        for start in range(4):
+            accumulator.update(np.array([[start, 1.0]]), np.array([[7.0, 7.0]]))
+        assert accumulator.result().collapsed
+        accumulator.update(np.array([[1.0, 1.0]]), np.array([[7.0, 8.0]]))
+        assert not accumulator.result().collapsed
+
+    def test_a_constant_reference_is_no_collapse(self) -> None:
+        assert not drift([[1.0], [1.0]], [[2.0], [2.0]]).collapsed
+
+    def test_zeros(self) -> None:
+        assert drift([[1.0, 2.0]], [[0.0, -0.0]]).collapsed
+
+
+class TestDecisions:
+    def test_argmax_flips(self) -> None:
+        found = drift([[3, 1], [1, 3], [2, 1]], [[1, 3], [1, 3], [2, 1]])
+        assert (found.decision, found.flips) == ("argmax", 1)
+
+    def test_flips_are_binned_by_the_margin_of_the_reference(self) -> None:
+        found = drift([[0.0, 0.005], [0.0, 5.0], [0.0, 6.0]], [[1, 0], [0, 1], [0, 1]])
+        samples = dict(zip((*MARGIN_EDGES, math.inf), found.totals.margin_samples, strict=True))
+        flips = dict(zip((*MARGIN_EDGES, math.inf), found.totals.margin_flips, strict=True))
+        assert {edge: count for edge, count in samples.items() if count} == {1e-2: 1, 10.0: 2}
+        assert {edge: count for edge, count in flips.items() if count} == {1e-2: 1}
+
+    def test_independent_probabilities_flip_at_one_half(self) -> None:
+        found = drift([[0.9, 0.6], [0.1, 0.2]], [[0.8, 0.4], [0.2, 0.1]])
+        assert (found.decision, found.flips) == ("threshold 0.5", 1)
+
+    def test_one_probability_a_sample(self) -> None:
+        found = drift([[0.9], [0.4]], [[0.4], [0.3]])
+        assert (found.decision, found.flips) == ("threshold 0.5", 1)
+
+    def test_regression_decides_nothing(self) -> None:
+        found = drift([[3.5], [-1.0]], [[3.5], [-1.0]])
+        assert (found.decision, found.flips) == (None, None)
+
+    def test_maps_and_sequences_decide_nothing(self) -> None:
+        assert drift(np.zeros((2, 3, 4)), np.ones((2, 3, 4))).decision is None
+
+    def test_top_5_agreement_is_by_set(self) -> None:
+        reference = np.arange(10.0)[None]  # best five: 5 to 9
+        candidate = reference.copy()
+        candidate[0, 5], candidate[0, 4] = 4.0, 5.0  # 4 comes in for 5
+        assert drift(reference, candidate).top_k_agreement == 0.8
+        assert drift(reference, -reference).top_k_agreement == 0.0
+        assert drift([[1, 2, 3]], [[1, 2, 3]]).top_k_agreement is None
+
+    def test_a_tie_at_the_last_place_counts_as_kept(self) -> None:
+        reference = np.arange(10.0)[None]
+        candidate = np.minimum(reference, 5.0)
+        candidate[0, 4] = 5.0  # six classes tie for five places
+        assert drift(reference, candidate).top_k_agreement == 1.0
+
+
+class TestEquality:
+    def test_integers(self) -> None:
+        found = drift([[1, 2], [3, 4], [5, 6]], [[1, 2], [3, 5], [6, 7]], "int64")
+        assert (found.decision, found.flips) == ("equality", 2)
+        assert found.totals.unequal == 3
+        assert found.rel_l2 is None
+        assert found.max_abs is None
+
+    def test_equal_integers_are_still_compared_by_equality(self) -> None:
+        found = drift([1, 2], [1, 2], "int32")
+        assert (found.decision, found.flips, found.rel_l2) == ("equality", 0, None)
+
+    def test_booleans_and_texts(self) -> None:
+        assert drift([True, False], [True, True], "bool").flips == 1
+        assert drift(["a", "b"], ["a", "c"], "object").flips == 1
+
+    def test_collapsed_integers(self) -> None:
+        assert drift([1, 2, 3], [4, 4, 4], "int64").collapsed
+
+
+def outputs(rows: int, columns: int, seed: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    reference = generator.standard_normal((rows, columns)).astype(np.float32)
+    reference *= np.exp2(generator.integers(-20, 10, (rows, 1))).astype(np.float32)
+    if kind == "probabilities":
+        reference = softmax(reference)
+    candidate = reference.astype(np.float16).astype(np.float32)
+    if kind == "broken":
+        candidate[generator.random(candidate.shape) < 0.05] = np.nan
+    if kind == "integers":
+        reference = generator.integers(0, 3, (rows, columns))
+        candidate = generator.integers(0, 3, (rows, columns))
+    return reference, candidate
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.integers(1, 30),
+    st.integers(0, 2**16),
+    st.sampled_from(["logits", "probabilities", "broken", "integers"]),
+    st.data(),
+)
+def test_any_split_and_order_gives_the_same_report(rows, columns, seed, kind, data) -> None:
+    reference, candidate = outputs(rows, columns, seed, kind)
+    whole = OutputAccumulator("y")
+    whole.update(reference, candidate)
+
+    order = data.draw(st.permutations(range(rows)))
+    shards = [OutputAccumulator("y") for _ in range(3)]
+    start = 0
+    while start < rows:
+        stop = start + data.draw(st.integers(1, rows))
+        batch = order[start:stop]
+        data.draw(st.sampled_from(shards)).update(reference[batch], candidate[batch])
+        start = stop
+    first, *others = data.draw(st.permutations(shards))
+    for other in others:
+        first.merge(other)
+    # repr: NaN is not equal to itself, and every bit of a float shows.
+    assert repr(first.result()) == repr(whole.result())
+
+
+@pytest.mark.parametrize("shape", [(3, 40_000), (9_000, 7), (2, 70, 1000)])
+def test_large_arrays_worked_on_in_pieces_give_the_same(shape) -> None:
+    reference = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    candidate = reference.astype(np.float16)
+    whole, rows = OutputAccumulator("y"), OutputAccumulator("y")
+    whole.update(reference, candidate)
+    for index in range(0, shape[0], 1 if shape[0] < 100 else 1000):
+        part = slice(index, index + (1 if shape[0] < 100 else 1000))
+        rows.update(reference[part], candidate[part])
+    assert repr(rows.result()) == repr(whole.result())
+
+
+def test_earlier_totals_can_be_taken_up_again() -> None:
+    reference, candidate = outputs(10, 4, 0, "logits")
+    whole, first = OutputAccumulator("y"), OutputAccumulator("y")
+    whole.update(reference, candidate)
+    first.update(reference[:6], candidate[:6])
+    resumed = OutputAccumulator("y", first.result().totals)
+    resumed.update(reference[6:], candidate[6:])
+    assert resumed.result() == whole.result()

@@ -1,0 +1,140 @@
+"""Bounds and tests against published and hand-computed values."""
+
+import math
+
+import pytest
+
+from tfmp.converters.drift.statistics import (
+    MOST_SAMPLES,
+    binomial_bounds,
+    fewest_samples,
+    mcnemar,
+    mean_bounds,
+    paired_difference,
+)
+
+
+class TestBinomialBounds:
+    @pytest.mark.parametrize("trials", [1, 59, 299, 450])
+    def test_no_events_by_hand(self, trials: int) -> None:
+        # P(no event in n) = (1 - p)**n = 5 % at the bound.
+        lower, upper = binomial_bounds(0, trials, 0.95)
+        assert lower == 0.0
+        assert (1 - upper) ** trials == pytest.approx(0.05, rel=1e-10)
+
+    def test_rule_of_three(self) -> None:
+        # Hanley and Lippman-Hand 1983: about 3/n.
+        assert binomial_bounds(0, 1000, 0.95)[1] == pytest.approx(3 / 1000, rel=0.01)
+
+    def test_299_without_an_event_prove_one_percent_and_298_do_not(self) -> None:
+        assert binomial_bounds(0, 299, 0.95)[1] <= 0.01 < binomial_bounds(0, 298, 0.95)[1]
+
+    def test_definition(self) -> None:
+        # At the upper bound, 3 or fewer of 20 has probability 2.5 %; at the lower, 3 or more.
+        lower, upper = binomial_bounds(3, 20, 0.975)
+        assert sum(_binomial(k, 20, upper) for k in range(4)) == pytest.approx(0.025, rel=1e-9)
+        assert sum(_binomial(k, 20, lower) for k in range(3, 21)) == pytest.approx(0.025, rel=1e-9)
+
+    def test_agrees_with_scipy(self) -> None:
+        from scipy.stats import binomtest
+
+        expected = binomtest(7, 90).proportion_ci(0.90, "exact")
+        assert binomial_bounds(7, 90, 0.95) == pytest.approx((expected.low, expected.high))
+
+    def test_all_events(self) -> None:
+        lower, upper = binomial_bounds(10, 10, 0.95)
+        assert lower == pytest.approx(0.05 ** (1 / 10))
+        assert upper == 1.0
+
+
+def _binomial(k: int, n: int, p: float) -> float:
+    return math.comb(n, k) * p**k * (1 - p) ** (n - k)
+
+
+class TestMcnemar:
+    def test_published(self) -> None:
+        # Armitage and Berry, Statistical Methods in Medical Research (1994), p. 127: 12 and 2
+        # discordant pairs; exact P = 0.0129 (StatsDirect manual).
+        assert mcnemar(12, 2) == pytest.approx(0.0129, abs=5e-5)
+
+    def test_by_hand(self) -> None:
+        # Five against one of six coins: 2 (1 + 6) / 64.
+        assert mcnemar(5, 1) == pytest.approx(14 / 64)
+        assert mcnemar(1, 5) == mcnemar(5, 1)
+
+    def test_no_discordant_pair(self) -> None:
+        assert mcnemar(0, 0) == 1.0
+
+
+class TestPairedDifference:
+    @pytest.mark.parametrize(
+        ("lost", "gained", "samples", "expected"),
+        [
+            # Fagerland, Lydersen and Laake, Statistical Analysis of Contingency Tables (2017),
+            # chapter 8: Tango's score interval for Bentur et al. 2009 and Cavo et al. 2012.
+            (1, 7, 21, (-0.5172, -0.0260)),
+            (6, 16, 161, (-0.1240, -0.0054)),
+        ],
+    )
+    def test_published(self, lost, gained, samples, expected) -> None:
+        found = paired_difference(lost, gained, samples, 0.975)
+        assert found == pytest.approx(expected, abs=5e-5)
+
+    def test_nothing_changed_by_hand(self) -> None:
+        # n d / (1 - d) = z**2 at the bound.
+        z = 1.6448536269514722
+        lower, upper = paired_difference(0, 0, 450, 0.95)
+        assert upper == pytest.approx(z**2 / (450 + z**2), rel=1e-9)
+        assert lower == pytest.approx(-upper)
+
+    @pytest.mark.parametrize(("lost", "gained"), [(0, 5), (5, 0), (7, 3), (0, 1)])
+    def test_bounds_reject_exactly_at_their_confidence(self, lost: int, gained: int) -> None:
+        z = 1.6448536269514722
+        for bound in paired_difference(lost, gained, 100, 0.95):
+            assert abs(_score_by_search(lost, gained, 100, bound)) == pytest.approx(z, rel=1e-4)
+
+    def test_is_antisymmetric(self) -> None:
+        lower, upper = paired_difference(8, 3, 90, 0.95)
+        assert paired_difference(3, 8, 90, 0.95) == pytest.approx((-upper, -lower))
+
+    def test_every_answer_lost_or_gained(self) -> None:
+        assert paired_difference(9, 0, 9, 0.95)[1] == 1.0
+        assert paired_difference(0, 9, 9, 0.95)[0] == -1.0
+        assert 0 < paired_difference(9, 0, 9, 0.95)[0] < 1
+
+
+def _score_by_search(lost: int, gained: int, samples: int, drop: float) -> float:
+    """The score statistic with its nuisance rate found by maximizing the likelihood."""
+    from scipy.optimize import minimize_scalar
+
+    def unlikely(gained_rate: float) -> float:
+        lost_rate, rest = gained_rate + drop, 1 - 2 * gained_rate - drop
+        pairs = ((lost, lost_rate), (gained, gained_rate), (samples - lost - gained, rest))
+        return -sum(count * math.log(max(rate, 1e-300)) for count, rate in pairs if count)
+
+    low, high = max(0.0, -drop), (1 - drop) / 2
+    gained_rate = minimize_scalar(
+        unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+    ).x
+    variance = samples * (2 * gained_rate + drop - drop**2)
+    return (lost - gained - samples * drop) / math.sqrt(variance)
+
+
+class TestMeanBounds:
+    def test_by_hand(self) -> None:
+        # 1, 2, 3: mean 2, deviation 1; Student's t table, 2 degrees of freedom, 95 %: 2.920.
+        lower, upper = mean_bounds(2.0, 14.0, 3, 0.95)
+        assert upper - 2.0 == pytest.approx(2.920 / math.sqrt(3), abs=1e-3)
+        assert 2.0 - lower == pytest.approx(upper - 2.0)
+
+    def test_one_sample_bounds_nothing(self) -> None:
+        assert mean_bounds(2.0, 4.0, 1, 0.95) == (-math.inf, math.inf)
+
+
+class TestFewestSamples:
+    def test_finds_the_boundary(self) -> None:
+        assert fewest_samples(lambda count: count >= 12_345, 10) == 12_345
+
+    def test_gives_up(self) -> None:
+        assert fewest_samples(lambda count: False, 10) is None
+        assert fewest_samples(lambda count: count >= MOST_SAMPLES, 10) == MOST_SAMPLES

@@ -1,0 +1,272 @@
+"""Verdicts: what passes, what fails, what stays open, and the sentences that say why."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.labels import LabelDrift, LabelTotals, label_drift
+from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.verdict import DriftBudget, Judgement, Verdict, judge, overall
+from tfmp.converters.errors import InputError
+
+
+def classifier(samples: int, flips: int = 0, noise: float = 0.0) -> OutputDrift:
+    """Class scores of which `flips` samples change their best class."""
+    reference = np.random.default_rng(0).random((samples, 4), dtype=np.float32)
+    reference[:, 0] += 2
+    candidate = reference * (1 + noise)
+    candidate[:flips] = np.roll(candidate[:flips], 1, axis=1)
+    accumulator = OutputAccumulator("y")
+    accumulator.update(reference * 100, candidate * 100)
+    return accumulator.result()
+
+
+def accuracy(samples: int, lost: int, gained: int) -> LabelDrift:
+    both = samples * 9 // 10
+    return label_drift("y", "class ids", LabelTotals(samples, both, lost, gained))
+
+
+def regression(samples: int = 100, noise: float = 0.0, bad: float | None = None) -> OutputDrift:
+    reference = np.random.default_rng(0).standard_normal((samples, 1)).astype(np.float32)
+    candidate = reference * (1 + noise)
+    if bad is not None:
+        candidate[0] = bad
+    accumulator = OutputAccumulator("y")
+    accumulator.update(reference, candidate)
+    return accumulator.result()
+
+
+LOOSE = DriftBudget(rel_l2=None)
+
+
+def reason(found: Judgement) -> str:
+    (text,) = found.reasons
+    return text
+
+
+class TestFlips:
+    def test_299_equal_answers_pass(self) -> None:
+        found = judge([classifier(299)], budget=LOOSE)
+        assert found.verdict is Verdict.PASS
+        assert reason(found) == (
+            "output 'y': 0 of 299 samples flip; the true rate is at most 1.00% (95% confidence), "
+            "budget 1.00%"
+        )
+
+    def test_298_equal_answers_prove_too_little_and_one_more_would_do(self) -> None:
+        found = judge([classifier(298)], budget=LOOSE)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert reason(found).endswith("About 299 samples at this rate would decide")
+
+    def test_a_rate_within_budget_with_its_bound_beyond_it_stays_open(self) -> None:
+        found = judge([classifier(450, flips=1)], budget=LOOSE)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "1 of 450 samples flip; the true rate is at most 1.05%" in reason(found)
+        # 473 is the smallest n with a bound of 1 % at one flip (4.7439 / n).
+        assert "About 473 samples" in reason(found)
+
+    def test_a_rate_that_even_its_lower_bound_puts_over_budget_fails(self) -> None:
+        found = judge([classifier(100, flips=5)], budget=LOOSE)
+        assert found.verdict is Verdict.FAIL
+        assert "5 of 100 samples flip; the true rate is at least 1.99%" in reason(found)
+
+    def test_a_rate_at_the_budget_is_never_decided(self) -> None:
+        found = judge([classifier(400, flips=4)], budget=LOOSE)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "so near the budget that more samples will not decide" in reason(found)
+
+    def test_the_check_carries_its_bounds(self) -> None:
+        check = judge([classifier(100, flips=5)], budget=LOOSE).checks[0]
+        assert (check.name, check.output, check.measured, check.limit) == (
+            "flip_rate",
+            "y",
+            0.05,
+            0.01,
+        )
+        assert check.lower == pytest.approx(0.0199, abs=1e-4)
+        assert check.upper == pytest.approx(0.1022, abs=1e-4)
+
+    def test_switched_off(self) -> None:
+        budget = DriftBudget(rel_l2=5.0, flip_rate=None)
+        assert judge([classifier(100, flips=50)], budget=budget).verdict is Verdict.PASS
+
+    def test_a_budget_without_limits_judges_nothing(self) -> None:
+        budget = DriftBudget(rel_l2=None, flip_rate=None)
+        found = judge([classifier(100, flips=50)], budget=budget)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert reason(found).startswith("no limit of the budget applies to these outputs")
+
+    def test_integers_that_differ_are_flips(self) -> None:
+        accumulator = OutputAccumulator("ids")
+        accumulator.update(np.zeros(100, int), np.arange(100) // 50)
+        found = judge([accumulator.result()])
+        assert found.verdict is Verdict.FAIL
+        assert "output 'ids': 50 of 100 samples differ" in found.reasons[-1]
+
+
+class TestDistances:
+    def test_within(self) -> None:
+        found = judge([regression(noise=1e-3)])
+        assert found.verdict is Verdict.PASS
+        assert reason(found) == "output 'y': rel_l2 0.001 is within the budget of 0.01"
+
+    def test_over(self) -> None:
+        found = judge([regression(noise=0.02)])
+        assert found.verdict is Verdict.FAIL
+        assert reason(found) == "output 'y': rel_l2 0.02 is over the budget of 0.01"
+
+    def test_max_abs_when_it_is_declared(self) -> None:
+        found = judge([regression(noise=1e-3)], budget=DriftBudget(max_abs=1e-6))
+        assert found.verdict is Verdict.FAIL
+        assert "max_abs" in reason(found)
+
+    def test_zeros_in_the_reference_are_explained(self) -> None:
+        accumulator = OutputAccumulator("y")
+        accumulator.update(np.zeros((60, 3)), np.full((60, 3), 1e-9))
+        found = judge([accumulator.result()])
+        assert "all zeros here; limit max_abs instead of rel_l2" in found.reasons[0]
+
+    def test_one_output_may_have_its_own_limit(self) -> None:
+        budget = DriftBudget(overrides={"y": {"rel_l2": 0.5}})
+        assert judge([regression(noise=0.02)], budget=budget).verdict is Verdict.PASS
+
+    def test_limits_of_an_unknown_output_are_refused(self) -> None:
+        budget = DriftBudget(overrides={"z": {"rel_l2": 0.5}})
+        with pytest.raises(InputError) as caught:
+            judge([regression()], budget=budget)
+        assert str(caught.value) == (
+            "the budget has limits for output 'z', which the reference does not have; its "
+            "outputs: y. Name one of these."
+        )
+
+
+class TestSoundness:
+    @pytest.mark.parametrize("bad", [math.nan, math.inf])
+    def test_one_new_nonfinite_value_fails_whatever_the_budget(self, bad: float) -> None:
+        budget = DriftBudget(rel_l2=None, flip_rate=None)
+        found = judge([regression(samples=10_000, bad=bad)], budget=budget)
+        assert found.verdict is Verdict.FAIL
+        assert reason(found) == (
+            "output 'y': 1 of 10,000 values are NaN or infinite where the reference has a number"
+        )
+
+    def test_saturated(self) -> None:
+        accumulator = OutputAccumulator("y")
+        accumulator.update(np.full((60, 1), 65600.0), np.full((60, 1), 65504.0))
+        found = judge([accumulator.result()])
+        assert found.verdict is Verdict.FAIL
+        assert "60 of 60 values are clamped at 65504" in found.reasons[0]
+
+    def test_collapsed(self) -> None:
+        accumulator = OutputAccumulator("y")
+        accumulator.update(1 + np.arange(60.0)[:, None] * 1e-6, np.ones((60, 1)))
+        found = judge([accumulator.result()])
+        assert found.verdict is Verdict.FAIL
+        assert "gives the same answer to every sample" in reason(found)
+
+    def test_lost_infinity(self) -> None:
+        accumulator = OutputAccumulator("y")
+        accumulator.update(np.full((60, 1), np.inf), np.ones((60, 1)))
+        assert (
+            "60 of 60 values are infinite in the reference"
+            in judge([accumulator.result()], budget=LOOSE).reasons[0]
+        )
+
+    def test_nan_in_the_reference_leaves_it_open(self) -> None:
+        accumulator = OutputAccumulator("y")
+        values = np.ones((60, 1))
+        values[0] = np.nan
+        accumulator.update(values, values)
+        found = judge([accumulator.result()])
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "the reference itself gives NaN for 1 of 60 values" in reason(found)
+
+
+class TestAccuracy:
+    def test_nothing_lost_of_450_passes(self) -> None:
+        found = judge([classifier(450)], [accuracy(450, 0, 0)], LOOSE)
+        assert found.verdict is Verdict.PASS
+        assert found.reasons[-1] == (
+            "output 'y': accuracy 90.00% -> 90.00% (0 lost, 0 gained, McNemar p = 1); the true "
+            "drop is at most 0.60% (95% confidence), budget 1.00%"
+        )
+
+    def test_a_small_drop_of_few_samples_stays_open(self) -> None:
+        found = judge([classifier(450)], [accuracy(450, 3, 1)], LOOSE)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "samples at this drop would decide" in reason(found)
+
+    def test_a_drop_beyond_doubt_fails(self) -> None:
+        found = judge([classifier(450)], [accuracy(450, 30, 1)], LOOSE)
+        assert found.verdict is Verdict.FAIL
+        assert "30 lost, 1 gained, McNemar p = 3e-08" in reason(found)
+
+    def test_a_gain_is_no_drop(self) -> None:
+        budget = DriftBudget(rel_l2=None, flip_rate=None)
+        found = judge([classifier(450)], [accuracy(450, 0, 30)], budget)
+        assert found.verdict is Verdict.PASS
+
+    def test_regression_errors_that_grow_fail(self) -> None:
+        # Each sample's error goes from 1 to 1.5.
+        totals = LabelTotals(100, 0, 0, 0, (100.0,), (150.0,), (25.0,))
+        found = judge([regression()], [label_drift("y", "regression", totals)])
+        assert found.verdict is Verdict.FAIL
+        assert reason(found) == (
+            "output 'y': mean absolute error 1 -> 1.5; the true increase is at least 50.00% "
+            "(95% confidence), budget 1.00%"
+        )
+
+    def test_regression_errors_that_stay_pass(self) -> None:
+        totals = LabelTotals(100, 0, 0, 0, (100.0,), (100.1,), (1e-4,))
+        found = judge([regression()], [label_drift("y", "regression", totals)])
+        assert found.verdict is Verdict.PASS
+
+    @pytest.mark.parametrize(("candidate", "verdict"), [(0.0, "PASS"), (1.0, "INCONCLUSIVE")])
+    def test_a_reference_without_error(self, candidate: float, verdict: str) -> None:
+        totals = LabelTotals(100, 0, 0, 0, (), (candidate,) if candidate else (), (candidate,))
+        found = judge([regression()], [label_drift("y", "regression", totals)])
+        assert found.verdict == verdict
+
+
+class TestEvidence:
+    def test_too_few_samples(self) -> None:
+        found = judge([regression(samples=58)])
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert reason(found) == (
+            "58 samples were compared; fewer than 59 (min_samples) certify nothing. Pass more data"
+        )
+        assert judge([regression(samples=59)]).verdict is Verdict.PASS
+
+    def test_nothing_compared(self) -> None:
+        assert judge([]).verdict is Verdict.INCONCLUSIVE
+        assert judge([OutputAccumulator("y").result()]).verdict is Verdict.INCONCLUSIVE
+
+    def test_synthetic_inputs_certify_nothing_but_can_fail(self) -> None:
+        found = judge([regression()], synthetic=True)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert reason(found).startswith("the inputs were synthetic")
+        assert judge([regression(bad=math.nan)], synthetic=True).verdict is Verdict.FAIL
+
+    def test_a_candidate_that_did_not_run_fails_with_the_error(self) -> None:
+        found = judge([], error="it crashed")
+        assert (found.verdict, found.reasons) == (Verdict.FAIL, ("it crashed",))
+
+
+class TestVerdict:
+    def test_exit_statuses(self) -> None:
+        assert [verdict.exit_status for verdict in Verdict] == [0, 1, 3]
+
+    def test_overall(self) -> None:
+        one, two, three = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
+        assert overall([one, one]) is one
+        assert overall([one, three]) is three
+        assert overall([one, three, two]) is two
+        assert overall([]) is three
+
+    def test_reasons_are_of_the_checks_that_decided(self) -> None:
+        found = judge([classifier(100, noise=0.5)])
+        assert found.verdict is Verdict.FAIL
+        assert len(found.reasons) == 1
+        assert "rel_l2" in found.reasons[0]
+        assert len(found.checks) == 2
