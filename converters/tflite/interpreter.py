@@ -1,0 +1,173 @@
+"""Runs a .tflite file with LiteRT, as it happens in a worker process.
+
+TensorFlow is never imported here: LiteRT alone is what the file meets on a device, and starts in
+a fraction of a second.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ai_edge_litert
+import numpy as np
+from ai_edge_litert.compiled_model import (
+    CompiledModel,
+    CpuOptions,
+    HardwareAccelerator,
+    Options,
+    TensorBuffer,
+)
+
+from tfmp.converters.errors import RunnerError
+from tfmp.converters.tensors import Batch, TensorSpec, describe
+from tfmp.converters.tflite.reader import TFLiteModel
+
+# TFLITE_XNNPACK_DELEGATE_FLAG_FORCE_FP16 in tflite/delegates/xnnpack/xnnpack_delegate.h
+_FORCE_FP16 = 4
+
+# LiteRT's Python buffers take no 64-bit numbers; their bytes pass as pairs of 32-bit ones.
+_CARRIED_AS = {"int64": np.dtype(np.int32), "uint64": np.dtype(np.int32)}
+
+
+class Interpreter:
+    """One loaded file; the object that a `Worker` holds."""
+
+    def __init__(self, path: Path, force_fp16: bool = False) -> None:
+        """Loads the file.
+
+        Raises:
+            RunnerError: it needs the Flex delegate, or LiteRT refuses it.
+        """
+        file = TFLiteModel(path)
+        flex = sorted({operator.name for operator in file.operators if operator.flex})
+        if flex:
+            raise RunnerError(
+                f"{path.name} needs the TensorFlow (Flex) delegate for {', '.join(flex)}, which "
+                "plain LiteRT does not have. Convert it with a fixed batch size, without "
+                "--allow-flex."
+            )
+        self.inputs, self.outputs, self._batch_size = file.inputs, file.outputs, file.batch_size
+        self._resizable = any(None in spec.shape for spec in self.inputs)
+        options = CpuOptions(num_threads=0, xnnpack_flags=_FORCE_FP16 if force_fp16 else None)
+        self._model = CompiledModel.from_file(
+            str(path),
+            options=Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=options),
+        )
+        self._key = next(iter(self._model.get_signature_list()))
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._buffers: tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]] | None = None
+        self._force_fp16 = force_fp16
+        self._on_grid: dict[str, bool] = {}
+
+    def describe(self) -> dict[str, str]:
+        """Versions and how much of the file XNNPACK runs."""
+        whole = self._model.is_fully_accelerated()
+        return {
+            "litert": ai_edge_litert.__version__,
+            "xnnpack": "every operator" if whole else "part of the operators",
+        }
+
+    def run(self, batch: Batch) -> tuple[Batch, dict[str, bool]]:
+        """Runs any number of samples, however many the file takes at a time.
+
+        Args:
+            batch: arrays by input name, all with the same first size.
+
+        Returns:
+            Arrays by output name; and whether every finite value of a float output so far was
+            representable in float16 (what FP16 arithmetic gives, and FP32 hardly ever).
+
+        Raises:
+            RunnerError: an input does not fit, or LiteRT fails.
+        """
+        arrays = {spec.name: self._fitted(batch, spec) for spec in self.inputs}
+        parts = [self._run_once(chunk, rows) for chunk, rows in self._chunks(arrays)]
+        results = {
+            spec.name: np.concatenate([part[spec.name] for part in parts]) for spec in self.outputs
+        }
+        for name, values in results.items():
+            if values.dtype == np.float32:
+                self._on_grid[name] = self._on_grid.get(name, True) and _on_float16_grid(values)
+        return results, dict(self._on_grid)
+
+    def _fitted(self, batch: Batch, spec: TensorSpec) -> np.ndarray:
+        if spec.name not in batch:
+            raise RunnerError(
+                f"no array for input {spec}; received {', '.join(map(repr, batch)) or 'none'}"
+            )
+        array = np.asarray(batch[spec.name])
+        if not spec.accepts(array):
+            raise RunnerError(
+                f"input {spec} received {array.dtype}{list(array.shape)}; the inputs are "
+                f"{describe(self.inputs)}"
+            )
+        return np.ascontiguousarray(array, dtype=spec.dtype)
+
+    def _chunks(self, arrays: Batch) -> Iterator[tuple[Batch, int]]:
+        """Pieces of the file's batch size, with how many of their rows are real."""
+        rows = {len(array) for array in arrays.values()}
+        if len(rows) != 1:
+            sizes = ", ".join(f"{name}: {len(array)}" for name, array in arrays.items())
+            raise RunnerError(f"inputs disagree on the number of samples ({sizes})")
+        (count,) = rows
+        size = self._batch_size or count
+        for start in range(0, count, size):
+            chunk = {name: array[start : start + size] for name, array in arrays.items()}
+            real = min(size, count - start)
+            if real < size:  # the file takes no less: repeat the last row, drop it later
+                chunk = {
+                    name: np.concatenate([part, np.repeat(part[-1:], size - real, axis=0)])
+                    for name, part in chunk.items()
+                }
+            yield chunk, real
+
+    def _run_once(self, chunk: Batch, rows: int) -> Batch:
+        given, taken = self._buffers_for({name: array.shape for name, array in chunk.items()})
+        for name, buffer in given.items():
+            array = chunk[name]
+            carried = _CARRIED_AS.get(array.dtype.name, array.dtype)
+            buffer.write(array.reshape(-1).view(carried))
+        self._model.run_by_name(self._key, given, taken)
+        details = self._model.get_output_tensor_details(self._key)
+        results = {}
+        for spec in self.outputs:
+            shape = details[spec.name]["shape"]
+            values = _read(taken[spec.name], shape, np.dtype(spec.dtype))
+            size = self._batch_size or rows
+            if not shape or shape[0] != size:
+                raise RunnerError(
+                    f"output {spec.name!r} has shape {shape} for a batch of {size}: its first "
+                    "size is not the batch, so samples cannot be told apart"
+                )
+            results[spec.name] = values[:rows]
+        return results
+
+    def _buffers_for(
+        self, shapes: dict[str, tuple[int, ...]]
+    ) -> tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]]:
+        if self._buffers is None or shapes != self._shapes:
+            if self._resizable:
+                for name, shape in shapes.items():
+                    self._model.resize_input_tensor_by_name(self._key, name, shape)
+            model, key = self._model, self._key
+            self._buffers = (
+                {s.name: model.create_input_buffer_by_name(key, s.name) for s in self.inputs},
+                {s.name: model.create_output_buffer_by_name(key, s.name) for s in self.outputs},
+            )
+            self._shapes = shapes
+        return self._buffers
+
+
+def _read(buffer: Any, shape: list[int], dtype: np.dtype) -> np.ndarray:
+    count = int(np.prod(shape))
+    carried = _CARRIED_AS.get(dtype.name)
+    if carried is None:
+        return buffer.read(count, dtype).reshape(shape)
+    words = buffer.read(count * dtype.itemsize // carried.itemsize, carried)
+    return words.view(dtype).reshape(shape)
+
+
+def _on_float16_grid(values: np.ndarray) -> bool:
+    finite = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(finite.astype(np.float16).astype(np.float32), finite))

@@ -1,0 +1,102 @@
+"""Names and order of a .tflite file's inputs and outputs, changed in place.
+
+The converter sorts a signature by name, orders the graph's outputs as it likes, and calls the
+tensors "serving_default_x:0" and "StatefulPartitionedCall:0". Only strings and indices differ
+from what a user expects: they are patched without unpacking the weights.
+"""
+
+import mmap
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ai_edge_litert import schema_py_generated as schema
+
+# The key of the one signature of every file written here; LiteRT's samples use it too.
+SIGNATURE = "serving_default"
+
+# Slots of the fields in the tables of schema.fbs: 4 + 2 * (declaration index).
+_TENSOR_NAME = 10
+_TENSOR_MAP_NAME = 4
+_SUBGRAPH_INPUTS = 6
+_SUBGRAPH_OUTPUTS = 8
+
+
+def safe_names(prefix: str, count: int) -> list[str]:
+    """Names that TensorFlow accepts as they are and that sort in their own order."""
+    return [f"{prefix}_{index:04d}" for index in range(count)]
+
+
+def restore_names(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Gives a file exported under `safe_names` its real names, in their order.
+
+    Args:
+        path: a .tflite file with one signature; rewritten in place.
+        inputs: the names of its inputs, in the order of the safe names.
+        outputs: likewise.
+    """
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
+        patches = _collect(data, inputs, outputs)
+        for position, content in patches.changed.items():
+            data[position : position + len(content)] = content
+        file.seek(0, 2)
+        file.write(patches.appended)
+
+
+@dataclass
+class _Patches:
+    """What to write: bytes by position, and bytes behind the end.
+
+    Attributes:
+        size: of the file before anything is appended.
+        changed: new bytes by their position.
+        appended: what to write behind the end.
+    """
+
+    size: int
+    changed: dict[int, bytes] = field(default_factory=dict)
+    appended: bytearray = field(default_factory=bytearray)
+
+    def point_to_string(self, table: Any, slot: int, text: str) -> None:
+        """Appends a string and makes a table's field refer to it."""
+        self.appended.extend(b"\0" * (-(self.size + len(self.appended)) % 4))
+        position = table.Pos + table.Offset(slot)
+        distance = self.size + len(self.appended) - position  # counts from the field itself
+        self.changed[position] = struct.pack("<I", distance)
+        encoded = text.encode()
+        self.appended.extend(struct.pack("<I", len(encoded)) + encoded + b"\0")
+
+    def reorder(self, table: Any, slot: int, indices: list[int]) -> None:
+        """Puts a subgraph's vector of inputs or outputs in this order."""
+        offset = table.Offset(slot)
+        if not offset:
+            return
+        start, length = table.Vector(offset), table.VectorLen(offset)
+        before = struct.unpack_from(f"<{length}i", table.Bytes, start)
+        if sorted(before) == sorted(indices):  # outputs that share a tensor may be listed once
+            self.changed[start] = struct.pack(f"<{length}i", *indices)
+
+
+def _collect(data: mmap.mmap, inputs: Sequence[str], outputs: Sequence[str]) -> _Patches:
+    model = schema.Model.GetRootAs(data, 0)
+    signature, graph = model.SignatureDefs(0), model.Subgraphs(0)
+    patches = _Patches(len(data))
+    renamed: set[int] = set()
+    for entries, names, slot in (
+        (_sorted(signature.InputsLength(), signature.Inputs), inputs, _SUBGRAPH_INPUTS),
+        (_sorted(signature.OutputsLength(), signature.Outputs), outputs, _SUBGRAPH_OUTPUTS),
+    ):
+        patches.reorder(graph._tab, slot, [entry.TensorIndex() for entry in entries])
+        for entry, name in zip(entries, names, strict=True):
+            patches.point_to_string(entry._tab, _TENSOR_MAP_NAME, name)
+            if entry.TensorIndex() not in renamed:  # an input given back keeps its first name
+                renamed.add(entry.TensorIndex())
+                tensor = graph.Tensors(entry.TensorIndex())
+                patches.point_to_string(tensor._tab, _TENSOR_NAME, name)
+    return patches
+
+
+def _sorted(count: int, item: Any) -> list[Any]:
+    return sorted((item(index) for index in range(count)), key=lambda entry: entry.Name())

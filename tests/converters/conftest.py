@@ -1,0 +1,48 @@
+"""Models converted to TFLite once for all tests that run or read such files."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def models() -> ModuleType:
+    """The functions of `litert_models.py`."""
+    path = Path(__file__).parent / "litert_models.py"
+    spec = importlib.util.spec_from_file_location("litert_models", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def convert(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Converts the model that a function makes; the same request only once.
+
+    Returns:
+        A function of the model's maker and of options of `export_tflite`, which gives the
+        `Source` and the `TFLiteFile`.
+    """
+    import keras
+
+    from tfmp.converters.source import open_source
+    from tfmp.converters.tflite.export import export_tflite
+
+    done: dict[tuple[object, ...], Any] = {}
+
+    def converted(make: Callable[[], Any], **options: object) -> Any:
+        key = (make.__name__, *sorted(options.items(), key=str))
+        if key not in done:
+            keras.utils.set_random_seed(11)
+            source = open_source(make())
+            output = tmp_path_factory.mktemp("tflite") / f"{make.__name__}.tflite"
+            done[key] = source, export_tflite(source, output, **options)
+        return done[key]
+
+    return converted

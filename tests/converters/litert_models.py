@@ -1,0 +1,49 @@
+"""Tiny models for the TFLite tests, each with one thing to get wrong."""
+
+import keras
+
+
+def many_names() -> keras.Model:
+    """Several inputs and outputs whose names do not sort in their order; int64, bool, a space."""
+    plain = keras.Input((16,), name="x y")
+    tokens = keras.Input((6,), name="Tokens", dtype="int64")
+    flags = keras.Input((3,), name="flags", dtype="bool")
+    hidden = keras.layers.LayerNormalization(name="norm")(plain)
+    outputs = {
+        "z/score": keras.layers.Dense(3, name="head")(hidden),
+        "a": keras.layers.Dense(2, name="side")(hidden),
+        "ids": keras.ops.cast(tokens, "int64") * 1_000_000_007_000,
+        "words": keras.layers.Embedding(5, 4, name="embed")(tokens),
+        "not flags": keras.ops.logical_not(flags),
+        "same": plain,
+        "same again": keras.layers.Dropout(0.5, name="drop")(plain),
+        "same flags": flags,
+    }
+    return keras.Model([plain, tokens, flags], outputs, name="names")
+
+
+def variance_overflow(features: int = 1024) -> keras.Model:
+    """The mean of squares near 90,000 is more than FP16 holds; the normalized result is not."""
+    x = inputs = keras.Input((features,), name="x")
+    x = keras.layers.Rescaling(300.0, name="scale")(x)
+    x = keras.layers.LayerNormalization(epsilon=1e-3, name="norm")(x)
+    return keras.Model(inputs, keras.layers.Dense(10, name="head")(x), name="variance")
+
+
+def recurrent() -> keras.Model:
+    """An LSTM beside a second input."""
+    sequence, extra = keras.Input((7, 4), name="sequence"), keras.Input((3,), name="extra")
+    state = keras.layers.LSTM(8, name="lstm")(sequence)
+    joined = keras.layers.Concatenate(name="join")([state, extra])
+    return keras.Model([sequence, extra], keras.layers.Dense(2, name="head")(joined), name="rnn")
+
+
+def needs_flex() -> keras.Model:
+    """Keras clears the sign of zeros with a bitwise operation that TFLite lacks."""
+
+    class Best(keras.layers.Layer):
+        def call(self, x):
+            return keras.ops.argmax(x, axis=-1)
+
+    inputs = keras.Input((6,), name="x")
+    return keras.Model(inputs, Best(name="best")(inputs), name="flex")

@@ -1,0 +1,181 @@
+"""LiteRT runners: right by default, FP16 when forced, and nothing they do ends the run."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.converters.errors import RunnerError
+from tfmp.converters.runners import LiteRTRunner, open_runner
+from tfmp.converters.source import Source, open_source
+from tfmp.converters.tensors import Batch
+from tfmp.converters.tflite.export import TFLiteFile, export_tflite
+
+Convert = Callable[..., tuple[Source, TFLiteFile]]
+
+
+@pytest.fixture(scope="module")
+def overflowing(convert: Convert, models: ModuleType) -> tuple[Source, Path]:
+    source, file = convert(models.variance_overflow)
+    return source, file.path
+
+
+@pytest.fixture
+def default(overflowing: tuple[Source, Path]) -> Iterator[LiteRTRunner]:
+    with LiteRTRunner(overflowing[1], force_fp16=False) as runner:
+        yield runner
+
+
+def sample(source: Source, rows: int) -> Batch:
+    rng = np.random.default_rng(5)
+    draw = {
+        "float32": lambda shape: rng.normal(size=shape),
+        "int64": lambda shape: rng.integers(0, 5, size=shape),
+        "bool": lambda shape: rng.random(shape) > 0.5,
+    }
+    return {
+        spec.name: draw[spec.dtype]((rows, *spec.shape[1:])).astype(spec.dtype)
+        for spec in source.inputs
+    }
+
+
+def rel_l2(received: np.ndarray, expected: np.ndarray) -> float:
+    error = received.astype(np.float64) - expected
+    return float(np.linalg.norm(error) / np.linalg.norm(expected))
+
+
+def test_the_overflow_of_a_variance_is_invisible_by_default_and_total_when_forced(
+    overflowing: tuple[Source, Path],
+) -> None:
+    source, path = overflowing
+    batch = sample(source, 4)
+    expected = source.forward(batch)["head"]
+    with LiteRTRunner(path, force_fp16=False) as runner:
+        assert rel_l2(runner.run(batch)["head"], expected) < 1e-3
+    with LiteRTRunner(path, force_fp16=True) as runner:
+        assert rel_l2(runner.run(batch)["head"], expected) > 0.9
+
+
+def test_forced_fp16_is_proven_by_its_outputs_and_labelled(
+    overflowing: tuple[Source, Path],
+) -> None:
+    source, path = overflowing
+    with LiteRTRunner(path, force_fp16=True) as runner:
+        assert (runner.info.name, runner.info.device) == ("litert-fp16", "CPU")
+        assert runner.info.fp16 == "native"
+        assert "XNNPACK" in runner.info.details["arithmetic"]
+        outputs = runner.run({"x": sample(source, 2)["x"] * 1e-3})["head"]
+        assert np.ptp(outputs) > 0
+        np.testing.assert_array_equal(outputs, outputs.astype(np.float16).astype(np.float32))
+        assert runner.info.details["proof"] == "every output value is an FP16 number"
+
+
+def test_the_default_is_labelled_by_the_weights_of_the_file(
+    default: LiteRTRunner, convert: Convert, models: ModuleType
+) -> None:
+    assert (default.info.name, default.info.fp16) == ("litert", "weights-only")
+    assert default.info.details["litert"]
+    _, file = convert(models.variance_overflow, precision="fp32")
+    with open_runner(file.path) as runner:
+        assert (runner.info.name, runner.info.fp16) == ("litert", None)
+
+
+def test_an_fp16_file_is_opened_to_show_its_arithmetic(overflowing: tuple[Source, Path]) -> None:
+    with open_runner(overflowing[1]) as runner:
+        assert runner.info.name == "litert-fp16"
+
+
+def test_names_and_dtypes_of_every_kind_survive_the_way_there_and_back(
+    convert: Convert,
+    models: ModuleType,
+) -> None:
+    source, file = convert(models.many_names)
+    batch = sample(source, 3)
+    expected = source.forward(batch)
+    with LiteRTRunner(file.path, force_fp16=False) as runner:
+        assert [spec.name for spec in runner.inputs] == [spec.name for spec in source.inputs]
+        received = runner.run(batch)
+    assert list(received) == [spec.name for spec in source.outputs]
+    for name, values in expected.items():
+        assert received[name].dtype == values.dtype
+        np.testing.assert_allclose(received[name], values, rtol=2e-3, atol=2e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, None])
+@pytest.mark.parametrize("rows", [1, 4, 6])
+def test_any_number_of_samples_fits_any_batch_size(
+    batch_size: int | None, rows: int, convert: Convert, models: ModuleType
+) -> None:
+    source, file = convert(models.variance_overflow, batch_size=batch_size)
+    batch = sample(source, rows)
+    with LiteRTRunner(file.path, force_fp16=False) as runner:
+        received = runner.run(batch)["head"]
+    assert rel_l2(received, source.forward(batch)["head"]) < 1e-3
+
+
+def test_recurrent_layers_are_right(convert: Convert, models: ModuleType) -> None:
+    source, file = convert(models.recurrent)
+    batch = sample(source, 2)
+    with LiteRTRunner(file.path, force_fp16=False) as runner:
+        assert rel_l2(runner.run(batch)["head"], source.forward(batch)["head"]) < 2e-3
+
+
+def test_batches_of_changing_size_share_a_runner(convert: Convert, models: ModuleType) -> None:
+    source, file = convert(models.variance_overflow, batch_size=None)
+    with LiteRTRunner(file.path, force_fp16=False) as runner:
+        for rows in (2, 5, 1):
+            batch = sample(source, rows)
+            assert rel_l2(runner.run(batch)["head"], source.forward(batch)["head"]) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({}, r"no array for input x: float32\[1, 1024\]; received none"),
+        ({"y": np.zeros(3)}, r"no array for input x: float32\[1, 1024\]; received 'y'"),
+        ({"x": np.zeros((2, 3))}, r"input x: float32\[1, 1024\] received float64\[2, 3\]"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_and_the_runner_lives_on(
+    batch: Batch, message: str, default: LiteRTRunner, overflowing: tuple[Source, Path]
+) -> None:
+    with pytest.raises(RunnerError, match=message):
+        default.run(batch)
+    assert default.run(sample(overflowing[0], 1))["head"].shape == (1, 10)
+
+
+def test_outputs_that_mix_samples_are_refused(tmp_path: Path) -> None:
+    inputs = keras.Input((4,), name="x")
+    model = keras.Model(inputs, {"total": keras.ops.sum(inputs)})
+    export_tflite(open_source(model), tmp_path / "model.tflite")
+    with (
+        LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner,
+        pytest.raises(RunnerError, match=r"output 'total' has shape \[\] for a batch of 1"),
+    ):
+        runner.run({"x": np.ones((2, 4), np.float32)})
+
+
+def test_files_that_need_flex_are_refused_with_the_ops(
+    convert: Convert, models: ModuleType
+) -> None:
+    _, file = convert(models.needs_flex, allow_flex=True)
+    with pytest.raises(RunnerError, match=r"needs the TensorFlow \(Flex\) delegate for FlexBitwis"):
+        LiteRTRunner(file.path, force_fp16=False)
+
+
+@pytest.mark.parametrize("keep", [40, -400])
+def test_a_damaged_file_costs_a_runner_error(
+    keep: int, overflowing: tuple[Source, Path], tmp_path: Path
+) -> None:
+    damaged = tmp_path / "damaged.tflite"
+    damaged.write_bytes(overflowing[1].read_bytes()[:keep])
+    with pytest.raises(RunnerError):
+        LiteRTRunner(damaged, force_fp16=False)
+
+
+def test_a_missing_file_is_a_runner_error(tmp_path: Path) -> None:
+    with pytest.raises(RunnerError, match="No such file"):
+        LiteRTRunner(tmp_path / "model.tflite", force_fp16=False)

@@ -1,0 +1,163 @@
+"""Export to TFLite: names, order, weights, refusals, and nothing left behind by a failure."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.converters.errors import ConversionError, InputError
+from tfmp.converters.source import Source, open_source
+from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.tflite.contract import accumulation
+from tfmp.converters.tflite.export import export_tflite
+from tfmp.converters.tflite.reader import TFLiteModel
+
+
+@pytest.fixture(scope="module")
+def source() -> Source:
+    return open_source(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
+
+
+def test_names_order_and_dtypes_are_the_models_own(convert: Callable, models: ModuleType) -> None:
+    source, file = convert(models.many_names)
+    model = TFLiteModel(file.path)
+    assert model.inputs == file.inputs == tuple(one_row(spec) for spec in source.inputs)
+    assert model.outputs == file.outputs == tuple(one_row(spec) for spec in source.outputs)
+    names = {spec.name for spec in (*source.inputs, *source.outputs)}
+    assert names <= {tensor.spec.name for tensor in model.tensors[0]}
+
+
+def test_one_tensor_is_never_two_outputs_or_input_and_output(
+    convert: Callable, models: ModuleType
+) -> None:
+    _, file = convert(models.many_names)
+    signature = TFLiteModel(file.path).root.SignatureDefs(0)
+    used = [signature.Inputs(i).TensorIndex() for i in range(signature.InputsLength())]
+    used += [signature.Outputs(i).TensorIndex() for i in range(signature.OutputsLength())]
+    assert len(used) == len(set(used)) == 3 + 8
+
+
+def one_row(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, shape=(1, *spec.shape[1:]))
+
+
+def test_every_weight_becomes_fp16_and_the_account_says_so(
+    convert: Callable, models: ModuleType
+) -> None:
+    source, file = convert(models.recurrent)
+    weights = sum(int(np.prod(variable.shape)) for variable in source.variables)
+    assert file.sizes.fp32_bytes == 0
+    assert file.sizes.kept == ()
+    assert file.sizes.fp16_bytes >= 2 * weights - 2 * (8 * 4)  # a bias of zeros may vanish
+    assert file.sizes.file_bytes == file.path.stat().st_size
+    assert file.notes[0] == str(file.sizes)
+
+
+def test_float32_weights_are_left_alone(convert: Callable, models: ModuleType) -> None:
+    source, file = convert(models.variance_overflow, precision="fp32")
+    assert file.sizes.fp16_bytes == 0
+    kernel = next(v.numpy() for v in source.variables if v.path.endswith("head/kernel"))
+    model = TFLiteModel(file.path)
+    stored = [model.constant(t) for t in model.constants() if t.spec.shape == (10, 1024)]
+    np.testing.assert_array_equal(stored[0], kernel.T)
+
+
+def test_a_batch_size_can_be_chosen_or_left_open(convert: Callable, models: ModuleType) -> None:
+    assert convert(models.variance_overflow)[1].batch_size == 1
+    open_batch = convert(models.variance_overflow, batch_size=None)[1]
+    assert open_batch.batch_size is None
+    assert open_batch.inputs[0].shape == (None, 1024)
+
+
+def test_recurrent_layers_need_no_flex_at_a_fixed_batch(
+    convert: Callable, models: ModuleType
+) -> None:
+    _, file = convert(models.recurrent)
+    assert file.flex_ops == ()
+    assert not any(operator.custom for operator in TFLiteModel(file.path).operators)
+
+
+def test_recurrent_layers_with_an_open_batch_are_refused_with_the_way_out(
+    models: ModuleType, tmp_path: Path
+) -> None:
+    with pytest.raises(ConversionError, match=r"TensorListReserve \(layer lstm\)") as e:
+        export_tflite(open_source(models.recurrent()), tmp_path / "rnn.tflite", batch_size=None)
+    assert "convert with `--batch 1`" in str(e.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ops_that_tflite_lacks_are_refused_with_their_layer(
+    models: ModuleType, tmp_path: Path
+) -> None:
+    output = tmp_path / "flex.tflite"
+    output.write_text("an earlier file")
+    with pytest.raises(ConversionError) as error:
+        export_tflite(open_source(models.needs_flex()), output)
+    assert str(error.value).startswith(
+        "model 'flex': TFLite has no operator for BitwiseAnd (layer best). Replace what needs it, "
+        "or pass `--allow-flex`"
+    )
+    assert output.read_text() == "an earlier file"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_flex_is_allowed_on_request_and_noted(convert: Callable, models: ModuleType) -> None:
+    _, file = convert(models.needs_flex, allow_flex=True)
+    assert file.flex_ops == ("FlexBitwiseAnd",)
+    assert "needs the TensorFlow (Flex) delegate for FlexBitwiseAnd" in file.notes[-1]
+
+
+def test_a_model_trained_in_mixed_float16_is_converted_from_its_master_weights(
+    convert: Callable,
+) -> None:
+    def mixed() -> keras.Model:
+        layers = [keras.Input((4,)), keras.layers.Dense(3, dtype="mixed_float16", name="half")]
+        return keras.Sequential(layers)
+
+    source, file = convert(mixed)
+    model = TFLiteModel(file.path)
+    assert [spec.dtype for spec in (*file.inputs, *file.outputs)] == ["float32", "float32"]
+    stored = [model.constant(t) for t in model.constants() if t.spec.shape == (3, 4)]
+    np.testing.assert_array_equal(stored[0], source.variables[0].numpy().T.astype(np.float16))
+
+
+def test_allowed_accumulation_is_in_the_file(convert: Callable, models: ModuleType) -> None:
+    for options in ({}, {"accumulate": "fp16"}):
+        _, file = convert(models.variance_overflow, **options)
+        accumulate = options.get("accumulate", "fp32")
+        assert f"fp16acc{accumulate}".encode() in file.path.read_bytes()
+        assert accumulation(TFLiteModel(file.path)) == accumulate
+        assert f"allows {accumulate.upper()} sums" in file.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "int8"}, "precision: expected one of fp16, fp32, received 'int8'"),
+        ({"accumulate": "bf16"}, "accumulate: expected one of fp16, fp32, received 'bf16'"),
+        ({"batch_size": 0}, "batch_size: expected a whole number of at least 1, or None"),
+        ({"batch_size": 2.0}, "received 2.0"),
+    ],
+)
+def test_bad_options_are_refused(
+    options: dict[str, object], message: str, source: Source, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        export_tflite(source, tmp_path / "model.tflite", **options)
+
+
+def test_a_folder_that_does_not_exist_is_refused(source: Source, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        export_tflite(source, tmp_path / "missing" / "model.tflite")
+
+
+def test_weights_past_the_format_are_refused_at_once(source: Source, tmp_path: Path) -> None:
+    huge = replace(source, variables=(SimpleNamespace(shape=(1 << 15, 1 << 15)),))
+    with pytest.raises(
+        ConversionError, match=r"2\.0 GiB of fp16 weights; a TFLite file holds less"
+    ):
+        export_tflite(huge, tmp_path / "model.tflite")
