@@ -107,9 +107,9 @@ def ulp(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
     """
     magnitude = np.abs(np.asarray(values, dtype=np.float64))
     magnitude = np.where(np.isfinite(magnitude), magnitude, fmt.max)
-    _, exponent = np.frexp(magnitude)  # magnitude = m * 2**exponent with 0.5 <= m < 1
-    exponent = np.clip(exponent - 1, fmt.min_exponent, fmt.max_exponent)
-    return np.ldexp(1.0, exponent - fmt.fraction_bits)
+    # x = m * 2**e with 0.5 <= m < 1, so the binade of x begins at 2**(e - 1).
+    _, exponent = np.frexp(np.clip(magnitude, fmt.smallest_normal, fmt.max))
+    return np.ldexp(1.0, exponent - 1 - fmt.fraction_bits)
 
 
 def range_counts(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> dict[RangeClass, int]:
