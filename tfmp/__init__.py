@@ -6,6 +6,8 @@ first use (PEP 562).
 
 from typing import TYPE_CHECKING
 
+from tfmp.registration import register_with_keras
+
 if TYPE_CHECKING:
     from tfmp.callback import MixedPrecision
     from tfmp.loss_scale import DynamicLossScale, LossScaleOptimizer, StaticLossScale
@@ -42,3 +44,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+register_with_keras()

@@ -1,0 +1,57 @@
+"""Makes Keras know this package's classes as soon as both are imported, in either order.
+
+A model trained with `tfmp.MixedPrecision` has a `tfmp>LossScaleOptimizer` in its file. Keras finds
+that only among registered classes, and the modules that register load lazily: without this,
+`import tfmp` would not be enough for `keras.models.load_model`.
+"""
+
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+def when_keras_is_imported() -> None:
+    """Registers now if Keras is loaded, and otherwise right after it will be."""
+    if "keras" in sys.modules:
+        _register()
+    elif not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _KerasFinder())
+
+
+def _register() -> None:
+    from importlib import import_module
+
+    for module in ("tfmp.loss_scale", "tfmp.named_policies"):
+        import_module(module)
+
+
+class _KerasFinder(importlib.abc.MetaPathFinder):
+    """Finds Keras as the other finders do, with a loader that registers when it is done."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _RegisteringLoader(spec.loader)
+        return spec
+
+
+class _RegisteringLoader(importlib.abc.Loader):
+    def __init__(self, loader: importlib.abc.Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module's own loader from here on: resources and reloads ask for it.
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        _register()
