@@ -10,8 +10,8 @@ from tfmp import policy as policies
 from tfmp.attach import attach_loss_scale, detach_loss_scale
 from tfmp.keep import Pattern
 from tfmp.loss_scale import LossScaleOptimizer
+from tfmp.named_policies import is_narrow
 from tfmp.policy import PrecisionPlan
-from tfmp.rules import is_narrow
 from tfmp.strategies import LossScale, StaticLossScale, as_loss_scale
 from tfmp.telemetry import read_counters
 

@@ -1,4 +1,4 @@
-"""Runs a model symbolically: what fails in 16 bits, which layers make the outputs, and the losses.
+"""Runs a model symbolically: what fails in a dtype, which layers make the outputs, and the losses.
 
 Nothing is computed and no variable changes: the model is traced, as `fit` would trace it. Layers
 are marked as they run, so that the traced graph can be walked back from the outputs to them.
@@ -14,7 +14,11 @@ import keras
 from keras import layers, tree
 
 from tfmp.graph_walk import Marks, producers, trace
-from tfmp.structure import NARROW_DTYPES, ROOT, LayerNode, is_builtin
+from tfmp.named_policies import NARROW_DTYPES, policy_named
+from tfmp.structure import ROOT, LayerNode, is_builtin
+
+# What layers are switched to float32 from.
+_SWITCHED = (*NARROW_DTYPES, "float64")
 
 # How many layers inside a failing container are switched one by one before all of them are.
 _SINGLE_ATTEMPTS = 4
@@ -34,13 +38,13 @@ class DryRun:
     Attributes:
         outputs: layers that compute the model's outputs; a container is among them where its own
             code has operations behind its layers.
-        failed: layers that raised in 16 bits and ran in float32, and what they raised.
-        narrow_losses: layers whose `add_loss` got a 16-bit tensor.
+        failed: layers that raised in the dtype tried and ran in float32, and what they raised.
+        unsafe_losses: layers whose `add_loss` got a tensor that was not float32.
     """
 
     outputs: frozenset[int] = frozenset()
     failed: Mapping[int, str] = field(default_factory=dict)
-    narrow_losses: frozenset[int] = frozenset()
+    unsafe_losses: frozenset[int] = frozenset()
 
 
 def needs_dry_run(tree: LayerNode) -> bool:
@@ -75,7 +79,7 @@ def dry_run(root: LayerNode, policies: Mapping[int, str | None] | None = None) -
                 last = error
                 continue
             outputs = producers(graph, root)
-            return DryRun(outputs, dict(run.failed), frozenset(run.narrow_losses))
+            return DryRun(outputs, dict(run.failed), frozenset(run.unsafe_losses))
     raise DryRunError(_one_line(last) if last else "the shapes of its inputs are unknown")
 
 
@@ -93,7 +97,7 @@ class _Run:
         self.failed: dict[int, str] = {}
         self.called: list[LayerNode] = []
         self.attempts: dict[int, int] = {}
-        self.narrow_losses: set[int] = set()
+        self.unsafe_losses: set[int] = set()
 
     def call_model(self, arguments: Mapping[str, Any], positional: Any) -> Any:
         model = self.root.layer
@@ -102,17 +106,17 @@ class _Run:
             kwargs["training"] = True
         with keras.StatelessScope(collect_losses=True):
             outputs = model(*positional, **kwargs)
-            self._note_narrow_losses()
+            self._note_unsafe_losses()
         return outputs
 
-    def _note_narrow_losses(self) -> None:
+    def _note_unsafe_losses(self) -> None:
         for key, node in self.nodes.items():
             for loss in node.layer._get_own_losses():
-                if keras.backend.standardize_dtype(loss.dtype) in NARROW_DTYPES:
-                    self.narrow_losses.add(key)
+                if keras.backend.standardize_dtype(loss.dtype) in _SWITCHED:
+                    self.unsafe_losses.add(key)
 
     def call_layer(self, node: LayerNode, call: Callable, args: Any, kwargs: Any) -> Any:
-        """Calls a layer; one that fails in 16 bits is called again in float32."""
+        """Calls a layer; one that fails in its dtype is called again in float32."""
         try:
             outputs = call(*args, **kwargs)
         except Exception as error:
@@ -138,12 +142,12 @@ class _Run:
             candidates = [part.unit() for part in (node, *recent)] + [list(node.within())]
         self.attempts[id(node)] = self.attempts.get(id(node), 0) + 1
         for group in candidates:
-            narrow = [part for part in group if _is_narrow(part.layer)]
-            for part in narrow:
+            switchable = [part for part in group if part.layer.compute_dtype in _SWITCHED]
+            for part in switchable:
                 part.layer._dtype_policy = keras.DTypePolicy("float32")
                 where = "" if part is node else f"in {_name(node)}: "
                 self.failed.setdefault(id(part.layer), where + message)
-            if narrow:
+            if switchable:
                 return True
         return False
 
@@ -166,10 +170,6 @@ def _answers_for_itself(node: LayerNode) -> bool:
     return any(_is_custom(part.layer) for part in node.unit())
 
 
-def _is_narrow(layer: layers.Layer) -> bool:
-    return layer.compute_dtype in NARROW_DTYPES
-
-
 def _name(node: LayerNode) -> str:
     return "the model" if node.path == ROOT else node.path
 
@@ -180,8 +180,9 @@ def _policies(root: LayerNode, policies: Mapping[int, str | None]) -> Iterator[N
     before = [(node.layer, node.layer._dtype_policy) for node in root.within()]
     try:
         for layer, _ in before:
-            if policies.get(id(layer)):
-                layer._dtype_policy = keras.DTypePolicy(policies[id(layer)])
+            name = policies.get(id(layer))
+            if name:
+                layer._dtype_policy = policy_named(name)
         yield
     finally:
         for layer, policy in before:

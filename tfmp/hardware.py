@@ -124,6 +124,11 @@ def devices() -> tuple[Device, ...]:
     return (*(d for d in (found() if found else ()) if d.kind != "cpu"), CPU)
 
 
+def accelerators() -> tuple[Device, ...]:
+    """Those of `devices()` that are no CPU."""
+    return tuple(device for device in devices() if device.kind != "cpu")
+
+
 def tf32_in_use(device: Device) -> bool | None:
     """Whether float32 on this device really is TF32 now; None where the backend cannot say."""
     from keras import backend

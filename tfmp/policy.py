@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -11,8 +12,9 @@ from tfmp import hardware, structure, undo
 from tfmp.auto import Choice, choose
 from tfmp.dry_run import DryRun, DryRunError, dry_run, needs_dry_run
 from tfmp.keep import Pattern, match_keep_float32
+from tfmp.named_policies import policy_named
 from tfmp.precision_plan import LayerPrecision, PrecisionPlan
-from tfmp.rules import Decision, Facts, decide, is_narrow
+from tfmp.rules import Decision, Facts, decide
 from tfmp.structure import LayerNode
 from tfmp.undo import revert
 
@@ -61,23 +63,25 @@ def _decide(
     root: LayerNode, base: str, kept: dict[int, str]
 ) -> tuple[dict[int, Decision], tuple[str, ...]]:
     """The decision for each layer by id, and what the user should know besides."""
-    original = undo.original_policies(root.layer, root)
-    if not is_narrow(base):
-        return _apply_rules(root, Facts(base, kept, original=original)), ()
+    facts = Facts(
+        base=base,
+        kept=kept,
+        original=undo.original_policies(root.layer, root),
+        on_cpu=keras.backend.backend() == "tensorflow" and not hardware.accelerators(),
+    )
+    if base == "float32":
+        return _apply_rules(root, facts), ()
     if not needs_dry_run(root):
-        outputs = structure.output_layers(root)
-        return _apply_rules(root, Facts(base, kept, outputs, original=original)), ()
+        return _apply_rules(root, replace(facts, outputs=structure.output_layers(root))), ()
     try:
-        outputs = dry_run(root).outputs
-        decisions = _apply_rules(root, Facts(base, kept, outputs, original=original))
-        trial = dry_run(root, {key: decision.policy for key, decision in decisions.items()})
+        facts = replace(facts, outputs=dry_run(root).outputs)
+        wanted = {key: decision.policy for key, decision in _apply_rules(root, facts).items()}
+        trial = dry_run(root, wanted)
     except DryRunError as error:
-        outputs = structure.output_layers(root)
-        note = (
-            f"the model could not be traced, so layers with code of its own stay float32: {error}"
-        )
-        return _apply_rules(root, Facts(base, kept, outputs, original=original)), (note,)
-    facts = Facts(base, kept, outputs, trial.failed, trial.narrow_losses, original)
+        facts = replace(facts, outputs=structure.output_layers(root))
+        note = f"the model could not be traced, so its own code stays float32: {error}"
+        return _apply_rules(root, facts), (note,)
+    facts = replace(facts, failed=trial.failed, unsafe_losses=trial.unsafe_losses)
     return _apply_rules(root, facts), _notes(root, trial)
 
 
@@ -114,6 +118,11 @@ def resolve_policy(policy: str) -> Choice:
     check_policy(policy)
     if policy.startswith("auto"):
         return choose(hardware.devices(), allow_bfloat16=policy == "auto+bfloat16")
+    if policy == "float64" and keras.backend.backend() == "jax" and not _jax_has_64_bits():
+        raise ValueError(
+            "policy 'float64' expects JAX with 64-bit numbers, received JAX with them switched "
+            "off: it would compute in float32. Set the environment variable JAX_ENABLE_X64=1."
+        )
     return Choice(policy, "as asked")
 
 
@@ -141,6 +150,12 @@ def check_backend() -> None:
         )
 
 
+def _jax_has_64_bits() -> bool:
+    import jax
+
+    return bool(jax.config.jax_enable_x64)
+
+
 def _check_built(model: Any) -> None:
     if not isinstance(model, keras.Model):
         raise TypeError(
@@ -156,7 +171,7 @@ def _check_built(model: Any) -> None:
 
 def _row(node: LayerNode, decision: Decision) -> LayerPrecision:
     layer = node.layer
-    policy = keras.DTypePolicy(decision.policy) if decision.policy else layer.dtype_policy
+    policy = policy_named(decision.policy) if decision.policy else layer.dtype_policy
     own = {variable.dtype for variable in layer._trainable_variables}
     return LayerPrecision(
         path=node.path,
@@ -174,5 +189,5 @@ def _notes(root: LayerNode, trial: DryRun) -> tuple[str, ...]:
         f"{node.path} adds a loss computed in 16 bits: cast it, "
         "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed"
         for node in root.within()
-        if id(node.layer) in trial.narrow_losses and node.children
+        if id(node.layer) in trial.unsafe_losses and node.children
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import keras
 from keras import layers
 
-from tfmp.structure import NARROW_DTYPES, LayerNode, is_graph
+from tfmp.named_policies import is_narrow, policy_named
+from tfmp.structure import LayerNode, is_graph
 
 FLOAT32 = "float32"
 LEAVE = None  # a policy that stays what it is
@@ -38,16 +39,18 @@ class Facts:
         kept: layers that the user named, and by what.
         outputs: layers that compute what the loss sees.
         failed: layers that a dry run in the base policy could not run, and the error.
-        narrow_losses: layers whose `add_loss` would get a 16-bit tensor.
+        unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
         original: each layer's policy before any plan was applied to the model.
+        on_cpu: whether the model runs on TensorFlow without a GPU.
     """
 
     base: str
     kept: Mapping[int, str] = field(default_factory=dict)
     outputs: frozenset[int] = frozenset()
     failed: Mapping[int, str] = field(default_factory=dict)
-    narrow_losses: frozenset[int] = frozenset()
+    unsafe_losses: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
+    on_cpu: bool = False
 
 
 Rule = Callable[[LayerNode, Facts], Decision | None]
@@ -64,16 +67,11 @@ def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> De
     if node.head is not None and id(node.layer) not in facts.kept:
         # What a built-in layer makes for itself follows it, or saving would lose the difference.
         return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
-    for rule in RULES if is_narrow(facts.base) else RULES_WITHOUT_NARROWING:
+    for rule in RULES if is_narrow(facts.base) else RULES_FOR_WIDE:
         decision = rule(node, facts)
         if decision is not None:
             return decision
     return Decision(facts.base, "base policy")
-
-
-def is_narrow(policy: str) -> bool:
-    """Whether a policy computes in 16 bits, so that anything can be lost by it."""
-    return keras.DTypePolicy(policy).compute_dtype in NARROW_DTYPES
 
 
 def not_a_float_layer(node: LayerNode, facts: Facts) -> Decision | None:
@@ -100,7 +98,7 @@ def failed_dry_run(node: LayerNode, facts: Facts) -> Decision | None:
     """A custom layer with raw float32 variables or constants cannot run in 16 bits."""
     failures = (facts.failed.get(id(part.layer)) for part in node.unit())
     message = next(filter(None, failures), None)
-    dtype = keras.DTypePolicy(facts.base).compute_dtype
+    dtype = policy_named(facts.base).compute_dtype
     return Decision(FLOAT32, f"failed a dry run in {dtype}: {message}") if message else None
 
 
@@ -134,8 +132,18 @@ def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
     for layer in _subjects(node):
         if layer.activity_regularizer is not None:
             return Decision(FLOAT32, "its activity regularizer adds to the loss")
-    if any(id(part.layer) in facts.narrow_losses for part in node.unit()):
+    if any(id(part.layer) in facts.unsafe_losses for part in node.unit()):
         return Decision(FLOAT32, "its add_loss adds to the loss")
+    return None
+
+
+def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
+    """TensorFlow 2.21 pools volumes in float32 alone on CPUs, and never in float64."""
+    dtype = policy_named(facts.base).compute_dtype
+    without = (facts.on_cpu and dtype == "float16") or dtype == "float64"
+    for layer in _subjects(node):
+        if without and isinstance(layer, layers.MaxPooling3D | layers.AveragePooling3D):
+            return Decision(FLOAT32, f"TensorFlow has no {dtype} kernel for it here")
     return None
 
 
@@ -186,6 +194,7 @@ RULES: tuple[Rule, ...] = (
     quantized,
     named_by_user,
     failed_dry_run,
+    no_kernel,
     preprocessing,
     hands_on_raw_values,
     numerically_delicate,
@@ -195,11 +204,13 @@ RULES: tuple[Rule, ...] = (
     chosen_before,  # last: a reload gives most kept layers this reason, the others say more
 )
 
-# float32 and float64 lose nothing, so nothing but what cannot change needs protection.
-RULES_WITHOUT_NARROWING: tuple[Rule, ...] = (
+# Nothing is lost in float32 and float64; what cannot run there still has to be named.
+RULES_FOR_WIDE: tuple[Rule, ...] = (
     not_a_float_layer,
     quantized,
     named_by_user,
+    no_kernel,
+    adds_to_the_loss,  # the loss is float32, and TensorFlow adds no float64 to it
 )
 
 

@@ -9,8 +9,6 @@ from keras import layers
 # The row of the model itself. It cannot be a layer's name: Keras forbids "/" in those.
 ROOT = "/"
 
-NARROW_DTYPES = ("float16", "bfloat16")
-
 
 @dataclass(frozen=True, eq=False)
 class LayerNode:

@@ -8,6 +8,7 @@ import keras
 from keras import layers
 
 from tfmp import structure
+from tfmp.named_policies import policy_named
 from tfmp.structure import LayerNode
 
 _UNDO = "_tfmp_undo"
@@ -30,7 +31,7 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     undo = _record(model)
     for layer, name in policies.items():
         undo.policies.setdefault(id(layer), (layer, layer.dtype_policy))
-        _set_policy(layer, keras.DTypePolicy(name))
+        _set_policy(layer, policy_named(name))
     drop_traced_functions(structure.walk(model))
 
 
