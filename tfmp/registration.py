@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-def register_with_keras() -> None:
+def when_keras_is_imported() -> None:
     """Registers now if Keras is loaded, and otherwise right after it will be."""
     if "keras" in sys.modules:
         _register()
