@@ -6,7 +6,7 @@ first use (PEP 562).
 
 from typing import TYPE_CHECKING
 
-from tfmp.registration import register_with_keras
+from tfmp.registration import when_keras_is_imported
 
 if TYPE_CHECKING:
     from tfmp.callback import MixedPrecision
@@ -46,4 +46,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-register_with_keras()
+when_keras_is_imported()
