@@ -28,6 +28,15 @@ __all__ = [
 ]
 
 
+def _without_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps a user's `tf.function` from rewriting this code: it is written for tracing."""
+    if backend.backend() != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    return tf.autograph.experimental.do_not_convert(function)
+
+
 class UnscaledLossWarning(UserWarning):
     """Gradients reached the optimizer although nothing ever scaled the loss."""
 
@@ -119,6 +128,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         wrapping.release(self.inner_optimizer)
         return self.inner_optimizer
 
+    @_without_autograph
     def scale_loss(self, loss: Any) -> Any:
         """Loss times the current scale; take the gradients of what this returns.
 
@@ -139,6 +149,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self._scale_loss_called = False
         self.loss_was_scaled = None
 
+    @_without_autograph
     def apply(self, grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
         """Unscales and applies gradients of the scaled loss, or skips the step.
 
