@@ -4,14 +4,14 @@ import hashlib
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tfmp.converters.drift.compare import Labels
 from tfmp.converters.drift.files import load_labels, open_path
-from tfmp.converters.drift.fit import arrays_by_name, cast, count_batch, kind_of
+from tfmp.converters.drift.fit import arrays_by_name, cast, check, count_batch, kind_of
 from tfmp.converters.drift.sources import Stream, stream_of
 from tfmp.converters.errors import InputError
 from tfmp.converters.tensors import Batch, TensorSpec, describe
@@ -28,11 +28,13 @@ class DataReport:
     Attributes:
         source: where they came from, such as a path.
         samples: how many.
-        sha256: of names, dtypes, shapes and values as the model received them, in order and
-            however they were batched; of labels too.
+        sha256: sum modulo 2**256 of the SHA-256 of each sample: names, dtypes, shapes and values as
+            the model received them, with its labels. Neither batches nor order show in it, and
+            the hashes of shards add up to that of the whole.
         synthetic: made up from the model's signature.
         labelled: labels came with them.
-        notes: such as non-finite inputs.
+        nonfinite: values that are NaN or infinite, by input that holds any.
+        notes: what else a reader should know.
     """
 
     source: str
@@ -40,6 +42,7 @@ class DataReport:
     sha256: str
     synthetic: bool = False
     labelled: bool = False
+    nonfinite: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -65,9 +68,13 @@ class Dataset:
         self._synthetic = synthetic
         self._reads = 0
         self._start_over()
+        if stream.whole is not None:  # what does not fit is said before anything runs
+            named = arrays_by_name(stream.whole, self.inputs, stream.name)
+            for spec in self.inputs:
+                check(named[spec.name], spec, stream.name)
 
     def _start_over(self) -> None:
-        self._content = _ContentHash()
+        self._content = 0
         self._count = 0
         self._left_out = 0
         self._labelled = False
@@ -97,7 +104,7 @@ class Dataset:
                 self._reject_partial(rows)
                 continue
             labels = self._labels_for(labels, rows)
-            self._content.update(batch, labels)
+            self._content = add_hashes(self._content, *_sample_hashes(batch, labels))
             self._labelled = self._labelled or labels is not None
             self._count += rows
             yield batch, labels
@@ -117,9 +124,6 @@ class Dataset:
     def description(self) -> DataReport:
         """What has been read so far."""
         notes = list(self._stream.notes)
-        for name, count in self._nonfinite.items():
-            if count:
-                notes.append(f"input {name!r} holds {count:,} values that are NaN or infinite")
         if self._left_out:
             notes.append(
                 f"the last {self._left_out} samples do not fill a batch of {self._fixed_batch}, "
@@ -128,9 +132,10 @@ class Dataset:
         return DataReport(
             source=self._stream.name,
             samples=self._count,
-            sha256=self._content.hexdigest(),
+            sha256=f"{self._content:064x}",
             synthetic=self._synthetic,
             labelled=self._labelled,
+            nonfinite={name: count for name, count in self._nonfinite.items() if count},
             notes=tuple(notes),
         )
 
@@ -272,37 +277,38 @@ def _check_label_count(labels: Labels, stream: Stream) -> None:
             )
 
 
-class _ContentHash:
-    """SHA-256 over named arrays that come in batches; where batches are cut does not show."""
+def add_hashes(*hashes: int) -> int:
+    """The hash of all samples together, from those of single samples or of shards."""
+    return sum(hashes) % 2**256
 
-    def __init__(self) -> None:
-        self._hashes: dict[str, Any] = {}
-        self._layouts: dict[str, str] = {}
 
-    def update(self, batch: Batch, labels: Labels | None) -> None:
-        for name, array in batch.items():
-            self._add(f"input {name}", array)
-        if isinstance(labels, Mapping):
-            for name, array in labels.items():
-                self._add(f"labels {name}", array)
-        elif labels is not None:
-            self._add("labels", labels)
+def _sample_hashes(batch: Batch, labels: Labels | None) -> Iterator[int]:
+    """SHA-256 of each sample of a batch."""
+    arrays = {f"input {name}": array for name, array in batch.items()}
+    if isinstance(labels, Mapping):
+        arrays |= {f"labels {name}": array for name, array in labels.items()}
+    elif labels is not None:
+        arrays["labels"] = labels
+    named = sorted(arrays.items())
+    # With names, dtypes and shapes in front, the values that follow can be read in one way only.
+    layout = repr([(name, _layout(array), array.shape[1:]) for name, array in named]).encode()
+    columns = [_rows_as_bytes(array) for _, array in named]
+    for row in zip(*columns, strict=True):
+        digest = hashlib.sha256(layout)
+        for content in row:
+            digest.update(content)
+        yield int.from_bytes(digest.digest())
 
-    def _add(self, name: str, array: np.ndarray) -> None:
-        digest = self._hashes.setdefault(name, hashlib.sha256())
-        layout = f"{array.dtype} {array.shape[1:]}"
-        if self._layouts.get(name) != layout:  # the row's shape may change from batch to batch
-            digest.update(layout.encode())
-            self._layouts[name] = layout
-        if array.dtype.kind in "OSU":
-            for text in array.ravel().tolist():
-                content = text if isinstance(text, bytes) else str(text).encode()
-                digest.update(len(content).to_bytes(8, "little") + content)
-        else:
-            digest.update(np.ascontiguousarray(array).data)
 
-    def hexdigest(self) -> str:
-        whole = hashlib.sha256()
-        for name in sorted(self._hashes):
-            whole.update(f"{name}\0".encode() + self._hashes[name].digest())
-        return whole.hexdigest()
+def _layout(array: np.ndarray) -> str:
+    return "text" if array.dtype.kind in "OSU" else str(array.dtype)
+
+
+def _rows_as_bytes(array: np.ndarray) -> Iterator[bytes]:
+    if array.dtype.kind in "OSU":
+        for row in array:
+            texts = np.asarray(row).ravel().tolist()
+            plain = [t.decode(errors="replace") if isinstance(t, bytes) else str(t) for t in texts]
+            yield repr(plain).encode()
+    else:
+        yield from (row.tobytes() for row in array)

@@ -88,10 +88,12 @@ def _open_npz(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
             for member in archive.namelist():
                 with archive.open(member) as file:
                     headers[member.removesuffix(".npy")] = _Header.read(file)
+            stand_ins = {name: header.stand_in() for name, header in headers.items()}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise _unreadable(path, error) from error
-    rows = count_rows(str(path), *without_labels(headers, inputs))
-    return Stream(str(path), lambda size: _read_npz(path, headers, inputs, rows, size), rows)
+    whole, labels = without_labels(stand_ins, inputs)
+    rows = count_rows(str(path), whole, labels)
+    return Stream(str(path), lambda size: _read_npz(path, headers, inputs, rows, size), rows, whole)
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,9 @@ class _Header:
     dtype: np.dtype
     fortran: bool
 
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
+    def stand_in(self) -> np.ndarray:
+        """An array of this shape and dtype that takes no memory."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     @classmethod
     def read(cls, file: IO[bytes]) -> "_Header":

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tfmp.converters.drift.totals import is_floating
 from tfmp.converters.errors import InputError
 from tfmp.converters.tensors import Batch, TensorSpec, describe
 
@@ -45,6 +46,30 @@ def arrays_by_name(arrays: Any, inputs: Sequence[TensorSpec], source: str) -> di
     )
 
 
+def check(array: np.ndarray, spec: TensorSpec, source: str) -> None:
+    """Whether an array has the shape and the kind of values of an input; looks at no value.
+
+    Raises:
+        InputError: it has not.
+    """
+    if not spec.accepts(array):
+        raise InputError(
+            f"data {source}: input {spec.name!r} expects {spec}, received {array.dtype} of shape "
+            f"{array.shape}. {_shape_advice(array, spec)}"
+        )
+    fits = _FITTING.get(kind_of(spec.dtype), "USO")
+    if array.dtype.kind not in fits and not ("f" in fits and is_floating(array.dtype)):
+        raise InputError(
+            f"data {source}: input {spec.name!r} expects {spec.dtype} values, received "
+            f"{array.dtype}. Convert the array first, if that keeps its meaning: "
+            f"array.astype({spec.dtype!r})."
+        )
+
+
+# Kinds of values (NumPy's letters) that an input of a kind takes.
+_FITTING = {"f": "fiub", "c": "fiubc", "i": "iub", "u": "iub", "b": "biu"}
+
+
 def cast(value: Any, spec: TensorSpec, source: str) -> np.ndarray:
     """The array in the input's dtype.
 
@@ -52,19 +77,8 @@ def cast(value: Any, spec: TensorSpec, source: str) -> np.ndarray:
         InputError: a shape, a kind of value or an integer that does not fit.
     """
     array = np.asarray(value)
-    if not spec.accepts(array):
-        raise InputError(
-            f"data {source}: input {spec.name!r} expects {spec}, received {array.dtype} of shape "
-            f"{array.shape}. {_shape_advice(array, spec)}"
-        )
+    check(array, spec, source)
     kind = kind_of(spec.dtype)
-    fits = {"f": "fiub", "c": "fiubc", "i": "iub", "u": "iub", "b": "biu"}.get(kind, "USO")
-    if array.dtype.kind not in fits and not (kind == "f" and array.dtype.name == "bfloat16"):
-        raise InputError(
-            f"data {source}: input {spec.name!r} expects {spec.dtype} values, received "
-            f"{array.dtype}. Convert the array first, if that keeps its meaning: "
-            f"array.astype({spec.dtype!r})."
-        )
     if kind in "iub" and array.size:
         _check_range(array, spec, source)
     if kind in "fciub" and not spec.dtype.startswith("bfloat"):

@@ -33,6 +33,8 @@ class Stream:
         name: where they come from, for people.
         batches: gives an iterator of (arrays, labels or None) for a batch size.
         samples: how many there are; None where only reading them tells.
+        whole: the arrays as found, or stand-ins of their shapes and dtypes; None where only reading
+            tells.
         once: the batches can be read a single time, as from a generator.
         notes: what a reader of the report should know.
     """
@@ -40,6 +42,7 @@ class Stream:
     name: str
     batches: Callable[[int], Iterator[RawBatch]]
     samples: int | None = None
+    whole: Any = None
     once: bool = False
     notes: tuple[str, ...] = ()
 
@@ -146,7 +149,7 @@ def _whole(name: str, arrays: Any, labels: Any) -> Stream:
     elif labels is not None:
         labels = np.asarray(labels)
     rows = count_rows(name, arrays, labels)
-    return Stream(name, lambda size: _slices(arrays, labels, rows, size), rows)
+    return Stream(name, lambda size: _slices(arrays, labels, rows, size), rows, arrays)
 
 
 def count_rows(name: str, arrays: Any, labels: Any) -> int:

@@ -32,6 +32,7 @@ def _environment() -> Environment:
         signs=summary.SIGNS,
         headings=summary.HEADINGS,
         headline=summary.headline,
+        data_notes=summary.data_notes,
         row_of=summary.row_of,
         runner_text=summary.runner_text,
         fp16_text=summary.fp16_text,

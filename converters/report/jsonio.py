@@ -14,7 +14,7 @@ from tfmp.converters.errors import InputError
 from tfmp.converters.report.model import SCHEMA, DriftReport
 
 # JSON has no word for these numbers; a bare NaN makes a document that strict readers refuse.
-_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(report: DriftReport) -> str:
@@ -119,8 +119,8 @@ def _decode_dataclass(kind: Any, value: Any, where: str) -> Any:
 
 
 def _decode_float(value: Any, where: str) -> float:
-    if isinstance(value, str) and value in _WORDS:
-        return _WORDS[value]
+    if isinstance(value, str) and value in WORDS:
+        return WORDS[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong_type(value, "a number", where)
     return float(value)

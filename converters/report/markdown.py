@@ -10,6 +10,7 @@ from tfmp.converters.report.summary import (
     NONE,
     SIGNS,
     Row,
+    data_notes,
     headline,
     number,
     printable,
@@ -35,7 +36,7 @@ def to_markdown(report: DriftReport) -> str:
         findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
         lines += [f"  - {escape(reason)}" for reason in findings]
         lines += [f"  - note: {escape(note)}" for note in candidate.notes]
-    lines += [f"- note: {escape(note)}" for note in report.data.notes]
+    lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
     if lines[-1]:
         lines.append("")
     lines.append(_small_print(report))

@@ -45,7 +45,7 @@ class CandidateReport:
     """One candidate file on one runner: what it drifted by, and whether it may ship.
 
     Attributes:
-        name: shown to people; unique in a report.
+        name: shown to people.
         format: "onnx" or "tflite".
         path: of the file.
         sha256: of the file.

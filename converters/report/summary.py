@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tfmp.converters.drift.labels import ACCURACY
 from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
-from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport
 from tfmp.converters.runners import RunnerInfo
 
 # A sign beside each verdict, so that colour is never the only cue.
@@ -79,6 +79,15 @@ def headline(report: DriftReport) -> str:
         f"{passed} of {count} candidate{'' if count == 1 else 's'} passed against "
         f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}."
     )
+
+
+def data_notes(data: DataReport) -> list[str]:
+    """What a reader should know about the samples."""
+    nonfinite = [
+        f"input {name!r} holds {count:,} values that are NaN or infinite"
+        for name, count in data.nonfinite.items()
+    ]
+    return [*nonfinite, *data.notes]
 
 
 def runner_text(runner: RunnerInfo) -> str:

@@ -8,7 +8,16 @@ from rich.text import Text
 
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.summary import HEADINGS, NONE, SIGNS, Row, headline, printable, row_of
+from tfmp.converters.report.summary import (
+    HEADINGS,
+    NONE,
+    SIGNS,
+    Row,
+    data_notes,
+    headline,
+    printable,
+    row_of,
+)
 
 _STYLES = {
     Verdict.PASS: "bold green",
@@ -29,7 +38,7 @@ def print_report(report: DriftReport, console: Console) -> None:
     console.print(_table(rows, wide=console.width >= _WIDE))
     for candidate in report.candidates:
         _print_reasons(candidate, console)
-    for note in report.data.notes:
+    for note in data_notes(report.data):
         console.print(Text(f"note: {printable(note)}", style="dim"))
     line = Text()
     line.append_text(_verdict(report.verdict))

@@ -1,0 +1,122 @@
+"""One report from the reports of shards: the same models on different samples."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tfmp.converters.drift.data import DataReport, add_hashes
+from tfmp.converters.drift.exact import merge
+from tfmp.converters.drift.labels import LabelDrift, LabelTotals, label_drift
+from tfmp.converters.drift.metrics import OutputDrift, drift_of
+from tfmp.converters.drift.totals import Totals
+from tfmp.converters.errors import InputError
+from tfmp.converters.report.model import CandidateReport, DriftReport
+
+
+def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
+    """Judges the samples of all reports together.
+
+    The result is what one run over all samples would have reported: totals merge exactly.
+
+    Raises:
+        InputError: none, reports of different models, runners or budgets, or the same samples
+            twice.
+    """
+    if not reports:
+        raise InputError("there is no report to merge. Name at least one.")
+    first = reports[0]
+    for number, report in enumerate(reports[1:], start=2):
+        _check_same_run(first, report, number)
+    _check_no_shard_twice(reports)
+    data = _merge_data([report.data for report in reports])
+    rows = zip(*(report.candidates for report in reports), strict=True)
+    merged = replace(
+        first,
+        candidates=tuple(_merge_candidates(row) for row in rows),
+        data=data,
+    )
+    return merged.judged_by(first.budget)
+
+
+def _check_same_run(first: DriftReport, other: DriftReport, number: int) -> None:
+    for what, one, two in (
+        ("reference", _reference(first), _reference(other)),
+        ("candidates", _candidates(first), _candidates(other)),
+        ("budget", first.budget, other.budget),
+        ("kind of data", _kind(first.data), _kind(other.data)),
+    ):
+        if one != two:
+            raise InputError(
+                f"report {number} is of another run: its {what} is {two}, the first report's is "
+                f"{one}. Merge reports of the same models, runners and budget."
+            )
+
+
+def _reference(report: DriftReport) -> tuple[Any, ...]:
+    return report.reference.name, report.reference.sha256
+
+
+def _candidates(report: DriftReport) -> list[tuple[Any, ...]]:
+    return [
+        (item.name, item.sha256, item.runner.name, item.runner.device, item.runner.fp16)
+        for item in report.candidates
+    ]
+
+
+def _kind(data: DataReport) -> str:
+    made = "synthetic" if data.synthetic else "real"
+    return f"{made}, {'with' if data.labelled else 'without'} labels"
+
+
+def _check_no_shard_twice(reports: Sequence[DriftReport]) -> None:
+    seen: dict[str, int] = {}
+    for number, report in enumerate(reports, start=1):
+        before = seen.setdefault(report.data.sha256, number)
+        if before != number:
+            raise InputError(
+                f"reports {before} and {number} are of the same samples (sha256 "
+                f"{report.data.sha256[:12]}): they would count twice. Leave one out."
+            )
+
+
+def _merge_data(shards: Sequence[DataReport]) -> DataReport:
+    nonfinite: dict[str, int] = {}
+    for shard in shards:
+        for name, count in shard.nonfinite.items():
+            nonfinite[name] = nonfinite.get(name, 0) + count
+    return replace(
+        shards[0],
+        source=", ".join(dict.fromkeys(shard.source for shard in shards)),
+        samples=sum(shard.samples for shard in shards),
+        sha256=f"{add_hashes(*(int(shard.sha256, 16) for shard in shards)):064x}",
+        nonfinite=nonfinite,
+        notes=tuple(dict.fromkeys(note for shard in shards for note in shard.notes)),
+    )
+
+
+def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:
+    errors = [shard.error for shard in shards if shard.error is not None]
+    return replace(
+        shards[0],
+        outputs=() if errors else _merge_outputs([shard.outputs for shard in shards]),
+        labels=() if errors else _merge_labels([shard.labels for shard in shards]),
+        notes=tuple(dict.fromkeys(note for shard in shards for note in shard.notes)),
+        error=errors[0] if errors else None,
+    )
+
+
+def _merge_outputs(shards: Sequence[tuple[OutputDrift, ...]]) -> tuple[OutputDrift, ...]:
+    totals: dict[str, Totals] = {}
+    for shard in shards:
+        for output in shard:
+            totals[output.name] = merge(totals.get(output.name, Totals()), output.totals)
+    return tuple(drift_of(name, found) for name, found in totals.items())
+
+
+def _merge_labels(shards: Sequence[tuple[LabelDrift, ...]]) -> tuple[LabelDrift, ...]:
+    totals: dict[tuple[str, str], LabelTotals] = {}
+    for shard in shards:
+        for label in shard:
+            key = (label.output, label.kind)
+            totals[key] = merge(totals.get(key, LabelTotals()), label.totals)
+    return tuple(label_drift(output, kind, found) for (output, kind), found in totals.items())

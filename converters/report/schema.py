@@ -1,0 +1,93 @@
+"""The JSON Schema of drift reports, derived from the dataclasses that are the report.
+
+`drift-1.schema.json` beside this file is what it gives, published in the package. After a new key:
+
+    python -m tfmp.converters.report.schema > converters/report/drift-1.schema.json
+"""
+
+import inspect
+import json
+import re
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from tfmp.converters.report.jsonio import WORDS
+from tfmp.converters.report.model import SCHEMA, DriftReport
+
+_SIMPLE = {str: "string", int: "integer", bool: "boolean"}
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of the document; keys it does not name are allowed."""
+    definitions: dict[str, Any] = {}
+    root = _of(DriftReport, definitions)
+    document = definitions["DriftReport"]
+    document["properties"]["schema"] = {"const": SCHEMA}
+    document["required"].insert(0, "schema")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:{SCHEMA.replace('/', ':')}",
+        "title": f"Drift report, schema {SCHEMA}",
+        **root,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        options = [_of(item, definitions) for item in arguments if item is not type(None)]
+        return {"anyOf": [*options, {"type": "null"}]}
+    if origin is tuple:
+        return {"type": "array", "items": _of(arguments[0], definitions)}
+    if origin in (dict, Mapping):
+        return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
+    if is_dataclass(kind):
+        return _of_dataclass(kind, definitions)
+    if kind is float:
+        return {"anyOf": [{"type": "number"}, {"enum": list(WORDS)}]}
+    if issubclass(kind, Enum):
+        return {"enum": [item.value for item in kind]}
+    return {"type": _SIMPLE[kind]}
+
+
+def _of_dataclass(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    name = kind.__name__
+    if name not in definitions:
+        definitions[name] = {}  # stands for it while its fields are read
+        hints, texts = typing.get_type_hints(kind), _field_texts(kind)
+        definitions[name] = {
+            "type": "object",
+            "description": (inspect.getdoc(kind) or "").partition("\n")[0],
+            "properties": {
+                item.name: _described(_of(hints[item.name], definitions), texts.get(item.name))
+                for item in fields(kind)
+            },
+            "required": [item.name for item in fields(kind) if _is_required(item)],
+        }
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _is_required(item: Field[Any]) -> bool:
+    return item.default is MISSING and item.default_factory is MISSING
+
+
+def _described(found: dict[str, Any], text: str | None) -> dict[str, Any]:
+    return {**found, "description": text} if text else found
+
+
+def _field_texts(kind: Any) -> dict[str, str]:
+    """What the docstring's Attributes section says about each field."""
+    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    joined = re.sub(r"\n {8}", " ", section)
+    return dict(re.findall(r"^ {4}(\w+): (.*)$", joined, re.MULTILINE))
+
+
+if __name__ == "__main__":
+    json.dump(schema(), sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")

@@ -1,0 +1,130 @@
+"""A report with a candidate that passes, one that fails, one that is open and one that crashed."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.compare import Comparison
+from tfmp.converters.drift.data import open_data
+from tfmp.converters.drift.verdict import DriftBudget
+from tfmp.converters.report.model import CandidateReport, DriftReport, ReferenceReport
+from tfmp.converters.runners import RunnerInfo
+from tfmp.converters.tensors import TensorSpec
+
+SAMPLES = 450
+INPUT = TensorSpec("image", (None, 4), "float32")
+
+# What a hostile model or file might be called.
+HOSTILE = "<script>alert(1)</script>|`*[x](http://evil)\x1b[31m\u202e&amp;"
+
+MakeReport = Callable[..., DriftReport]
+
+
+def scores(samples: int = SAMPLES) -> np.ndarray:
+    generator = np.random.default_rng(0)
+    logits = (
+        generator.standard_normal((samples, 10)).astype(np.float32)
+        + 5 * np.eye(10, dtype=np.float32)[np.arange(samples) % 10]
+    )
+    shares = np.exp(logits)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def broken(reference: np.ndarray) -> np.ndarray:
+    candidate = reference.copy()
+    candidate[3, 2] = np.nan
+    return candidate
+
+
+def two_flips(reference: np.ndarray) -> np.ndarray:
+    candidate = reference.copy()
+    for row in (0, 1):
+        best, second = np.argsort(reference[row])[[-1, -2]]
+        middle = (reference[row, best] + reference[row, second]) / 2
+        candidate[row, best], candidate[row, second] = middle * 0.999, middle * 1.001
+    return candidate
+
+
+CANDIDATES = {
+    "good.onnx": ("emulated", lambda reference: reference.astype(np.float16).astype(np.float32)),
+    "broken.onnx": ("native", broken),
+    "open.tflite": ("weights-only", two_flips),
+}
+
+
+@pytest.fixture
+def make_report() -> MakeReport:
+    """Makes the report on some of the samples, with names of choice."""
+
+    def make(
+        part: slice = slice(None),
+        output: str = "probs",
+        names: tuple[str, ...] = (*CANDIDATES, "crashed.onnx"),
+        budget: DriftBudget | None = None,
+    ) -> DriftReport:
+        budget = budget or DriftBudget(rel_l2=0.05)
+        spec = TensorSpec(output, (None, 10), "float32")
+        reference, labels = scores(), np.arange(SAMPLES) % 10
+        candidates = []
+        for name, (kind, change) in zip(names, CANDIDATES.values(), strict=False):
+            comparison = Comparison(name, [spec], [spec])
+            changed = change(reference)
+            comparison.update({output: reference[part]}, {output: changed[part]}, labels[part])
+            candidates.append(
+                CandidateReport.judged(
+                    name=name,
+                    format=name.rpartition(".")[2],
+                    path=f"out/{name}",
+                    sha256="ab" * 32,
+                    size_bytes=40_000,
+                    runner=RunnerInfo("onnxruntime", "CPU", kind, {"onnxruntime": "1.26.0"}),
+                    budget=budget,
+                    outputs=comparison.outputs(),
+                    labels=comparison.labels(),
+                    notes=("outputs matched by position",) if kind == "weights-only" else (),
+                )
+            )
+        if len(names) > len(CANDIDATES):
+            runner = RunnerInfo("none", "none", None)
+            candidates.append(
+                CandidateReport.judged(
+                    name=names[-1],
+                    format="onnx",
+                    runner=runner,
+                    budget=budget,
+                    error="ONNX Runtime cannot load the model: bad node",
+                )
+            )
+        inputs = np.arange(SAMPLES * 4, dtype=np.float32).reshape(SAMPLES, 4)
+        inputs[7, 0] = np.nan
+        dataset = open_data({"image": inputs[part], "labels": labels[part]}, [INPUT])
+        for _ in dataset.batches():
+            pass
+        return DriftReport.of(
+            ReferenceReport(
+                "digits",
+                "keras",
+                "digits.keras",
+                "cd" * 32,
+                180_000,
+                RunnerInfo("keras", "CPU", None),
+            ),
+            candidates,
+            dataset.description,
+            budget,
+            {"python": "3.11.7", "tensorflow": "2.21.0"},
+        )
+
+    return make
+
+
+@pytest.fixture
+def report(make_report: MakeReport) -> DriftReport:
+    return make_report()
+
+
+@pytest.fixture
+def hostile_report(make_report: MakeReport) -> DriftReport:
+    """Every name that comes from outside is hostile."""
+    return make_report(output=HOSTILE, names=tuple(f"{HOSTILE}{i}.onnx" for i in range(4)))

@@ -1,0 +1,121 @@
+"""Bars: how long they are, and what they say."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.metrics import OutputAccumulator
+from tfmp.converters.drift.verdict import Check, Verdict
+from tfmp.converters.report.figures import (
+    BUDGET_LINE,
+    Bar,
+    budget_bars,
+    margin_bars,
+    size_bars,
+    ulp_bars,
+)
+from tfmp.converters.report.model import CandidateReport
+from tfmp.converters.runners import RunnerInfo
+
+
+def candidate(*checks: Check) -> CandidateReport:
+    runner = RunnerInfo("r", "CPU", None)
+    return CandidateReport("c", "onnx", None, None, None, runner, (), (), Verdict.PASS, (), checks)
+
+
+def check(measured, limit, lower=None, upper=None, verdict=Verdict.PASS, name="rel_l2") -> Check:
+    return Check(name, "y", measured, lower, upper, limit, verdict, "")
+
+
+def only(*checks: Check) -> Bar:
+    (bar,), more = budget_bars(candidate(*checks))
+    assert more == 0
+    return bar
+
+
+class TestBudget:
+    def test_a_value_at_its_limit_ends_at_the_line(self) -> None:
+        assert only(check(0.01, 0.01)).length == pytest.approx(BUDGET_LINE)
+        assert only(check(0.005, 0.01)).length == pytest.approx(BUDGET_LINE / 2)
+
+    def test_the_bound_goes_on_from_the_bar(self) -> None:
+        bar = only(check(0.0, 0.01, 0.0, 0.0066, name="flip_rate"))
+        assert bar.length == 0.0
+        assert bar.bound == pytest.approx(0.66 * BUDGET_LINE)
+        assert bar.text == "0.00% (≤ 0.66%) of 1.00%"
+        assert not bar.cut
+
+    def test_what_goes_beyond_the_track_is_cut(self) -> None:
+        bar = only(check(5.0, 0.01, verdict=Verdict.FAIL))
+        assert (bar.length, bar.cut, bar.text) == (1.0, True, "5 of 0.01")
+        undecided = only(check(0.005, 0.01, 0.0, 0.05, Verdict.INCONCLUSIVE, "flip_rate"))
+        assert (undecided.bound, undecided.cut) == (1.0, True)
+        assert undecided.length < BUDGET_LINE
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf])
+    def test_no_number_fills_the_track(self, value: float) -> None:
+        bar = only(check(value, 0.01, verdict=Verdict.FAIL))
+        assert (bar.length, bar.cut) == (1.0, True)
+
+    def test_a_limit_of_zero(self) -> None:
+        assert only(check(0.0, 0.0)).length == 0.0
+        assert only(check(1e-9, 0.0, verdict=Verdict.FAIL)).length == 1.0
+
+    def test_a_negative_drop_has_no_length(self) -> None:
+        bar = only(check(-0.02, 0.01, -0.03, -0.01, name="accuracy_drop"))
+        assert (bar.length, bar.bound, bar.cut) == (0.0, 0.0, False)
+
+    def test_what_no_budget_allows_fills_the_track(self) -> None:
+        bar = only(check(3.0, None, verdict=Verdict.FAIL, name="nonfinite"))
+        assert (bar.label, bar.text, bar.length) == ("Non-finite values", "3 values", 1.0)
+
+    def test_worst_first_and_no_more_than_a_glance_takes(self) -> None:
+        checks = [check(index / 1000, 0.1) for index in range(20)]
+        bars, more = budget_bars(candidate(*checks))
+        assert (len(bars), more) == (12, 8)
+        assert bars[0].text == "0.019 of 0.1"
+
+    def test_checks_without_a_share_are_no_bars(self) -> None:
+        assert budget_bars(candidate(check(3.0, 59.0, name="min_samples"))) == ([], 0)
+
+
+def test_ulps_begin_and_end_where_there_are_values() -> None:
+    accumulator = OutputAccumulator("y")
+    reference = np.array([[1.0, 1.0, 1.0, 1.0]])
+    accumulator.update(reference, reference + np.array([[0.1, 0.25, 1.5, 5.0]]) * 2.0**-10)
+    assert [(bar.label, bar.text, bar.length) for bar in ulp_bars(accumulator.result())] == [
+        ("under 1/2", "2 (50.0%)", 0.5),
+        ("1/2 to 1", "0 (0.0%)", 0.0),
+        ("1 to 2", "1 (25.0%)", 0.25),
+        ("2 to 4", "0 (0.0%)", 0.0),
+        ("4 to 8", "1 (25.0%)", 0.25),
+    ]
+
+
+def test_integers_have_no_ulps() -> None:
+    accumulator = OutputAccumulator("y")
+    accumulator.update(np.array([1, 2]), np.array([1, 3]))
+    assert ulp_bars(accumulator.result()) == []
+
+
+def test_margins_with_their_share_of_flips() -> None:
+    accumulator = OutputAccumulator("y")
+    accumulator.update(
+        np.array([[0, 5.0], [0, 5.0], [0, 0.5]]), np.array([[9, 5.0], [0, 5.0], [0, 0.5]])
+    )
+    assert [(bar.label, bar.text, bar.length) for bar in margin_bars(accumulator.result())] == [
+        ("0.1 to 1", "0 of 1 flip", 0.0),
+        ("1 to 10", "1 of 2 flip", 0.5),
+    ]
+
+
+def test_sizes_by_the_largest(report) -> None:
+    bars = size_bars(report)
+    assert [(bar.label, bar.text) for bar in bars[:2]] == [
+        ("digits", "180.0 kB"),
+        ("good.onnx", "40.0 kB"),
+    ]
+    assert bars[0].length == 1.0
+    assert bars[1].length == pytest.approx(40 / 180)
+    assert len(bars) == 4  # the one that crashed has no size

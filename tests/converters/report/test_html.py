@@ -1,0 +1,214 @@
+"""The HTML page: self-contained, small, escaped; and what a browser makes of it."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tfmp.converters.report.html import to_html
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+_VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class _Page(HTMLParser):
+    """Collects what tests ask for, and holds that elements close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.stack: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.stack == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.stack and self.stack[-1] != "style":
+            self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def test_says_everything(report) -> None:
+    words = _Page(to_html(report)).words
+    assert words.startswith("FAIL: drift of digits ✗ FAIL Drift of digits 1 of 4 candidates passed")
+    for candidate in report.candidates:
+        assert candidate.name in words
+        for reason in candidate.reasons:
+            assert " ".join(reason.split()) in words
+    for text in (
+        report.data.sha256,
+        "holds 1 values that are NaN or infinite",
+        "Note: outputs matched by position",
+        "class ids",
+        "Flips of probs by how clearly the reference had decided",
+        "tensorflow",
+        "2.21.0",
+        "min_samples",
+    ):
+        assert text in words
+
+
+def test_needs_nothing_from_outside_and_runs_nothing(hostile_report) -> None:
+    page = _Page(to_html(hostile_report))
+    tags = {tag for tag, _ in page.tags}
+    assert tags.isdisjoint({"script", "link", "iframe", "object", "img", "base", "form"})
+    for _, attributes in page.tags:
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+        assert attributes.get("href", "#").startswith("#")
+    policy = next(a for t, a in page.tags if t == "meta" and "http-equiv" in a)
+    assert policy["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert "url(" not in to_html(hostile_report)
+    assert "@import" not in to_html(hostile_report)
+
+
+def test_names_are_shown_as_text(hostile_report) -> None:
+    text = to_html(hostile_report)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    words = _Page(text).words
+    assert r"<script>alert(1)</script>|`*[x](http://evil)\x1b[31m\u202e&amp;0.onnx" in words
+
+
+def test_is_accessible(report) -> None:
+    page = _Page(to_html(report))
+    root = next(attributes for tag, attributes in page.tags if tag == "html")
+    assert root["lang"] == "en"
+    assert [tag for tag, _ in page.tags].count("h1") == 1
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in page.tags:
+        if "aria-labelledby" in attributes:
+            assert attributes["aria-labelledby"] in ids
+        if tag == "svg":  # the table that it stands in is its text
+            assert attributes["aria-hidden"] == "true"
+        if tag == "th":
+            assert attributes["scope"] in ("row", "col")
+        if attributes.get("role") == "region":
+            assert attributes["tabindex"] == "0"
+            assert attributes["aria-label"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_have_contrast(scheme: str, report) -> None:
+    # WCAG 2.2, 1.4.3: 4.5 to 1 for text.
+    style = to_html(report)
+    light, dark = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", light if scheme == "light" else dark))
+    for name in ("ink", "quiet", "pass", "fail", "inconclusive"):
+        for ground in ("paper", "panel"):
+            ratio = _contrast(colours[name], colours[ground])
+            assert ratio >= 4.5, (scheme, name, ground, ratio)
+
+
+def _contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_is_small(report) -> None:
+    assert len(to_html(report).encode()) < 100_000
+
+
+def test_writing_it_does_not_import_a_plotting_library(report, tmp_path: Path) -> None:
+    source = tmp_path / "drift.json"
+    report.save(source)
+    code = (
+        "import sys; from tfmp.converters.report.jsonio import load;"
+        f"load({str(source)!r}).save({str(tmp_path / 'drift.html')!r});"
+        "print([name for name in ('matplotlib', 'tensorflow', 'scipy') if name in sys.modules])"
+    )
+    result = subprocess.run(
+        ["python", "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Opens a page in headless Chromium with a profile of its own."""
+    return subprocess.run(
+        [
+            str(CHROMIUM),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--no-first-run",
+            f"--user-data-dir={page.parent / 'profile'}",
+            "--virtual-time-budget=2000",
+            *options,
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (apt-get install chromium)")
+class TestBrowser:
+    """What headless Chromium says about the page."""
+
+    def test_no_console_message_and_no_request(self, hostile_report, tmp_path: Path) -> None:
+        page = hostile_report.save(tmp_path / "drift.html")
+        log = tmp_path / "net.json"
+        result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
+        assert "CONSOLE" not in result.stderr
+        assert "✗ FAIL" in result.stdout
+        assert _requested(log) == set()
+
+    def test_a_page_that_asks_for_something_would_be_noticed(self, tmp_path: Path) -> None:
+        page = tmp_path / "bad.html"
+        page.write_text("<img src='http://127.0.0.1:9/x.png'><script>console.error('no')</script>")
+        log = tmp_path / "net.json"
+        result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
+        assert "CONSOLE" in result.stderr
+        assert "http://127.0.0.1:9/x.png" in _requested(log)
+
+    def test_the_verdict_is_on_the_first_screen_of_a_phone(self, report, tmp_path: Path) -> None:
+        page = tmp_path / "drift.html"
+        # A copy with a script of the test's own, that says where things are.
+        probe = (
+            "<script>addEventListener('load',()=>{const v=document.querySelector('header .verdict')"
+            ".getBoundingClientRect();document.title=JSON.stringify({bottom:v.bottom,"
+            "page:document.documentElement.scrollWidth,width:innerWidth})})</script></body>"
+        )
+        html = to_html(report).replace("default-src 'none'", "script-src 'unsafe-inline'")
+        page.write_text(html.replace("</body>", probe), encoding="utf-8")
+        result = browse(page, "--window-size=500,800", "--dump-dom")
+        found = json.loads(re.search(r"<title>(.*?)</title>", result.stdout)[1])
+        assert 0 < found["bottom"] < 200
+        assert found["page"] <= found["width"]  # nothing makes the page itself scroll sideways
+
+
+def _requested(log: Path) -> set[str]:
+    """URLs in Chromium's network log, without those the browser asks for by itself."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    found = set(re.findall(r'"url":"((?:https?|wss?)://[^"]+)"', text))
+    return {url for url in found if "google" not in url and "gvt1" not in url}

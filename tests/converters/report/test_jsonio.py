@@ -1,0 +1,128 @@
+"""JSON: lossless, strict, and described by the published schema."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.report import schema as schema_module
+from tfmp.converters.report.jsonio import load, to_json
+from tfmp.converters.report.model import DriftReport
+from tfmp.converters.report.schema import schema
+
+PUBLISHED = Path(schema_module.__file__).with_name("drift-1.schema.json")
+
+
+def changed(report: DriftReport, **changes: object) -> dict[str, object]:
+    return {**report.to_dict(), **changes}
+
+
+def test_round_trip_is_lossless(report, tmp_path: Path) -> None:
+    path = report.save(tmp_path / "drift.json")
+    # repr: NaN is not equal to itself, and every bit of a float shows.
+    assert repr(load(path)) == repr(report)
+    assert to_json(load(path)) == path.read_text(encoding="utf-8")
+
+
+def test_names_come_back_as_they_were(hostile_report) -> None:
+    again = DriftReport.from_dict(json.loads(to_json(hostile_report)))
+    assert again.candidates[0].outputs[0].name == hostile_report.candidates[0].outputs[0].name
+
+
+def test_contract_of_schema_1(report) -> None:
+    document = report.to_dict()
+    assert document["schema"] == "tfmp.drift/1"
+    assert next(iter(document)) == "schema"
+    assert {"verdict", "reference", "candidates", "data", "environment"} <= set(document)
+    candidate = document["candidates"][0]
+    names = "name format path sha256 runner outputs labels verdict reasons"
+    assert set(names.split()) <= set(candidate)
+    assert {"name", "device", "fp16"} <= set(candidate["runner"])
+    output = "name rel_l2 max_abs sqnr_db cosine nonfinite flips samples"
+    assert set(output.split()) <= set(candidate["outputs"][0])
+
+
+def test_nonfinite_numbers_are_words(report) -> None:
+    output = report.to_dict()["candidates"][1]["outputs"][0]
+    assert (output["rel_l2"], output["sqnr_db"], output["cosine"]) == (
+        "Infinity",
+        "-Infinity",
+        "NaN",
+    )
+    json.loads(to_json(report), parse_constant=lambda word: pytest.fail(f"bare {word}"))
+
+
+def test_unknown_keys_are_left_aside(report) -> None:
+    document = changed(report, later="key")
+    document["candidates"][0]["later"] = 1
+    assert repr(DriftReport.from_dict(document)) == repr(report)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"schema": "tfmp.drift/2"},
+            "not a drift report: expected an object with schema 'tfmp.drift/1', received "
+            "'tfmp.drift/2'. Name a JSON file that tfmp-convert wrote.",
+        ),
+        (
+            {"verdict": "MAYBE"},
+            "report.verdict is 'MAYBE' (str), expected one of PASS, FAIL, INCONCLUSIVE; the "
+            "document was changed. Write it again with tfmp-convert.",
+        ),
+        ({"candidates": {}}, "report.candidates is {} (dict), expected a list"),
+        ({"environment": {"a": 1}}, "report.environment.a is 1 (int), expected a text"),
+        (
+            {"budget": {"rel_l2": "small"}},
+            "report.budget.rel_l2 is 'small' (str), expected a number",
+        ),
+        ({"budget": {"rel_l2": True}}, "report.budget.rel_l2 is True (bool), expected a number"),
+        ({"budget": {"min_samples": True}}, "is True (bool), expected a whole number"),
+        ({"data": {"source": "x"}}, "report.data has no 'samples'; the document was cut"),
+        ({"data": None}, "report.data is None (NoneType), expected an object"),
+    ],
+)
+def test_refusals(report, change, message) -> None:
+    with pytest.raises(InputError) as caught:
+        DriftReport.from_dict(changed(report, **change))
+    assert message in str(caught.value)
+
+
+def test_files_that_are_no_reports(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read the report .*none\.json.*: No such file"):
+        load(tmp_path / "none.json")
+    path = tmp_path / "broken.json"
+    path.write_text("{")
+    with pytest.raises(InputError, match=r"broken\.json' is not JSON: "):
+        load(path)
+    path.write_text("[]")
+    with pytest.raises(InputError, match=r"broken\.json': not a drift report: .* received 'list'"):
+        load(path)
+
+
+def test_the_published_schema_is_the_dataclasses() -> None:
+    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == schema(), (
+        "run: python -m tfmp.converters.report.schema > converters/report/drift-1.schema.json"
+    )
+
+
+def test_the_schema_accepts_reports_and_refuses_others(report) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    validator = jsonschema.Draft202012Validator(schema())
+    document = json.loads(to_json(report))
+    validator.validate(document)
+    for change in ({"verdict": "MAYBE"}, {"schema": "tfmp.drift/2"}, {"candidates": [{}]}):
+        assert not validator.is_valid({**document, **change})
+
+
+def test_the_schema_says_what_every_key_means() -> None:
+    silent = [
+        f"{name}.{key}"
+        for name, definition in schema()["$defs"].items()
+        for key, value in definition["properties"].items()
+        if key != "schema" and not value.get("description")
+    ]
+    assert silent == []

@@ -1,0 +1,49 @@
+"""Markdown for a pull request: short, whole, and inert whatever names hold."""
+
+from tfmp.converters.report.markdown import escape, to_markdown
+
+
+def test_shows_table_reasons_data_and_budget(report) -> None:
+    text = to_markdown(report)
+    lines = text.splitlines()
+    assert lines[0] == "## ✗ Drift report: FAIL"
+    assert lines[2] == "1 of 4 candidates passed against digits, on 450 samples."
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 6
+    assert {line.count("|") for line in table} == {11}
+    assert "| ✓ **PASS** |" in table[2]
+    assert "- **broken.onnx** FAIL" in lines
+    assert (
+        "  - output 'probs': 1 of 4,500 values are NaN or infinite where the reference has a number"
+    ) in lines
+    assert "- note: input 'image' holds 1 values that are NaN or infinite" in lines
+    assert lines[-1] == (
+        f"Data: dict of arrays, 450 samples, sha256 {report.data.sha256[:12]}. Budget: rel_l2 "
+        "0.05, flip_rate 0.01, accuracy_drop 0.01, confidence 95%."
+    )
+    assert len(lines) < 30
+
+
+def test_a_candidate_that_passed_takes_one_line(make_report) -> None:
+    report = make_report(names=("good.onnx",))
+    text = to_markdown(report)
+    assert text.count("good.onnx") == 1
+
+
+def test_columns_without_a_value_are_left_out(make_report) -> None:
+    report = make_report(names=())
+    assert "| Verdict |\n" in to_markdown(report)
+
+
+def test_names_are_text(hostile_report) -> None:
+    table = [line for line in to_markdown(hostile_report).splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in table} == {11}
+    name = table[2].split(" | ")[0]
+    assert name == (
+        r"| \<script>alert(1)\</script>\|\`\*\[x\](http\://evil)\\x1b\[31m\\u202e\&amp;0.onnx"
+    )
+
+
+def test_escape() -> None:
+    assert escape("rel_l2 of a: 1 -> 2") == "rel_l2 of a: 1 -> 2"
+    assert escape("_emphasis_ :smile: ~gone~") == r"\_emphasis\_ \:smile: \~gone\~"

@@ -1,0 +1,71 @@
+"""The report as data: its verdict, judging again, and where it can be saved."""
+
+from pathlib import Path
+
+import pytest
+
+from tfmp.converters.drift.verdict import DriftBudget, Verdict
+from tfmp.converters.errors import InputError
+from tfmp.converters.report.model import SUFFIXES, check_path, render
+
+
+def test_candidates_are_judged_each_and_the_report_by_the_worst(report) -> None:
+    assert [candidate.verdict for candidate in report.candidates] == [
+        "PASS",
+        "FAIL",
+        "INCONCLUSIVE",
+        "FAIL",
+    ]
+    assert report.verdict is Verdict.FAIL
+    assert report.verdict == "FAIL"
+
+
+def test_public_attributes(report) -> None:
+    candidate = report.candidates[0]
+    assert candidate.runner.fp16 == "emulated"
+    assert candidate.outputs[0].rel_l2 < 1e-3
+    assert candidate.outputs[0].flips == 0
+    assert candidate.labels[0].lost == 0
+
+
+def test_another_budget_gives_another_verdict_on_the_same_evidence(report) -> None:
+    strict = report.judged_by(DriftBudget(rel_l2=1e-9))
+    assert [candidate.verdict for candidate in strict.candidates] == ["FAIL"] * 4
+    assert strict.candidates[0].outputs == report.candidates[0].outputs
+    assert strict.budget == DriftBudget(rel_l2=1e-9)
+    loose = report.judged_by(DriftBudget(rel_l2=0.05, flip_rate=0.1, accuracy_drop=0.1))
+    assert [candidate.verdict for candidate in loose.candidates] == ["PASS", "FAIL", "PASS", "FAIL"]
+    assert repr(loose.judged_by(report.budget)) == repr(report)
+
+
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".HTML"])
+def test_save_writes_the_form_of_the_suffix(report, tmp_path: Path, suffix: str) -> None:
+    path = report.save(tmp_path / f"drift{suffix}")
+    assert path.read_text(encoding="utf-8") == render(report, suffix)
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+def test_renderings_are_the_same_every_time(report) -> None:
+    for suffix in SUFFIXES:
+        assert render(report, suffix) == render(report, suffix)
+
+
+def test_an_unknown_suffix_is_refused(report, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        report.save(tmp_path / "drift.pdf")
+    assert str(caught.value) == (
+        f"report {str(tmp_path / 'drift.pdf')!r} has suffix '.pdf'; expected one of .json, .html, "
+        ".md, .xml (.xml is JUnit). Change the file's name."
+    )
+
+
+def test_a_missing_folder_is_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        check_path(tmp_path / "none" / "drift.html")
+
+
+def test_a_failed_rendering_leaves_nothing_behind(report, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("pathlib.Path.write_text", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        report.save(tmp_path / "drift.md")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,79 @@
+"""Numbers and names as people read them."""
+
+import math
+
+import pytest
+
+from tfmp.converters.report.summary import (
+    data_notes,
+    fp16_text,
+    headline,
+    number,
+    percent,
+    printable,
+    row_of,
+    runner_text,
+    size_text,
+)
+from tfmp.converters.runners import RunnerInfo
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (math.nan, "NaN"),
+        (math.inf, "∞"),
+        (-math.inf, "-∞"),
+        (0.0, "0"),
+        (0.00012345, "0.000123"),
+        (1.5e-7, "1.5e-07"),
+    ],
+)
+def test_number(value, text) -> None:
+    assert number(value) == text
+
+
+def test_number_with_decimals_and_percent() -> None:
+    assert number(73.689, 1) == "73.7"
+    assert percent(0.98765) == "98.77%"
+    assert percent(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(None, "-"), (999, "999 B"), (1000, "1.0 kB"), (2_345_678, "2.3 MB"), (10**10, "10.0 GB")],
+)
+def test_size(size, text) -> None:
+    assert size_text(size) == text
+
+
+def test_control_and_direction_characters_are_spelled_out() -> None:
+    assert printable("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\\n"
+    assert printable("größe 模型 ✓") == "größe 模型 ✓"
+
+
+def test_runner() -> None:
+    info = RunnerInfo("litert", "CPU", "weights-only")
+    assert (runner_text(info), fp16_text(info)) == ("litert, CPU", "weights only")
+    assert fp16_text(RunnerInfo("keras", "CPU", None)) == "none (FP32)"
+    nothing = RunnerInfo("none", "none", None)
+    assert (runner_text(nothing), fp16_text(nothing)) == ("-", "-")
+
+
+def test_rows_show_the_worst_output(report) -> None:
+    good, broken, opened, crashed = map(row_of, report.candidates)
+    assert (good.flips, good.score, good.size, good.fp16) == (
+        "0/450",
+        "99.78% (+0.00)",
+        "40.0 kB",
+        "emulated",
+    )
+    assert (broken.rel_l2, broken.sqnr_db) == ("∞", "-∞")
+    assert opened.flips == "2/450"
+    assert (crashed.rel_l2, crashed.flips, crashed.score) == ("-", "-", "-")
+
+
+def test_headline_and_notes(report) -> None:
+    assert headline(report) == "1 of 4 candidates passed against digits, on 450 samples."
+    assert data_notes(report.data) == ["input 'image' holds 1 values that are NaN or infinite"]

@@ -1,0 +1,56 @@
+"""The terminal table, wide and narrow, plain and hostile."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tfmp.converters.report.terminal import print_report
+
+
+def printed(report, width: int = 120, **options) -> str:
+    stream = StringIO()
+    print_report(report, Console(file=stream, width=width, **options))
+    return stream.getvalue()
+
+
+def test_says_all_on_a_wide_terminal(report) -> None:
+    text = printed(report)
+    heading = text.splitlines()[0].split()
+    assert heading[:3] == ["Candidate", "Runner", "FP16"]
+    assert "Size" in heading
+    for words in ("good.onnx", "✓ PASS", "✗ FAIL", "? INCONCLUSIVE", "weights only", "0/450"):
+        assert words in text
+    assert "note: outputs matched by position" in text
+    assert "note: input 'image' holds 1 values that are NaN or infinite" in text
+    assert text.splitlines()[-1] == (
+        "✗ FAIL  1 of 4 candidates passed against digits, on 450 samples."
+    )
+
+
+def test_leaves_columns_out_on_a_narrow_terminal(report) -> None:
+    lines = printed(report, width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "Size" not in lines[0]
+    assert lines[1].split()[0] == "good.onnx"
+    assert lines[1].endswith("✓ PASS        ")
+
+
+def test_every_reason_is_printed(report) -> None:
+    text = " ".join(printed(report).split())
+    for candidate in report.candidates:
+        for reason in candidate.reasons:
+            assert " ".join(reason.split()) in text
+
+
+def test_no_color_and_pipes_get_plain_text(report) -> None:
+    assert "\x1b" not in printed(report)
+    assert "\x1b[1;32m" in printed(report, force_terminal=True, color_system="standard")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_names_reach_the_terminal_as_text(hostile_report, width: int) -> None:
+    text = printed(hostile_report, width=width)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "[x](http://evil)" in text.replace("\n", "")  # no markup of Rich's, either
