@@ -1,0 +1,83 @@
+"""What README and docs say: commands exist and parse, links lead somewhere, code runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from tfmp.converters.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = sorted(
+    path.relative_to(ROOT)
+    for pattern in ("*.md", "docs/*.md", "samples/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_readme_is_short_and_shows_code_at_once():
+    lines = README.splitlines()
+    assert len(lines) <= 60
+    assert any(line.startswith("```") for line in lines[:10])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_relative_links_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (ROOT / page.parent / target).exists(), f"{page} links to {target}"
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    lines = "\n".join(blocks((ROOT / page).read_text(), "bash")).replace("\\\n", " ")
+    found = (shlex.split(line, comments=True) for line in lines.splitlines())
+    return [words for words in found if words and words[0] == program]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_make_targets_exist(page: Path):
+    makefile = (ROOT / "Makefile").read_text()
+    for _, target, *_ in commands(page, "make"):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page}: make {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_commands_parse(page: Path):
+    for _, name, *arguments in commands(page, "tfmp-convert"):
+        command = main.commands[name]
+        command.make_context(name, arguments, resilient_parsing=False)
+
+
+def test_the_command_test_sees_a_wrong_option():
+    with pytest.raises(click.NoSuchOption):
+        main.commands["onnx"].make_context("onnx", ["m.keras", "--sped"])
+
+
+def test_the_readme_diff_trains():
+    import keras
+
+    lines = [
+        line[1:] for line in blocks(README, "diff")[0].splitlines() if not line.startswith("-")
+    ]
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    x = np.random.default_rng(0).standard_normal((32, 4), dtype=np.float32)
+    exec("\n".join(lines), {"model": model, "x": x, "y": np.argmax(x[:, :3], axis=-1)})
+    assert "loss_scale" in model.history.history or model.history.history["loss"]
+
+
+def test_the_readme_table_has_the_columns_that_the_terminal_prints():
+    from tfmp.converters.report.summary import HEADINGS
+
+    line = blocks(README, "text")[0].splitlines()[0]
+    for heading in [*(str(value) for value in vars(HEADINGS).values()), "Verdict"]:
+        line = line.replace(heading, "")
+    assert not line.strip()
