@@ -62,6 +62,34 @@ _conversion = _options(
     click.option("--force", is_flag=True, help="Replace outputs that exist."),
 )
 
+_tflite_file = _options(
+    click.option(
+        "--batch",
+        "batch_size",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Samples the TFLite file takes at a time. GPUs and recurrent layers need a fixed "
+        "number.",
+    ),
+    click.option("--dynamic", is_flag=True, help="Let the TFLite file take any number of samples."),
+    click.option(
+        "--accumulate",
+        type=click.Choice(["fp32", "fp16"]),
+        default="fp32",
+        show_default=True,
+        help="Sums that the TFLite file allows: with fp16, ARM CPUs that have FP16 arithmetic "
+        "compute in it throughout; with fp32 they compute in FP32. GPUs compute in FP16 anyway.",
+    ),
+    click.option(
+        "--allow-flex",
+        is_flag=True,
+        help="Keep ops that TFLite lacks as TensorFlow ops: the file then needs the Flex delegate "
+        "and runs neither in plain LiteRT nor on a GPU.",
+    ),
+)
+
 _KEEP_FP32_HELP = (
     "Regular expression: nodes, Keras layers or op types that stay in FP32. Repeatable."
 )
@@ -113,6 +141,7 @@ def onnx_command(model: str, output: str | None, **options: Any) -> None:
 @click.argument("model", metavar="MODEL")
 @click.option("-o", "--output", metavar="FILE", help="Output file [default: MODEL.tflite].")
 @_conversion
+@_tflite_file
 @_validation
 @_output
 def tflite_command(model: str, output: str | None, **options: Any) -> None:
@@ -124,6 +153,7 @@ def tflite_command(model: str, output: str | None, **options: Any) -> None:
 @click.argument("model", metavar="MODEL")
 @click.option("-o", "--output", metavar="DIR", required=True, help="Folder for the files.")
 @_conversion
+@_tflite_file
 @_validation
 @_output
 def all_command(model: str, output: str, **options: Any) -> None:
@@ -182,6 +212,7 @@ def _convert_and_report(
                 path,
                 options["precision"],
                 keep_fp32=options.get("keep_fp32", ()),
+                **(_tflite_choices(options) if to == "tflite" else {}),
                 force=options["force"],
                 progress=progress,
             )
@@ -193,6 +224,19 @@ def _convert_and_report(
             _save_reports(report, options["reports"])
     _print_report(report, artifacts, options)
     sys.exit(report.verdict.exit_status if report else 0)
+
+
+def _tflite_choices(options: dict[str, Any]) -> dict[str, Any]:
+    if options["dynamic"] and options["batch_size"] != 1:
+        raise InputError(
+            f"--dynamic lets the file take any number of samples, --batch {options['batch_size']} "
+            "fixes it: give one of them."
+        )
+    return {
+        "batch_size": None if options["dynamic"] else options["batch_size"],
+        "accumulate": options["accumulate"],
+        "allow_flex": options["allow_flex"],
+    }
 
 
 @contextmanager

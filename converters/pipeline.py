@@ -60,6 +60,9 @@ def convert(
     *,
     labels: Any = None,
     keep_fp32: Sequence[str] = (),
+    batch_size: int | None = 1,
+    accumulate: str = "fp32",
+    allow_flex: bool = False,
     force: bool = False,
     progress: Progress = silent,
 ) -> Artifact:
@@ -76,6 +79,10 @@ def convert(
         labels: see `validate`.
         keep_fp32: regular expressions over node names, Keras layers and op types that stay in
             FP32 (ONNX only: a TFLite file cannot mix precisions).
+        batch_size: samples the file takes at a time; None for any number (TFLite only: an ONNX
+            file always takes any number).
+        accumulate: the sums that the file allows FP16 hardware, "fp32" or "fp16" (TFLite only).
+        allow_flex: keep ops that TFLite lacks as TensorFlow ops, which plain LiteRT cannot run.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
 
@@ -93,13 +100,20 @@ def convert(
             f"keep_fp32 needs an FP16 ONNX file, received to={to!r}, precision={precision!r}: a "
             "TFLite file cannot mix precisions. Convert to ONNX, or leave keep_fp32 out."
         )
+    if to != "tflite" and (batch_size, accumulate, allow_flex) != (1, "fp32", False):
+        raise InputError(
+            f"batch_size, accumulate and allow_flex are for TFLite files, received to={to!r}. "
+            "Leave them out, or convert with to='tflite'."
+        )
     path = check_conversion(model, to, output, force)
     source = open_model(model, progress)
     budget = budget or DriftBudget()
     if data is not None:
         data = prepare_data(source, data, labels, budget)
-    write = _write_onnx if to == "onnx" else _write_tflite
-    notes = write(source, path, precision, tuple(keep_fp32), progress)
+    if to == "onnx":
+        notes = _write_onnx(source, path, precision, tuple(keep_fp32), progress)
+    else:
+        notes = _write_tflite(source, path, precision, batch_size, accumulate, allow_flex, progress)
     report = None
     if data is not None:
         report = validate(source, path, data, budget=budget, progress=progress)
@@ -182,11 +196,18 @@ def _write_onnx(
 
 
 def _write_tflite(
-    source: Source, path: Path, precision: str, keep_fp32: tuple[str, ...], progress: Progress
+    source: Source,
+    path: Path,
+    precision: str,
+    batch_size: int | None,
+    accumulate: str,
+    allow_flex: bool,
+    progress: Progress,
 ) -> list[str]:
     from tfmp.converters.tflite.export import export_tflite
 
-    return list(export_tflite(source, path, precision=precision, progress=progress).notes)
+    file = export_tflite(source, path, precision, batch_size, accumulate, allow_flex, progress)
+    return list(file.notes)
 
 
 def validate(

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tfmp.converters.cli import main
+from tfmp.converters.tflite.reader import TFLiteModel
 
 
 @pytest.fixture
@@ -47,6 +48,15 @@ def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
     assert document["verdict"] == "PASS"
     assert [a["format"] for a in document["artifacts"]] == ["onnx", "tflite"]
     assert [c["name"] for c in document["candidates"]] == ["dense.onnx", "dense.tflite"]
+
+
+def test_a_tflite_file_takes_the_batch_and_the_sums_that_were_asked_for(folder):
+    result = tfmp_convert("tflite", "dense.keras", "--dynamic", "--accumulate", "fp16")
+    assert result.exit_code == 0, result.output
+    assert "allows FP16 sums" in result.stdout
+    assert TFLiteModel(folder / "dense.tflite").batch_size is None
+    assert tfmp_convert("tflite", "dense.keras", "--batch", "3", "--force").exit_code == 0
+    assert TFLiteModel(folder / "dense.tflite").batch_size == 3
 
 
 def test_without_data_it_converts_and_says_that_nothing_was_proven(folder):
@@ -98,6 +108,8 @@ def test_force_replaces(folder):
         (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
         (["validate", "dense.keras", "x.onnx", "--data", "good.npz"], "x.onnx: no such file"),
         (["validate", "dense.keras", "x.onnx"], "validate needs samples"),
+        (["tflite", "dense.keras", "--dynamic", "--batch", "2"], "--batch 2 fixes it: give one"),
+        (["tflite", "dense.keras", "--batch", "0"], "0 is not in the range x>=1"),
         (["onnx"], "Missing argument 'MODEL'"),
         (["onnx", "dense.keras", "--precision", "int8"], "'int8' is not one of"),
     ],

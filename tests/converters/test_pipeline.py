@@ -136,6 +136,8 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
         ({"to": "coreml"}, "to: expected one of onnx, tflite, received 'coreml'"),
         ({"precision": "int8"}, "precision: expected one of fp16, fp32, received 'int8'"),
         ({"to": "tflite", "keep_fp32": ["x"]}, "keep_fp32 needs an FP16 ONNX file"),
+        ({"batch_size": 2}, "are for TFLite files, received to='onnx'"),
+        ({"to": "tflite", "batch_size": -1}, "batch_size: expected a whole number of at least 1"),
         ({"output": "model.txt"}, "expected an output file ending in .onnx"),
         ({"data": samples(4, 5)}, r"features"),
         ({"data": {"wrong": samples(4, 6), "more": samples(4, 6)}}, "features"),
