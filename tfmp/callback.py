@@ -1,19 +1,21 @@
 """MixedPrecision: one callback that makes `fit` train in mixed precision and says what happened."""
 
-import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import keras
 
 from tfmp import policy as policies
 from tfmp.attach import attach_loss_scale, detach_loss_scale
+from tfmp.fit_session import FitSession
 from tfmp.keep import Pattern
-from tfmp.loss_scale import LossScaleOptimizer
 from tfmp.named_policies import is_narrow
-from tfmp.policy import PrecisionPlan
+from tfmp.precision_plan import PrecisionPlan
+from tfmp.preflight import preflight
 from tfmp.strategies import LossScale, StaticLossScale, as_loss_scale
-from tfmp.telemetry import read_counters
+from tfmp.training_report import TrainingReport
+from tfmp.watch import ON_NONFINITE
 
 
 class MixedPrecision(keras.callbacks.Callback):
@@ -27,6 +29,27 @@ class MixedPrecision(keras.callbacks.Callback):
     `tfmp.revert(model)` gives back the float32 model with the trained weights.
 
     `logs`, and with them `History`, get `loss_scale` and `skipped_steps` (of the epoch).
+
+    Attributes:
+        plan: the plan that was applied last; None before the first `fit`.
+
+    Args:
+        policy: as in `tfmp.plan`.
+        loss_scale: "dynamic", a number (static) or a strategy object. "dynamic" leaves a
+            `tfmp.LossScaleOptimizer` that the model was compiled with as it is. Under bfloat16 it
+            means 1: nothing underflows there, but non-finite steps are still skipped.
+        keep_float32: as in `tfmp.plan`.
+        log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; None writes neither.
+        log_every: "epoch", or a number of steps: how often the counters are read from the device,
+            which is the only time that the host waits for it.
+        on_nonfinite: what to do about non-finite steps that a lower loss scale does not mend.
+            "report" writes down where they come from; "raise" stops with that; "keep_float32"
+            moves the layer that overflows to float32 and goes on.
+        max_consecutive_skips: training stops with an error past so many skipped steps in a row, as
+            seen at a reading.
+
+    Raises:
+        TypeError, ValueError: an argument is not one of these.
     """
 
     def __init__(
@@ -34,20 +57,37 @@ class MixedPrecision(keras.callbacks.Callback):
         policy: str = "auto",
         loss_scale: LossScale | float | str = "dynamic",
         keep_float32: Pattern | Iterable[Pattern] = (),
+        log_dir: str | Path | None = None,
+        log_every: int | str = "epoch",
+        on_nonfinite: str = "report",
+        max_consecutive_skips: int = 50,
     ) -> None:
         super().__init__()
         policies.check_policy(policy)
         as_loss_scale(loss_scale)
+        _check_log_every(log_every)
+        _check_choice("on_nonfinite", on_nonfinite, ON_NONFINITE)
+        _check_count("max_consecutive_skips", max_consecutive_skips)
         self.policy = policy
         self.loss_scale = loss_scale
         self.keep_float32 = keep_float32
+        self.log_dir = log_dir
+        self.log_every = log_every
+        self.on_nonfinite = on_nonfinite
+        self.max_consecutive_skips = max_consecutive_skips
         self.plan: PrecisionPlan | None = None
-        self._skipped_before = 0
+        self._session: FitSession | None = None
+
+    @property
+    def report(self) -> TrainingReport | None:
+        """The `TrainingReport` of the last `fit`, up to its latest reading."""
+        return self._session.report() if self._session else None
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Plans, applies, wraps the optimizer and has the training function traced anew."""
         model = self.model
         self.plan = policies.plan(model, self.policy, self.keep_float32)
+        findings = preflight(model, self.plan)
         self.plan.apply()
         if is_narrow(self.plan.policy):
             attach_loss_scale(model, self._scale_for(self.plan.policy))
@@ -55,26 +95,74 @@ class MixedPrecision(keras.callbacks.Callback):
             detach_loss_scale(model)
         # `fit` made its training function before it called this.
         model.make_train_function(force=True)
-        _, self._skipped_before = self._read()
-        if self.params.get("verbose"):
-            sys.stdout.write(f"tfmp: {self.plan.policy}. {self.plan.reason}.\n")
+        self._session = FitSession(
+            model,
+            self.plan,
+            log_dir=self.log_dir,
+            log_every=self.log_every,
+            on_nonfinite=self.on_nonfinite,
+            max_consecutive_skips=self.max_consecutive_skips,
+            verbose=bool((self.params or {}).get("verbose")),
+        )
+        self._session.add_findings(findings)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Starts the clock."""
+        if self._session:
+            self._session.epoch_began(epoch)
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Reads the counters if that is due.
+
+        At the beginning of a batch rather than at its end: Keras runs what is at the end in step
+        with the device if any callback has something to do there.
+        """
+        if self._session:
+            self._session.step_begins(batch)
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Stops the clock while `fit` validates."""
+        if self._session:
+            self._session.validation_began()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Adds the loss scale and the steps skipped in this epoch to the logs."""
-        scale, skipped = self._read()
-        if logs is not None:
-            logs["loss_scale"] = scale
-            logs["skipped_steps"] = skipped - self._skipped_before
-        self._skipped_before = skipped
+        if self._session:
+            added = self._session.epoch_ended()
+            if logs is not None:
+                logs.update(added)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Closes the files and prints the summary."""
+        if self._session:
+            self._session.ended()
 
     def _scale_for(self, policy: str) -> LossScale | float | str:
-        # bfloat16 has float32's exponents: nothing underflows, but bad steps are still skipped.
         if policy == "mixed_bfloat16" and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
 
-    def _read(self) -> tuple[float, int]:
-        if not isinstance(self.model.optimizer, LossScaleOptimizer):
-            return 1.0, 0
-        counters = read_counters(self.model.optimizer, self.model)
-        return counters.loss_scale, counters.skipped_steps
+
+def _check_log_every(value: Any) -> None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if value != "epoch" and not is_count:
+        raise ValueError(
+            "log_every expects 'epoch' or a whole number of steps, 1 or more, received "
+            f"{value!r} of type {type(value).__name__}. 100 reads the counters every 100 steps."
+        )
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(
+            f"{name} expects a whole number, 1 or more, received {value!r} of type "
+            f"{type(value).__name__}. 50 is the default."
+        )
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(
+            f"{name} expects one of {', '.join(map(repr, choices))}; received {value!r} of type "
+            f"{type(value).__name__}. {choices[0]!r} is the default."
+        )

@@ -123,7 +123,7 @@ def resolve_policy(policy: str) -> Choice:
             "policy 'float64' expects JAX with 64-bit numbers, received JAX with them switched "
             "off: it would compute in float32. Set the environment variable JAX_ENABLE_X64=1."
         )
-    return Choice(policy, "as asked")
+    return Choice(policy, "asked for by name")
 
 
 def check_policy(policy: Any) -> None:

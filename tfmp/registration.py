@@ -52,6 +52,8 @@ class _RegisteringLoader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         # The module's own loader from here on: resources and reloads ask for it.
-        module.__loader__ = module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         _register()
