@@ -171,7 +171,8 @@ def _kl(totals: Totals) -> float | None:
 
 
 def _collapsed(totals: Totals, by_equality: bool) -> bool:
-    constant = totals.samples > 1 and bool(totals.candidate_row) and not bool(totals.reference_row)
+    # A single sample makes both rows constant.
+    constant = bool(totals.candidate_row) and not totals.reference_row
     zeros = not by_equality and totals.candidate_sq == () and totals.reference_sq != ()
     return constant or (zeros and not totals.nonfinite)
 

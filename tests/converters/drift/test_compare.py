@@ -30,6 +30,10 @@ class TestMatch:
         }
         assert found.notes == ()
 
+    def test_a_bare_name_of_two_is_no_name(self) -> None:
+        found = match([spec("b", 3), spec("a", 4)], [spec("a:0", 3), spec("a:1", 4)], "x")
+        assert found.names == {"b": "a:0", "a": "a:1"}
+
     def test_by_position_and_said(self) -> None:
         found = match([spec("a", 3), spec("b", 3)], [spec("p", 3), spec("q", 3)], "x")
         assert found.names == {"a": "p", "b": "q"}

@@ -139,6 +139,12 @@ class TestDescription:
         parts = [read(open_data((X[p], Y[p]), [IMAGE]))[2] for p in (slice(30, 70), slice(30))]
         assert f"{add_hashes(*(int(part.sha256, 16) for part in parts)):064x}" == whole
 
+    def test_the_order_of_labels_by_output_does_not_show(self) -> None:
+        labels = {"a": Y, "b": Y + 1}
+        turned = dict(reversed(labels.items()))
+        one, two = (read(open_data(X, [IMAGE], given))[2] for given in (labels, turned))
+        assert one.sha256 == two.sha256
+
     def test_texts_are_hashed_by_content(self) -> None:
         spec = TensorSpec("text", (None,), "string")
         one = read(open_data(np.array(["a", "bc"]), [spec]))[2].sha256

@@ -50,6 +50,7 @@ class TestDistances:
         found = drift([[100, 0], [1, 0]], [[100, 0], [0, 0]])
         assert found.rel_l2 == pytest.approx(0.01, rel=1e-3)
         assert found.worst_rel_l2 == 1.0
+        assert drift([[3, 4], [0, 0]], [[3, 5], [0, 0]]).worst_rel_l2 == pytest.approx(0.2)
 
     def test_float16_candidates_are_widened_before_any_arithmetic(self) -> None:
         # 60000 * 60000 overflows FP16 and 60000 - 1 rounds back to 60000 there.
@@ -149,8 +150,18 @@ class TestCollapsed:
         accumulator.update(np.array([[1.0, 1.0]]), np.array([[7.0, 8.0]]))
         assert not accumulator.result().collapsed
 
+    def test_the_sign_of_zero_makes_no_difference(self) -> None:
+        accumulator = OutputAccumulator("y")
+        for start in range(4):
+            zero = -0.0 if start % 2 else 0.0
+            accumulator.update(np.array([[start, 1.0]]), np.array([[zero, 7.0]]))
+        assert accumulator.result().collapsed
+
     def test_a_constant_reference_is_no_collapse(self) -> None:
         assert not drift([[1.0], [1.0]], [[2.0], [2.0]]).collapsed
+
+    def test_a_single_sample_is_no_collapse(self) -> None:
+        assert not drift([[1.0, 2.0]], [[3.0, 3.0]]).collapsed
 
     def test_zeros(self) -> None:
         assert drift([[1.0, 2.0]], [[0.0, -0.0]]).collapsed
@@ -167,6 +178,10 @@ class TestDecisions:
         flips = dict(zip((*MARGIN_EDGES, math.inf), found.totals.margin_flips, strict=True))
         assert {edge: count for edge, count in samples.items() if count} == {1e-2: 1, 10.0: 2}
         assert {edge: count for edge, count in flips.items() if count} == {1e-2: 1}
+
+    def test_a_margin_on_an_edge_is_in_the_bin_that_begins_there(self) -> None:
+        totals = drift([[0.0, 1.0]], [[0.0, 1.0]]).totals
+        assert totals.margin_samples[MARGIN_EDGES.index(10.0)] == 1
 
     def test_independent_probabilities_flip_at_one_half(self) -> None:
         found = drift([[0.9, 0.6], [0.1, 0.2]], [[0.8, 0.4], [0.2, 0.1]])

@@ -1,6 +1,7 @@
 """Verdicts: what passes, what fails, what stays open, and the sentences that say why."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,6 +116,10 @@ class TestDistances:
         found = judge([regression(noise=0.02)])
         assert found.verdict is Verdict.FAIL
         assert reason(found) == "output 'y': rel_l2 0.02 is over the budget of 0.01"
+
+    def test_nan_is_never_within(self) -> None:
+        found = judge([replace(regression(), rel_l2=math.nan)])
+        assert found.verdict is Verdict.FAIL
 
     def test_max_abs_when_it_is_declared(self) -> None:
         found = judge([regression(noise=1e-3)], budget=DriftBudget(max_abs=1e-6))
