@@ -117,12 +117,19 @@ class LiteRTRunner:
     every tensor it computes is FP16, as on a GPU; x86 has no such arithmetic and emulates it.
     """
 
-    def __init__(self, path: Path, force_fp16: bool, timeout_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        force_fp16: bool,
+        signature: str | None = None,
+        timeout_s: float = 600.0,
+    ) -> None:
         """Loads the file.
 
         Args:
             path: a .tflite file.
             force_fp16: compute in FP16.
+            signature: the entry point to run; the first if None.
             timeout_s: the longest one batch may take, in seconds.
 
         Raises:
@@ -134,14 +141,16 @@ class LiteRTRunner:
             file = TFLiteModel(path)
         except InputError as error:
             raise RunnerError(str(error)) from error
+        chosen = file.signature(signature)
         # Larger and smaller batches than the file's are cut and filled up.
-        self.inputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in file.inputs)
-        self.outputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in file.outputs)
+        self.inputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.inputs)
+        self.outputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.outputs)
         weights = "weights-only" if file.has_fp16_weights else None
         self._worker = Worker(
             "tfmp.converters.tflite.interpreter:Interpreter",
             path,
             force_fp16,
+            signature,
             label=f"LiteRT with {path.name}",
             timeout_s=timeout_s,
         )
@@ -244,7 +253,7 @@ def open_session(model: Path | bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what it would print is in the exception
     try:
         return onnxruntime.InferenceSession(
             str(model) if isinstance(model, Path) else model,

@@ -5,7 +5,7 @@ TensorFlow graphs, whatever backend the model was trained on.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -210,7 +210,8 @@ def _from_keras(model: Any, path: Path | None) -> Source:
         packed = keras.tree.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
         with _float32_policies(model):
             results = model(*packed, training=False)
-        return dict(_named_leaves(results, output_name))
+        _restore_ranks(results, getattr(model, "outputs", None))
+        return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
     name = path.stem if path else model.name
     try:
@@ -230,7 +231,7 @@ def _from_keras(model: Any, path: Path | None) -> Source:
         name=name,
         inputs=inputs,
         outputs=tuple(
-            TensorSpec(name, tuple(value.shape), value.dtype.name)
+            TensorSpec(name, _static_shape(name, value), value.dtype.name)
             for name, value in zip(output_names, graph.outputs, strict=True)
         ),
         call=call,
@@ -240,6 +241,24 @@ def _from_keras(model: Any, path: Path | None) -> Source:
         sha256=file_sha256(path) if path else _weights_sha256(model),
         notes=notes,
     )
+
+
+def _restore_ranks(results: Any, declared: Any) -> None:
+    """Gives traced outputs the shapes that Keras knows and TensorFlow's tracing lost."""
+    import keras
+
+    for value, spec in zip(keras.tree.flatten(results), declared or (), strict=False):
+        if value.shape.rank is None:
+            value.set_shape(spec.shape)
+
+
+def _static_shape(name: str, value: Any) -> tuple[int | None, ...]:
+    if value.shape.rank is None:
+        raise ConversionError(
+            f"output {name!r} has no fixed number of axes, which a static file needs. End the "
+            "model with a layer that fixes it, such as keras.layers.Reshape."
+        )
+    return tuple(value.shape)
 
 
 def _wide(dtype: Any) -> str:
@@ -290,15 +309,20 @@ def _declared_output_names(model: Any) -> list[str]:
     return list(getattr(model, "output_names", ()))
 
 
-def _named_leaves(structure: Any, name_of: Callable[[int, Any], str]) -> list[tuple[str, Any]]:
-    """A unique name for each leaf: its key in a dict, else what `name_of(index, leaf)` says."""
+def _named_leaves(
+    structure: Any, name_of: Callable[[int, Any], str], taken: Set[str] = frozenset()
+) -> list[tuple[str, Any]]:
+    """A unique name for each leaf: its key in a dict, else what `name_of(index, leaf)` says.
+
+    ONNX allows no output the name of an input, so names in `taken` get the leaf's number too.
+    """
     import keras
 
     leaves: dict[str, Any] = {}
     for index, (path, leaf) in enumerate(keras.tree.flatten_with_path(structure)):
         keys = [part for part in path if isinstance(part, str)]
         name = "/".join(keys) if keys else name_of(index, leaf)
-        leaves[f"{name}_{index}" if name in leaves else name] = leaf
+        leaves[f"{name}_{index}" if name in leaves or name in taken else name] = leaf
     return list(leaves.items())
 
 

@@ -23,6 +23,9 @@ def fold_weights(model: ir.Model) -> None:
     for node in list(model.graph):
         if node.op_type == "Add":
             _fold_bias_into_conv(node, constants)
+    for node in list(model.graph.all_nodes()):
+        if node.op_type == "EyeLike":
+            _numeric_eye(node)
     RemoveUnusedNodesPass()(model)
 
 
@@ -180,3 +183,19 @@ def _fold_bias_into_conv(node: ir.Node, constants: _Constants) -> None:
     conv.resize_inputs(3)
     conv.replace_input_with(2, total)
     _bypass(node, conv.outputs[0])
+
+
+def _numeric_eye(node: ir.Node) -> None:
+    """ONNX Runtime has no boolean EyeLike."""
+    if node.attributes.get_int("dtype", ir.DataType.FLOAT.value) != ir.DataType.BOOL.value:
+        return
+    graph, output = node.graph, node.outputs[0]
+    assert isinstance(graph, ir.Graph)
+    node.attributes["dtype"] = ir.AttrInt64("dtype", ir.DataType.FLOAT.value)
+    cast = ir.Node("", "Cast", [output], [ir.AttrInt64("to", ir.DataType.BOOL.value)])
+    cast.name = f"{node.name}_bool"
+    cast.outputs[0].name = f"{cast.name}_output"
+    output.replace_all_uses_with(cast.outputs[0], replace_graph_outputs=True)
+    cast.replace_input_with(0, output)
+    output.dtype, cast.outputs[0].dtype = ir.DataType.FLOAT, ir.DataType.BOOL
+    graph.insert_after(node, cast)

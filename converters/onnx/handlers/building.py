@@ -1,0 +1,82 @@
+"""Short words for building ONNX nodes inside a tf2onnx graph."""
+
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+from tf2onnx.graph_builder import GraphBuilder
+from tf2onnx.utils import make_name
+
+NUMPY = {
+    TensorProto.FLOAT: np.float32,
+    TensorProto.DOUBLE: np.float64,
+    TensorProto.FLOAT16: np.float16,
+    TensorProto.INT32: np.int32,
+    TensorProto.INT64: np.int64,
+}
+
+
+class Builder:
+    """Makes nodes beside the TensorFlow node that is being replaced."""
+
+    def __init__(self, graph: Any, node: Any) -> None:
+        self.graph = graph
+        self.node = node
+        self._builder = GraphBuilder(graph)
+
+    def const(self, value: Any, dtype: Any = None) -> str:
+        """A constant; float dtypes default to that of the node's first input."""
+        if dtype is None:
+            dtype = NUMPY[self.graph.get_dtype(self.node.input[0])]
+        array = np.asarray(value, dtype=dtype)
+        return self.graph.make_const(make_name(f"{self.node.name}_const"), array).output[0]
+
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """A node with one output; returns its name."""
+        name = make_name(f"{self.node.name}_{op_type}")
+        made = self.graph.make_node(op_type, list(inputs), attr=attributes or None, name=name)
+        return made.output[0]
+
+    def cast(self, value: str, dtype: int) -> str:
+        """A Cast to an ONNX dtype."""
+        return self.op("Cast", value, to=dtype)
+
+    def unsqueeze(self, value: str, *axes: int) -> str:
+        """Inserts axes of size 1."""
+        return self._builder.make_unsqueeze({"data": value, "axes": list(axes)})
+
+    def squeeze(self, value: str, *axes: int) -> str:
+        """Removes axes of size 1."""
+        return self._builder.make_squeeze({"data": value, "axes": list(axes)})
+
+    def sum(self, value: str, axis: int) -> str:
+        """A sum over one axis, which goes away."""
+        return self._builder.make_reduce_sum({"data": value, "axes": [axis], "keepdims": 0})
+
+    def slice(self, value: str, axis: int, start: int, end: int, step: int = 1) -> str:
+        """Part of one axis."""
+        return self._builder.make_slice(
+            {"data": value, "starts": [start], "ends": [end], "axes": [axis], "steps": [step]}
+        )
+
+    def finish(self, op_type: str, *inputs: str, **attributes: Any) -> None:
+        """Replaces the TensorFlow node by a node that makes its output."""
+        node, shapes, dtypes = self.node, self.node.output_shapes, self.node.output_dtypes
+        self.graph.remove_node(node.name)
+        self.graph.make_node(
+            op_type,
+            list(inputs),
+            attr=attributes or None,
+            name=node.name,
+            outputs=node.output,
+            shapes=shapes,
+            dtypes=dtypes,
+        )
+
+
+def shape_of(graph: Any, name: str) -> list[int]:
+    """The static shape of a value, -1 where a size varies; an error where the rank is unknown."""
+    shape = graph.get_shape(name)
+    if shape is None:
+        raise ValueError(f"the rank of {name} is unknown")
+    return list(shape)
