@@ -30,16 +30,16 @@ def all_finite(grads: Sequence[Any], scale: Any, scale_floor: float, replicas: i
     Returns:
         One boolean scalar per gradient.
     """
+    # Twice an equal share, so that rounding in the sum cannot push it over either.
+    safe_scale = 1.0 if replicas == 1 else 2.0 * replicas
     verdicts = []
     for grad in grads:
         values = grad.values if _is_sparse(grad) else grad
-        if scale_floor >= 1 and replicas == 1:
+        if scale_floor >= safe_scale:
             verdicts.append(ops.all(ops.isfinite(values)))
             continue
         largest = float(ml_dtypes.finfo(backend.standardize_dtype(values.dtype)).max)
-        # Half of an equal share, so that rounding in the sum cannot push it over either.
-        largest = largest / (2 * replicas) if replicas > 1 else largest
-        limit = ops.cast(largest * ops.minimum(scale, 1.0), values.dtype)
+        limit = ops.cast(largest * ops.minimum(scale / safe_scale, 1.0), values.dtype)
         verdicts.append(ops.all(ops.abs(values) <= limit))
     return verdicts
 
