@@ -11,18 +11,25 @@ import tensorflow as tf
 
 from tfmp.converters.errors import ConversionError
 from tfmp.converters.tflite.reader import layer_of
-from tfmp.converters.tflite.signature import SIGNATURE
 
 
 class Converter:
     """Converts SavedModels; the object that a `Worker` holds."""
 
-    def convert(self, saved_model: Path, output: Path, precision: str, allow_flex: bool) -> None:
+    def convert(
+        self,
+        saved_model: Path,
+        output: Path,
+        signatures: list[str],
+        precision: str,
+        allow_flex: bool,
+    ) -> None:
         """Writes `output`.
 
         Args:
-            saved_model: a SavedModel with the one signature `SIGNATURE`.
+            saved_model: a folder with a SavedModel.
             output: where to write the file.
+            signatures: the names of those to convert.
             precision: "fp16" or "fp32", of the weights.
             allow_flex: whether TensorFlow ops may stay in the file.
 
@@ -30,7 +37,7 @@ class Converter:
             ConversionError: the graph needs ops that TFLite does not have, or fails otherwise.
         """
         converter = tf.lite.TFLiteConverter.from_saved_model(
-            str(saved_model), signature_keys=[SIGNATURE]
+            str(saved_model), signature_keys=signatures
         )
         operators = [tf.lite.OpsSet.TFLITE_BUILTINS]
         if allow_flex:

@@ -2,18 +2,19 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tfmp.converters.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.files import check_folder, replacing
 from tfmp.converters.source import Source
 from tfmp.converters.tensors import TensorSpec
 from tfmp.converters.tflite.contract import MEANING, accumulation, allow_accumulation
-from tfmp.converters.tflite.reader import TFLiteModel
-from tfmp.converters.tflite.signature import SIGNATURE, restore_names, safe_names
+from tfmp.converters.tflite.reader import Signature, TFLiteModel
+from tfmp.converters.tflite.saved_model import write_saved_model
+from tfmp.converters.tflite.signature import SIGNATURE, restore_names
 from tfmp.converters.tflite.sizes import SizeAccount, account
 from tfmp.converters.worker import Worker
 
@@ -38,8 +39,7 @@ class TFLiteFile:
         path: where it is.
         precision: "fp16" or "fp32", of its weights.
         batch_size: the first size of its inputs; None when it may change.
-        inputs: in the source's order.
-        outputs: likewise.
+        signatures: inputs and outputs by signature, in the order of their sources.
         sizes: what became FP16, what did not, and why.
         flex_ops: TensorFlow ops that plain LiteRT cannot run.
         notes: what a user of the file should know, for the report.
@@ -48,15 +48,24 @@ class TFLiteFile:
     path: Path
     precision: str
     batch_size: int | None
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    signatures: dict[str, Signature]
     sizes: SizeAccount
     flex_ops: tuple[str, ...]
     notes: tuple[str, ...]
 
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What the first signature takes."""
+        return next(iter(self.signatures.values())).inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What the first signature gives."""
+        return next(iter(self.signatures.values())).outputs
+
 
 def export_tflite(
-    source: Source,
+    source: Source | Mapping[str, Source],
     output: Path,
     precision: str = "fp16",
     batch_size: int | None = 1,
@@ -69,10 +78,11 @@ def export_tflite(
     The batch size is fixed, at 1, unless asked otherwise: phones run one sample at a time, GPU
     and NPU delegates take static shapes only, and recurrent layers with a dynamic batch need
     TensorFlow's own ops, which plain LiteRT lacks. The LiteRT runners feed larger batches sample
-    by sample.
+    by sample. A model that fixes its batch itself keeps it.
 
     Args:
-        source: the model; its inputs and outputs keep their names and order.
+        source: the model; its inputs and outputs keep their names and order. Several sources by
+            signature name become one file; weights that they share are stored once.
         output: the file to write; one that exists is replaced.
         precision: "fp16" rounds every float constant to float16; "fp32" leaves them.
         batch_size: first size of every input; None keeps it dynamic.
@@ -84,11 +94,14 @@ def export_tflite(
         InputError: an option that is out of range, or a folder that cannot be written.
         ConversionError: the model cannot become such a file; the text names the ops and layers.
     """
-    _check_options(precision, batch_size, accumulate)
+    signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
+    _check_options(signatures, precision, batch_size, accumulate)
     check_folder(output.parent)
-    _check_size(source, precision)
+    batch_size = _batch_size(signatures, batch_size)
+    _check_size(signatures, precision)
     say = progress or (lambda _: None)
     with (
+        _naming(signatures),
         # TensorFlow starts in there while the model is traced here.
         Worker(
             "tfmp.converters.tflite.converter:Converter",
@@ -100,26 +113,33 @@ def export_tflite(
         replacing(output) as draft,
     ):
         say("tracing the model for TFLite")
-        _save_model(source, batch_size, folder)
+        write_saved_model(signatures, batch_size, folder)
         say("converting to TFLite")
-        try:
-            worker.call("convert", Path(folder), draft, precision, allow_flex)
-        except RunnerError as error:  # the process died, hung or met what nobody foresaw
-            raise ConversionError(f"model {source.name!r}: {error}") from error
-        except ConversionError as error:
-            raise ConversionError(f"model {source.name!r}: {error}") from None
-        restore_names(
-            draft, [spec.name for spec in source.inputs], [spec.name for spec in source.outputs]
-        )
+        worker.call("convert", Path(folder), draft, list(signatures), precision, allow_flex)
+        restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
-        result = _describe(TFLiteModel(draft), output, source, precision)
+        result = _describe(TFLiteModel(draft), output, list(signatures), precision)
         if not result.flex_ops:
             say("checking that LiteRT loads the file")
-            _check_loads(draft, source)
+            _check_loads(draft)
         return result
 
 
-def _check_options(precision: str, batch_size: int | None, accumulate: str) -> None:
+@contextmanager
+def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
+    """Puts the model's name before what goes wrong with it."""
+    names = " and ".join(dict.fromkeys(repr(source.name) for source in signatures.values()))
+    try:
+        yield
+    except (ConversionError, RunnerError) as error:
+        raise ConversionError(f"model {names}: {error}") from error
+
+
+def _check_options(
+    signatures: Mapping[str, Source], precision: str, batch_size: int | None, accumulate: str
+) -> None:
+    if not signatures:
+        raise InputError("expected at least one source to convert, received none.")
     for name, value in (("precision", precision), ("accumulate", accumulate)):
         if value not in PRECISIONS:
             raise InputError(
@@ -132,90 +152,44 @@ def _check_options(precision: str, batch_size: int | None, accumulate: str) -> N
         )
 
 
-def _check_size(source: Source, precision: str) -> None:
+def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | None:
+    """The batch size of the file: what the models fix, else what was asked for."""
+    fixed = {spec.shape[0] for source in signatures.values() for spec in source.inputs} - {None}
+    if not fixed:
+        return asked
+    if len(fixed) > 1 or (asked not in (1, *fixed)):
+        sizes = ", ".join(map(str, sorted(fixed)))
+        raise InputError(
+            f"batch_size: the model's inputs fix the batch at {sizes}, received {asked}. Leave the "
+            "batch size out, or build the model with a free batch axis."
+        )
+    return fixed.pop()
+
+
+def _check_size(signatures: Mapping[str, Source], precision: str) -> None:
     """Refuses weights that cannot fit a FlatBuffer before minutes pass on them."""
     width = {"fp16": 2, "fp32": 4}[precision]
-    needed = width * sum(math.prod(variable.shape) for variable in source.variables)
+    variables = {id(v): v for source in signatures.values() for v in source.variables}
+    needed = width * sum(math.prod(variable.shape) for variable in variables.values())
     if needed > _FLATBUFFER_LIMIT_BYTES:
+        names = ", ".join(repr(source.name) for source in signatures.values())
         raise ConversionError(
-            f"model {source.name!r} has {needed / 2**30:.1f} GiB of {precision} weights; a TFLite "
-            f"file holds less than 2 GiB. Convert it to ONNX, or split the model."
+            f"model {names} has {needed / 2**30:.1f} GiB of {precision} weights; a TFLite file "
+            "holds less than 2 GiB. Convert it to ONNX, or split the model."
         )
 
 
-def _save_model(source: Source, batch_size: int | None, folder: str) -> None:
-    """Writes the forward pass as a SavedModel whose signature has safe names."""
-    import tensorflow as tf
-
-    graph = source.graph if batch_size is None else source.trace(batch_size)
-    names = safe_names("in", len(source.inputs))
-    signature = {
-        name: tf.TensorSpec((batch_size, *spec.shape[1:]), spec.dtype, name=name)
-        for name, spec in zip(names, source.inputs, strict=True)
-    }
-
-    def serve(**named: Any) -> dict[str, Any]:
-        results = graph(*(named[name] for name in names))
-        results = _told_apart(results, [_origin(output) for output in graph.outputs])
-        return dict(zip(safe_names("out", len(results)), results, strict=True))
-
-    module = tf.Module()
-    # The variables themselves: behind Keras's own objects the converter does not see that nothing
-    # writes to them, and exports empty ones.
-    module.weights = list(graph.graph.variables)
-    function = tf.function(serve, autograph=False).get_concrete_function(**signature)
-    try:
-        tf.saved_model.save(module, folder, signatures={SIGNATURE: function})
-    except OSError as error:
-        raise ConversionError(
-            f"model {source.name!r}: no room for its weights in {folder} ({error.strerror}). Free "
-            "space there, or name another folder in the variable TMPDIR."
-        ) from error
+def _check_loads(draft: Path) -> None:
+    with Worker(
+        "tfmp.converters.tflite.interpreter:Interpreter",
+        draft,
+        label="the converted file does not load in LiteRT",
+        timeout_s=_LOAD_TIMEOUT_S,
+    ) as worker:
+        worker.call("describe")
 
 
-def _origin(output: Any) -> Any:
-    """The operation result that an output is, behind identities."""
-    while output.op.type == "Identity":
-        output = output.op.inputs[0]
-    return output
-
-
-def _told_apart(values: Sequence[Any], origins: Sequence[Any]) -> list[Any]:
-    """The values, copied where one tensor would be two outputs, or an input and an output.
-
-    LiteRT's CompiledModel reads garbage from such an input, and finds only one such output.
-    """
-    import tensorflow as tf
-
-    latest: dict[str, Any] = {}
-    results = []
-    for value, origin in zip(values, origins, strict=True):
-        if origin.op.type == "Placeholder" or origin.name in latest:
-            # Each copy is made of the one before: the converter merges copies of the same.
-            value = latest.get(origin.name, value)
-            copy = tf.logical_or if value.dtype.is_bool else tf.maximum
-            value = copy(value, value)  # an operator that the converter keeps
-        latest[origin.name] = value
-        results.append(value)
-    return results
-
-
-def _check_loads(draft: Path, source: Source) -> None:
-    try:
-        with Worker(
-            "tfmp.converters.tflite.interpreter:Interpreter",
-            draft,
-            label="LiteRT",
-            timeout_s=_LOAD_TIMEOUT_S,
-        ) as worker:
-            worker.call("describe")
-    except RunnerError as error:
-        raise ConversionError(
-            f"model {source.name!r}: the converted file does not load in LiteRT {error}"
-        ) from error
-
-
-def _describe(model: TFLiteModel, output: Path, source: Source, precision: str) -> TFLiteFile:
+def _describe(model: TFLiteModel, output: Path, keys: Sequence[str], precision: str) -> TFLiteFile:
     flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
     sizes = account(model)
     notes = [str(sizes)]
@@ -236,8 +210,7 @@ def _describe(model: TFLiteModel, output: Path, source: Source, precision: str) 
         path=output,
         precision=precision,
         batch_size=model.batch_size,
-        inputs=model.inputs,
-        outputs=model.outputs,
+        signatures={key: model.signatures[key] for key in keys},
         sizes=sizes,
         flex_ops=flex_ops,
         notes=tuple(notes),

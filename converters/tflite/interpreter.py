@@ -32,8 +32,13 @@ _CARRIED_AS = {"int64": np.dtype(np.int32), "uint64": np.dtype(np.int32)}
 class Interpreter:
     """One loaded file; the object that a `Worker` holds."""
 
-    def __init__(self, path: Path, force_fp16: bool = False) -> None:
+    def __init__(self, path: Path, force_fp16: bool = False, signature: str | None = None) -> None:
         """Loads the file.
+
+        Args:
+            path: a .tflite file.
+            force_fp16: compute in FP16.
+            signature: which entry point to run; the first if None.
 
         Raises:
             RunnerError: it needs the Flex delegate, or LiteRT refuses it.
@@ -46,14 +51,15 @@ class Interpreter:
                 "plain LiteRT does not have. Convert it with a fixed batch size, without "
                 "--allow-flex."
             )
-        self.inputs, self.outputs, self._batch_size = file.inputs, file.outputs, file.batch_size
+        chosen = file.signature(signature)
+        self.inputs, self.outputs, self._batch_size = chosen.inputs, chosen.outputs, file.batch_size
         self._resizable = any(None in spec.shape for spec in self.inputs)
         options = CpuOptions(num_threads=0, xnnpack_flags=_FORCE_FP16 if force_fp16 else None)
         self._model = CompiledModel.from_file(
             str(path),
             options=Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=options),
         )
-        self._key = next(iter(self._model.get_signature_list()))
+        self._key = signature or next(iter(self._model.get_signature_list()))
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._buffers: tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]] | None = None
         self._force_fp16 = force_fp16

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from tfmp.converters.errors import InputError
+from tfmp.converters.errors import InputError, RunnerError
 from tfmp.converters.tensors import TensorSpec
 
 _IDENTIFIER = b"TFL3"
@@ -65,6 +65,14 @@ class Operator:
         return self.custom and self.name.startswith(_FLEX_PREFIX)
 
 
+@dataclass(frozen=True)
+class Signature:
+    """What one entry point of a file takes and gives, in its order."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
 class TFLiteModel:
     """A .tflite file, mapped into memory.
 
@@ -72,8 +80,7 @@ class TFLiteModel:
         path: of the file.
         tensors: of each subgraph.
         operators: of every subgraph, each subgraph in execution order.
-        inputs: what the first signature takes, in its order.
-        outputs: what it gives, in its order.
+        signatures: inputs and outputs by signature; a file without any has one named "".
         metadata: index of the buffer of each named metadata entry.
     """
 
@@ -114,7 +121,21 @@ class TFLiteModel:
         )
         entries = (self.root.Metadata(i) for i in range(self.root.MetadataLength()))
         self.metadata = {entry.Name().decode(): entry.Buffer() for entry in entries}
-        self.inputs, self.outputs = self._signature(graphs[0])
+        definitions = [self.root.SignatureDefs(i) for i in range(self.root.SignatureDefsLength())]
+        self.signatures = {
+            definition.SignatureKey().decode(): self._signature(definition)
+            for definition in definitions
+        } or {"": self._bare_signature(graphs[0])}
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What the first signature takes, in its order."""
+        return self.signature().inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What the first signature gives, in its order."""
+        return self.signature().outputs
 
     @property
     def batch_size(self) -> int | None:
@@ -125,6 +146,21 @@ class TFLiteModel:
     def has_fp16_weights(self) -> bool:
         """Whether any constant is float16."""
         return any(tensor.spec.dtype == "float16" for tensor in self.constants())
+
+    def signature(self, key: str | None = None) -> Signature:
+        """The signature of that name, or the first.
+
+        Raises:
+            RunnerError: the file has no such signature.
+        """
+        if key is None:
+            return next(iter(self.signatures.values()))
+        if key not in self.signatures:
+            raise RunnerError(
+                f"{self.path} has no signature {key!r}; it has "
+                f"{', '.join(map(repr, self.signatures))}."
+            )
+        return self.signatures[key]
 
     def buffer_position(self, index: int) -> int:
         """Where in the file the bytes of a buffer start."""
@@ -180,23 +216,22 @@ class TFLiteModel:
         outputs = operator.OutputsAsNumpy().tolist() if operator.OutputsLength() else []
         return Operator(subgraph, name, tuple(inputs), tuple(outputs), custom)
 
-    def _signature(self, main: Any) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-        """The inputs and outputs under their public names."""
-        if not self.root.SignatureDefsLength():
-            tensors = self.tensors[0]
-            return (
-                tuple(tensors[main.Inputs(i)].spec for i in range(main.InputsLength())),
-                tuple(tensors[main.Outputs(i)].spec for i in range(main.OutputsLength())),
-            )
-        signature = self.root.SignatureDefs(0)
-        tensors = self.tensors[signature.SubgraphIndex()]
+    def _signature(self, definition: Any) -> Signature:
+        tensors = self.tensors[definition.SubgraphIndex()]
 
         def named(entry: Any) -> TensorSpec:
             return replace(tensors[entry.TensorIndex()].spec, name=entry.Name().decode())
 
-        return (
-            tuple(named(signature.Inputs(i)) for i in range(signature.InputsLength())),
-            tuple(named(signature.Outputs(i)) for i in range(signature.OutputsLength())),
+        return Signature(
+            tuple(named(definition.Inputs(i)) for i in range(definition.InputsLength())),
+            tuple(named(definition.Outputs(i)) for i in range(definition.OutputsLength())),
+        )
+
+    def _bare_signature(self, main: Any) -> Signature:
+        tensors = self.tensors[0]
+        return Signature(
+            tuple(tensors[main.Inputs(i)].spec for i in range(main.InputsLength())),
+            tuple(tensors[main.Outputs(i)].spec for i in range(main.OutputsLength())),
         )
 
 

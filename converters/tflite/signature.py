@@ -7,14 +7,16 @@ from what a user expects: they are patched without unpacking the weights.
 
 import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ai_edge_litert import schema_py_generated as schema
 
-# The key of the one signature of every file written here; LiteRT's samples use it too.
+from tfmp.converters.tensors import TensorSpec
+
+# The key of a file's only signature; LiteRT's samples use it too.
 SIGNATURE = "serving_default"
 
 # Slots of the fields in the tables of schema.fbs: 4 + 2 * (declaration index).
@@ -29,16 +31,25 @@ def safe_names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}_{index:04d}" for index in range(count)]
 
 
-def restore_names(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+Specs = Sequence[TensorSpec]
+
+
+def restore_names(path: Path, signatures: Mapping[str, tuple[Specs, Specs]]) -> None:
     """Gives a file exported under `safe_names` its real names, in their order.
 
     Args:
-        path: a .tflite file with one signature; rewritten in place.
-        inputs: the names of its inputs, in the order of the safe names.
-        outputs: likewise.
+        path: a .tflite file; rewritten in place.
+        signatures: inputs and outputs by signature, in the order of the safe names.
     """
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        patches = _collect(data, inputs, outputs)
+        patches = _Patches(len(data))
+        model = schema.Model.GetRootAs(data, 0)
+        for index in range(model.SignatureDefsLength()):
+            signature = model.SignatureDefs(index)
+            inputs, outputs = signatures[signature.SignatureKey().decode()]
+            graph = model.Subgraphs(signature.SubgraphIndex())
+            patches.rename(graph, _SUBGRAPH_INPUTS, _maps(signature, "Inputs"), inputs)
+            patches.rename(graph, _SUBGRAPH_OUTPUTS, _maps(signature, "Outputs"), outputs)
         for position, content in patches.changed.items():
             data[position : position + len(content)] = content
         file.seek(0, 2)
@@ -59,7 +70,15 @@ class _Patches:
     changed: dict[int, bytes] = field(default_factory=dict)
     appended: bytearray = field(default_factory=bytearray)
 
-    def point_to_string(self, table: Any, slot: int, text: str) -> None:
+    def rename(self, graph: Any, slot: int, entries: list[Any], specs: Specs) -> None:
+        """Names and orders one half of a signature and the tensors behind it."""
+        self._reorder(graph._tab, slot, [entry.TensorIndex() for entry in entries])
+        for entry, spec in zip(entries, specs, strict=True):
+            self._point_to_string(entry._tab, _TENSOR_MAP_NAME, spec.name)
+            tensor = graph.Tensors(entry.TensorIndex())
+            self._point_to_string(tensor._tab, _TENSOR_NAME, spec.name)
+
+    def _point_to_string(self, table: Any, slot: int, text: str) -> None:
         """Appends a string and makes a table's field refer to it."""
         self.appended.extend(b"\0" * (-(self.size + len(self.appended)) % 4))
         position = table.Pos + table.Offset(slot)
@@ -68,35 +87,18 @@ class _Patches:
         encoded = text.encode()
         self.appended.extend(struct.pack("<I", len(encoded)) + encoded + b"\0")
 
-    def reorder(self, table: Any, slot: int, indices: list[int]) -> None:
+    def _reorder(self, table: Any, slot: int, indices: list[int]) -> None:
         """Puts a subgraph's vector of inputs or outputs in this order."""
         offset = table.Offset(slot)
         if not offset:
             return
         start, length = table.Vector(offset), table.VectorLen(offset)
         before = struct.unpack_from(f"<{length}i", table.Bytes, start)
-        if sorted(before) == sorted(indices):  # outputs that share a tensor may be listed once
+        if sorted(before) == sorted(indices):
             self.changed[start] = struct.pack(f"<{length}i", *indices)
 
 
-def _collect(data: mmap.mmap, inputs: Sequence[str], outputs: Sequence[str]) -> _Patches:
-    model = schema.Model.GetRootAs(data, 0)
-    signature, graph = model.SignatureDefs(0), model.Subgraphs(0)
-    patches = _Patches(len(data))
-    renamed: set[int] = set()
-    for entries, names, slot in (
-        (_sorted(signature.InputsLength(), signature.Inputs), inputs, _SUBGRAPH_INPUTS),
-        (_sorted(signature.OutputsLength(), signature.Outputs), outputs, _SUBGRAPH_OUTPUTS),
-    ):
-        patches.reorder(graph._tab, slot, [entry.TensorIndex() for entry in entries])
-        for entry, name in zip(entries, names, strict=True):
-            patches.point_to_string(entry._tab, _TENSOR_MAP_NAME, name)
-            if entry.TensorIndex() not in renamed:  # an input given back keeps its first name
-                renamed.add(entry.TensorIndex())
-                tensor = graph.Tensors(entry.TensorIndex())
-                patches.point_to_string(tensor._tab, _TENSOR_NAME, name)
-    return patches
-
-
-def _sorted(count: int, item: Any) -> list[Any]:
+def _maps(signature: Any, half: str) -> list[Any]:
+    """The entries of a signature's inputs or outputs, sorted by name."""
+    count, item = getattr(signature, f"{half}Length")(), getattr(signature, half)
     return sorted((item(index) for index in range(count)), key=lambda entry: entry.Name())

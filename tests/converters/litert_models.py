@@ -47,3 +47,11 @@ def needs_flex() -> keras.Model:
 
     inputs = keras.Input((6,), name="x")
     return keras.Model(inputs, Best(name="best")(inputs), name="flex")
+
+
+def encoder_and_autoencoder() -> tuple[keras.Model, keras.Model]:
+    """Two entry points to the same weights."""
+    inputs = keras.Input((32,), name="x")
+    code = keras.layers.Dense(64, name="code")(inputs)
+    decoded = keras.layers.Dense(32, name="decoder")(code)
+    return keras.Model(inputs, code, name="encoder"), keras.Model(inputs, decoded, name="auto")

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfmp.converters.errors import ConversionError, InputError
+from tfmp.converters.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.source import Source, open_source
 from tfmp.converters.tensors import TensorSpec
 from tfmp.converters.tflite.contract import accumulation
@@ -103,6 +104,32 @@ def test_ops_that_tflite_lacks_are_refused_with_their_layer(
     )
     assert output.read_text() == "an earlier file"
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_several_signatures_share_their_weights(tmp_path: Path, models: ModuleType) -> None:
+    encoder, autoencoder = models.encoder_and_autoencoder()
+    sources = {"encode": open_source(encoder), "reconstruct": open_source(autoencoder)}
+    file = export_tflite(sources, tmp_path / "both.tflite")
+    assert {key: one.outputs[0].name for key, one in file.signatures.items()} == {
+        "encode": "code",
+        "reconstruct": "decoder",
+    }
+    kernels = [v for v in sources["reconstruct"].variables if len(v.shape) == 2]
+    assert file.sizes.fp16_bytes < 2.5 * sum(int(np.prod(v.shape)) for v in kernels)
+    batch = {"x": np.random.default_rng(0).normal(size=(2, 32)).astype(np.float32)}
+    for key, source in sources.items():
+        with LiteRTRunner(file.path, force_fp16=False, signature=key) as runner:
+            for name, expected in source.forward(batch).items():
+                np.testing.assert_allclose(runner.run(batch)[name], expected, rtol=5e-3, atol=5e-3)
+    with pytest.raises(RunnerError, match="no signature 'decode'; it has 'encode', 'reconstruct'"):
+        LiteRTRunner(file.path, force_fp16=False, signature="decode")
+
+
+def test_a_batch_size_that_the_model_fixes_is_kept(source: Source, tmp_path: Path) -> None:
+    fixed = replace(source, inputs=tuple(replace(s, shape=(3, 4)) for s in source.inputs))
+    assert export_tflite(fixed, tmp_path / "model.tflite").batch_size == 3
+    with pytest.raises(InputError, match="inputs fix the batch at 3, received 2"):
+        export_tflite(fixed, tmp_path / "model.tflite", batch_size=2)
 
 
 def test_flex_is_allowed_on_request_and_noted(convert: Callable, models: ModuleType) -> None:
