@@ -7,8 +7,9 @@ phone and a sheet of paper, and the table it stands in is its text for whoever c
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tfmp.converters.drift.distances import ULP_LABELS
 from tfmp.converters.drift.metrics import OutputDrift
-from tfmp.converters.drift.totals import MARGIN_EDGES, ULP_LABELS
+from tfmp.converters.drift.scores import MARGIN_EDGES
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import number, percent, size_text

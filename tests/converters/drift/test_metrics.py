@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tfmp.converters.drift.distances import ULP_LABELS
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
-from tfmp.converters.drift.totals import MARGIN_EDGES, ULP_LABELS
+from tfmp.converters.drift.scores import MARGIN_EDGES
+from tfmp.numerics import ulp
 
 
 def drift(reference, candidate, dtype="float32") -> OutputDrift:
@@ -103,6 +105,26 @@ class TestUlps:
         ulps = drift(values, values.astype(np.float16)).totals.ulps
         assert sum(ulps) == values.size
         assert sum(ulps[3:]) == 0  # ties are exactly one half, in the bin that begins there
+
+    def test_spacings_are_those_of_numerics(self) -> None:
+        generator = np.random.default_rng(0)
+        reference = generator.standard_normal((1, 5000)) * np.exp2(
+            generator.integers(-40, 30, (1, 5000))
+        )
+        reference[0, :3] = 0.0, 65504.0, 1e300
+        error = np.exp2(generator.uniform(-4, 12, reference.shape)) * ulp(reference)
+        candidate = reference + error
+        spacings = np.abs(candidate - reference) / ulp(reference)
+        edges = [0.0, 5e-324, 0.5, *(2.0**power for power in range(11)), np.inf]
+        expected = np.histogram(spacings, edges)[0]
+        assert drift(reference, candidate, "float64").totals.ulps == tuple(expected)
+
+    def test_values_that_are_not_finite_are_in_no_bin(self) -> None:
+        reference = np.ones((2, 40_000))
+        candidate = reference.copy()
+        candidate[:, ::1000] = np.nan
+        totals = drift(reference, candidate).totals
+        assert (totals.nonfinite, sum(totals.ulps), totals.ulps[0]) == (80, 79_920, 79_920)
 
 
 class TestNonfinite:

@@ -1,0 +1,95 @@
+"""What holds only for class scores and probabilities: flips, margins, top-k, KL."""
+
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.drift.distances import CHUNK
+from tfmp.converters.drift.exact import fold
+from tfmp.numerics import FLOAT16
+
+# Upper edges of the reference's top-1 margin (best minus second score); the last bin is open.
+MARGIN_EDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+
+TOP_K = 5
+
+# FP32 softmax rows add up to 1 within far less; FP16 ones within about classes * 2**-12.
+_ROW_SUM_TOLERANCE = 1e-3
+
+
+def scores(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+    """Fields of `totals.Totals` that read an output as scores or probabilities.
+
+    Args:
+        reference: floating, batch axis first.
+        candidate: same shape.
+    """
+    rows = len(reference)
+    found: dict[str, Any] = {
+        "class_scores": reference.ndim == 2 and reference.shape[1] > 1,
+        "one_score": rows > 0 and reference.size == rows,
+        "unit": bool(reference.min(initial=0) >= 0 and reference.max(initial=1) <= 1),
+        "normalized": False,
+    }
+    if found["unit"]:
+        crossed = ((reference >= 0.5) != (candidate >= 0.5)).reshape(rows, -1).any(axis=1)
+        found["threshold_flips"] = int(np.count_nonzero(crossed))
+        if reference.ndim > 1 and reference.shape[-1] > 1:
+            found |= _divergence(reference, candidate)
+    if found["class_scores"]:
+        found |= _ranks(reference, candidate)
+    return found
+
+
+def _divergence(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+    """KL(reference || candidate) over the last axis, nats, if every row of it adds up to 1.
+
+    Both are floored at the smallest positive FP16 value, below which FP16 has nothing to say;
+    otherwise one vanished probability would make the sum infinite. Values of the candidate that
+    are not finite are left out: they are counted elsewhere and fail by themselves.
+    """
+    classes = reference.shape[-1]
+    one, other = reference.reshape(-1, classes), candidate.reshape(-1, classes)
+    found = np.empty(len(one))
+    step = max(1, CHUNK // classes)
+    for start in range(0, len(one), step):
+        part = slice(start, start + step)
+        expected = one[part].astype(np.float64)
+        if (np.abs(expected.sum(axis=1) - 1) > _ROW_SUM_TOLERANCE).any():
+            return {"normalized": False}
+        received = other[part].astype(np.float64)
+        expected = np.maximum(expected, FLOAT16.smallest_subnormal)
+        received = np.maximum(received, FLOAT16.smallest_subnormal)
+        received = np.where(np.isfinite(received), received, expected)
+        found[part] = (expected * np.log(expected / received)).sum(axis=1)
+    by_sample = found.reshape(len(reference), -1).sum(axis=1)
+    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(one)}
+
+
+def _ranks(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+    """Flips, margins and top-k hits of (samples, classes)."""
+    best = reference.argmax(axis=1)
+    flipped = best != candidate.argmax(axis=1)
+    index = np.searchsorted(MARGIN_EDGES, _margins(reference, best), side="right")
+    bins = len(MARGIN_EDGES) + 1
+    found: dict[str, Any] = {
+        "argmax_flips": int(np.count_nonzero(flipped)),
+        "margin_samples": tuple(np.bincount(index, minlength=bins).tolist()),
+        "margin_flips": tuple(np.bincount(index[flipped], minlength=bins).tolist()),
+    }
+    if reference.shape[1] > TOP_K:
+        top = np.argpartition(reference, -TOP_K, axis=1)[:, -TOP_K:]
+        # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.
+        bar = np.partition(candidate, -TOP_K, axis=1)[:, -TOP_K, None]
+        hits = np.take_along_axis(candidate, top, axis=1) >= bar
+        found |= {"top_k_hits": int(np.count_nonzero(hits)), "top_k_slots": top.size}
+    return found
+
+
+def _margins(reference: np.ndarray, best: np.ndarray) -> np.ndarray:
+    """Best minus second score of each sample, float64."""
+    rows = np.arange(len(reference))
+    rest = reference.copy()
+    rest[rows, best] = -np.inf
+    with np.errstate(invalid="ignore"):
+        return reference[rows, best].astype(np.float64) - rest.max(axis=1).astype(np.float64)
