@@ -80,6 +80,11 @@ class TestDistances:
         expected = 0.9 * math.log(0.9) + 0.1 * math.log(0.1 / floor)
         assert found.kl == pytest.approx(expected, rel=1e-6)
 
+    def test_kl_leaves_out_what_is_not_finite(self) -> None:
+        found = drift([[0.5, 0.5]] * 2, [[math.nan, 0.5], [0.25, 0.75]])
+        one = drift([[0.5, 0.5]], [[0.25, 0.75]])
+        assert found.kl == pytest.approx(one.kl / 2, rel=1e-12)
+
     def test_kl_needs_distributions(self) -> None:
         assert drift([[0.5, 0.6]], [[0.5, 0.6]]).kl is None
         assert drift([[2.0, -1.0]], [[2.0, -1.0]]).kl is None
