@@ -94,7 +94,8 @@ def _with(budget: DriftBudget, text: str) -> DriftBudget:
         )
     value = _value(text, name, value_text.strip())
     if not dot:
-        return replace(budget, **{name: value})
+        changes: dict[str, Any] = {name: value}
+        return replace(budget, **changes)
     limits = {**budget.overrides.get(output, {}), name: value}
     return replace(budget, overrides={**budget.overrides, output: limits})
 

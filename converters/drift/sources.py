@@ -158,7 +158,7 @@ def count_rows(name: str, arrays: Any, labels: Any) -> int:
     Raises:
         InputError: none, or not the same.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for what, group in (("input", arrays), ("labels of", labels)):
         if isinstance(group, Mapping):
             found |= {f"{what} {key!r}": array for key, array in group.items()}
