@@ -10,27 +10,34 @@ from tfmp.registration import when_keras_is_imported
 
 if TYPE_CHECKING:
     from tfmp.callback import MixedPrecision
-    from tfmp.loss_scale import DynamicLossScale, LossScaleOptimizer, StaticLossScale
-    from tfmp.policy import PrecisionPlan, plan, revert
+    from tfmp.loss_scale import LossScaleOptimizer
+    from tfmp.policy import plan, policy_scope
+    from tfmp.precision_plan import PrecisionPlan
+    from tfmp.strategies import DynamicLossScale, ScheduledLossScale, StaticLossScale
+    from tfmp.undo import revert
 
 __all__ = [
     "DynamicLossScale",
     "LossScaleOptimizer",
     "MixedPrecision",
     "PrecisionPlan",
+    "ScheduledLossScale",
     "StaticLossScale",
     "plan",
+    "policy_scope",
     "revert",
 ]
 
 _HOME = {
-    "DynamicLossScale": "tfmp.loss_scale",
+    "DynamicLossScale": "tfmp.strategies",
     "LossScaleOptimizer": "tfmp.loss_scale",
     "MixedPrecision": "tfmp.callback",
-    "PrecisionPlan": "tfmp.policy",
-    "StaticLossScale": "tfmp.loss_scale",
+    "PrecisionPlan": "tfmp.precision_plan",
+    "ScheduledLossScale": "tfmp.strategies",
+    "StaticLossScale": "tfmp.strategies",
     "plan": "tfmp.policy",
-    "revert": "tfmp.policy",
+    "policy_scope": "tfmp.policy",
+    "revert": "tfmp.undo",
 }
 
 

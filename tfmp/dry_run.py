@@ -13,9 +13,9 @@ from typing import Any
 import keras
 from keras import layers, tree
 
-from tfmp.graph_walk import Marks, producers, trace
+from tfmp.graph_walk import Inputs, Marks, producers, trace
 from tfmp.named_policies import NARROW_DTYPES, policy_named
-from tfmp.structure import ROOT, LayerNode, is_builtin
+from tfmp.structure import LayerNode, describe, is_builtin
 
 # What layers are switched to float32 from.
 _SWITCHED = (*NARROW_DTYPES, "float64")
@@ -36,13 +36,15 @@ class DryRun:
     """What a dry run found, by `id(layer)`.
 
     Attributes:
+        inputs: what the model was traced with.
         outputs: layers that compute the model's outputs; a container is among them where its own
             code has operations behind its layers.
         failed: layers that raised in the dtype tried and ran in float32, and what they raised.
         unsafe_losses: layers whose `add_loss` got a tensor that was not float32.
     """
 
-    outputs: frozenset[int] = frozenset()
+    inputs: Inputs
+    outputs: frozenset[int]
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
 
@@ -52,7 +54,11 @@ def needs_dry_run(tree: LayerNode) -> bool:
     return any(_is_custom(node.layer) for node in tree.within())
 
 
-def dry_run(root: LayerNode, policies: Mapping[int, str | None] | None = None) -> DryRun:
+def dry_run(
+    root: LayerNode,
+    policies: Mapping[int, str | None] | None = None,
+    inputs: Inputs | None = None,
+) -> DryRun:
     """Traces a model in training mode.
 
     Args:
@@ -60,6 +66,7 @@ def dry_run(root: LayerNode, policies: Mapping[int, str | None] | None = None) -
         policies: Keras policies to try, by `id(layer)`; layers that fail under theirs are switched
             to float32, each with what it contains if need be, and the run goes on. Without them
             the layers run as they are, and the first failure ends the run.
+        inputs: what an earlier run was traced with.
 
     Returns:
         What was found. Every layer has its own policy again.
@@ -68,18 +75,17 @@ def dry_run(root: LayerNode, policies: Mapping[int, str | None] | None = None) -
         DryRunError: the model cannot be traced: what its `call` takes is unknown, or it fails for
             reasons that are not its dtypes.
     """
-    run = _Run(root, may_switch=policies is not None)
-    with _policies(root, policies or {}), _watched_calls(root, run), _losses_kept(root):
-        last: Exception | None = None
-        for arguments in _possible_arguments(root.layer):
-            run.restart()
-            try:
-                graph = trace(run.call_model, arguments, run.marks)
-            except Exception as error:
-                last = error
-                continue
-            outputs = producers(graph, root)
-            return DryRun(outputs, dict(run.failed), frozenset(run.unsafe_losses))
+    last: Exception | None = None
+    for candidate in [inputs] if inputs else _possible_inputs(root.layer):
+        run = _Run(root, may_switch=policies is not None)
+        try:
+            with _policies(root, policies or {}), _watched_calls(root, run), _losses_kept(root):
+                graph = trace(run.call_model, candidate, run.marks)
+        except Exception as error:
+            last = error
+            continue
+        outputs = producers(graph, root)
+        return DryRun(candidate, outputs, run.failed, frozenset(run.unsafe_losses))
     raise DryRunError(_one_line(last) if last else "the shapes of its inputs are unknown")
 
 
@@ -90,18 +96,15 @@ class _Run:
         self.root = root
         self.nodes = {id(node.layer): node for node in root.within()}
         self.may_switch = may_switch
-        self.restart()
-
-    def restart(self) -> None:
         self.marks = Marks()
         self.failed: dict[int, str] = {}
         self.called: list[LayerNode] = []
         self.attempts: dict[int, int] = {}
         self.unsafe_losses: set[int] = set()
 
-    def call_model(self, arguments: Mapping[str, Any], positional: Any) -> Any:
+    def call_model(self, keywords: Mapping[str, Any], positional: list[Any]) -> Any:
         model = self.root.layer
-        kwargs = dict(arguments)
+        kwargs = dict(keywords)
         if model._call_has_training_arg:
             kwargs["training"] = True
         with keras.StatelessScope(collect_losses=True):
@@ -145,7 +148,7 @@ class _Run:
             switchable = [part for part in group if part.layer.compute_dtype in _SWITCHED]
             for part in switchable:
                 part.layer._dtype_policy = keras.DTypePolicy("float32")
-                where = "" if part is node else f"in {_name(node)}: "
+                where = "" if part is node else f"in {describe(node.path)}: "
                 self.failed.setdefault(id(part.layer), where + message)
             if switchable:
                 return True
@@ -168,10 +171,6 @@ def _answers_for_itself(node: LayerNode) -> bool:
     if node.head is not None:
         return False
     return any(_is_custom(part.layer) for part in node.unit())
-
-
-def _name(node: LayerNode) -> str:
-    return "the model" if node.path == ROOT else node.path
 
 
 @contextmanager
@@ -227,8 +226,16 @@ def _losses_kept(root: LayerNode) -> Iterator[None]:
             layer._loss_ids.update(ids)
 
 
+def _possible_inputs(model: keras.Model) -> Iterator[Inputs]:
+    """What a model may be traced with, the likeliest first."""
+    # Some code needs real sizes under JAX; 32 passes through most strides and poolings.
+    sizes = (None, 32) if keras.backend.backend() == "jax" else (None,)
+    for keywords, positional in _possible_arguments(model):
+        for size in sizes:
+            yield Inputs(keywords, positional, size)
+
+
 def _possible_arguments(model: keras.Model) -> Iterator[tuple[dict[str, Any], list[Any]]]:
-    """Keyword and positional arguments to trace a model with, the likeliest first."""
     try:
         yield {}, [model.input]
         return
@@ -240,12 +247,9 @@ def _possible_arguments(model: keras.Model) -> Iterator[tuple[dict[str, Any], li
     # A subclassed model remembers the shapes it was built with, but not the dtypes.
     for dtype in ("float32", "int32"):
         make = partial(_any_batch, dtype=dtype)
-        arguments = {
-            name.removesuffix("_shape"): tree.map_shape_structure(make, shape)
-            for name, shape in shapes.items()
-        }
-        first = next(iter(arguments))
-        yield {n: v for n, v in arguments.items() if n != first}, [arguments[first]]
+        first, *others = [tree.map_shape_structure(make, shape) for shape in shapes.values()]
+        names = [name.removesuffix("_shape") for name in shapes]
+        yield dict(zip(names[1:], others, strict=True)), [first]
 
 
 def _any_batch(shape: tuple[int | None, ...], dtype: str) -> keras.KerasTensor:

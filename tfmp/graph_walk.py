@@ -62,21 +62,33 @@ class Graph(Protocol):
         """One step from a tensor towards the inputs."""
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What to trace a model with.
+
+    Attributes:
+        keywords, positional: nested structures of `KerasTensor`s, which say shapes and dtypes.
+        size: what an unknown size becomes; None for a symbol.
+    """
+
+    keywords: dict[str, Any]
+    positional: list[Any]
+    size: int | None = None
+
+
 def trace(
-    function: Callable[[Mapping[str, Any], list[Any]], Any],
-    arguments: tuple[dict[str, Any], list[Any]],
-    marks: Marks,
+    function: Callable[[Mapping[str, Any], list[Any]], Any], inputs: Inputs, marks: Marks
 ) -> Graph:
-    """Traces `function(*arguments)`.
+    """Traces a function of a model's keyword and positional arguments.
 
     Args:
-        function: takes keyword and positional arguments of a model; it calls `marks.add`.
-        arguments: nested structures of `KerasTensor`s, which say shapes and dtypes.
-        marks: what the function marks while it is traced.
+        function: called once, with traced tensors; it calls `marks.add`.
+        inputs: in place of which tensors.
+        marks: what the function marks.
     """
     if keras.backend.backend() == "jax":
-        return _trace_jax(function, arguments)
-    return _trace_tensorflow(function, arguments, marks)
+        return _trace_jax(function, inputs)
+    return _trace_tensorflow(function, inputs, marks)
 
 
 def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
@@ -142,12 +154,13 @@ class _TensorFlowGraph:
         return Step(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
 
 
-def _trace_tensorflow(function: Any, arguments: Any, marks: Marks) -> Graph:
+def _trace_tensorflow(function: Any, inputs: Inputs, marks: Marks) -> Graph:
     import tensorflow as tf
 
     with tf.__internal__.FuncGraph("tfmp_dry_run").as_default() as graph:
         keywords, positional = tree.map_structure(
-            lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), arguments
+            lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape),
+            (inputs.keywords, inputs.positional),
         )
         outputs = tree.flatten(function(keywords, positional))
     return _TensorFlowGraph(filter(tf.is_tensor, outputs), marks, graph)
@@ -232,26 +245,22 @@ def _layers_in(jaxpr: Any) -> set[int]:
     return found
 
 
-def _trace_jax(function: Any, arguments: Any) -> Graph:
+def _trace_jax(function: Any, inputs: Inputs) -> Graph:
     import jax
 
-    # One size for every unknown one, as Keras does for its own shape inference; at least 2, so
-    # that no axis of it broadcasts by accident.
-    (size,) = jax.export.symbolic_shape("(n)", constraints=["n >= 2"])
-    try:
-        jaxpr = jax.make_jaxpr(function)(*_jax_inputs(arguments, size))
-    except Exception:
-        # Some code needs real numbers; 32 passes through most strides and poolings.
-        jaxpr = jax.make_jaxpr(function)(*_jax_inputs(arguments, 32))
-    return _JaxGraph(jaxpr.jaxpr)
+    structure = (inputs.keywords, inputs.positional)
 
+    # Keras keeps shapes in containers of its own, which JAX does not look into.
+    def flat_function(*leaves: Any) -> list[Any]:
+        outputs = function(*tree.pack_sequence_as(structure, list(leaves)))
+        return [output for output in tree.flatten(outputs) if keras.ops.is_tensor(output)]
 
-def _jax_inputs(arguments: Any, size: Any) -> Any:
-    import jax
-
-    return tree.map_structure(
-        lambda spec: jax.ShapeDtypeStruct(
-            tuple(size if axis is None else axis for axis in spec.shape), spec.dtype
-        ),
-        arguments,
-    )
+    # One symbol for every unknown size, as Keras has it for its own shape inference; at least 2,
+    # so that no axis of it broadcasts by accident.
+    (symbol,) = jax.export.symbolic_shape("(n)", constraints=["n >= 2"])
+    size = symbol if inputs.size is None else inputs.size
+    specs = [
+        jax.ShapeDtypeStruct(tuple(size if n is None else n for n in spec.shape), spec.dtype)
+        for spec in tree.flatten(structure)
+    ]
+    return _JaxGraph(jax.make_jaxpr(flat_function)(*specs).jaxpr)

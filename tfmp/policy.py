@@ -16,9 +16,6 @@ from tfmp.named_policies import policy_named
 from tfmp.precision_plan import LayerPrecision, PrecisionPlan
 from tfmp.rules import Decision, Facts, decide
 from tfmp.structure import LayerNode
-from tfmp.undo import revert
-
-__all__ = ["LayerPrecision", "PrecisionPlan", "plan", "policy_scope", "revert"]
 
 POLICIES = ("auto", "auto+bfloat16", "mixed_float16", "mixed_bfloat16", "float32", "float64")
 
@@ -74,9 +71,10 @@ def _decide(
     if not needs_dry_run(root):
         return _apply_rules(root, replace(facts, outputs=structure.output_layers(root))), ()
     try:
-        facts = replace(facts, outputs=dry_run(root).outputs)
+        as_it_is = dry_run(root)
+        facts = replace(facts, outputs=as_it_is.outputs)
         wanted = {key: decision.policy for key, decision in _apply_rules(root, facts).items()}
-        trial = dry_run(root, wanted)
+        trial = dry_run(root, wanted, as_it_is.inputs)
     except DryRunError as error:
         facts = replace(facts, outputs=structure.output_layers(root))
         note = f"the model could not be traced, so its own code stays float32: {error}"
@@ -186,7 +184,7 @@ def _row(node: LayerNode, decision: Decision) -> LayerPrecision:
 def _notes(root: LayerNode, trial: DryRun) -> tuple[str, ...]:
     """What no layer's dtype can mend: a container's own `add_loss` on what its layers return."""
     return tuple(
-        f"{node.path} adds a loss computed in 16 bits: cast it, "
+        f"{structure.describe(node.path)} adds a loss computed in 16 bits: cast it, "
         "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed"
         for node in root.within()
         if id(node.layer) in trial.unsafe_losses and node.children

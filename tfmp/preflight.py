@@ -223,10 +223,9 @@ def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[str]:
 
 
 def _too_large(name: str, largest: float, reader: str) -> Finding:
-    reader = "the model" if reader == structure.ROOT else reader
+    where = structure.describe(reader)
     return Finding(
         "inputs past 65504",
-        f"Input {name} reaches {largest:g}, which is infinite in float16, and {reader} reads it in "
-        "float16",
+        f"Input {name} reaches {largest:g}, infinite in float16, and {where} reads it in float16",
         "Scale the data, or put a Rescaling or Normalization layer first: those stay float32",
     )

@@ -1,7 +1,7 @@
 """Makes Keras know this package's classes as soon as both are imported, in either order.
 
 A model trained with `tfmp.MixedPrecision` has a `tfmp>LossScaleOptimizer` in its file. Keras finds
-that only among registered classes, and the modules that register load lazily: without this,
+that only among registered classes, and the modules that define them load lazily: without this,
 `import tfmp` would not be enough for `keras.models.load_model`.
 """
 
@@ -9,8 +9,31 @@ import importlib.abc
 import importlib.util
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
+
+# Class name -> the module that defines and really registers it.
+REGISTERED = {
+    "DynamicLossScale": "tfmp.strategies",
+    "LossScaleOptimizer": "tfmp.loss_scale",
+    "MixedFloat64": "tfmp.named_policies",
+    "ScheduledLossScale": "tfmp.strategies",
+    "StaticLossScale": "tfmp.strategies",
+}
+
+
+class LazyClass:
+    """Stands in Keras's registry for a class whose module is not imported yet."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def from_config(self, config: dict[str, Any], **options: Any) -> Any:
+        """Imports the class, which then takes this object's place, and makes an instance."""
+        real = getattr(import_module(REGISTERED[self._name]), self._name)
+        return real.from_config(config, **options)
 
 
 def when_keras_is_imported() -> None:
@@ -22,10 +45,10 @@ def when_keras_is_imported() -> None:
 
 
 def _register() -> None:
-    from importlib import import_module
-
-    for module in ("tfmp.loss_scale", "tfmp.named_policies"):
-        import_module(module)
+    # Not the classes themselves: this may run while one of their modules is being imported.
+    known = sys.modules["keras"].saving.get_custom_objects()
+    for name in REGISTERED:
+        known.setdefault(f"tfmp>{name}", LazyClass(name))
 
 
 class _KerasFinder(importlib.abc.MetaPathFinder):

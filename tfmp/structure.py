@@ -60,6 +60,11 @@ def _grow(node: LayerNode, seen: set[int]) -> LayerNode:
     return node
 
 
+def describe(path: str) -> str:
+    """A path as messages have it."""
+    return "the model" if path == ROOT else path
+
+
 def is_builtin(layer: layers.Layer) -> bool:
     """Whether Keras itself defines the layer's class."""
     return type(layer).__module__.split(".")[0] == "keras"
