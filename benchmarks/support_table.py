@@ -26,8 +26,9 @@ import sweep
 
 from tfmp.converters.errors import ConversionError
 from tfmp.converters.onnx.export import check_export, export_onnx
-from tfmp.converters.runners import open_session
-from tfmp.converters.source import Source, open_source
+from tfmp.converters.intake import open_source
+from tfmp.converters.sessions import cpu_session
+from tfmp.converters.source import Source
 from tfmp.converters.tensors import synthetic_batch
 
 
@@ -62,7 +63,7 @@ def keras_own(model: keras.Model, source: Source | None) -> Outcome:
         path = Path(folder, "model.onnx")
         try:
             model.export(path, format="onnx", verbose=False)
-            session = open_session(path)
+            session = cpu_session(path)
             batch = synthetic_batch(source.inputs, samples=2, seed=0)
             arrays = list(batch.values())
             names = [value.name for value in session.get_inputs()]

@@ -12,18 +12,22 @@ if __name__ != "tfmp.converters":
     )
 
 if TYPE_CHECKING:
+    from tfmp.converters.artifact import Artifact
     from tfmp.converters.drift.verdict import DriftBudget
-    from tfmp.converters.pipeline import Artifact, convert, validate
+    from tfmp.converters.intake.open import open_source
+    from tfmp.converters.pipeline import convert
     from tfmp.converters.report.model import DriftReport
+    from tfmp.converters.validation import validate
 
-__all__ = ["Artifact", "DriftBudget", "DriftReport", "convert", "validate"]
+__all__ = ["Artifact", "DriftBudget", "DriftReport", "convert", "open_source", "validate"]
 
 _HOME = {
-    "Artifact": "tfmp.converters.pipeline",
+    "Artifact": "tfmp.converters.artifact",
     "DriftBudget": "tfmp.converters.drift.verdict",
     "DriftReport": "tfmp.converters.report.model",
     "convert": "tfmp.converters.pipeline",
-    "validate": "tfmp.converters.pipeline",
+    "open_source": "tfmp.converters.intake.open",
+    "validate": "tfmp.converters.validation",
 }
 
 

@@ -62,17 +62,56 @@ _conversion = _options(
     click.option("--force", is_flag=True, help="Replace outputs that exist."),
 )
 
-_tflite_file = _options(
+_KEEP_FP32_HELP = (
+    "Regular expression: nodes, Keras layers or op types that stay in FP32. Repeatable."
+)
+
+_intake = _options(
     click.option(
         "--batch",
         "batch_size",
         type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
         metavar="N",
-        help="Samples the TFLite file takes at a time. GPUs and recurrent layers need a fixed "
-        "number.",
+        help="Fix the number of samples at a time [default: any for ONNX, 1 for TFLite].",
     ),
+    click.option(
+        "--input-shape",
+        "input_shapes",
+        metavar="NAME=SIZE,...",
+        multiple=True,
+        help="Fix the shape of an input, batch axis included, as in image=1,224,224,3. Repeatable.",
+    ),
+    click.option("--signature", metavar="NAME", help="Which signature of a SavedModel."),
+    click.option(
+        "--custom-objects",
+        metavar="PACKAGE.MODULE",
+        multiple=True,
+        help="Module that defines the model's custom classes. Repeatable.",
+    ),
+    click.option(
+        "--unsafe-load",
+        is_flag=True,
+        help="Run Python code that the model file brings along (Lambda layers). Only for files "
+        "you trust.",
+    ),
+)
+
+_onnx_file = _options(
+    click.option("--keep-fp32", multiple=True, metavar="REGEX", help=_KEEP_FP32_HELP),
+    click.option(
+        "--opset",
+        type=int,
+        metavar="N",
+        help="Version of the ONNX operator set, 13 to 23 [default: 18].",
+    ),
+    click.option(
+        "--external-data",
+        is_flag=True,
+        help="Write weights to a second file beside the ONNX file, as always past 2 GiB.",
+    ),
+)
+
+_tflite_file = _options(
     click.option("--dynamic", is_flag=True, help="Let the TFLite file take any number of samples."),
     click.option(
         "--accumulate",
@@ -88,10 +127,6 @@ _tflite_file = _options(
         help="Keep ops that TFLite lacks as TensorFlow ops: the file then needs the Flex delegate "
         "and runs neither in plain LiteRT nor on a GPU.",
     ),
-)
-
-_KEEP_FP32_HELP = (
-    "Regular expression: nodes, Keras layers or op types that stay in FP32. Repeatable."
 )
 
 _validation = _options(
@@ -128,12 +163,13 @@ _output = _options(
 @main.command("onnx")
 @click.argument("model", metavar="MODEL")
 @click.option("-o", "--output", metavar="FILE", help="Output file [default: MODEL.onnx].")
-@click.option("--keep-fp32", multiple=True, metavar="REGEX", help=_KEEP_FP32_HELP)
 @_conversion
+@_onnx_file
+@_intake
 @_validation
 @_output
 def onnx_command(model: str, output: str | None, **options: Any) -> None:
-    """Convert MODEL (.keras, .h5) to ONNX; with --data, validate the result."""
+    """Convert MODEL (.keras, .h5, SavedModel, .onnx) to ONNX; with --data, validate the result."""
     _convert_and_report(model, {"onnx": output}, options)
 
 
@@ -142,10 +178,11 @@ def onnx_command(model: str, output: str | None, **options: Any) -> None:
 @click.option("-o", "--output", metavar="FILE", help="Output file [default: MODEL.tflite].")
 @_conversion
 @_tflite_file
+@_intake
 @_validation
 @_output
 def tflite_command(model: str, output: str | None, **options: Any) -> None:
-    """Convert MODEL (.keras, .h5) to TFLite; with --data, validate the result."""
+    """Convert MODEL (.keras, .h5, SavedModel) to TFLite; with --data, validate the result."""
     _convert_and_report(model, {"tflite": output}, options)
 
 
@@ -153,7 +190,9 @@ def tflite_command(model: str, output: str | None, **options: Any) -> None:
 @click.argument("model", metavar="MODEL")
 @click.option("-o", "--output", metavar="DIR", required=True, help="Folder for the files.")
 @_conversion
+@_onnx_file
 @_tflite_file
+@_intake
 @_validation
 @_output
 def all_command(model: str, output: str, **options: Any) -> None:
@@ -167,6 +206,7 @@ def all_command(model: str, output: str, **options: Any) -> None:
 @main.command("validate")
 @click.argument("reference", metavar="REFERENCE")
 @click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True)
+@_intake
 @_validation
 @_output
 def validate_command(reference: str, candidates: tuple[str, ...], **options: Any) -> None:
@@ -175,10 +215,10 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
         data, labels, budget = _evidence(options)
         if data is None:
             raise InputError("validate needs samples: give them with --data FILE.")
-        from tfmp.converters.pipeline import validate
+        source = _open(reference, options, progress)
+        from tfmp.converters.validation import validate
 
-        _import_tensorflow()
-        report = validate(reference, list(candidates), data, labels, budget, progress=progress)
+        report = validate(source, list(candidates), data, labels, budget, progress=progress)
         _save_reports(report, options["reports"])
     _print_report(report, [], options)
     sys.exit(report.verdict.exit_status)
@@ -190,20 +230,14 @@ def _convert_and_report(
     """Converts to every target from one loaded model, validates all at once, and prints."""
     with _session(options) as progress:
         data, labels, budget = _evidence(options)
-        from tfmp.converters.pipeline import (
-            check_conversion,
-            convert,
-            open_model,
-            prepare_data,
-            validate,
-        )
+        from tfmp.converters.pipeline import check_conversion, convert
+        from tfmp.converters.validation import prepare_data, validate
 
         paths = {
             to: check_conversion(model, to, output, options["force"])
             for to, output in targets.items()
         }
-        _import_tensorflow()
-        source = open_model(model, progress)
+        source = _open(model, options, progress)
         dataset = prepare_data(source, data, labels, budget) if data is not None else None
         artifacts = [
             convert(
@@ -211,10 +245,9 @@ def _convert_and_report(
                 to,
                 path,
                 options["precision"],
-                keep_fp32=options.get("keep_fp32", ()),
-                **(_tflite_choices(options) if to == "tflite" else {}),
                 force=options["force"],
                 progress=progress,
+                **_format_options(to, options),
             )
             for to, path in paths.items()
         ]
@@ -226,17 +259,71 @@ def _convert_and_report(
     sys.exit(report.verdict.exit_status if report else 0)
 
 
-def _tflite_choices(options: dict[str, Any]) -> dict[str, Any]:
-    if options["dynamic"] and options["batch_size"] != 1:
+def _format_options(to: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of one format, by the names that `convert` gives them."""
+    if to == "onnx":
+        return {name: options[name] for name in ("keep_fp32", "opset", "external_data")}
+    if options["dynamic"] and options["batch_size"] is not None:
         raise InputError(
             f"--dynamic lets the file take any number of samples, --batch {options['batch_size']} "
             "fixes it: give one of them."
         )
     return {
-        "batch_size": None if options["dynamic"] else options["batch_size"],
+        "dynamic_batch": options["dynamic"],
         "accumulate": options["accumulate"],
         "allow_flex": options["allow_flex"],
     }
+
+
+def _open(model: str, options: dict[str, Any], progress: Callable[[str], None]) -> Any:
+    """Opens the model as the intake options say."""
+    from tfmp.converters.intake import check_model_file, open_source
+
+    check_model_file(Path(model))
+    shapes = dict(_shape(text) for text in options["input_shapes"])
+    progress("loading the model")
+    if not model.endswith(".onnx"):
+        _import_tensorflow()
+    return open_source(
+        model,
+        signature=options["signature"],
+        custom_objects=_custom_objects(options["custom_objects"]),
+        unsafe_load=options["unsafe_load"],
+        batch_size=options["batch_size"],
+        input_shapes=shapes,
+    )
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, sizes = text.rpartition("=")
+    try:
+        shape = tuple(int(size) for size in sizes.split(","))
+    except ValueError:
+        shape = ()
+    if not equals or not name or not shape:
+        raise InputError(
+            f"--input-shape {text!r} is not NAME=SIZE,SIZE,...; write it as in image=1,224,224,3."
+        )
+    return name, shape
+
+
+def _custom_objects(modules: Sequence[str]) -> dict[str, Any]:
+    """Everything public that the named modules define."""
+    import importlib
+
+    found: dict[str, Any] = {}
+    if modules:
+        sys.path.insert(0, "")  # a module beside the model, as with `python -m`
+    for name in modules:
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:  # a user's module may raise anything
+            raise InputError(
+                f"--custom-objects {name}: cannot be imported ({type(error).__name__}: {error}). "
+                "Name it as `import` would, from a folder on PYTHONPATH or the working directory."
+            ) from error
+        found |= {key: value for key, value in vars(module).items() if key[0] != "_"}
+    return found
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from tfmp.converters.errors import InputError, RunnerError
-from tfmp.converters.source import Source
+from tfmp.converters.sessions import cpu_session
+from tfmp.converters.source import AnySource, OnnxSource
 from tfmp.converters.tensors import Batch, TensorSpec
 from tfmp.converters.worker import Worker
 
@@ -59,15 +60,23 @@ class _Held:
         return None
 
 
-class KerasRunner(_Held):
-    """The original model in float32, on TensorFlow."""
+class SourceRunner(_Held):
+    """The original model in float32: TensorFlow, or ONNX Runtime for an ONNX file."""
 
-    def __init__(self, source: Source) -> None:
-        import tensorflow as tf
-
+    def __init__(self, source: AnySource) -> None:
         self._source = source
         self.inputs, self.outputs = source.inputs, source.outputs
-        self.info = RunnerInfo("keras", "CPU", None, {"tensorflow": tf.__version__})
+        if isinstance(source, OnnxSource):
+            import onnxruntime
+
+            self.info = RunnerInfo(
+                "onnxruntime", "CPU", None, {"onnxruntime": onnxruntime.__version__}
+            )
+        else:
+            import tensorflow as tf
+
+            name = "keras" if source.origin.format == "keras" else "tensorflow"
+            self.info = RunnerInfo(name, "CPU", None, {"tensorflow": tf.__version__})
 
     def run(self, batch: Batch) -> Batch:
         return self._source.forward(batch)
@@ -80,10 +89,10 @@ class OnnxRunner(_Held):
     an FP16 file shows its rounded weights and I/O here, not its arithmetic.
     """
 
-    def __init__(self, model: Path | bytes, info: RunnerInfo | None = None) -> None:
+    def __init__(self, model: Any, info: RunnerInfo | None = None) -> None:
         import onnxruntime
 
-        self._session = open_session(model)
+        self._session = _open(model)
         self.inputs = tuple(_spec(value) for value in self._session.get_inputs())
         self.outputs = tuple(_spec(value) for value in self._session.get_outputs())
         self.info = info or RunnerInfo(
@@ -236,7 +245,7 @@ def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
             return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
         if not emulate:
             return OnnxRunner(path)
-        rounded = ir.to_proto(emulated(model)).SerializeToString()
+        rounded = emulated(model)
     except RunnerError:
         raise
     except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
@@ -248,19 +257,13 @@ def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
     return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
 
 
-def open_session(model: Path | bytes) -> Any:
+def _open(model: Any) -> Any:
     """An ONNX Runtime CPU session; raises `RunnerError` when it refuses the model."""
-    import onnxruntime
+    from tfmp.converters.onnx.storage import open_session
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what it would print is in the exception
     try:
-        return onnxruntime.InferenceSession(
-            str(model) if isinstance(model, Path) else model,
-            options,
-            providers=["CPUExecutionProvider"],
-        )
-    except Exception as error:
+        return cpu_session(model) if isinstance(model, Path | bytes) else open_session(model)
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise RunnerError(
             f"ONNX Runtime cannot load the model: {str(error).splitlines()[0]}"
         ) from error

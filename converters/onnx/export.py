@@ -7,7 +7,7 @@ grows with the number of nodes and not with the size of the model.
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +16,15 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.errors import ConversionError
+from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.onnx.folding import fold_weights
-from tfmp.converters.source import Source, trace_call
+from tfmp.converters.onnx.storage import open_session
+from tfmp.converters.source import Source, trace_call, unique_name
 from tfmp.converters.tensors import TensorSpec, describe, synthetic_batch
 
+# The newest that tf2onnx targets itself, and what every runtime of the last years reads.
 DEFAULT_OPSET = 18
+OPSETS = range(13, 24)
 
 # tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
 # normalization vectors); what is larger than this travels beside the graph.
@@ -34,24 +37,56 @@ def silent(_: str) -> None:
     """A `Progress` that says nothing."""
 
 
+def check_opset(opset: int) -> None:
+    """Raises `InputError` unless models can be written at this opset."""
+    if opset not in OPSETS:
+        raise InputError(
+            f"opset: expected a number from {OPSETS[0]} to {OPSETS[-1]}, received {opset}."
+        )
+
+
+def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
+    """An ONNX model at another opset; the model itself where that is None or its own.
+
+    Raises:
+        InputError: an opset that is not supported.
+        ConversionError: ONNX has no rule for an op of the model.
+    """
+    if opset is None or opset == model.opset_imports.get(""):
+        return model
+    check_opset(opset)
+    try:
+        return ir.from_proto(onnx.version_converter.convert_version(ir.to_proto(model), opset))
+    except Exception as error:  # ONNX's C++ exceptions share no base class
+        raise ConversionError(
+            f"the model cannot be brought to opset {opset} ({str(error).splitlines()[0]}). Leave "
+            "--opset out to keep its own."
+        ) from error
+
+
 @dataclass(frozen=True)
 class _Traced:
-    """A frozen TensorFlow graph and the weights that enter it as inputs."""
+    """A TensorFlow graph without its large weights, which enter it as inputs.
 
-    function: Any
-    input_names: list[str]
-    output_names: tuple[str, ...]
+    Attributes:
+        graph_def: the frozen graph.
+        inputs: TensorFlow's tensor names of the inputs and then of the weights, with ours.
+        outputs: TensorFlow's tensor names of the outputs.
+        weights: the arrays, by our names.
+    """
+
+    graph_def: Any
+    inputs: dict[str, str]
+    outputs: list[str]
     weights: dict[str, np.ndarray]
 
 
-def export_onnx(
-    source: Source, opset: int = DEFAULT_OPSET, progress: Progress = silent
-) -> ir.Model:
+def export_onnx(source: Source, opset: int | None = None, progress: Progress = silent) -> ir.Model:
     """Exports the float32 forward pass of `source`.
 
     Args:
         source: the model; its inputs and outputs keep their names, order, shapes and dtypes.
-        opset: version of the ONNX operator set to target.
+        opset: version of the ONNX operator set to target; None for `DEFAULT_OPSET`.
         progress: called with a short text when a stage begins.
 
     Returns:
@@ -61,6 +96,8 @@ def export_onnx(
     Raises:
         ConversionError: an op has no ONNX form, or the graph has inputs that the model has not.
     """
+    opset = DEFAULT_OPSET if opset is None else opset
+    check_opset(opset)
     progress("tracing")
     traced = _trace_beside(source)
     progress("converting to ONNX")
@@ -86,8 +123,9 @@ def _trace_beside(source: Source) -> _Traced:
     taken = {spec.name for spec in (*source.inputs, *source.outputs)}
     beside: dict[str, Any] = {}
     for variable in source.variables:
-        if np.dtype(variable.dtype).itemsize * np.prod(variable.shape) > _BESIDE_BYTES:
-            beside[_unique(variable.path, taken | beside.keys())] = variable
+        large = np.dtype(variable.dtype).itemsize * np.prod(variable.shape) > _BESIDE_BYTES
+        if large and isinstance(variable, keras.Variable):
+            beside[unique_name(variable.path, taken | beside.keys())] = variable
     specs = [
         TensorSpec(name, tuple(variable.shape), keras.backend.standardize_dtype(variable.dtype))
         for name, variable in beside.items()
@@ -98,24 +136,41 @@ def _trace_beside(source: Source) -> _Traced:
         with keras.StatelessScope(state_mapping=mapping):
             return source.call({spec.name: named[spec.name] for spec in source.inputs})
 
-    graph, output_names = trace_call(call, [*source.inputs, *specs])
+    graph, _ = trace_call(call, [*source.inputs, *specs])
     frozen = convert_variables_to_constants_v2(
         graph, lower_control_flow=False, aggressive_inlining=True
     )
-    return _Traced(
-        function=frozen,
-        input_names=[*(spec.name for spec in source.inputs), *beside],
-        output_names=output_names,
-        weights={name: np.asarray(variable) for name, variable in beside.items()},
-    )
+    names = [*(spec.name for spec in source.inputs), *beside]
+    if len(frozen.inputs) != len(names):
+        raise ConversionError(
+            f"model {source.name!r}: tracing found {len(frozen.inputs) - len(names)} inputs that "
+            f"the model does not declare (expected {describe(source.inputs)}). A layer uses a "
+            "table or tensor that cannot be a constant; do that step before the model."
+        )
+    weights = {name: np.asarray(variable) for name, variable in beside.items()}
+    graph_def = frozen.graph.as_graph_def()
+    inputs = dict(zip((tensor.name for tensor in frozen.inputs), names, strict=True))
+    for name, array in _lift_constants(graph_def):
+        weights[unique_name(name, taken | weights.keys())] = array
+        inputs[f"{name}:0"] = list(weights)[-1]
+    return _Traced(graph_def, inputs, [tensor.name for tensor in frozen.outputs], weights)
 
 
-def _unique(name: str, taken: Set[str]) -> str:
-    count, unique = 1, name
-    while unique in taken:
-        count += 1
-        unique = f"{name}_{count}"
-    return unique
+def _lift_constants(graph_def: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Turns large constants into placeholders, and gives their names and values.
+
+    The weights of SavedModels and of `tf.function`s arrive frozen into the graph.
+    """
+    import tensorflow as tf
+
+    for node in graph_def.node:
+        if node.op != "Const" or node.attr["value"].tensor.ByteSize() <= _BESIDE_BYTES:
+            continue
+        array = tf.make_ndarray(node.attr["value"].tensor)
+        node.op = "Placeholder"
+        del node.attr["value"]
+        node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
+        yield node.name, array
 
 
 def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
@@ -125,29 +180,20 @@ def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
 
     import tfmp.converters.onnx.handlers  # noqa: F401  (registers its handlers)
 
-    inputs = [tensor.name for tensor in traced.function.inputs]
-    if len(inputs) != len(traced.input_names):
-        raise ConversionError(
-            f"model {source.name!r}: tracing found {len(inputs) - len(traced.input_names)} inputs "
-            f"that the model does not declare (expected {describe(source.inputs)}). A layer uses a "
-            "tensor made outside the model; make it a weight or a constant of that layer."
-        )
-    outputs = [tensor.name for tensor in traced.function.outputs]
-    rename = dict(zip(inputs, traced.input_names, strict=True))
+    inputs = list(traced.inputs)
+    _forget_xla(traced.graph_def)
     with _quiet_tf2onnx() as complaints:
         try:
             with tf.Graph().as_default():  # grappler's export refuses to run eagerly
-                graph_def = tf_loader.tf_optimize(
-                    inputs, outputs, traced.function.graph.as_graph_def()
-                )
+                graph_def = tf_loader.tf_optimize(inputs, traced.outputs, traced.graph_def)
             with tf.Graph().as_default() as graph:
                 tf.import_graph_def(graph_def, name="")
                 onnx_graph = tfonnx.process_tf_graph(
                     graph,
                     opset=opset,
                     input_names=inputs,
-                    output_names=outputs,
-                    tensors_to_rename=rename,
+                    output_names=traced.outputs,
+                    tensors_to_rename=traced.inputs,
                 )
             onnx_graph = optimizer.optimize_graph(onnx_graph)
         except Exception as error:
@@ -158,6 +204,13 @@ def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
                 "the layer named there by one made of standard ops, or convert to TFLite."
             ) from error
         return onnx_graph.make_model(source.name)
+
+
+def _forget_xla(graph_def: Any) -> None:
+    """Lets functions that a saved model compiles with XLA be inlined like any other."""
+    nodes = [*graph_def.node, *(n for f in graph_def.library.function for n in f.node_def)]
+    for holder in (*nodes, *graph_def.library.function):
+        holder.attr.pop("_XlaMustCompile", None)
 
 
 @contextmanager
@@ -243,14 +296,8 @@ def check_export(model: ir.Model, source: Source) -> float:
         ConversionError: ONNX Runtime refuses the model, or an output differs by more than FP32
             rounding explains.
     """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what it would print is in the exception
     try:
-        session = onnxruntime.InferenceSession(
-            ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = open_session(model)
         batch = synthetic_batch(source.inputs, samples=2, seed=0)
         names = [spec.name for spec in source.outputs]
         received = dict(zip(names, session.run(names, batch), strict=True))

@@ -31,7 +31,7 @@ def convert(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """
     import keras
 
-    from tfmp.converters.source import open_source
+    from tfmp.converters import open_source
     from tfmp.converters.tflite.export import export_tflite
 
     done: dict[tuple[object, ...], Any] = {}

@@ -95,7 +95,7 @@ def test_force_replaces(folder):
     ("arguments", "message"),
     [
         (["onnx", "missing.keras"], "missing.keras: no such file"),
-        (["onnx", "good.npz"], "ending in .keras, .h5, .hdf5, received suffix '.npz'"),
+        (["onnx", "good.npz"], "or a SavedModel folder, received suffix '.npz'"),
         (["onnx", "dense.keras", "-o", "no/such.onnx"], "no: no such folder"),
         (["onnx", "dense.keras", "-o", "x.tflite"], "ending in .onnx, received suffix '.tflite'"),
         (["onnx", "dense.keras", "--keep-fp32", "zzz"], "'zzz' matches no node name"),

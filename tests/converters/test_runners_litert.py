@@ -8,9 +8,10 @@ import keras
 import numpy as np
 import pytest
 
+from tfmp.converters import open_source
 from tfmp.converters.errors import RunnerError
 from tfmp.converters.runners import LiteRTRunner, open_runner
-from tfmp.converters.source import Source, open_source
+from tfmp.converters.source import Source
 from tfmp.converters.tensors import Batch
 from tfmp.converters.tflite.export import TFLiteFile, export_tflite
 

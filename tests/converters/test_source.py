@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.errors import ConversionError, InputError
-from tfmp.converters.source import open_source
+from tfmp.converters.intake import open_source
 from tfmp.converters.tensors import TensorSpec, synthetic_batch
 
 
@@ -50,7 +50,7 @@ def test_a_mixed_precision_model_is_converted_from_its_float32_masters():
         [keras.Input((4,)), keras.layers.Dense(3, dtype=with_policy, name="half")]
     )
     source = open_source(model)
-    assert source.notes == (
+    assert source.origin.notes == (
         "trained under mixed_float16: converted in float32 from master weights",
     )
     x = np.random.default_rng(0).standard_normal((5, 4), dtype=np.float32)
@@ -67,8 +67,8 @@ def test_files_load_with_their_hash(tmp_path, suffix: str):
     model = keras_models.dense()
     model.save(path)
     source = open_source(path)
-    assert (source.name, source.path) == ("model", path)
-    assert len(source.sha256) == 64
+    assert (source.name, source.origin.path) == ("model", path)
+    assert len(source.origin.sha256) == 64
     batch = synthetic_batch(source.inputs, samples=2, seed=0)
     expected = open_source(model).forward(batch)
     np.testing.assert_array_equal(
@@ -108,8 +108,11 @@ def bad_files(folder):
         ("junk.keras", "not a .keras model: it starts with b'no zip a'"),
         ("cut.keras", "Keras cannot load this model"),
         ("junk.h5", "not a .h5 model"),
-        ("model.pt", "ending in .keras, .h5, .hdf5, received suffix '.pt'"),
-        ("folder.keras", "received a folder"),
+        (
+            "model.pt",
+            ".onnx or a SavedModel folder, received suffix '.pt'",
+        ),
+        ("folder.keras", "without saved_model.pb is no SavedModel"),
     ],
 )
 def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
@@ -127,7 +130,9 @@ def test_an_unbuilt_model_is_refused():
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(InputError, match="expected a Keras model or the path of one, received int"):
+    with pytest.raises(
+        InputError, match=r"a tf\.function or a path, received int"
+    ):
         open_source(3)
 
 

@@ -237,7 +237,10 @@ def _augmentation_rows() -> Iterator[Row]:
         "ContrastLimitedAdaptiveHistogramEqualization": {},
     }
     for name, arguments in options.items():
-        yield _layer(getattr(layers, name), (12, 12, 3), **arguments)
+        row = _layer(getattr(layers, name), (12, 12, 3), **arguments)
+        if name == "Equalization":  # Keras cannot call it on symbolic tensors
+            row = Row("layers", name, one_layer(lambda: Function(layers.Equalization()), IMAGE))
+        yield row
 
 
 def sequence_rows() -> Iterator[Row]:

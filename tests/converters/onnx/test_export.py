@@ -8,10 +8,10 @@ import onnx_ir as ir
 import pytest
 
 from tfmp.converters.errors import ConversionError
+from tfmp.converters.intake import open_source
 from tfmp.converters.onnx.export import _trace_beside, check_export, export_onnx
 from tfmp.converters.onnx.fp16 import to_fp16
 from tfmp.converters.onnx.types import check
-from tfmp.converters.source import open_source
 from tfmp.converters.tensors import TensorSpec
 
 
@@ -85,7 +85,7 @@ def test_large_weights_travel_beside_the_graph():
     )
     source = open_source(model)
     traced = _trace_beside(source)
-    assert traced.function.graph.as_graph_def().ByteSize() < 10_000
+    assert traced.graph_def.ByteSize() < 10_000
     (weight,) = export_onnx(source).graph.initializers.values()
     assert weight.name == "big/wide/kernel"
     np.testing.assert_array_equal(weight.const_value.numpy(), model.layers[0].kernel)

@@ -9,7 +9,7 @@ from onnx_graphs import assert_close_in_fp16, half, op_types, parse, run, run_em
 from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.onnx.fp16 import prepare
 from tfmp.converters.onnx.types import check
-from tfmp.converters.runners import open_session
+from tfmp.converters.sessions import cpu_session
 
 X = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
 
@@ -146,7 +146,7 @@ def test_an_initializer_that_callers_may_override_keeps_its_type():
         "c": onnx.TensorProto.FLOAT
     }
     five = {"c": np.full(4, 5, np.float32)}
-    session = open_session(converted.SerializeToString())
+    session = cpu_session(converted.SerializeToString())
     (received,) = session.run(None, X | five)
     np.testing.assert_allclose(received, X["x"] * 5, rtol=1e-2)
 

@@ -9,9 +9,10 @@ import keras
 import numpy as np
 import pytest
 
+from tfmp.converters import open_source
 from tfmp.converters.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.runners import LiteRTRunner
-from tfmp.converters.source import Source, open_source
+from tfmp.converters.source import Source
 from tfmp.converters.tensors import TensorSpec
 from tfmp.converters.tflite.contract import accumulation
 from tfmp.converters.tflite.export import export_tflite

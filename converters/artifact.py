@@ -1,0 +1,46 @@
+"""What a conversion leaves on disk, and the choices that `convert` and `validate` share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.report.model import DriftReport
+
+SUFFIXES = {"onnx": ".onnx", "tflite": ".tflite"}
+PRECISIONS = ("fp16", "fp32")
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A converted model on disk.
+
+    Attributes:
+        path: of the file.
+        format: "onnx" or "tflite".
+        precision: "fp16" or "fp32".
+        size_bytes: of the file.
+        sha256: of the file.
+        notes: what a user should know: layers kept in FP32, constants that lost precision.
+        report: drift against the original, where `data` was given.
+    """
+
+    path: Path
+    format: str
+    precision: str
+    size_bytes: int
+    sha256: str
+    notes: tuple[str, ...] = ()
+    report: DriftReport | None = field(default=None, compare=False)
+
+
+def silent(_: str) -> None:
+    """Progress that goes nowhere."""
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raises `InputError` unless `value` is one of `choices`."""
+    if value not in choices:
+        raise InputError(f"{name}: expected one of {', '.join(choices)}, received {value!r}.")

@@ -1,0 +1,173 @@
+"""A live Keras model as a `Source`."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.source import Origin, Source, path_sha256, path_size
+from tfmp.converters.tensors import TensorSpec
+
+
+def require_tensorflow_backend() -> None:
+    """Raises `InputError` where Keras runs on another backend than TensorFlow."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            f"conversion traces the model with TensorFlow, but Keras runs on the "
+            f"{keras.backend.backend()!r} backend. Save the model (`model.save('model.keras')`) "
+            "and convert the file with KERAS_BACKEND=tensorflow set."
+        )
+
+
+def from_keras(model: Any, path: Path | None = None) -> Source:
+    """A built Keras model, with the file it was loaded from, if any."""
+    import keras
+
+    arguments = _input_structure(model)
+    inputs = tuple(
+        TensorSpec(name, tuple(spec.shape), _wide(spec.dtype))
+        for name, spec in _named_leaves(arguments, lambda _, spec: spec.name)
+    )
+    declared = _declared_output_names(model)
+
+    def output_name(index: int, _: Any) -> str:
+        return declared[index] if index < len(declared) else f"output_{index}"
+
+    def call(named: dict[str, Any]) -> dict[str, Any]:
+        packed = keras.tree.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
+        with _inference_settings(model):
+            results = model(*packed, training=False)
+        _restore_ranks(results, getattr(model, "outputs", None))
+        return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
+
+    narrow = sorted({layer.dtype_policy.name for layer in _narrow_layers(model)})
+    notes = ()
+    if narrow:
+        notes = (f"trained under {', '.join(narrow)}: converted in float32 from master weights",)
+    origin = Origin(
+        name=path.stem if path else model.name,
+        format="keras",
+        path=path,
+        sha256=path_sha256(path) if path else _weights_sha256(model),
+        size_bytes=path_size(path) if path else None,
+        notes=notes,
+    )
+    return Source.traced(origin, inputs, call, model.variables)
+
+
+def _restore_ranks(results: Any, declared: Any) -> None:
+    """Gives traced outputs the shapes that Keras knows and TensorFlow's tracing lost."""
+    import keras
+
+    for value, spec in zip(keras.tree.flatten(results), declared or (), strict=False):
+        if value.shape.rank is None:
+            value.set_shape(spec.shape)
+
+
+def _wide(dtype: Any) -> str:
+    """The dtype an input has in the float32 model."""
+    import keras
+
+    name = keras.backend.standardize_dtype(dtype)
+    return "float32" if name in ("float16", "bfloat16") else name
+
+
+def _input_structure(model: Any) -> list[Any]:
+    """The positional arguments of `model`: nested structures of `InputSpec` with names."""
+    import keras
+    from keras.src.export.export_utils import get_input_signature
+
+    try:
+        signature = list(get_input_signature(model))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"model {model.name!r} has no known input shapes: {str(error).splitlines()[0]} "
+            "Call it once on a batch (`model(x)`) before converting."
+        ) from error
+    if isinstance(model, keras.Sequential) or hasattr(model, "_inputs_struct"):
+        # An unnamed `keras.Input` has a tensor name that counts up; its layer's name is saved.
+        names = iter([tensor._keras_history.operation.name for tensor in model.inputs])
+        return keras.tree.map_structure(
+            lambda spec: keras.InputSpec(shape=spec.shape, dtype=spec.dtype, name=next(names)),
+            signature,
+        )
+    # A subclassed model records the shapes of its arguments as `x_shape`, `y_shape`, ...
+    return [
+        keras.tree.map_structure(
+            lambda spec, key=key: keras.InputSpec(
+                shape=spec.shape, dtype=spec.dtype, name=key.removesuffix("_shape")
+            ),
+            structure,
+        )
+        for key, structure in zip(model._build_shapes_dict, signature, strict=True)
+    ]
+
+
+def _declared_output_names(model: Any) -> list[str]:
+    """Names of the layers that make the outputs; empty for a subclassed model."""
+    import keras
+
+    if isinstance(model, keras.Sequential):
+        return [model.layers[-1].name]
+    return list(getattr(model, "output_names", ()))
+
+
+def _named_leaves(
+    structure: Any, name_of: Callable[[int, Any], str], taken: Set[str] = frozenset()
+) -> list[tuple[str, Any]]:
+    """A unique name for each leaf: its key in a dict, else what `name_of(index, leaf)` says.
+
+    ONNX allows no output the name of an input, so names in `taken` get the leaf's number too.
+    """
+    import keras
+
+    leaves: dict[str, Any] = {}
+    for index, (path, leaf) in enumerate(keras.tree.flatten_with_path(structure)):
+        keys = [part for part in path if isinstance(part, str)]
+        name = "/".join(keys) if keys else name_of(index, leaf)
+        leaves[f"{name}_{index}" if name in leaves or name in taken else name] = leaf
+    return list(leaves.items())
+
+
+def _narrow_layers(model: Any) -> list[Any]:
+    """Layers that compute in 16 bits and are not quantized."""
+    return [
+        layer
+        for layer in model._flatten_layers()
+        if layer.dtype_policy.quantization_mode is None and "float16" in layer.dtype_policy.name
+    ]
+
+
+@contextmanager
+def _inference_settings(model: Any) -> Iterator[None]:
+    """Computes in float32 inside, and without cuDNN's fused cells, which no format knows."""
+    import keras
+
+    policies = [(layer, layer.dtype_policy) for layer in _narrow_layers(model)]
+    fused = [layer for layer in model._flatten_layers() if getattr(layer, "use_cudnn", False)]
+    choices = [layer.use_cudnn for layer in fused]
+    for layer, _ in policies:
+        layer.dtype_policy = keras.DTypePolicy("float32")
+    for layer in fused:
+        layer.use_cudnn = False
+    try:
+        yield
+    finally:
+        for layer, policy in policies:
+            layer.dtype_policy = policy
+        for layer, choice in zip(fused, choices, strict=True):
+            layer.use_cudnn = choice
+
+
+def _weights_sha256(model: Any) -> str:
+    digest = hashlib.sha256()
+    for variable in model.variables:
+        digest.update(variable.path.encode())
+        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
+    return digest.hexdigest()

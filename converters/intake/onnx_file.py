@@ -1,0 +1,58 @@
+"""ONNX files from anywhere, straight to the FP16 pass."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx_ir as ir
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.sessions import cpu_session
+from tfmp.converters.source import OnnxSource, Origin, path_sha256, path_size, pin
+from tfmp.converters.tensors import Batch, TensorSpec
+
+
+def from_onnx(
+    path: Path,
+    batch_size: int | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+) -> OnnxSource:
+    """Loads an ONNX file, with input sizes fixed as asked.
+
+    Raises:
+        InputError: not an ONNX model, one that ONNX Runtime refuses, or a shape that contradicts.
+    """
+    try:
+        model = ir.load(path)
+        session = cpu_session(path)
+    except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
+        raise InputError(
+            f"{path}: not a usable ONNX model ({str(error).splitlines()[0]}). It may be truncated, "
+            "or its external data may be missing beside it; export it again."
+        ) from error
+    supplied = {value.name for value in session.get_inputs()}
+    values = [value for value in model.graph.inputs if value.name in supplied]
+    inputs = pin([_spec(value) for value in values], batch_size, input_shapes or {})
+    for value, spec in zip(values, inputs, strict=True):
+        value.shape = ir.Shape(
+            own if size is None else size
+            for own, size in zip(value.shape or (), spec.shape, strict=True)
+        )
+    outputs = tuple(_spec(value) for value in model.graph.outputs)
+
+    def forward(batch: Batch) -> Batch:
+        names = [spec.name for spec in outputs]
+        fed = {spec.name: batch[spec.name].astype(spec.dtype) for spec in inputs}
+        return dict(zip(names, session.run(names, fed), strict=True))
+
+    origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
+    return OnnxSource(origin, inputs, outputs, model, forward)
+
+
+def _spec(value: ir.Value) -> TensorSpec:
+    if value.shape is None or value.dtype is None:
+        raise InputError(
+            f"ONNX value {value.name!r} has no shape or type. Run `onnx.shape_inference` on the "
+            "model, or export it with typed inputs and outputs."
+        )
+    shape = tuple(size if isinstance(size, int) else None for size in value.shape)
+    return TensorSpec(str(value.name), shape, value.dtype.numpy().name)

@@ -1,0 +1,164 @@
+"""SavedModel folders and `tf.function`s as a `Source`. TensorFlow only."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.source import Origin, Source, path_sha256, path_size, unique_name
+from tfmp.converters.tensors import TensorSpec
+
+
+def from_saved_model(path: Path, signature: str | None = None) -> Source:
+    """Loads one signature of a SavedModel.
+
+    Args:
+        path: of the folder.
+        signature: its name; None for the only one, or "serving_default" or "serve" among several.
+
+    Raises:
+        InputError: not loadable, or no such signature; the text lists those there are.
+    """
+    import tensorflow as tf
+
+    try:
+        with _without_slot_variables(path) as readable:
+            loaded = tf.saved_model.load(str(readable))
+    except Exception as error:  # TensorFlow raises every kind of exception here
+        raise InputError(
+            f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:300]}). Save or export the model again."
+        ) from error
+    functions = dict(loaded.signatures)
+    name = _choose(path, signature, list(functions))
+    function = functions[name]
+    inputs = tuple(
+        _spec(key, spec) for key, spec in sorted(function.structured_input_signature[1].items())
+    )
+
+    def call(named: dict[str, Any]) -> dict[str, Any]:
+        # `loaded` owns the variables; without this reference they would be freed.
+        assert loaded is not None
+        return _apart(function(**named), named)
+
+    origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
+    return Source.traced(origin, inputs, call, function.variables)
+
+
+def _choose(path: Path, asked: str | None, names: list[str]) -> str:
+    if asked is not None and asked in names:
+        return asked
+    listed = ", ".join(map(repr, names)) or "none"
+    if asked is not None:
+        raise InputError(
+            f"{path}: no signature {asked!r}; this SavedModel has: {listed}. Choose one with "
+            "--signature."
+        )
+    if len(names) == 1:
+        return names[0]
+    usual = [name for name in ("serving_default", "serve") if name in names]
+    if not usual:
+        raise InputError(
+            f"{path}: this SavedModel has the signatures {listed}, and none is the usual "
+            "'serving_default'. Choose one with --signature."
+        )
+    return usual[0]
+
+
+@contextmanager
+def _without_slot_variables(path: Path) -> Iterator[Path]:
+    """A view of the folder whose object graph mentions no optimizer slots.
+
+    Keras 2 wrote its optimizer's slot variables; TensorFlow now restores the optimizer as a plain
+    object, which cannot hold them. Inference needs none.
+    """
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((path / "saved_model.pb").read_bytes())
+    slotted = [
+        node
+        for graph in saved.meta_graphs
+        for node in graph.object_graph_def.nodes
+        if node.slot_variables
+    ]
+    if not slotted:
+        yield path
+        return
+    for node in slotted:
+        node.ClearField("slot_variables")
+    with tempfile.TemporaryDirectory() as folder:
+        for entry in path.iterdir():
+            if entry.name not in ("saved_model.pb", "fingerprint.pb"):
+                os.symlink(entry.resolve(), Path(folder, entry.name))
+        Path(folder, "saved_model.pb").write_bytes(saved.SerializeToString())
+        yield Path(folder)
+
+
+def from_function(function: Any) -> Source:
+    """A `tf.function` with an input signature, or a concrete function.
+
+    Raises:
+        InputError: it has no input signature, so its shapes are unknown.
+    """
+    import tensorflow as tf
+
+    name = getattr(function, "__name__", None) or getattr(function, "name", "function")
+    try:
+        concrete = function.get_concrete_function() if _is_polymorphic(function) else function
+    except Exception as error:
+        raise InputError(
+            f"tf.function {name!r} has no known input shapes. Give it an input_signature, or pass "
+            "`function.get_concrete_function(tf.TensorSpec(...))`."
+        ) from error
+    structure = concrete.structured_input_signature
+    leaves = [s for s in tf.nest.flatten(structure) if isinstance(s, tf.TensorSpec)]
+    names: list[str] = []
+    for index, leaf in enumerate(leaves):
+        names.append(unique_name(leaf.name or f"input_{index}", set(names)))
+    inputs = tuple(_spec(n, leaf) for n, leaf in zip(names, leaves, strict=True))
+
+    def call(named: dict[str, Any]) -> dict[str, Any]:
+        tensors = iter([named[n] for n in names])
+        args, kwargs = tf.nest.map_structure(
+            lambda s: next(tensors) if isinstance(s, tf.TensorSpec) else s, structure
+        )
+        results = concrete(*args, **kwargs)
+        if not isinstance(results, dict):
+            results = {f"output_{i}": value for i, value in enumerate(tf.nest.flatten(results))}
+        return _apart(results, named)
+
+    digest = hashlib.sha256()
+    for variable in concrete.variables:
+        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
+    origin = Origin(str(name), "tf.function", None, digest.hexdigest())
+    return Source.traced(origin, inputs, call, concrete.variables)
+
+
+def is_function(value: Any) -> bool:
+    """Whether `value` is a `tf.function` or a concrete function."""
+    return _is_polymorphic(value) or hasattr(value, "structured_input_signature")
+
+
+def _is_polymorphic(value: Any) -> bool:
+    return hasattr(value, "get_concrete_function") and hasattr(value, "python_function")
+
+
+def _spec(name: str, spec: Any) -> TensorSpec:
+    if spec.shape.rank is None:
+        raise InputError(
+            f"input {name!r} has no fixed number of axes. Save the model with an input signature "
+            "that has one."
+        )
+    return TensorSpec(name, tuple(spec.shape), spec.dtype.name)
+
+
+def _apart(outputs: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    """Outputs by names that no input has, as ONNX asks."""
+    return {unique_name(name, inputs.keys()): value for name, value in outputs.items()}
