@@ -79,7 +79,7 @@ def dry_run(
     for candidate in [inputs] if inputs else _possible_inputs(root.layer):
         run = _Run(root, may_switch=policies is not None)
         try:
-            with _policies(root, policies or {}), _watched_calls(root, run), _losses_kept(root):
+            with _policies(root, policies or {}), _watched_calls(root, run), losses_kept(root):
                 graph = trace(run.call_model, candidate, run.marks)
         except Exception as error:
             last = error
@@ -215,7 +215,8 @@ def _watcher(node: LayerNode, run: _Run) -> Callable[..., Any]:
 
 
 @contextmanager
-def _losses_kept(root: LayerNode) -> Iterator[None]:
+def losses_kept(root: LayerNode) -> Iterator[None]:
+    """Restores what layers remember of their `add_loss` calls."""
     before = [(n.layer, list(n.layer._losses), set(n.layer._loss_ids)) for n in root.within()]
     try:
         yield

@@ -1,0 +1,161 @@
+"""Finds the first operation that turns finite numbers into non-finite ones, on either backend."""
+
+import itertools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import tree
+
+# JAX primitives whose equation is a call of one jaxpr with the same arguments.
+_WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
+
+
+@dataclass(frozen=True)
+class FirstOp:
+    """An operation whose inputs were finite and whose result was not.
+
+    Attributes:
+        name: TensorFlow op type or JAX primitive, such as "Log" or "log".
+        dtype: of the result that is not finite.
+        where: "file.py:12" of the user's code that called it; None inside a library.
+    """
+
+    name: str
+    dtype: str
+    where: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.dtype}" + (f" at {self.where}" if self.where else "")
+
+
+def first_nonfinite_op(function: Callable[..., Any], *args: Any) -> FirstOp | None:
+    """Runs a function, op by op, until one makes a non-finite number of finite ones.
+
+    Args:
+        function: of backend tensors; run once.
+        args: concrete tensors, or nested structures of them.
+
+    Returns:
+        The operation; None if there is none, or it is inside something that runs as one.
+    """
+    if keras.backend.backend() == "jax":
+        return _first_in_jax(function, args)
+    with _watched_tensorflow_ops() as found:
+        function(*args)
+    return found[0] if found else None
+
+
+def _is_bad(inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
+    # An op without floating-point inputs made its infinity on purpose, as a mask or a start value.
+    return (
+        bool(inputs)
+        and all(np.isfinite(value).all() for value in inputs)
+        and not all(np.isfinite(value).all() for value in outputs)
+    )
+
+
+def _float_arrays(tensors: Any) -> list[np.ndarray]:
+    arrays = []
+    for tensor in tree.flatten(tensors):
+        dtype = str(getattr(getattr(tensor, "dtype", None), "name", ""))
+        if dtype.startswith(("float", "bfloat")):
+            arrays.append(np.asarray(tensor).astype(np.float64))
+    return arrays
+
+
+@contextmanager
+def _watched_tensorflow_ops() -> Iterator[list[FirstOp]]:
+    # The hook that tf.debugging is made of. Its own enable_check_numerics would stop at the first
+    # non-finite number of any kind, wanted ones included.
+    from tensorflow.python.framework import op_callbacks
+
+    found: list[FirstOp] = []
+
+    def look(
+        op_type: str, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
+    ) -> None:
+        if found or graph is not None:
+            return
+        results = _float_arrays(outputs)
+        if results and _is_bad(_float_arrays(inputs), results):
+            dtype = next(t.dtype.name for t in outputs if "float" in t.dtype.name)
+            found.append(FirstOp(op_type.removeprefix("__inference_"), dtype, _user_frame()))
+
+    op_callbacks.add_op_callback(look)
+    try:
+        yield found
+    finally:
+        op_callbacks.remove_op_callback(look)
+
+
+def _user_frame() -> str | None:
+    frames = ((frame.filename, frame.lineno) for frame in reversed(traceback.extract_stack()))
+    return _first_of_user(itertools.dropwhile(lambda frame: _is_in("tfmp", frame[0]), frames))
+
+
+def _first_of_user(frames: Iterable[tuple[str, int | None]]) -> str | None:
+    """The innermost frame outside the libraries, up to where this package called the function."""
+    for filename, line in frames:
+        if _is_in("tfmp", filename):
+            return None
+        if not any(_is_in(package, filename) for package in ("tensorflow", "keras", "jax")):
+            return f"{os.path.basename(filename)}:{line}"
+    return None
+
+
+def _is_in(package: str, filename: str) -> bool:
+    module = sys.modules.get(package)
+    folder = os.path.dirname(module.__file__ or "") if module is not None else ""
+    return bool(folder) and filename.startswith(folder + os.sep)
+
+
+def _first_in_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> FirstOp | None:
+    import jax
+
+    closed = jax.make_jaxpr(function)(*args)
+    return _first_in_jaxpr(closed.jaxpr, closed.consts, jax.tree.leaves(args))
+
+
+def _first_in_jaxpr(jaxpr: Any, consts: Any, args: Any) -> FirstOp | None:
+    """Interprets a jaxpr equation by equation, entering those that only wrap another jaxpr."""
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if hasattr(atom, "val") else values[atom]
+
+    for equation in jaxpr.eqns:
+        inputs = [read(atom) for atom in equation.invars]
+        bound = equation.primitive.get_bind_params(equation.params)
+        # Earlier versions of JAX give a pair.
+        functions, params = bound if isinstance(bound, tuple) else ((), bound)
+        results = equation.primitive.bind(*functions, *inputs, **params)
+        results = results if equation.primitive.multiple_results else [results]
+        floats = _float_arrays(results)
+        if floats and _is_bad(_float_arrays(inputs), floats):
+            return _inside(equation, inputs) or FirstOp(
+                equation.primitive.name, str(results[0].dtype), _where(equation)
+            )
+        values.update(zip(equation.outvars, results, strict=True))
+    return None
+
+
+def _inside(equation: Any, inputs: list[Any]) -> FirstOp | None:
+    if equation.primitive.name not in _WRAPPERS:
+        return None
+    wrapped = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
+    if not hasattr(wrapped, "consts"):
+        return None
+    return _first_in_jaxpr(wrapped.jaxpr, wrapped.consts, inputs)
+
+
+def _where(equation: Any) -> str | None:
+    traceback_of = equation.source_info.traceback
+    frames = traceback_of.frames if traceback_of is not None else ()
+    return _first_of_user((frame.file_name, frame.line_num) for frame in frames)

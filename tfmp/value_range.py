@@ -1,0 +1,71 @@
+"""What a tensor holds, in a few numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """The range of a tensor's values.
+
+    Attributes:
+        dtype: name of its dtype.
+        smallest, largest: of the finite values; 0 if there is none.
+        infinite, nan: how many values are so.
+        size: how many values there are.
+        first_bad_row: index along the first axis of the first non-finite value, or None.
+    """
+
+    dtype: str
+    smallest: float
+    largest: float
+    infinite: int
+    nan: int
+    size: int
+    first_bad_row: int | None
+
+    @property
+    def finite(self) -> bool:
+        """Whether every value is finite."""
+        return self.infinite == self.nan == 0
+
+    @property
+    def magnitude(self) -> float:
+        """The largest absolute finite value."""
+        return max(abs(self.smallest), abs(self.largest))
+
+    def describe_bad(self) -> str:
+        """How many values are not finite, in words."""
+        parts = []
+        if self.nan:
+            parts.append(f"{self.nan} NaN")
+        if self.infinite:
+            parts.append(f"{self.infinite} infinite")
+        return f"{' and '.join(parts)} of {self.size} values"
+
+    def __str__(self) -> str:
+        bad = "" if self.finite else f", {self.describe_bad()}"
+        return f"{self.dtype} [{self.smallest:.4g}, {self.largest:.4g}]{bad}"
+
+
+def range_of(tensor: Any) -> ValueRange:
+    """Reads a concrete tensor; of a sparse gradient its rows."""
+    if hasattr(tensor, "indices") and hasattr(tensor, "values"):
+        tensor = tensor.values
+    array = ops.convert_to_numpy(tensor)
+    wide = np.asarray(array, dtype=np.float64)
+    finite = np.isfinite(wide)
+    good = wide[finite]
+    bad = np.argwhere(~finite)
+    return ValueRange(
+        dtype=array.dtype.name,
+        smallest=float(good.min()) if good.size else 0.0,
+        largest=float(good.max()) if good.size else 0.0,
+        infinite=int(np.isinf(wide).sum()),
+        nan=int(np.isnan(wide).sum()),
+        size=wide.size,
+        first_bad_row=int(bad[0][0]) if bad.size and wide.ndim else None,
+    )
