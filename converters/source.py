@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.tensors import Batch, TensorSpec, describe
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
+MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Source:
         call: the forward pass on TensorFlow tensors, inputs and outputs by name.
         graph: the forward pass traced with these inputs (a `WrappedFunction`).
         variables: the weights that `call` reads (kept alive by this reference).
+        marked_layers: a context in which `call` records, as name scopes, which layer each op
+            belongs to; gives the layers' names by scope. Empty where there are no layers.
     """
 
     origin: Origin
@@ -54,6 +58,7 @@ class Source:
     call: Call
     graph: Any
     variables: tuple[Any, ...]
+    marked_layers: MarkedLayers = field(default=lambda: nullcontext({}), compare=False)
 
     @property
     def name(self) -> str:
@@ -92,7 +97,8 @@ class Source:
         inputs = pin(self.inputs, batch_size, input_shapes or {})
         if inputs == self.inputs:
             return self
-        return self.traced(self.origin, inputs, self.call, self.variables)
+        pinned = self.traced(self.origin, inputs, self.call, self.variables)
+        return replace(pinned, marked_layers=self.marked_layers)
 
     def trace(self, batch_size: int) -> Any:
         """Like `graph`, with a fixed size for the first axis of every input."""

@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,40 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
         size_bytes=path_size(path) if path else None,
         notes=notes,
     )
-    return Source.traced(origin, inputs, call, model.variables)
+    source = Source.traced(origin, inputs, call, model.variables)
+    return replace(source, marked_layers=lambda: _marked_layers(model))
+
+
+@contextmanager
+def _marked_layers(model: Any) -> Iterator[dict[str, str]]:
+    """Lets each layer of `model` put its ops into a name scope of its own; gives names by scope.
+
+    Keras's own scopes cannot be told apart: TensorFlow numbers them, and `dense_1` is both the
+    second use of `dense` and the first of `dense_1`.
+    """
+    import tensorflow as tf
+
+    def scoped(call: Callable[..., Any], scope: str) -> Callable[..., Any]:
+        @wraps(call)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with tf.name_scope(scope):
+                return call(*args, **kwargs)
+
+        return wrapped
+
+    names, marked = {}, []
+    for index, layer in enumerate(model._flatten_layers(include_self=False)):
+        if "call" not in vars(layer):
+            scope = f"tfmp_layer_{index}"
+            names[scope] = layer.name
+            marked.append(layer)
+            # Not setattr: Keras tracks what is set on a layer.
+            vars(layer)["call"] = scoped(layer.call, scope)
+    try:
+        yield names
+    finally:
+        for layer in marked:
+            del vars(layer)["call"]
 
 
 def _restore_ranks(results: Any, declared: Any) -> None:

@@ -1,6 +1,7 @@
 """SavedModel folders and `tf.function`s as a `Source`. TensorFlow only."""
 
 import hashlib
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ def from_saved_model(path: Path, signature: str | None = None) -> Source:
     import tensorflow as tf
 
     try:
-        with _without_slot_variables(path) as readable:
+        with _without_slot_variables(path) as readable, _quiet_logger():
             loaded = tf.saved_model.load(str(readable))
     except Exception as error:  # TensorFlow raises every kind of exception here
         raise InputError(
@@ -99,6 +100,18 @@ def _without_slot_variables(path: Path) -> Iterator[Path]:
                 os.symlink(entry.resolve(), Path(folder, entry.name))
         Path(folder, "saved_model.pb").write_bytes(saved.SerializeToString())
         yield Path(folder)
+
+
+@contextmanager
+def _quiet_logger() -> Iterator[None]:
+    """Hides TensorFlow's warnings about each optimizer value that is not restored."""
+    logger = logging.getLogger("tensorflow")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def from_function(function: Any) -> Source:

@@ -6,6 +6,7 @@ grows with the number of nodes and not with the size of the model.
 """
 
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +19,15 @@ import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.onnx.folding import fold_weights
+from tfmp.converters.onnx.layers import name_layers, with_layers
 from tfmp.converters.onnx.storage import open_session
+from tfmp.converters.onnx.types import light_proto
 from tfmp.converters.source import Source, trace_call, unique_name
 from tfmp.converters.tensors import TensorSpec, describe, synthetic_batch
 
-# The newest that tf2onnx targets itself, and what every runtime of the last years reads.
-DEFAULT_OPSET = 18
+# The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
+# newest of the oldest ONNX Runtime that the dependencies admit.
+DEFAULT_OPSET = _TF2ONNX_OPSET = 18
 OPSETS = range(13, 24)
 
 # tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
@@ -55,13 +59,27 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
     if opset is None or opset == model.opset_imports.get(""):
         return model
     check_opset(opset)
+    layers = {
+        node.name: node.metadata_props.get("tfmp.layer", "") for node in model.graph.all_nodes()
+    }
     try:
-        return ir.from_proto(onnx.version_converter.convert_version(ir.to_proto(model), opset))
+        proto = onnx.version_converter.convert_version(light_proto(model), opset)
     except Exception as error:  # ONNX's C++ exceptions share no base class
         raise ConversionError(
             f"the model cannot be brought to opset {opset} ({str(error).splitlines()[0]}). Leave "
             "--opset out to keep its own."
         ) from error
+    proto.ir_version = onnx.helper.find_min_ir_version_for(proto.opset_import)
+    converted = ir.from_proto(proto)
+    weights = {
+        name: value.const_value.numpy()
+        for name, value in model.graph.initializers.items()
+        if value.const_value is not None and name not in converted.graph.initializers
+    }
+    _attach_weights(converted, weights)
+    for node in converted.graph.all_nodes():
+        node.metadata_props["tfmp.layer"] = layers.get(node.name, "")
+    return converted
 
 
 @dataclass(frozen=True)
@@ -73,12 +91,14 @@ class _Traced:
         inputs: TensorFlow's tensor names of the inputs and then of the weights, with ours.
         outputs: TensorFlow's tensor names of the outputs.
         weights: the arrays, by our names.
+        layers: Keras layer names by the name scopes of their ops.
     """
 
     graph_def: Any
     inputs: dict[str, str]
     outputs: list[str]
     weights: dict[str, np.ndarray]
+    layers: dict[str, str]
 
 
 def export_onnx(source: Source, opset: int | None = None, progress: Progress = silent) -> ir.Model:
@@ -107,10 +127,9 @@ def export_onnx(source: Source, opset: int | None = None, progress: Progress = s
     _attach_weights(model, traced.weights)
     fold_weights(model)
     _restore_signature(model, source)
+    name_layers(model, traced.layers)
     _require_onnx_ops(model)
-    for node in model.graph.all_nodes():
-        node.metadata_props["tfmp.layer"] = (node.name or "").rpartition("/")[0]
-    return model
+    return to_opset(model, opset)
 
 
 def _trace_beside(source: Source) -> _Traced:
@@ -123,8 +142,7 @@ def _trace_beside(source: Source) -> _Traced:
     taken = {spec.name for spec in (*source.inputs, *source.outputs)}
     beside: dict[str, Any] = {}
     for variable in source.variables:
-        large = np.dtype(variable.dtype).itemsize * np.prod(variable.shape) > _BESIDE_BYTES
-        if large and isinstance(variable, keras.Variable):
+        if isinstance(variable, keras.Variable) and _bytes(variable) > _BESIDE_BYTES:
             beside[unique_name(variable.path, taken | beside.keys())] = variable
     specs = [
         TensorSpec(name, tuple(variable.shape), keras.backend.standardize_dtype(variable.dtype))
@@ -136,7 +154,8 @@ def _trace_beside(source: Source) -> _Traced:
         with keras.StatelessScope(state_mapping=mapping):
             return source.call({spec.name: named[spec.name] for spec in source.inputs})
 
-    graph, _ = trace_call(call, [*source.inputs, *specs])
+    with source.marked_layers() as layers:
+        graph, _ = trace_call(call, [*source.inputs, *specs])
     frozen = convert_variables_to_constants_v2(
         graph, lower_control_flow=False, aggressive_inlining=True
     )
@@ -153,7 +172,11 @@ def _trace_beside(source: Source) -> _Traced:
     for name, array in _lift_constants(graph_def):
         weights[unique_name(name, taken | weights.keys())] = array
         inputs[f"{name}:0"] = list(weights)[-1]
-    return _Traced(graph_def, inputs, [tensor.name for tensor in frozen.outputs], weights)
+    return _Traced(graph_def, inputs, [tensor.name for tensor in frozen.outputs], weights, layers)
+
+
+def _bytes(variable: Any) -> int:
+    return np.dtype(variable.dtype).itemsize * math.prod(variable.shape)
 
 
 def _lift_constants(graph_def: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -190,7 +213,7 @@ def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
                 tf.import_graph_def(graph_def, name="")
                 onnx_graph = tfonnx.process_tf_graph(
                     graph,
-                    opset=opset,
+                    opset=min(opset, _TF2ONNX_OPSET),
                     input_names=inputs,
                     output_names=traced.outputs,
                     tensors_to_rename=traced.inputs,
@@ -199,6 +222,7 @@ def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
         except Exception as error:
             # tf2onnx raises every kind of exception; what it logged before says more.
             detail = "; ".join([*complaints, f"{type(error).__name__}: {error}"])[:800]
+            detail = with_layers(detail, traced.layers)
             raise ConversionError(
                 f"model {source.name!r}: tf2onnx cannot convert this graph ({detail}). Replace "
                 "the layer named there by one made of standard ops, or convert to TFLite."
@@ -348,7 +372,8 @@ def _require_onnx_ops(model: ir.Model) -> None:
         or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
     ]
     if foreign:
-        listed = ", ".join(sorted({f"{node.op_type} in {node.name}" for node in foreign})[:5])
+        where = {f"{node.op_type} in {node.metadata_props['tfmp.layer']}" for node in foreign}
+        listed = ", ".join(sorted(where)[:5])
         raise ConversionError(
             f"no ONNX form for: {listed}. Replace the layer by one made of standard ops, or "
             "convert to TFLite (`tfmp-convert tflite`)."

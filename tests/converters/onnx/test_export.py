@@ -110,7 +110,7 @@ def test_an_op_without_an_onnx_form_is_an_error_that_names_it():
 
     x = keras.Input((2,), name="x")
     source = open_source(keras.Model(x, Odd(name="odd_layer")(x)))
-    with pytest.raises(ConversionError, match=r"no ONNX form for: BesselI0e in .*odd_layer"):
+    with pytest.raises(ConversionError, match="no ONNX form for: BesselI0e in odd_layer"):
         export_onnx(source)
 
 

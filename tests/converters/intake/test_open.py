@@ -130,9 +130,7 @@ def test_an_unbuilt_model_is_refused():
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(
-        InputError, match=r"a tf\.function or a path, received int"
-    ):
+    with pytest.raises(InputError, match=r"a tf\.function or a path, received int"):
         open_source(3)
 
 

@@ -1,0 +1,47 @@
+"""Which Keras layer a node came from, for attribution and for error messages."""
+
+import re
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+_CALL = re.compile(r"(Stateful)?PartitionedCall(_\d+)?/")
+_SCOPE = re.compile(r"(tfmp_layer_\d+)(?:_\d+)?(?=/|$)")
+
+
+def name_layers(model: ir.Model, layers: Mapping[str, str]) -> None:
+    """Writes the layer of every node into its metadata, as "tfmp.layer".
+
+    Args:
+        model: changed in place.
+        layers: names by name scope, from `Source.marked_layers`; scopes inside each other give a
+            path. Without any, a node keeps the scope of its name.
+
+    Nodes that the export itself inserted belong where their operands come from, or else where
+    their results go.
+    """
+    nodes = list(model.graph.all_nodes())
+    found = {node: _layer_of(node.name or "", layers) for node in nodes}
+    for node in nodes:
+        if not found[node]:
+            producers = (value.producer() for value in node.inputs if value is not None)
+            found[node] = next((found[p] for p in producers if p and found.get(p)), "")
+    for node in reversed(nodes):
+        if not found[node]:
+            readers = (user for value in node.outputs for user in value.consumers())
+            found[node] = next((found[r] for r in readers if found.get(r)), "")
+    for node, layer in found.items():
+        node.metadata_props["tfmp.layer"] = layer
+
+
+def _layer_of(name: str, layers: Mapping[str, str]) -> str:
+    """The path of the layers whose scopes are in `name`, outermost first."""
+    scopes = dict.fromkeys(scope for scope in _SCOPE.findall(name) if scope in layers)
+    if scopes:
+        return "/".join(layers[scope] for scope in scopes)
+    return "" if layers else _CALL.sub("", name).rpartition("/")[0]
+
+
+def with_layers(text: str, layers: Mapping[str, str]) -> str:
+    """`text` with layer names where it has name scopes."""
+    return _SCOPE.sub(lambda match: layers.get(match[1], match[0]), text)
