@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from tfmp.registration import when_keras_is_imported
 
 if TYPE_CHECKING:
+    from tfmp.calibration import calibrate
     from tfmp.callback import MixedPrecision
+    from tfmp.diagnose import locate_nonfinite
     from tfmp.loss_scale import LossScaleOptimizer
     from tfmp.policy import plan, policy_scope
     from tfmp.precision_plan import PrecisionPlan
@@ -23,6 +25,8 @@ __all__ = [
     "PrecisionPlan",
     "ScheduledLossScale",
     "StaticLossScale",
+    "calibrate",
+    "locate_nonfinite",
     "plan",
     "policy_scope",
     "revert",
@@ -35,6 +39,8 @@ _HOME = {
     "PrecisionPlan": "tfmp.precision_plan",
     "ScheduledLossScale": "tfmp.strategies",
     "StaticLossScale": "tfmp.strategies",
+    "calibrate": "tfmp.calibration",
+    "locate_nonfinite": "tfmp.diagnose",
     "plan": "tfmp.policy",
     "policy_scope": "tfmp.policy",
     "revert": "tfmp.undo",

@@ -55,7 +55,7 @@ class Call:
         key: tells the calls of one layer apart, and is the same in every replay.
         args, kwargs: as the layer was given them, before it cast them to its dtype.
         outputs: what it returned.
-        inner: how many calls of other layers happened inside this one.
+        inner: how many calls with concrete results happened inside this one.
     """
 
     node: LayerNode
@@ -284,7 +284,7 @@ def _watched_calls(root: LayerNode, on_call: OnCall | None) -> Iterator[None]:
         before = total
         outputs = original(layer, *args, **kwargs)
         inner = total - before
-        total += 1
+        total += all(map(is_concrete, floats(outputs)))
         return on_call(Call(node, key, args, kwargs, outputs, inner))
 
     keras.layers.Layer.__call__ = watched
