@@ -64,7 +64,7 @@ def _decide(
         base=base,
         kept=kept,
         original=undo.original_policies(root.layer, root),
-        on_cpu=keras.backend.backend() == "tensorflow" and not hardware.accelerators(),
+        cpu_backend=None if hardware.accelerators() else keras.backend.backend(),
     )
     if base == "float32":
         return _apply_rules(root, facts), ()

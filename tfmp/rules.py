@@ -41,7 +41,7 @@ class Facts:
         failed: layers that a dry run in the base policy could not run, and the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
         original: each layer's policy before any plan was applied to the model.
-        on_cpu: whether the model runs on TensorFlow without a GPU.
+        cpu_backend: the Keras backend if it has nothing but a CPU to run on.
     """
 
     base: str
@@ -50,7 +50,7 @@ class Facts:
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
-    on_cpu: bool = False
+    cpu_backend: str | None = None
 
 
 Rule = Callable[[LayerNode, Facts], Decision | None]
@@ -138,12 +138,22 @@ def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
-    """TensorFlow 2.21 pools volumes in float32 alone on CPUs, and never in float64."""
+    """Some layers run nowhere, or not on a CPU, in some dtypes.
+
+    TensorFlow 2.21 pools volumes in float32 alone on CPUs, and never in float64. Keras 3.15 asks
+    JAX for attention with float32 sums, which XLA refuses for float16 on CPUs.
+    """
     dtype = policy_named(facts.base).compute_dtype
-    without = (facts.on_cpu and dtype == "float16") or dtype == "float64"
+    without = [
+        (layers.MaxPooling3D | layers.AveragePooling3D, "tensorflow", "float16"),
+        (layers.MultiHeadAttention | layers.GroupQueryAttention, "jax", "float16"),
+    ]
     for layer in _subjects(node):
-        if without and isinstance(layer, layers.MaxPooling3D | layers.AveragePooling3D):
-            return Decision(FLOAT32, f"TensorFlow has no {dtype} kernel for it here")
+        for kind, backend, narrow in without:
+            if isinstance(layer, kind) and (facts.cpu_backend, dtype) == (backend, narrow):
+                return Decision(FLOAT32, f"{backend} has no {dtype} kernel for it on a CPU")
+        if dtype == "float64" and isinstance(layer, layers.MaxPooling3D | layers.AveragePooling3D):
+            return Decision(FLOAT32, "tensorflow has no float64 kernel for it")
     return None
 
 

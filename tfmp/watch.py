@@ -6,12 +6,16 @@ import keras
 
 from tfmp import structure, undo
 from tfmp.batch_tap import tap_next_execution
+from tfmp.diagnose import locate_nonfinite
+from tfmp.nonfinite import NonFinite
 from tfmp.recorder import FitRecorder
 from tfmp.strategies import DynamicLossScale, LossScale
-from tfmp.structure import LayerNode
 from tfmp.telemetry import NonFiniteGradientsError, StepCounters
 
 ON_NONFINITE = ("report", "raise", "keep_float32")
+
+# Causes that `locate_nonfinite` names and that more range takes away.
+MENDED_BY_FLOAT32 = ("overflow", "loss scale")
 
 # Backing off ten times in a row takes a scale down by a factor of 1,024: more than the spread of
 # gradients within an epoch that one scale has to serve.
@@ -56,6 +60,7 @@ class NonFiniteWatch:
         self._reason = ""
         self._held: list[Any] = []
         self._skipped_when_held = 0
+        self._scale_when_held = 1.0
         self._explained = False
 
     def look(self, before: StepCounters, now: StepCounters, whole_epoch_skipped: bool) -> None:
@@ -99,13 +104,14 @@ class NonFiniteWatch:
 
     def _hold_next(self, now: StepCounters) -> bool:
         self._skipped_when_held = now.skipped_steps
+        self._scale_when_held = now.loss_scale
         return tap_next_execution(self._model, self._hold)
 
     def _hold(self, batches: list[Any]) -> None:
         self._held = batches
 
     def _handle(self, now: StepCounters, batches: list[Any]) -> None:
-        found = _locate(self._model, batches)
+        found = _locate(self._model, batches, self._scale_when_held)
         cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
@@ -129,9 +135,12 @@ class NonFiniteWatch:
                 error.add_note(cause)
             raise error
 
-    def _move_to_float32(self, found: Any) -> tuple[str, ...]:
+    def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:
         """Has the layer that overflows compute in float32 from the next step on."""
-        node = _node_of(structure.walk(self._model), found)
+        if found is None or found.cause not in MENDED_BY_FLOAT32:
+            return ()
+        nodes = {node.path: node for node in structure.walk(self._model).within()}
+        node = nodes.get(found.layer or structure.ROOT)
         if node is None:
             return ()
         head = node.head or node
@@ -174,22 +183,11 @@ def beyond_backoff(
     return None
 
 
-def _locate(model: keras.Model, batches: list[Any]) -> Any:
+def _locate(model: keras.Model, batches: list[Any], loss_scale: float) -> NonFinite | None:
     """Where the first of the batches that goes wrong does so; None if none does."""
-    from tfmp.diagnose import locate_nonfinite
-
     for batch in batches:
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        found = locate_nonfinite(model, x, y)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        found = locate_nonfinite(model, x, y, sample_weight, loss_scale)
         if found:
             return found
-    return None
-
-
-def _node_of(root: LayerNode, found: Any) -> LayerNode | None:
-    """The layer that a finding names, by path or name."""
-    name = getattr(found, "layer", None)
-    for node in root.within():
-        if name is not None and name in (node.path, node.layer.name):
-            return node
     return None

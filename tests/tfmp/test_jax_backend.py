@@ -1,4 +1,4 @@
-"""Runs the tests of `tests/tfmp/jax` on the JAX backend, with two virtual devices."""
+"""Runs `tests/tfmp/jax`, and what holds on both backends, on JAX with two virtual devices."""
 
 import os
 import subprocess
@@ -8,8 +8,14 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "jax"
 ROOT = FOLDER.parents[2]
 
+# Tests of this folder that know nothing of a backend: they run on TensorFlow and, here, on JAX.
+SHARED = [
+    FOLDER.parent / f"test_{name}.py"
+    for name in ("attach", "callback", "dry_run", "layer_families", "policy", "preflight", "rules")
+]
 
-def test_everything_in_the_jax_folder_passes_on_jax():
+
+def test_everything_passes_on_jax():
     environment = {
         **os.environ,
         "KERAS_BACKEND": "jax",
@@ -17,7 +23,16 @@ def test_everything_in_the_jax_folder_passes_on_jax():
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            str(FOLDER),
+            *map(str, SHARED),
+        ],
         cwd=ROOT,
         env=environment,
         capture_output=True,
