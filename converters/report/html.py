@@ -13,12 +13,13 @@ from tfmp.converters.report.model import DriftReport
 
 def to_html(report: DriftReport) -> str:
     """A page with inline style and pictures, without scripts or external resources."""
-    template = _environment().get_template("report.html.j2")
+    template = template_environment().get_template("report.html.j2")
     return template.render(report=report, labelled=any(c.labels for c in report.candidates)) + "\n"
 
 
 @cache
-def _environment() -> Environment:
+def template_environment() -> Environment:
+    """Templates of the package, which escape every value."""
     environment = Environment(
         loader=PackageLoader("tfmp.converters.report"),
         autoescape=True,  # every name comes from a model or a file

@@ -11,6 +11,11 @@ from tfmp.converters.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.files import check_folder, replacing
 from tfmp.converters.source import Source
 from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.tflite.constants import (
+    ConstantFinding,
+    confirmed,
+    source_findings,
+)
 from tfmp.converters.tflite.contract import MEANING, accumulation, allow_accumulation
 from tfmp.converters.tflite.reader import Signature, TFLiteModel
 from tfmp.converters.tflite.saved_model import write_saved_model
@@ -115,10 +120,16 @@ def export_tflite(
         say("tracing the model for TFLite")
         write_saved_model(signatures, batch_size, folder)
         say("converting to TFLite")
+        findings = [
+            finding
+            for source in signatures.values()
+            if precision == "fp16"
+            for finding in source_findings(source)
+        ]
         worker.call("convert", Path(folder), draft, list(signatures), precision, allow_flex)
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
-        result = _describe(TFLiteModel(draft), output, list(signatures), precision)
+        result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
         if not result.flex_ops:
             say("checking that LiteRT loads the file")
             _check_loads(draft)
@@ -189,10 +200,17 @@ def _check_loads(draft: Path) -> None:
         worker.call("describe")
 
 
-def _describe(model: TFLiteModel, output: Path, keys: Sequence[str], precision: str) -> TFLiteFile:
+def _describe(
+    model: TFLiteModel,
+    output: Path,
+    keys: Sequence[str],
+    precision: str,
+    findings: Sequence[ConstantFinding],
+) -> TFLiteFile:
     flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
     sizes = account(model)
-    notes = [str(sizes)]
+    destroyed = confirmed(findings, model) if precision == "fp16" else ()
+    notes = [str(sizes), *map(str, destroyed)]
     if sizes.kept and precision == "fp16":
         largest = sizes.kept[0]
         notes.append(

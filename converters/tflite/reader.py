@@ -54,6 +54,7 @@ class Operator:
     """One operator; inputs and outputs are tensor indices in its subgraph, -1 for absent ones."""
 
     subgraph: int
+    index: int
     name: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -115,7 +116,7 @@ class TFLiteModel:
             for number, graph in enumerate(graphs)
         )
         self.operators = tuple(
-            self._operator(number, graph.Operators(i))
+            self._operator(number, i, graph.Operators(i))
             for number, graph in enumerate(graphs)
             for i in range(graph.OperatorsLength())
         )
@@ -162,6 +163,13 @@ class TFLiteModel:
             )
         return self.signatures[key]
 
+    def options(self, operator: Operator, kind: type) -> Any:
+        """The operator's options, a table of schema.fbs such as `schema.WhileOptions`."""
+        table = self.root.Subgraphs(operator.subgraph).Operators(operator.index).BuiltinOptions()
+        options = kind()
+        options.Init(table.Bytes, table.Pos)
+        return options
+
     def buffer_position(self, index: int) -> int:
         """Where in the file the bytes of a buffer start."""
         buffer = self.root.Buffers(index)
@@ -206,7 +214,7 @@ class TFLiteModel:
         buffer = self.root.Buffers(index)
         return buffer.Size() if buffer.Offset() > 1 else buffer.DataLength()
 
-    def _operator(self, subgraph: int, operator: Any) -> Operator:
+    def _operator(self, subgraph: int, index: int, operator: Any) -> Operator:
         code = self.root.OperatorCodes(operator.OpcodeIndex())
         # Codes below 127 are in the older, narrower field (schema.fbs, OperatorCode).
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
@@ -214,7 +222,7 @@ class TFLiteModel:
         name = code.CustomCode().decode() if custom else _OPERATOR_NAMES[number]
         inputs = operator.InputsAsNumpy().tolist() if operator.InputsLength() else []
         outputs = operator.OutputsAsNumpy().tolist() if operator.OutputsLength() else []
-        return Operator(subgraph, name, tuple(inputs), tuple(outputs), custom)
+        return Operator(subgraph, index, name, tuple(inputs), tuple(outputs), custom)
 
     def _signature(self, definition: Any) -> Signature:
         tensors = self.tensors[definition.SubgraphIndex()]

@@ -26,7 +26,8 @@ def write_saved_model(
     module = tf.Module()
     functions, variables = {}, {}
     for key, source in signatures.items():
-        graph = source.graph if batch_size is None else source.trace(batch_size)
+        pinned = all(spec.shape[:1] == (batch_size,) for spec in source.inputs)
+        graph = source.graph if pinned or batch_size is None else source.trace(batch_size)
         # The variables themselves: behind Keras's own objects the converter does not see that
         # nothing writes to them, and exports empty ones.
         variables.update({id(variable): variable for variable in graph.graph.variables})

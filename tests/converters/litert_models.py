@@ -55,3 +55,52 @@ def encoder_and_autoencoder() -> tuple[keras.Model, keras.Model]:
     code = keras.layers.Dense(64, name="code")(inputs)
     decoded = keras.layers.Dense(32, name="decoder")(code)
     return keras.Model(inputs, code, name="encoder"), keras.Model(inputs, decoded, name="auto")
+
+
+def destroyed_constants() -> keras.Model:
+    """Weights past 65504, a fold that ends past it, and an epsilon that FP16 makes zero."""
+    inputs = keras.Input((8, 8, 3), name="image")
+    x = keras.layers.Conv2D(4, 3, name="conv")(inputs)
+    fold = keras.layers.BatchNormalization(epsilon=1e-12, name="fold")
+    x = keras.layers.Flatten(name="flat")(fold(x))
+    x = keras.layers.LayerNormalization(epsilon=1e-9, name="norm")(x)
+    big = keras.layers.Dense(3, name="big")
+    model = keras.Model(inputs, big(x), name="destroyed")
+    fold.moving_variance.assign([1e-12] * 4)
+    big.kernel.assign(big.kernel * 1e6)
+    return model
+
+
+class L2Norm(keras.layers.Layer):
+    """TensorFlow's own form, which the converter fuses into one operator."""
+
+    def call(self, x):
+        import tensorflow as tf
+
+        return tf.math.l2_normalize(x, axis=-1)
+
+
+def hidden_sums() -> keras.Model:
+    """Every operator with a sum inside, or a divisor, on one input."""
+    x = keras.Input((64,), name="x")
+    image = keras.ops.reshape(x, (-1, 8, 8, 1))
+    outputs = {
+        "mean": keras.ops.mean(x, axis=-1),
+        "softmax": keras.ops.softmax(x),
+        "pool": keras.layers.AveragePooling2D(4, name="pool")(image),
+        "norm": keras.layers.UnitNormalization(name="unit")(x),
+        "fused": L2Norm(name="l2")(x),
+        "inverse": 1.0 / (keras.ops.abs(x) * 1e-9 + 1e-9),
+    }
+    return keras.Model(x, outputs, name="hidden")
+
+
+def spike_in_a_loop() -> keras.Model:
+    """A recurrent state that is large in the middle of the sequence and small at its end."""
+    inputs = keras.Input((6, 1), name="x")
+    cell = keras.layers.SimpleRNN(
+        1, activation=None, use_bias=False, kernel_initializer="ones", name="state"
+    )
+    model = keras.Model(inputs, cell(inputs), name="spike")
+    cell.cell.recurrent_kernel.assign([[0.01]])
+    return model

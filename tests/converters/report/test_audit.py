@@ -1,0 +1,111 @@
+"""The audit for people: terminal, JSON and HTML."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.report.audit import (
+    check_audit_path,
+    headline,
+    print_audit,
+    row_of,
+    save_audit,
+    to_html,
+)
+from tfmp.converters.tflite.audit import ActivationFinding, Audit
+from tfmp.converters.tflite.constants import ConstantFinding
+
+
+def activation(status: str = "fits", **changes: object) -> ActivationFinding:
+    fields: dict[str, object] = {
+        "name": "m_1/norm_1/Mean",
+        "layer": "norm",
+        "op": "MEAN",
+        "peak": 2.0,
+        "smallest": 0.5,
+        "accumulator": 0.0,
+        "accumulator_of": "",
+        "operand": None,
+        "vanishing": 0.0,
+        "nonfinite": 0,
+        "status": status,
+    }
+    return ActivationFinding(**{**fields, **changes})
+
+
+CLAMPED = ConstantFinding("big/kernel", "big", 9, 2, 0, 0, 1e6, 1e-3)
+
+
+def example(*activations: ActivationFinding, constants: tuple = (), name: str = "model") -> Audit:
+    samples = 5 if activations else 0
+    return Audit(name, constants, activations, samples, ("what other data would do",))
+
+
+def printed(audit: Audit) -> str:
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    print_audit(audit, console)
+    return console.file.getvalue()
+
+
+def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
+    found = activation("overflows", peak=1e5, accumulator=65504.0 * 8, accumulator_of="sum")
+    text = printed(example(found, activation(), constants=(CLAMPED,)))
+    assert "✗ constant 'big/kernel' (layer big): 2 of 9 values clamp to 65504" in text
+    assert "✗ overflows norm  MEAN     1e+05 5.24e+05 sum   2^-3.0" in text
+    assert "✓ fits" in text
+    assert "unknown: what other data would do" in text
+    assert "model: 2 values that FP16 cannot hold, on 5 samples" in text
+
+
+def test_long_audits_are_cut_and_say_so() -> None:
+    text = printed(example(*[activation()] * 20, constants=(CLAMPED,) * 17))
+    assert "and 5 more in less danger" in text
+    assert "and 2 more constants" in text
+
+
+@pytest.mark.parametrize(
+    ("audit", "text"),
+    [
+        (example(), "model: FP16 destroys none of its constants; its activations were not looked"),
+        (example(constants=(CLAMPED,)), "model: FP16 destroys 1 of its constants"),
+        (example(activation()), "model: no value that FP16 loses, on 5 samples"),
+        (example(activation("vanishes")), "model: 1 value that FP16 cannot hold, on 5 samples"),
+    ],
+)
+def test_the_headline_never_says_more_than_was_looked_at(audit: Audit, text: str) -> None:
+    assert headline(audit).startswith(text)
+
+
+def test_lengths_lie_on_a_scale_of_powers_of_two() -> None:
+    row = row_of(activation("overflows", smallest=2.0**-16, peak=2.0**16, accumulator=2.0**24))
+    assert (row.start, row.end, row.hidden_end) == (0.25, 0.75, 0.875)
+    nothing = row_of(activation(peak=0.0, smallest=0.0))
+    assert (nothing.start, nothing.end, nothing.hidden_end) == (0.0, 0.0, None)
+    assert nothing.headroom == "-"
+
+
+def test_the_page_needs_nothing_else_and_escapes_names() -> None:
+    page = to_html(example(activation("tight", layer="<script>alert(1)</script>"), name="<b>x"))
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "&lt;b&gt;x" in page
+    for outside in ("http://", "https://", "src=", "@import"):
+        assert outside not in page
+    assert "What this audit could not know" in page
+
+
+def test_it_is_saved_by_suffix(tmp_path: Path) -> None:
+    result = example(activation(), constants=(CLAMPED,))
+    save_audit(result, tmp_path / "audit.json")
+    save_audit(result, tmp_path / "audit.html")
+    assert json.loads((tmp_path / "audit.json").read_text())["model"] == "model"
+    assert (tmp_path / "audit.html").read_text().startswith("<!doctype html>")
+
+
+def test_other_suffixes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"to end in .json or .html, received suffix '.md'"):
+        check_audit_path(str(tmp_path / "audit.md"))
