@@ -233,9 +233,12 @@ def synthetic(
     Args:
         inputs: of the model.
         seed: the same seed and signature give the same samples.
-        samples: how many.
+        samples: how many; more where a fixed batch size would leave some out.
         batch_size: samples at a time.
     """
+    fixed = next((spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]), None)
+    if fixed:
+        samples = -(-samples // fixed) * fixed
     arrays = {spec.name: _made_up(spec, seed, samples) for spec in inputs}
     stream = replace(stream_of(arrays, inputs), name=f"synthetic (seed {seed})")
     return Dataset(stream, inputs, None, batch_size, synthetic=True)

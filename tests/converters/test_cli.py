@@ -26,6 +26,7 @@ def folder(tmp_path, monkeypatch):
     np.savez("few.npz", features=x[:10])
     np.savez("narrow.npz", features=x[:, :5])
     np.savez("none.npz", features=x[:0])
+    (tmp_path / "drift.json").write_text("{}")
     return tmp_path
 
 
@@ -59,6 +60,16 @@ def test_a_tflite_file_takes_the_batch_and_the_sums_that_were_asked_for(folder):
     assert TFLiteModel(folder / "dense.tflite").batch_size == 3
 
 
+def test_inspect_shows_ranges_with_data_and_admits_to_know_nothing_without(folder):
+    result = tfmp_convert("inspect", "dense.keras", "--data", "good.npz", "--report", "audit.html")
+    assert result.exit_code == 0, result.output
+    assert "Headroom" in result.stdout
+    assert "on 400 samples" in result.stdout
+    assert (folder / "audit.html").exists()
+    result = tfmp_convert("inspect", "dense.keras", "--json")
+    assert "no samples were run" in json.loads(result.stdout)["unknown"][0]
+
+
 def test_without_data_it_converts_and_says_that_nothing_was_proven(folder):
     result = tfmp_convert("onnx", "dense.keras", "-o", "plain.onnx")
     assert result.exit_code == 0
@@ -78,6 +89,81 @@ def test_validate_exits_3_on_too_little_data(folder):
     result = tfmp_convert("validate", "dense.keras", "dense.onnx", "--data", "few.npz")
     assert result.exit_code == 3
     assert "INCONCLUSIVE" in result.stdout
+
+
+def test_validate_without_data_makes_inputs_up_and_certifies_nothing(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    result = tfmp_convert("validate", "dense.keras", "dense.onnx", "--json")
+    assert result.exit_code == 3, result.output
+    document = json.loads(result.stdout)
+    assert document["data"]["synthetic"]
+    assert document["verdict"] == "INCONCLUSIVE"
+    broken = tfmp_convert("validate", "dense.keras", "dense.onnx", "--budget", "rel_l2=1e-9")
+    assert broken.exit_code == 1
+
+
+@pytest.fixture
+def shards(folder) -> list[str]:
+    """Two reports of the same file on different samples, too few each."""
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    with np.load("good.npz") as data:
+        np.savez("one.npz", features=data["features"][:150], labels=data["labels"][:150])
+        np.savez("two.npz", features=data["features"][150:], labels=data["labels"][150:])
+    for name in ("one", "two"):
+        result = tfmp_convert(
+            "validate", "dense.keras", "dense.onnx", "--data", f"{name}.npz",
+            "--report", f"{name}.json",
+        )  # fmt: skip
+        assert result.exit_code == 3, result.output
+    return ["one.json", "two.json"]
+
+
+def test_report_merges_shards_into_what_one_run_would_have_said(folder, shards):
+    result = tfmp_convert("report", *shards, "--json", "--report", "both.md")
+    assert result.exit_code == 0, result.output
+    merged = json.loads(result.stdout)
+    assert "PASS" in (folder / "both.md").read_text()
+    whole = tfmp_convert(
+        "validate", "dense.keras", "dense.onnx", "--data", "good.npz", "--json"
+    )  # fmt: skip
+    expected = json.loads(whole.stdout)
+    assert merged["candidates"] == expected["candidates"]
+    assert merged["data"]["sha256"] == expected["data"]["sha256"]
+
+
+def test_report_judges_again_under_another_budget(folder, shards):
+    strict = tfmp_convert("report", *shards, "--budget", "rel_l2=1e-9", "--json")
+    assert strict.exit_code == 1
+    assert json.loads(strict.stdout)["budget"]["flip_rate"] == 0.01
+    loosened = ("--budget", "flip_rate=0.1", "--budget", "accuracy_drop=0.1")
+    loose = tfmp_convert("report", "one.json", *loosened)
+    assert loose.exit_code == 0, loose.output
+    twice = tfmp_convert("report", "one.json", "one.json")
+    assert twice.exit_code == 2
+    assert "they would count twice" in twice.stderr
+
+
+def test_an_existing_report_is_kept_without_force(folder):
+    (folder / "drift.md").write_text("precious")
+    arguments = ("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.md", "-q")
+    result = tfmp_convert(*arguments)
+    assert result.exit_code == 2
+    assert "drift.md: already exists" in result.stderr
+    assert not (folder / "dense.onnx").exists()
+    assert tfmp_convert(*arguments, "--force").exit_code == 0
+    assert "PASS" in (folder / "drift.md").read_text()
+
+
+def test_files_of_the_same_name_are_told_apart(folder):
+    for name in ("old", "new"):
+        (folder / name).mkdir()
+        assert tfmp_convert("onnx", "dense.keras", "-o", f"{name}/m.onnx", "-q").exit_code == 0
+    result = tfmp_convert("validate", "dense.keras", "old/m.onnx", "new/m.onnx", "--json")
+    names = [candidate["name"] for candidate in json.loads(result.stdout)["candidates"]]
+    assert names == ["old/m.onnx", "new/m.onnx"]
+    again = tfmp_convert("validate", "dense.keras", "old/m.onnx", "./old/m.onnx")
+    assert again.exit_code == 2
+    assert "is given 2 times as a candidate" in again.stderr
 
 
 def test_quiet_prints_nothing(folder):
@@ -107,9 +193,19 @@ def test_force_replaces(folder):
         (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
         (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
         (["validate", "dense.keras", "x.onnx", "--data", "good.npz"], "x.onnx: no such file"),
-        (["validate", "dense.keras", "x.onnx"], "validate needs samples"),
+        (["validate", "dense.keras", "x.onnx", "--labels", "y.npy"], "--labels needs the samples"),
+        (["report", "missing.json"], "cannot read the report 'missing.json'"),
+        (["report", "drift.json", "--budget", "speed=3"], "budget 'speed=3' is not NAME=VALUE"),
+        (["report", "drift.json", "--report", "drift.json"], "drift.json: already exists"),
+        (["report"], "Missing argument 'DRIFT.json...'"),
+        (
+            ["onnx", "dense.keras", "--data", "good.npz", "--report", "a.md", "--report", "./a.md"],
+            "--report a.md: is given twice",
+        ),
         (["tflite", "dense.keras", "--dynamic", "--batch", "2"], "--batch 2 fixes it: give one"),
         (["tflite", "dense.keras", "--batch", "0"], "0 is not in the range x>=1"),
+        (["inspect", "dense.keras", "--report", "audit.md"], "end in .json or .html"),
+        (["inspect", "dense.keras", "--data", "narrow.npz"], "features"),
         (["onnx"], "Missing argument 'MODEL'"),
         (["onnx", "dense.keras", "--precision", "int8"], "'int8' is not one of"),
     ],
@@ -132,7 +228,7 @@ def test_an_existing_output_is_kept_without_force(folder):
     assert (folder / "dense.onnx").read_text() == "precious"
 
 
-@pytest.mark.parametrize("command", ["onnx", "tflite", "all", "validate"])
+@pytest.mark.parametrize("command", sorted(main.commands))
 def test_every_option_is_explained(command: str):
     for parameter in main.commands[command].params:
         if parameter.param_type_name == "option":

@@ -1,0 +1,115 @@
+"""What the options of a command ask for: a model that is open, a budget, the choices of a format.
+
+Everything that can be wrong with an option is told here, before a model is loaded.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfmp.converters.cli_session import import_tensorflow
+from tfmp.converters.errors import InputError
+
+
+def open_model_file(model: str, options: dict[str, Any], progress: Callable[[str], None]) -> Any:
+    """Opens the model as the intake options say."""
+    from tfmp.converters.intake import check_model_file, open_source
+
+    check_model_file(Path(model))
+    shapes = dict(_shape(text) for text in options["input_shapes"])
+    progress("loading the model")
+    if not model.endswith(".onnx"):
+        import_tensorflow()
+    return open_source(
+        model,
+        signature=options["signature"],
+        custom_objects=_custom_objects(options["custom_objects"]),
+        unsafe_load=options["unsafe_load"],
+        batch_size=options["batch_size"],
+        input_shapes=shapes,
+    )
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, sizes = text.rpartition("=")
+    try:
+        shape = tuple(int(size) for size in sizes.split(","))
+    except ValueError:
+        shape = ()
+    if not equals or not name or not shape:
+        raise InputError(
+            f"--input-shape {text!r} is not NAME=SIZE,SIZE,...; write it as in image=1,224,224,3."
+        )
+    return name, shape
+
+
+def _custom_objects(modules: Sequence[str]) -> dict[str, Any]:
+    """Everything public that the named modules define."""
+    import importlib
+
+    found: dict[str, Any] = {}
+    if modules:
+        sys.path.insert(0, "")  # a module beside the model, as with `python -m`
+    for name in modules:
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:  # a user's module may raise anything
+            raise InputError(
+                f"--custom-objects {name}: cannot be imported ({type(error).__name__}: {error}). "
+                "Name it as `import` would, from a folder on PYTHONPATH or the working directory."
+            ) from error
+        found |= {key: value for key, value in vars(module).items() if key[0] != "_"}
+    return found
+
+
+def format_options(to: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of one format, by the names that `convert` gives them."""
+    if to == "onnx":
+        return {name: options[name] for name in ("keep_fp32", "opset", "external_data")}
+    if options["dynamic"] and options["batch_size"] is not None:
+        raise InputError(
+            f"--dynamic lets the file take any number of samples, --batch {options['batch_size']} "
+            "fixes it: give one of them."
+        )
+    return {
+        "dynamic_batch": options["dynamic"],
+        "accumulate": options["accumulate"],
+        "allow_flex": options["allow_flex"],
+    }
+
+
+def check_reports(options: dict[str, Any]) -> None:
+    """Raises `InputError` if a report could not be written, or would replace something."""
+    from tfmp.converters.files import check_output
+    from tfmp.converters.report.model import check_path
+
+    taken: set[Path] = set()
+    for text in options["reports"]:
+        path = check_path(text)
+        check_output(path, path.suffix.lower(), options["force"])
+        if path.resolve() in taken:
+            raise InputError(f"--report {path}: is given twice. Name each report once.")
+        taken.add(path.resolve())
+
+
+def budget_for_data(options: dict[str, Any], required: bool) -> Any:
+    """The budget, and a check that options about samples come with samples.
+
+    Args:
+        options: of the command.
+        required: whether a budget and reports mean anything only with --data.
+    """
+    from tfmp.converters.drift.budget import DriftBudget
+
+    check_reports(options)
+    budget = DriftBudget.parse(options["budget"])
+    if options["data"] is None:
+        if required and (options["labels"] or options["reports"] or options["budget"]):
+            raise InputError(
+                "--labels, --report and --budget need samples to compare on: give them with "
+                "--data FILE."
+            )
+        if options["labels"]:
+            raise InputError("--labels needs the samples they belong to: give them with --data.")
+    return budget

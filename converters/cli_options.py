@@ -1,0 +1,178 @@
+"""The options of `tfmp-convert`, in groups that its commands share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tfmp.converters.cli_config import load_config
+
+Decorator = Callable[[Any], Any]
+
+# Shells complete file names after these; what a name must be is said by those who read it.
+PATH = click.Path()
+
+
+def _group(*decorators: Decorator) -> Decorator:
+    def apply(command: Any) -> Any:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+force = click.option("--force", is_flag=True, help="Replace outputs and reports that exist.")
+
+conversion = _group(
+    click.option(
+        "--precision",
+        type=click.Choice(["fp16", "fp32"]),
+        default="fp16",
+        show_default=True,
+        help="Precision of the file.",
+    ),
+    force,
+)
+
+intake = _group(
+    click.option(
+        "--batch",
+        "batch_size",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Fix the number of samples at a time [default: any for ONNX, 1 for TFLite].",
+    ),
+    click.option(
+        "--input-shape",
+        "input_shapes",
+        metavar="NAME=SIZE,...",
+        multiple=True,
+        help="Fix the shape of an input, batch axis included, as in image=1,224,224,3. Repeatable.",
+    ),
+    click.option("--signature", metavar="NAME", help="Which signature of a SavedModel."),
+    click.option(
+        "--custom-objects",
+        metavar="PACKAGE.MODULE",
+        multiple=True,
+        help="Module that defines the model's custom classes. Repeatable.",
+    ),
+    click.option(
+        "--unsafe-load",
+        is_flag=True,
+        help="Run Python code that the model file brings along (Lambda layers). Only for files "
+        "you trust.",
+    ),
+)
+
+onnx_file = _group(
+    click.option(
+        "--keep-fp32",
+        multiple=True,
+        metavar="REGEX",
+        help="Regular expression: nodes, Keras layers or op types that stay in FP32. Repeatable.",
+    ),
+    click.option(
+        "--opset",
+        type=int,
+        metavar="N",
+        help="Version of the ONNX operator set, 13 to 23 [default: 18].",
+    ),
+    click.option(
+        "--external-data",
+        is_flag=True,
+        help="Write weights to a second file beside the ONNX file, as always past 2 GiB.",
+    ),
+)
+
+tflite_file = _group(
+    click.option("--dynamic", is_flag=True, help="Let the TFLite file take any number of samples."),
+    click.option(
+        "--accumulate",
+        type=click.Choice(["fp32", "fp16"]),
+        default="fp32",
+        show_default=True,
+        help="Sums that the TFLite file allows: with fp16, ARM CPUs that have FP16 arithmetic "
+        "compute in it throughout; with fp32 they compute in FP32. GPUs compute in FP16 anyway.",
+    ),
+    click.option(
+        "--allow-flex",
+        is_flag=True,
+        help="Keep ops that TFLite lacks as TensorFlow ops: the file then needs the Flex delegate "
+        "and runs neither in plain LiteRT nor on a GPU.",
+    ),
+)
+
+_budget = click.option(
+    "--budget",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Allowed drift, such as rel_l2=0.005 or flip_rate=0.02. Repeatable.",
+)
+_reports = click.option(
+    "--report",
+    "reports",
+    type=PATH,
+    metavar="FILE",
+    multiple=True,
+    help="Write the drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
+)
+
+validation = _group(
+    click.option(
+        "--data",
+        type=PATH,
+        metavar="DATA",
+        help="Samples to compare on: .npz (one array per input, optionally `labels`), .npy, a "
+        "folder of images in class folders, or package.module:function.",
+    ),
+    click.option(
+        "--labels",
+        type=PATH,
+        metavar="FILE",
+        help="Labels of the samples, if the data has none: .npy or .npz.",
+    ),
+    _budget,
+    _reports,
+)
+
+inspection = _group(
+    click.option(
+        "--data",
+        type=PATH,
+        metavar="DATA",
+        help="Samples to measure ranges on, in the forms that a conversion takes.",
+    ),
+    click.option(
+        "--report",
+        "reports",
+        type=PATH,
+        metavar="FILE",
+        multiple=True,
+        help="Write the audit: .json, or .html with a picture of every range. Repeatable.",
+    ),
+    force,
+)
+
+rejudging = _group(_budget, _reports, force)
+
+output = _group(
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
+    click.option("--quiet", "-q", is_flag=True, help="No progress and no table; the status tells."),
+    click.option(
+        "--config",
+        type=PATH,
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=load_config,
+        help="Take options from a TOML file: keys are their long names. The command line goes "
+        "first.",
+    ),
+    click.option(
+        "--save-config",
+        type=PATH,
+        metavar="FILE",
+        help="Write the options that were given to a TOML file for --config, and run.",
+    ),
+)

@@ -1,0 +1,186 @@
+"""What surrounds the work of every command: progress on stderr, mistakes told, results printed."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from tfmp.converters.errors import InputError
+
+if TYPE_CHECKING:
+    from tfmp.converters.artifact import Artifact
+    from tfmp.converters.report.model import DriftReport
+
+EXIT_BAD_INPUT = 2
+
+
+class Progress(Protocol):
+    """Tells a person what is going on."""
+
+    def __call__(self, text: str) -> None:
+        """A stage begins."""
+
+    def count(self, done: int, total: int | None) -> None:
+        """So many samples of this stage are done; `total` where it is known."""
+
+
+class _Silent:
+    """For pipes, files and --quiet."""
+
+    def __call__(self, text: str) -> None:
+        return None
+
+    def count(self, done: int, total: int | None) -> None:
+        return None
+
+
+class _Live:
+    """One line on a terminal: the stage and, where samples are counted, rate and time left."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._stage = display.add_task("starting", total=None, rate="")
+        self._counting = False
+
+    def __call__(self, text: str) -> None:
+        self._display.reset(self._stage, total=None, description=text, rate="")
+        self._counting = False
+
+    def count(self, done: int, total: int | None) -> None:
+        if not self._counting:
+            # The first batch pays for memory and caches: the rate counts from its end.
+            self._display.reset(self._stage, total=total)
+            self._counting = True
+        self._display.update(self._stage, completed=done, total=total)
+        speed = self._display.tasks[0].speed
+        of = f"{done:,}/{total:,}" if total else f"{done:,}"
+        rate = f"{of} samples" + (f", {speed:,.0f}/s" if speed else "")
+        self._display.update(self._stage, rate=rate)
+
+
+@contextmanager
+def session(options: dict[str, Any]) -> Iterator[Progress]:
+    """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Conversion traces with TensorFlow, whatever backend the model was trained on.
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    try:
+        config = _config_path(options)
+        with _progress(options["quiet"]) as progress:
+            yield progress
+        if config is not None:
+            _save_config(config)
+    except InputError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Progress]:
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield _Silent()
+        return
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Display
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[rate]}", markup=False),
+        TimeRemainingColumn(compact=True),
+    )
+    with Display(*columns, console=console, transient=True) as display:
+        yield _Live(display)
+
+
+def _config_path(options: dict[str, Any]) -> Path | None:
+    """Where --save-config writes once the work is done, checked before it begins."""
+    if options["save_config"] is None:
+        return None
+    from tfmp.converters.files import check_output
+
+    path = Path(options["save_config"])
+    check_output(path, ".toml", options["force"])
+    return path
+
+
+def _save_config(path: Path) -> None:
+    from tfmp.converters.cli_config import given_options, to_toml
+    from tfmp.converters.files import replacing
+
+    context = click.get_current_context()
+    text = to_toml(str(context.info_name), given_options(context))
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without what its C++ prints on every start; errors still show."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as held:
+        stderr = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        except BaseException:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+def print_results(
+    report: "DriftReport | None", artifacts: Sequence["Artifact"], options: dict[str, Any]
+) -> None:
+    """The files that were written and the drift report: a table, or one JSON document."""
+    if options["as_json"]:
+        click.echo(json.dumps(_document(report, artifacts), indent=2))
+        return
+    if options["quiet"]:
+        return
+    from rich.console import Console
+
+    console = Console()
+    for artifact in artifacts:
+        size = f"{artifact.size_bytes / 1e3:,.1f} kB"
+        console.print(f"{artifact.path}  {artifact.precision}  {size}", highlight=False)
+        for note in artifact.notes:
+            console.print(f"  {note}", highlight=False, markup=False)
+    if report is None:
+        console.print("Not validated: give samples with --data to measure the drift.")
+        return
+    from tfmp.converters.report.terminal import print_report
+
+    print_report(report, console)
+    for path in options["reports"]:
+        console.print(f"report: {path}", highlight=False)
+
+
+def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> dict[str, Any]:
+    """The drift report itself; after a conversion, with the files that were written."""
+    document = report.to_dict() if report else {}
+    if artifacts:
+        document["artifacts"] = [
+            {
+                "path": str(artifact.path),
+                "format": artifact.format,
+                "precision": artifact.precision,
+                "size_bytes": artifact.size_bytes,
+                "sha256": artifact.sha256,
+                "notes": list(artifact.notes),
+            }
+            for artifact in artifacts
+        ]
+    return document

@@ -1,0 +1,129 @@
+"""The candidates of a validation: which files, under which names, run and compared."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tfmp.converters.artifact import SUFFIXES, Artifact
+from tfmp.converters.drift.compare import Comparison, match
+from tfmp.converters.drift.verdict import DriftBudget
+from tfmp.converters.errors import InputError, RunnerError
+from tfmp.converters.report.model import CandidateReport
+from tfmp.converters.runners import Runner, RunnerInfo, open_runner
+from tfmp.converters.source import AnySource, file_sha256
+from tfmp.converters.tensors import Batch
+
+
+def candidate_files(candidates: Any) -> dict[str, Path]:
+    """Files by the name that a report gives them.
+
+    Args:
+        candidates: a path, an `Artifact`, or a list of them.
+
+    Returns:
+        In the order given. A name is the file's, with as many folders as tell files of the same
+        name apart.
+
+    Raises:
+        InputError: none, no such file, one of another kind, or the same one twice.
+    """
+    items = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
+    if not items:
+        raise InputError("no candidate to validate: give at least one .onnx or .tflite file.")
+    paths = [_candidate_path(item) for item in items]
+    resolved = [path.resolve() for path in paths]
+    for path, times in Counter(resolved).items():
+        if times > 1:
+            raise InputError(f"{path}: is given {times} times as a candidate. Name it once.")
+    depth = dict.fromkeys(resolved, 1)
+    while True:
+        names = {path: "/".join(path.parts[-depth[path] :]) for path in resolved}
+        counts = Counter(names.values())
+        alike = [path for path, name in names.items() if counts[name] > 1]
+        if not alike:
+            return {names[whole]: path for whole, path in zip(resolved, paths, strict=True)}
+        for path in alike:
+            depth[path] += 1
+
+
+def _candidate_path(candidate: Any) -> Path:
+    path = candidate.path if isinstance(candidate, Artifact) else candidate
+    if not isinstance(path, str | Path):
+        raise InputError(
+            f"expected a candidate to be a path or an Artifact, received {type(path).__name__}."
+        )
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES.values():
+        raise InputError(
+            f"{path}: expected a candidate ending in {' or '.join(SUFFIXES.values())}, received "
+            f"suffix {path.suffix!r}."
+        )
+    if not path.is_file():
+        raise InputError(f"{path}: no such file. Convert the model first, or check the path.")
+    if isinstance(candidate, Artifact) and file_sha256(path) != candidate.sha256:
+        raise InputError(
+            f"{path}: is no longer the file that was converted (its SHA-256 has changed). Convert "
+            "again, or pass the path itself to validate the file as it is now."
+        )
+    return path
+
+
+class Trial:
+    """One candidate: its runner, its comparison, and what stopped it, if anything did."""
+
+    def __init__(self, path: Path, name: str, source: AnySource, stack: ExitStack) -> None:
+        """Opens the file.
+
+        Args:
+            path: of the file.
+            name: for the report.
+            source: the reference.
+            stack: holds the runner, and closes it.
+        """
+        self.path, self.name = path, name
+        self.error: str | None = None
+        self._comparison: Comparison | None = None
+        self._info = RunnerInfo("none", "none", None)
+        self._notes: tuple[str, ...] = ()
+        with self._surviving():
+            self._runner: Runner = stack.enter_context(open_runner(path))
+            self._info = self._runner.info
+            inputs = match(source.inputs, self._runner.inputs, name, "input")
+            self._input_names, self._notes = inputs.names, inputs.notes
+            self._comparison = Comparison(name, source.outputs, self._runner.outputs)
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """A failure inside costs this candidate, not the run."""
+        try:
+            yield
+        except RunnerError as error:
+            self.error = str(error)
+
+    def update(self, inputs: Batch, expected: Batch, labels: Any) -> None:
+        """Runs and compares one batch, unless an earlier one failed."""
+        if self.error is not None or self._comparison is None:
+            return
+        with self._surviving():
+            fed = {self._input_names[name]: array for name, array in inputs.items()}
+            self._comparison.update(expected, self._runner.run(fed), labels)
+
+    def report(self, budget: DriftBudget, synthetic: bool) -> CandidateReport:
+        """The judged candidate."""
+        compared = self._comparison if self.error is None else None
+        return CandidateReport.judged(
+            name=self.name,
+            format=self.path.suffix.lower().removeprefix("."),
+            runner=self._info,
+            budget=budget,
+            outputs=compared.outputs() if compared else (),
+            labels=compared.labels() if compared else (),
+            synthetic=synthetic,
+            path=str(self.path),
+            sha256=file_sha256(self.path),
+            size_bytes=self.path.stat().st_size,
+            notes=(*self._notes, *(compared.notes if compared else ())),
+            error=self.error,
+        )
