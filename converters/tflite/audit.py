@@ -116,6 +116,7 @@ def audit(
     source: AnySource,
     batches: Iterable[Batch] | None = None,
     progress: Progress = lambda text: None,
+    converter: Worker | None = None,
 ) -> Audit:
     """Looks at what FP16 arithmetic could not hold of a model.
 
@@ -123,6 +124,7 @@ def audit(
         source: the model.
         batches: real samples, arrays by input name; None to look at constants only.
         progress: called with a short text when a stage begins.
+        converter: see `export_tflite`.
 
     Raises:
         InputError: the model is an ONNX file.
@@ -135,7 +137,7 @@ def audit(
         )
     with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
         path = Path(folder) / "float32.tflite"
-        export_tflite(source, path, precision="fp32", progress=progress)
+        export_tflite(source, path, precision="fp32", progress=progress, converter=converter)
         model = TFLiteModel(path)
         constants = constant_findings(model)
         activations: tuple[ActivationFinding, ...] = ()

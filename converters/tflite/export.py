@@ -3,7 +3,7 @@
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +77,7 @@ def export_tflite(
     accumulate: str = "fp32",
     allow_flex: bool = False,
     progress: Progress | None = None,
+    converter: Worker | None = None,
 ) -> TFLiteFile:
     """Converts `source` and writes `output`, whole or not at all.
 
@@ -94,6 +95,8 @@ def export_tflite(
         accumulate: the sums that the file allows FP16 hardware to make, "fp32" or "fp16".
         allow_flex: keep ops that TFLite lacks as TensorFlow ops.
         progress: called with a short text when a stage begins.
+        converter: what `start_converter` gave, for several conversions in a row: TensorFlow then
+            starts once. None to start and end one here.
 
     Raises:
         InputError: an option that is out of range, or a folder that cannot be written.
@@ -108,12 +111,7 @@ def export_tflite(
     with (
         _naming(signatures),
         # TensorFlow starts in there while the model is traced here.
-        Worker(
-            "tfmp.converters.tflite.converter:Converter",
-            label="TensorFlow's TFLite converter",
-            timeout_s=_CONVERSION_TIMEOUT_S,
-            environment=_ENVIRONMENT,
-        ) as worker,
+        nullcontext(converter) if converter else start_converter() as worker,
         tempfile.TemporaryDirectory(prefix="tfmp-") as folder,
         replacing(output) as draft,
     ):
@@ -134,6 +132,16 @@ def export_tflite(
             say("checking that LiteRT loads the file")
             _check_loads(draft)
         return result
+
+
+def start_converter() -> Worker:
+    """A process with TensorFlow's converter, for `export_tflite`; a context manager."""
+    return Worker(
+        "tfmp.converters.tflite.converter:Converter",
+        label="TensorFlow's TFLite converter",
+        timeout_s=_CONVERSION_TIMEOUT_S,
+        environment=_ENVIRONMENT,
+    )
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Models converted to TFLite once for all tests that run or read such files."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +22,28 @@ def models() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def convert(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+def converter() -> Iterator[Any]:
+    """One process with TensorFlow's TFLite converter for all tests."""
+    from tfmp.converters.tflite.export import start_converter
+
+    with start_converter() as worker:
+        yield worker
+
+
+@pytest.fixture(scope="session")
+def export(converter: Any) -> Callable[..., Any]:
+    """`export_tflite` in the shared process."""
+    from functools import partial
+
+    from tfmp.converters.tflite.export import export_tflite
+
+    return partial(export_tflite, converter=converter)
+
+
+@pytest.fixture(scope="session")
+def convert(
+    tmp_path_factory: pytest.TempPathFactory, export: Callable[..., Any]
+) -> Callable[..., Any]:
     """Converts the model that a function makes; the same request only once.
 
     Returns:
@@ -32,7 +53,6 @@ def convert(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     import keras
 
     from tfmp.converters import open_source
-    from tfmp.converters.tflite.export import export_tflite
 
     done: dict[tuple[object, ...], Any] = {}
 
@@ -42,7 +62,7 @@ def convert(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
             keras.utils.set_random_seed(11)
             source = open_source(make())
             output = tmp_path_factory.mktemp("tflite") / f"{make.__name__}.tflite"
-            done[key] = source, export_tflite(source, output, **options)
+            done[key] = source, export(source, output, **options)
         return done[key]
 
     return converted

@@ -13,7 +13,7 @@ from tfmp.converters.errors import RunnerError
 from tfmp.converters.runners import LiteRTRunner, open_runner
 from tfmp.converters.source import Source
 from tfmp.converters.tensors import Batch
-from tfmp.converters.tflite.export import TFLiteFile, export_tflite
+from tfmp.converters.tflite.export import TFLiteFile
 
 Convert = Callable[..., tuple[Source, TFLiteFile]]
 
@@ -148,10 +148,10 @@ def test_arrays_that_do_not_fit_are_refused_and_the_runner_lives_on(
     assert default.run(sample(overflowing[0], 1))["head"].shape == (1, 10)
 
 
-def test_outputs_that_mix_samples_are_refused(tmp_path: Path) -> None:
+def test_outputs_that_mix_samples_are_refused(tmp_path: Path, export: Callable) -> None:
     inputs = keras.Input((4,), name="x")
     model = keras.Model(inputs, {"total": keras.ops.sum(inputs)})
-    export_tflite(open_source(model), tmp_path / "model.tflite")
+    export(open_source(model), tmp_path / "model.tflite")
     with (
         LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner,
         pytest.raises(RunnerError, match=r"output 'total' has shape \[\] for a batch of 1"),

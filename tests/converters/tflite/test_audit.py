@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -13,12 +14,21 @@ from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.source import OnnxSource, Origin
 from tfmp.converters.tflite.audit import ActivationFinding, Audit, audit
 from tfmp.converters.tflite.meter import RangeMeter
+from tfmp.converters.worker import Worker
+
+Look = Callable[..., Audit]
 
 
 @pytest.fixture(scope="module")
-def overflowing(models: ModuleType) -> Audit:
+def look(converter: Worker) -> Look:
+    """`audit` in the shared process."""
+    return partial(audit, converter=converter)
+
+
+@pytest.fixture(scope="module")
+def overflowing(models: ModuleType, look: Look) -> Audit:
     rows = np.random.default_rng(0).normal(size=(6, 1024)).astype(np.float32)
-    return audit(open_source(models.variance_overflow()), [{"x": rows[:4]}, {"x": rows[4:]}])
+    return look(open_source(models.variance_overflow()), [{"x": rows[:4]}, {"x": rows[4:]}])
 
 
 def of_layer(result: Audit, layer: str, op: str) -> ActivationFinding:
@@ -46,8 +56,10 @@ def test_the_most_endangered_come_first(overflowing: Audit) -> None:
     assert set(overflowing.dangers) == {f for f in overflowing.activations if f.headroom < 0}
 
 
-def test_without_samples_it_says_that_it_knows_nothing_of_activations(models: ModuleType) -> None:
-    result = audit(open_source(models.destroyed_constants()))
+def test_without_samples_it_says_that_it_knows_nothing_of_activations(
+    models: ModuleType, look: Look
+) -> None:
+    result = look(open_source(models.destroyed_constants()))
     assert result.activations == ()
     assert (
         "no samples were run: which activations overflow or vanish is unknown"
@@ -66,9 +78,9 @@ def test_it_is_json_with_numbers_that_json_has(overflowing: Audit) -> None:
 
 
 @pytest.fixture(scope="module")
-def hidden(models: ModuleType) -> tuple[np.ndarray, Audit]:
+def hidden(models: ModuleType, look: Look) -> tuple[np.ndarray, Audit]:
     x = (np.random.default_rng(4).normal(size=(1, 64)) * 300).astype(np.float32)
-    return x.astype(np.float64), audit(open_source(models.hidden_sums()), [{"x": x}])
+    return x.astype(np.float64), look(open_source(models.hidden_sums()), [{"x": x}])
 
 
 def by_op(result: Audit, op: str) -> ActivationFinding:
@@ -110,20 +122,24 @@ def test_loops_are_followed_step_by_step(convert: Callable, models: ModuleType) 
     assert abs(float(source.forward({"x": x})["state"][0, 0])) < 1
 
 
-def test_values_that_are_not_finite_in_float32_are_told_apart(models: ModuleType) -> None:
+def test_values_that_are_not_finite_in_float32_are_told_apart(
+    models: ModuleType, look: Look
+) -> None:
     x = np.full((1, 1024), np.nan, np.float32)
-    result = audit(open_source(models.variance_overflow()), [{"x": x}])
+    result = look(open_source(models.variance_overflow()), [{"x": x}])
     assert result.activations[0].status == "non-finite"
     assert result.activations[0].nonfinite > 0
 
 
-def test_samples_that_the_file_cannot_run_are_an_error_for_the_user(models: ModuleType) -> None:
+def test_samples_that_the_file_cannot_run_are_an_error_for_the_user(
+    models: ModuleType, look: Look
+) -> None:
     source = open_source(models.variance_overflow())
     with pytest.raises(ConversionError, match="'variance': its ranges cannot be measured"):
-        audit(source, [{"x": np.zeros((2, 2, 2, 2), np.float32)}])
+        look(source, [{"x": np.zeros((2, 2, 2, 2), np.float32)}])
 
 
-def test_an_onnx_graph_is_refused(models: ModuleType) -> None:
+def test_an_onnx_graph_is_refused() -> None:
     graph = OnnxSource(Origin("graph", "onnx", None, ""), (), (), None, dict)
     with pytest.raises(InputError, match="'graph' is an ONNX graph"):
         audit(graph)
@@ -141,9 +157,9 @@ def test_a_fixed_batch_is_filled_up(convert: Callable, models: ModuleType) -> No
 
 
 def test_the_temporary_file_is_gone(
-    models: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: ModuleType, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    audit(open_source(models.hidden_sums()))
+    look(open_source(models.hidden_sums()))
     assert list(tmp_path.iterdir()) == []

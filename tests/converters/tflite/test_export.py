@@ -84,21 +84,21 @@ def test_recurrent_layers_need_no_flex_at_a_fixed_batch(
 
 
 def test_recurrent_layers_with_an_open_batch_are_refused_with_the_way_out(
-    models: ModuleType, tmp_path: Path
+    models: ModuleType, tmp_path: Path, export: Callable
 ) -> None:
     with pytest.raises(ConversionError, match=r"TensorListReserve \(layer lstm\)") as e:
-        export_tflite(open_source(models.recurrent()), tmp_path / "rnn.tflite", batch_size=None)
+        export(open_source(models.recurrent()), tmp_path / "rnn.tflite", batch_size=None)
     assert "convert with `--batch 1`" in str(e.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ops_that_tflite_lacks_are_refused_with_their_layer(
-    models: ModuleType, tmp_path: Path
+    models: ModuleType, tmp_path: Path, export: Callable
 ) -> None:
     output = tmp_path / "flex.tflite"
     output.write_text("an earlier file")
     with pytest.raises(ConversionError) as error:
-        export_tflite(open_source(models.needs_flex()), output)
+        export(open_source(models.needs_flex()), output)
     assert str(error.value).startswith(
         "model 'flex': TFLite has no operator for BitwiseAnd (layer best). Replace what needs it, "
         "or pass `--allow-flex`"
@@ -126,9 +126,11 @@ def test_several_signatures_share_their_weights(tmp_path: Path, models: ModuleTy
         LiteRTRunner(file.path, force_fp16=False, signature="decode")
 
 
-def test_a_batch_size_that_the_model_fixes_is_kept(source: Source, tmp_path: Path) -> None:
+def test_a_batch_size_that_the_model_fixes_is_kept(
+    source: Source, tmp_path: Path, export: Callable
+) -> None:
     fixed = replace(source, inputs=tuple(replace(s, shape=(3, 4)) for s in source.inputs))
-    assert export_tflite(fixed, tmp_path / "model.tflite").batch_size == 3
+    assert export(fixed, tmp_path / "model.tflite").batch_size == 3
     with pytest.raises(InputError, match="inputs fix the batch at 3, received 2"):
         export_tflite(fixed, tmp_path / "model.tflite", batch_size=2)
 
