@@ -16,8 +16,17 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
-from tfmp.converters.onnx.precision import FP16, FP32, Decision, Decisions, decide, islands
-from tfmp.converters.onnx.schema import is_float, slots
+from tfmp.converters.onnx.precision import (
+    FP16,
+    FP32,
+    TYPED_BY_ATTRIBUTE,
+    Decision,
+    Decisions,
+    decide,
+    has_typed_body,
+    islands,
+)
+from tfmp.converters.onnx.schema import Slot, Slots, holds_floats, is_float, slots
 from tfmp.converters.onnx.types import infer_types
 from tfmp.numerics import RangeClass, range_counts
 
@@ -123,10 +132,16 @@ def to_fp16(
     )
 
 
+# Where Cast between float types stands since 2019; later versions add only narrower types.
+_CAST_OPSET = 13
+
+
 def prepare(model: ir.Model) -> None:
     """Inlines functions, lifts constants to initializers, names and types every value."""
     if model.functions:
         InlinePass()(model)
+    # Casts are ops of the default domain, which a model of other domains need not import.
+    model.opset_imports.setdefault("", _CAST_OPSET)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     LiftSubgraphInitializersToMainGraphPass()(model)
     infer_types(model)
@@ -169,6 +184,7 @@ class _Rewriter:
                 if is_float(value):
                     value.dtype = FP16
         self._walk(graph)
+        self._drop_idle_casts()
         for index, value in enumerate(list(graph.outputs)):
             wanted = FP16 if fp16_io else FP32
             if (is_float(value, FP16) or is_float(value)) and value.dtype != wanted:
@@ -178,12 +194,25 @@ class _Rewriter:
             if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
                 del graph.initializers[value.name]
 
+    def _drop_idle_casts(self) -> None:
+        """Removes the model's own casts that have become, or were, casts to the type they read."""
+        for node in list(self.model.graph.all_nodes()):
+            if node.op_type not in ("Cast", "CastLike") or node.domain != "":
+                continue
+            source, output = node.inputs[0], node.outputs[0]
+            assert source is not None  # casts have no optional operands
+            if source.dtype != output.dtype:
+                continue
+            if output.is_graph_output() and not _take_over_outputs(output, source):
+                continue
+            output.replace_all_uses_with(source)
+            node.graph.remove(node, safe=True)  # type: ignore[union-attr]
+
     def _walk(self, graph: ir.Graph) -> None:
         for node in list(graph):
             decision = self._decisions.get(node, Decision(FP32))
-            handler = _SUBGRAPH_HANDLERS.get(node.op_type) if node.domain == "" else None
-            if handler is not None:
-                handler(self, node, decision.dtype)
+            if has_typed_body(node, self.model):
+                _SUBGRAPH_HANDLERS[node.op_type](self, node, decision.dtype)
                 continue
             for attribute in node.attributes.values():
                 if attribute.type == ir.AttributeType.GRAPH:
@@ -197,14 +226,15 @@ class _Rewriter:
             if not (is_float(value, FP16) or is_float(value)):
                 continue
             slot = described.inputs[index] if described else None
-            if slot is not None and slot.half and described.bound_once(slot):  # type: ignore[union-attr]
-                continue  # reads any float type, and nothing else depends on which
+            if slot is not None and slot.half and _reads_any(node, slot, described):
+                continue
             wanted = dtype if slot is not None and slot.half else FP32
             self._read_as(node, index, wanted)
         if dtype != FP16 or described is None:
             return
         for value, slot in zip(node.outputs, described.outputs, strict=True):
-            if is_float(value) and slot.variable is not None and slot.half:
+            typed = node.op_type in TYPED_BY_ATTRIBUTE or described.follows_input(slot)
+            if is_float(value) and slot.variable is not None and slot.half and typed:
                 value.dtype = FP16
         _set_output_type(node, dtype)
 
@@ -352,6 +382,29 @@ class _Rewriter:
                 node.outputs[index].dtype = body.outputs[body_first_output + index].dtype
 
 
+def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:
+    """Makes `source` a graph output in place of its copy `output`; False where it cannot be."""
+    graph = output.graph
+    made_here = source.producer() is not None and source.producer().graph is graph  # type: ignore[union-attr]
+    if graph is None or not made_here or source.is_graph_output():
+        return False
+    for index, value in enumerate(list(graph.outputs)):
+        if value is output:
+            graph.outputs[index] = source
+    source.name, output.name = output.name, source.name
+    source.shape = output.shape  # the graph's contract
+    return True
+
+
+def _reads_any(node: ir.Node, slot: Slot, described: Slots | None) -> bool:
+    """Whether `node` may read this operand in either precision, and writes the same."""
+    if described is None or not described.bound_once(slot):
+        return False
+    # Inference of some ops takes the type of an output from an operand that shares no type
+    # variable with it (RMSNormalization), and sequences fix that of their elements.
+    return node.op_type in ("Cast", "CastLike") or not any(map(holds_floats, node.outputs))
+
+
 _SUFFIX = {FP16: "fp16", FP32: "fp32"}
 
 _SUBGRAPH_HANDLERS: dict[str, Callable[[_Rewriter, ir.Node, ir.DataType], None]] = {
@@ -365,8 +418,6 @@ def _set_output_type(node: ir.Node, dtype: ir.DataType) -> None:
     """For ops whose output type is an attribute (`precision.TYPED_BY_ATTRIBUTE`)."""
     if node.op_type == "Cast" and node.outputs[0].dtype == dtype:
         node.attributes["to"] = ir.AttrInt64("to", dtype.value)
-    elif node.op_type == "EyeLike" and "dtype" in node.attributes:
-        node.attributes["dtype"] = ir.AttrInt64("dtype", dtype.value)
     elif node.op_type == "ConstantOfShape":
         fill = node.attributes.get("value")
         array = np.zeros(1, np.float32) if fill is None else fill.as_tensor().numpy()

@@ -12,7 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.errors import InputError
-from tfmp.converters.onnx.schema import MOVERS, Slots, is_float, slots
+from tfmp.converters.onnx import gaps
+from tfmp.converters.onnx.schema import MOVERS, Slots, contains_floats, is_float, slots
 from tfmp.numerics import FLOAT16, RangeClass, range_counts
 
 FP16 = ir.DataType.FLOAT16
@@ -102,16 +103,7 @@ def decide(model: ir.Model, keep_fp32: Sequence[str] = ()) -> Decisions:
 
 
 def _touches_float(node: ir.Node) -> bool:
-    return any(is_float(value) or _holds_floats(value) for value in (*node.inputs, *node.outputs))
-
-
-def _holds_floats(value: ir.Value | None) -> bool:
-    """Whether `value` is a sequence or optional of float32 tensors."""
-    return (
-        value is not None
-        and isinstance(value.type, ir.SequenceType | ir.OptionalType)
-        and "FLOAT" in str(value.type)
-    )
+    return any(is_float(value) or contains_floats(value) for value in (*node.inputs, *node.outputs))
 
 
 def _keep_rule(model: ir.Model, patterns: Sequence[str]) -> Rule:
@@ -155,19 +147,32 @@ def _unknown_op(node: ir.Node, view: GraphView) -> str | None:
     return None
 
 
-_SUBGRAPH_OPS = ("If", "Loop", "Scan")
+def _runtime_gap(node: ir.Node, view: GraphView) -> str | None:
+    gap = gaps.BY_OP.get(node.op_type) if node.domain == "" else None
+    return gap.describe() if gap else None
+
+
+def has_typed_body(node: ir.Node, model: ir.Model) -> bool:
+    """Whether the bodies of `node` may be rewritten: If, Loop, and Scan as it is since opset 9."""
+    if node.domain != "" or node.op_type not in ("If", "Loop", "Scan"):
+        return False
+    return node.op_type != "Scan" or model.opset_imports.get("", 1) >= 9
 
 
 def _opaque_body(node: ir.Node, view: GraphView) -> str | None:
     """Bodies of other ops, and everything inside them, keep the types they declare."""
-    outer = next((p for p in view.enclosing(node) if p.op_type not in _SUBGRAPH_OPS), None)
-    return f"inside {outer.op_type}, whose body declares its own types" if outer else None
+    outers = (node, *view.enclosing(node))
+    for outer in outers:
+        bodies = any(a.type == ir.AttributeType.GRAPH for a in outer.attributes.values())
+        if bodies and not has_typed_body(outer, view.model):
+            return f"inside {outer.op_type}, whose body declares its own types"
+    return None
 
 
 def _containers(node: ir.Node, view: GraphView) -> str | None:
-    if node.op_type in _SUBGRAPH_OPS:
+    if has_typed_body(node, view.model):
         return None
-    if any(_holds_floats(value) for value in (*node.inputs, *node.outputs)):
+    if any(contains_floats(value) for value in (*node.inputs, *node.outputs)):
         return "sequences and optionals keep their element type"
     return None
 
@@ -180,14 +185,28 @@ def _quantization(node: ir.Node, view: GraphView) -> str | None:
 
 def _no_float16(node: ir.Node, view: GraphView) -> str | None:
     described = view.slots(node)
-    if described is None or node.op_type in _SUBGRAPH_OPS:
+    if described is None or has_typed_body(node, view.model):
         return None
-    pairs = [
+    # What an op always writes in float32, as LayerNormalization its statistics, does not matter.
+    bound = [
         *zip(node.inputs, described.inputs, strict=True),
-        *zip(node.outputs, described.outputs, strict=True),
+        *(
+            (value, slot)
+            for value, slot in zip(node.outputs, described.outputs, strict=True)
+            if described.follows_input(slot) or node.op_type in TYPED_BY_ATTRIBUTE
+        ),
     ]
-    if any(is_float(value) and slot.variable and not slot.half for value, slot in pairs):
+    if any(is_float(value) and slot.variable and not slot.half for value, slot in bound):
         return f"{node.op_type} is not defined for float16"
+    return None
+
+
+def _float_attribute(node: ir.Node, view: GraphView) -> str | None:
+    """Attributes that hold tensors have to have their operands' type."""
+    for name, attribute in node.attributes.items():
+        tensor = attribute.as_tensor() if attribute.type == ir.AttributeType.TENSOR else None
+        if tensor is not None and tensor.dtype == FP32 and node.op_type not in TYPED_BY_ATTRIBUTE:
+            return f"attribute {name} of {node.op_type} holds float32"
     return None
 
 
@@ -236,25 +255,30 @@ def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
 
 
 # Ops whose output type is an attribute that the rewriter sets (see `fp16._set_output_type`).
-TYPED_BY_ATTRIBUTE = frozenset({"Cast", "ConstantOfShape", "EyeLike"})
+TYPED_BY_ATTRIBUTE = frozenset({"Cast", "ConstantOfShape"})
 
 
 def _typed_by_attribute(node: ir.Node, view: GraphView) -> str | None:
     described = view.slots(node)
-    if described is None or node.op_type in (*TYPED_BY_ATTRIBUTE, *_SUBGRAPH_OPS):
+    if described is None or node.op_type in TYPED_BY_ATTRIBUTE or has_typed_body(node, view.model):
         return None
-    inputs = {slot.variable for slot in described.inputs}
-    for value, slot in zip(node.outputs, described.outputs, strict=True):
-        if is_float(value) and slot.variable not in inputs:
-            return f"{node.op_type} chooses its output type itself"
+    free = [
+        slot
+        for value, slot in zip(node.outputs, described.outputs, strict=True)
+        if is_float(value) and not described.follows_input(slot)
+    ]
+    if any(slot.half or slot.variable is None for slot in free):
+        return f"{node.op_type} chooses its output type itself"
     return None
 
 
 RULES: tuple[Rule, ...] = (
     _unknown_op,
+    _runtime_gap,
     _opaque_body,
     _containers,
     _quantization,
+    _float_attribute,
     _typed_by_attribute,
     _no_float16,
     _constant_overflows,  # before the next, which reads what it marks

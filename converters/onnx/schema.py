@@ -52,6 +52,10 @@ class Slots:
         everywhere = [other.variable for other in (*self.inputs, *self.outputs)]
         return slot.variable is not None and everywhere.count(slot.variable) == 1
 
+    def follows_input(self, slot: Slot) -> bool:
+        """Whether an output has the type of some input."""
+        return any(slot.variable == other.variable for other in self.inputs)
+
 
 def slots(node: ir.Node, opset: int) -> Slots | None:
     """The slots of `node` at `opset` of its domain; None where ONNX has no such op."""
@@ -87,3 +91,17 @@ def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> 
 def is_float(value: ir.Value | None, dtype: ir.DataType = ir.DataType.FLOAT) -> bool:
     """Whether `value` is a tensor (not a sequence or optional) of `dtype`."""
     return value is not None and isinstance(value.type, ir.TensorType) and value.dtype == dtype
+
+
+def contains_floats(value: ir.Value | None) -> bool:
+    """Whether `value` is a sequence or optional of float32 tensors."""
+    return (
+        value is not None
+        and isinstance(value.type, ir.SequenceType | ir.OptionalType)
+        and "FLOAT" in str(value.type)
+    )
+
+
+def holds_floats(value: ir.Value | None) -> bool:
+    """Whether `value` is a float32 or float16 tensor, or a container of float32 ones."""
+    return is_float(value) or is_float(value, ir.DataType.FLOAT16) or contains_floats(value)

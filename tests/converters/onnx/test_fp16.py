@@ -374,3 +374,46 @@ def test_check_refuses_an_invalid_model():
     model.graph[0].outputs[0].dtype = ir.DataType.FLOAT16
     with pytest.raises(ConversionError, match="is not valid ONNX"):
         check(model)
+
+
+@pytest.mark.parametrize("op", ["Cast <to = 1> (a)", "CastLike(a, x)"])
+def test_casts_that_became_idle_are_gone(op: str):
+    model = parse(f"""
+    agraph (float[N, 4] x) => (float[N, 4] y) {{ a = Exp(x)  b = {op}  y = Tanh(b) }}
+    """)
+    assert op_types(half(model)[0]) == ["Cast", "Exp", "Tanh", "Cast"]
+    assert_close_in_fp16(model, X)
+
+
+def test_an_idle_cast_that_is_an_output_leaves_its_name():
+    model = parse("agraph (float[N, 4] x) => (float[N, 4] y) { a = Exp(x)  y = Cast <to = 1> (a) }")
+    assert op_types(half(model)[0]) == ["Cast", "Exp", "Cast"]
+    assert_close_in_fp16(model, X)
+
+
+def test_statistics_that_an_op_writes_in_float32_do_not_keep_it_there():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y, float[N, 1] m)
+    <float[4] s = {1, 2, 3, 4}> { y, m = LayerNormalization(x, s) }
+    """)
+    _, report = half(model)
+    assert report.islands == ()
+    assert_close_in_fp16(model, X)
+
+
+def test_a_model_without_the_default_domain_can_be_cast():
+    text = """
+    <ir_version: 8, opset_import: ["ai.onnx.ml" : 3]>
+    agraph (float[N, 4] x) => (float[N, 4] y) { y = ai.onnx.ml.Scaler <offset = [0.0], scale = [2.0]> (x) }
+    """
+    model = onnx.parser.parse_model(text)
+    converted, _ = half(model, fp16_io=True)
+    received = run(converted, {"x": X["x"].astype(np.float16)})["y"]
+    np.testing.assert_allclose(received, X["x"] * 2, rtol=1e-3)
+
+
+def test_what_onnx_runtime_cannot_load_in_fp16_stays_in_fp32():
+    model = parse("agraph (float[4, 4] x) => (float[4, 4] y) { e = EyeLike(x)  y = Mul(e, x) }")
+    _, report = half(model)
+    assert report.islands[0].reason == "ONNX Runtime's CPU provider has no FP16 EyeLike"
+    assert_close_in_fp16(model, {"x": np.eye(4, dtype=np.float32)})
