@@ -1,0 +1,98 @@
+"""ONNX files on ONNX Runtime, and with FP16 arithmetic emulated on a CPU."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.errors import RunnerError
+from tfmp.converters.runners.base import Held, RunnerInfo
+from tfmp.converters.sessions import cpu_session
+from tfmp.converters.tensors import Batch, TensorSpec
+
+
+class OnnxRunner(Held):
+    """A float32 or FP16 ONNX file on ONNX Runtime's CPU provider.
+
+    The CPU provider has hardly any FP16 kernels: it lifts FP16 regions to FP32 between casts, so
+    an FP16 file shows its rounded weights and I/O here, not its arithmetic.
+    """
+
+    def __init__(self, model: Any, info: RunnerInfo | None = None) -> None:
+        import onnxruntime
+
+        self._session = _open(model)
+        self.inputs = tuple(_spec(value) for value in self._session.get_inputs())
+        self.outputs = tuple(_spec(value) for value in self._session.get_outputs())
+        self.info = info or RunnerInfo(
+            "onnxruntime", "CPU", "weights-only", {"onnxruntime": onnxruntime.__version__}
+        )
+
+    def run(self, batch: Batch) -> Batch:
+        feed = {spec.name: batch[spec.name].astype(spec.dtype) for spec in self.inputs}
+        names = [spec.name for spec in self.outputs]
+        try:
+            return dict(zip(names, self._session.run(names, feed), strict=True))
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
+
+
+def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
+    """The runner that shows most of what an ONNX file does on hardware with FP16 kernels.
+
+    Args:
+        path: an ONNX file.
+        emulate: round every FP16 tensor (False: what ONNX Runtime's CPU provider makes of it).
+
+    Returns:
+        For a float32 file, ONNX Runtime itself with `info.fp16` None.
+
+    Raises:
+        RunnerError: the file is no ONNX model or cannot be loaded.
+    """
+    import onnx_ir as ir
+    import onnxruntime
+
+    from tfmp.converters.onnx.emulate import emulated
+    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+
+    versions = {"onnxruntime": onnxruntime.__version__}
+    try:
+        model = ir.load(path)
+        prepare(model)
+        half = computes_in_fp16(model)
+        if not half:
+            return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
+        if not emulate:
+            return OnnxRunner(path)
+        rounded = emulated(model)
+    except RunnerError:
+        raise
+    except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
+        raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
+    details = {
+        "profile": "gpu: FP32 accumulation, every FP16 tensor rounded where a kernel writes it",
+        **versions,
+    }
+    return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
+
+
+def _open(model: Any) -> Any:
+    """An ONNX Runtime CPU session; raises `RunnerError` when it refuses the model."""
+    from tfmp.converters.onnx.storage import open_session
+
+    try:
+        return cpu_session(model) if isinstance(model, Path | bytes) else open_session(model)
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        raise RunnerError(
+            f"ONNX Runtime cannot load the model: {str(error).splitlines()[0]}"
+        ) from error
+
+
+_NUMPY_DTYPES = {"float": "float32", "double": "float64"}
+
+
+def _spec(value: Any) -> TensorSpec:
+    element = value.type.removeprefix("tensor(").removesuffix(")")
+    shape = tuple(size if isinstance(size, int) else None for size in value.shape)
+    return TensorSpec(value.name, shape, str(np.dtype(_NUMPY_DTYPES.get(element, element))))
