@@ -89,7 +89,28 @@ def drop_traced_functions(tree: LayerNode) -> None:
     for node in tree.within():
         if isinstance(node.layer, keras.Model):
             for name in ("train_function", "test_function", "predict_function"):
+                _forget_jax_traces(getattr(node.layer, name, None))
                 setattr(node.layer, name, None)
+
+
+def _forget_jax_traces(function: Any) -> None:
+    """Clears the caches of the jitted functions that a Keras step function encloses.
+
+    JAX finds traces by comparing functions, and `model.train_step` compares equal to itself: as
+    long as anything refers to the old step, a new `jax.jit(model.train_step)` runs the old trace.
+    """
+    pending, seen = [function], {id(function)}
+    while pending:
+        for cell in getattr(pending.pop(), "__closure__", None) or ():
+            try:
+                enclosed = cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+            if hasattr(enclosed, "clear_cache"):
+                enclosed.clear_cache()
+            elif id(enclosed) not in seen:
+                seen.add(id(enclosed))
+                pending.append(enclosed)
 
 
 def _record_of(model: keras.Model) -> _Undo | None:

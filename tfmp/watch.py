@@ -112,6 +112,8 @@ class NonFiniteWatch:
 
     def _handle(self, now: StepCounters, batches: list[Any]) -> None:
         found = _locate(self._model, batches, self._scale_when_held)
+        if found is not None and self._backing_off_will_do(found):
+            return
         cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
@@ -119,6 +121,15 @@ class NonFiniteWatch:
             return
         self._search_failed(now, cause)
         self._check_limit(now, cause)
+
+    def _backing_off_will_do(self, found: NonFinite) -> bool:
+        """Whether the scale was on its way down after all, with a long way to go."""
+        strategy = self._model.optimizer.loss_scale
+        return (
+            found.cause == "loss scale"
+            and isinstance(strategy, DynamicLossScale)
+            and self._scale_when_held > strategy.min_scale
+        )
 
     def _search_failed(self, now: StepCounters, cause: str) -> None:
         """The end of what can be done: the cause is written down, or raised."""

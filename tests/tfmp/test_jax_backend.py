@@ -11,7 +11,19 @@ ROOT = FOLDER.parents[2]
 # Tests of this folder that know nothing of a backend: they run on TensorFlow and, here, on JAX.
 SHARED = [
     FOLDER.parent / f"test_{name}.py"
-    for name in ("attach", "callback", "dry_run", "layer_families", "policy", "preflight", "rules")
+    for name in (
+        "attach",
+        "calibration",
+        "callback",
+        "diagnose",
+        "dry_run",
+        "layer_families",
+        "policy",
+        "preflight",
+        "rules",
+        "strategies",
+        "watch",
+    )
 ]
 
 

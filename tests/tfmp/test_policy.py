@@ -1,0 +1,403 @@
+"""plan, apply and revert: what a plan says, that it changes nothing else, and that it is undone."""
+
+import json
+import re
+import threading
+from typing import ClassVar
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import tfmp
+from tfmp import PrecisionPlan, plan, policy_scope, revert
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+@keras.saving.register_keras_serializable("test_policy")
+class Probe(layers.Layer):
+    """Passes values on, and remembers the dtypes that it was traced with."""
+
+    seen: ClassVar[list[str]] = []
+
+    def call(self, x):
+        Probe.seen.append(keras.backend.standardize_dtype(x.dtype))
+        return x
+
+
+def dtypes_traced() -> set[str]:
+    seen = set(Probe.seen)
+    Probe.seen.clear()
+    return seen
+
+
+def small_model(**compile_options) -> keras.Model:
+    Probe.seen.clear()
+    model = keras.Sequential(
+        [
+            layers.Input((4,)),
+            layers.Dense(8, activation="relu", name="hidden"),
+            Probe(name="probe"),
+            layers.Dense(3, activation="softmax", name="out"),
+        ]
+    )
+    options = {"optimizer": "adam", "loss": "sparse_categorical_crossentropy"}
+    model.compile(**{**options, **compile_options})
+    return model
+
+
+def data():
+    x = np.random.default_rng(0).standard_normal((32, 4)).astype("float32")
+    return x, (x.sum(axis=1) > 0).astype("int32")
+
+
+def as_arrays(variables) -> list[np.ndarray]:
+    return [np.asarray(ops.convert_to_numpy(variable.value)) for variable in variables]
+
+
+# --- the plan itself ---
+
+
+def test_a_plan_changes_nothing():
+    model = small_model()
+    before = [layer.dtype_policy for layer in model._flatten_layers()]
+    plan(model, "mixed_float16")
+    assert all(
+        layer.dtype_policy is policy
+        for layer, policy in zip(model._flatten_layers(), before, strict=True)
+    )
+
+
+def test_a_plan_prints_as_a_table():
+    text = str(plan(small_model(), "mixed_float16"))
+    assert text.splitlines() == [
+        "mixed_float16: asked for by name",
+        "layer   class       computes in  weights  because",
+        "------  ----------  -----------  -------  " + "-" * 37,
+        "/       Sequential  float16      float32  base policy",
+        "hidden  Dense       float16      float32  base policy",
+        "probe   Probe       float16      float32  base policy",
+        "out     Dense       float32      float32  output with softmax: the loss sees it",
+    ]
+
+
+def test_a_plan_round_trips_through_json():
+    made = plan(small_model(), "mixed_float16", keep_float32="hidden")
+    read = PrecisionPlan.from_dict(json.loads(json.dumps(made.to_dict())))
+    assert read == made
+    assert str(read) == str(made)
+
+
+def test_a_plan_read_from_json_needs_its_model():
+    made = plan(small_model(), "mixed_float16")
+    read = PrecisionPlan.from_dict(made.to_dict())
+    with pytest.raises(ValueError, match=re.escape("Pass one: plan.apply(model).")):
+        read.apply()
+
+
+def test_what_is_kept_in_float32_is_listed():
+    made = plan(small_model(), "mixed_float16", keep_float32="hidden")
+    assert [row.path for row in made.kept_float32()] == ["hidden", "out"]
+    assert plan(small_model(), "float32").kept_float32() == ()
+
+
+def test_auto_explains_its_choice():
+    made = plan(small_model())
+    assert (made.policy, made.reason) == (
+        "float32",
+        "CPU only: no Tensor Cores, so 16 bits would be slower",
+    )
+
+
+# --- apply ---
+
+
+def test_apply_switches_layers_and_leaves_variables_alone():
+    model = small_model()
+    variables = model.variables
+    values = as_arrays(variables)
+    made = plan(model, "mixed_float16")
+    assert made.apply() is model
+    dtypes = {layer.name: layer.compute_dtype for layer in model.layers}
+    assert dtypes == {"hidden": "float16", "probe": "float16", "out": "float32"}
+    assert all(new is old for new, old in zip(model.variables, variables, strict=True))
+    for before, after in zip(values, as_arrays(model.variables), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_weights_stay_float32_masters_through_training():
+    model = small_model()
+    x, y = data()
+    model.fit(x, y, epochs=2, verbose=0, callbacks=[tfmp.MixedPrecision("mixed_float16")])
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    kernel = as_arrays(model.trainable_variables)[0]
+    # Values that FP16 cannot hold: they were not rounded on the way.
+    assert (kernel != kernel.astype("float16").astype("float32")).any()
+
+
+@pytest.mark.parametrize("use", ["fit", "evaluate", "predict"])
+def test_functions_traced_before_are_traced_anew(use):
+    model = small_model()
+    x, y = data()
+    dtypes_traced()  # by the build
+    run = {
+        "fit": lambda: model.fit(x, y, verbose=0),
+        "evaluate": lambda: model.evaluate(x, y, verbose=0),
+        "predict": lambda: model.predict(x, verbose=0),
+    }[use]
+    run()
+    assert dtypes_traced() == {"float32"}
+    held = (model.train_function, model.test_function, model.predict_function)
+    plan(model, "mixed_float16").apply()
+    dtypes_traced()  # by the dry run
+    run()
+    assert dtypes_traced() == {"float16"}
+    revert(model)
+    run()
+    assert dtypes_traced() == {"float32"}
+    del held  # JAX would have used its traces again
+
+
+def test_a_traced_nested_model_is_traced_anew():
+    inner = small_model()
+    model = keras.Sequential([layers.Input((4,)), inner, layers.Dense(2)])
+    inner.predict(data()[0], verbose=0)
+    plan(model, "mixed_float16").apply()
+    dtypes_traced()  # by the dry run
+    inner.predict(data()[0], verbose=0)
+    assert dtypes_traced() == {"float16"}
+
+
+@pytest.mark.parametrize("copy", ["clone", "built again"])
+def test_a_plan_applies_to_a_fresh_copy(copy):
+    def build():
+        return keras.Sequential(
+            [layers.Input((4,)), layers.Dense(8), layers.Dense(8), layers.Dense(2)]
+        )
+
+    model = build()
+    made = plan(model, "mixed_float16", keep_float32=model.layers[1].name)
+    fresh = keras.models.clone_model(model) if copy == "clone" else build()
+    made.apply(fresh)
+    expected = ["float16", "float32", "float32"]
+    assert [layer.compute_dtype for layer in fresh.layers] == expected
+    assert [layer.compute_dtype for layer in model.layers] == ["float32"] * 3
+
+
+def test_a_plan_that_does_not_fit_is_refused_and_changes_nothing():
+    made = plan(small_model(), "mixed_float16")
+    other = keras.Sequential([layers.Input((4,)), layers.Dense(2, name="only")])
+    with pytest.raises(ValueError, match="expected 4 layers, received 2") as caught:
+        made.apply(other)
+    assert "only in the plan: hidden, probe, out" in str(caught.value)
+    assert "only in the model: only" in str(caught.value)
+    assert other.layers[0].compute_dtype == "float32"
+
+
+def test_a_policy_map_is_not_written_into():
+    policies = keras.dtype_policies.DTypePolicyMap("float32")
+    policies[".*special"] = "bfloat16"
+    model = keras.Sequential(
+        [
+            layers.Input((4,)),
+            layers.Dense(4, dtype=policies, name="plain"),
+            layers.Dense(4, dtype=policies, name="special"),
+            layers.Dense(2, name="out"),
+        ]
+    )
+    plan(model, "mixed_float16").apply()
+    assert [layer.compute_dtype for layer in model.layers] == ["float16", "float16", "float32"]
+    assert set(policies) == {".*special"}
+    revert(model)
+    assert [layer.compute_dtype for layer in model.layers] == ["float32", "bfloat16", "float32"]
+    assert model.layers[0].dtype_policy is policies
+
+
+# --- revert ---
+
+
+def test_revert_gives_back_the_very_same_policies():
+    model = small_model()
+    before = [layer.dtype_policy for layer in model._flatten_layers()]
+    plan(model, "mixed_float16").apply()
+    plan(model, "mixed_bfloat16").apply()
+    assert revert(model) is model
+    assert [layer.dtype_policy for layer in model._flatten_layers()] == before
+    assert all(
+        layer.dtype_policy is policy
+        for layer, policy in zip(model._flatten_layers(), before, strict=True)
+    )
+
+
+def test_revert_without_a_plan_does_nothing():
+    model = small_model()
+    optimizer = model.optimizer
+    assert revert(model) is model
+    assert model.optimizer is optimizer
+
+
+def test_revert_removes_the_wrapper_that_compile_added_by_itself():
+    model = small_model()
+    plan(model, "mixed_float16").apply()
+    model.compile("adam", "mse")
+    assert type(model.optimizer) is keras.optimizers.LossScaleOptimizer
+    revert(model)
+    assert type(model.optimizer) is keras.optimizers.Adam
+
+
+def test_the_second_plan_sees_the_model_as_it_was_before_the_first():
+    model = small_model()
+    plan(model, "mixed_float16", keep_float32="hidden").apply()
+    second = plan(model, "mixed_float16")
+    assert {row.path: row.reason for row in second.rows}["hidden"] == "base policy"
+
+
+# --- saving ---
+
+
+@pytest.mark.parametrize("later_policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_a_run_continued_from_a_file_is_the_run_that_was_not_interrupted(later_policy, tmp_path):
+    x, y = data()
+
+    def train(model):
+        callback = tfmp.MixedPrecision("mixed_float16")
+        model.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
+
+    model = small_model()
+    train(model)
+    model.save(tmp_path / "model.keras")
+    train(model)
+    with policy_scope(later_policy):
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        train(loaded)
+    assert [layer.compute_dtype for layer in loaded.layers] == [
+        layer.compute_dtype for layer in model.layers
+    ]
+    for ours, theirs in zip(
+        as_arrays([*model.variables, *model.optimizer.variables]),
+        as_arrays([*loaded.variables, *loaded.optimizer.variables]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_subclassed_model_with_custom_layers_continues_from_weights_alike(tmp_path):
+    class Net(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden = layers.Dense(8, name="hidden")
+            self.out = layers.Dense(2, name="out")
+
+        def call(self, x):
+            return ops.softmax(self.out(self.hidden(x)))
+
+    x, y = data()
+
+    def train(model):
+        callback = tfmp.MixedPrecision("mixed_float16")
+        model.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
+
+    def made():
+        model = Net()
+        optimizer = tfmp.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+        model.compile(optimizer, "sparse_categorical_crossentropy")
+        model(x[:1])
+        optimizer.build(model.trainable_variables)
+        return model
+
+    model = made()
+    train(model)
+    model.save_weights(tmp_path / "model.weights.h5")
+    train(model)
+    with policy_scope("mixed_bfloat16"):
+        loaded = made()
+    loaded.load_weights(tmp_path / "model.weights.h5")
+    train(loaded)
+    for ours, theirs in zip(as_arrays(model.weights), as_arrays(loaded.weights), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+# --- policy_scope ---
+
+
+def test_policy_scope_restores_on_exceptions():
+    before = keras.config.dtype_policy().name
+    with pytest.raises(ZeroDivisionError), policy_scope("mixed_float16"):
+        _ = 1 / 0
+    assert keras.config.dtype_policy().name == before
+
+
+def test_policy_scopes_nest():
+    with policy_scope("mixed_float16"):
+        with policy_scope("float32"):
+            assert keras.config.dtype_policy().name == "float32"
+        assert keras.config.dtype_policy().name == "mixed_float16"
+
+
+def test_policy_scope_restores_in_threads():
+    seen = {}
+    inside, leave = threading.Event(), threading.Event()
+
+    def work():
+        seen["before"] = keras.config.dtype_policy().name
+        with policy_scope("mixed_bfloat16"):
+            seen["inside"] = layers.Dense(2).dtype_policy.name
+            inside.set()
+            leave.wait(30)
+        seen["after"] = keras.config.dtype_policy().name
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert inside.wait(30)
+    assert keras.config.dtype_policy().name == "float32"  # of this thread
+    leave.set()
+    thread.join()
+    assert seen == {"before": "float32", "inside": "mixed_bfloat16", "after": "float32"}
+
+
+def test_policy_scope_yields_what_auto_chose():
+    with policy_scope("auto") as name:
+        assert name == "float32"
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"policy": "float16_mixed"}, ValueError, "received 'float16_mixed' of type str"),
+        ({"policy": None}, TypeError, "received None of type NoneType"),
+        ({"keep_float32": "nothing"}, ValueError, "matches no layer"),
+    ],
+)
+def test_a_bad_argument_is_named(arguments, error, text):
+    with pytest.raises(error, match=text):
+        plan(small_model(), **arguments)
+
+
+def test_unknown_policies_list_the_valid_ones():
+    with pytest.raises(ValueError, match=re.escape("auto, auto+bfloat16, mixed_float16")):
+        policy_scope("fp16").__enter__()
+
+
+def test_a_model_that_is_not_built_is_refused():
+    model = keras.Sequential([layers.Dense(2)], name="later")
+    with pytest.raises(ValueError, match=r"Model 'later' is not built: .* model\.build"):
+        plan(model)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match=r"Expected a keras\.Model, received 'model\.keras'"):
+        plan("model.keras")
+
+
+def test_an_unsupported_backend_is_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    with pytest.raises(ValueError, match="expects the Keras backend tensorflow or jax"):
+        plan(keras.Sequential())
