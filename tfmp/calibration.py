@@ -127,11 +127,7 @@ def _measure(step: Step) -> dict[str, ExponentHistogram]:
 
 
 def _by_layer(step: Step, calls: list[Call], found: Gradients) -> Iterator[tuple[str, Any]]:
-    owners = {
-        id(variable): node
-        for node in step.root.within()
-        for variable in node.layer._trainable_variables
-    }
+    owners = replay.owners(step.root)
     place: dict[CallKey, LayerNode] = {call.key: call.node for call in calls}
     for key, gradients in found.outputs.items():
         yield from ((place[key].path, gradient) for gradient in gradients)

@@ -11,7 +11,7 @@ from tfmp.first_op import FirstOp, first_nonfinite_op
 from tfmp.nonfinite import NonFinite, keep_advice, path_of, where
 from tfmp.numerics import FLOAT16
 from tfmp.replay import Call, Step
-from tfmp.structure import ROOT, LayerNode
+from tfmp.structure import LayerNode
 from tfmp.value_range import range_of
 
 
@@ -59,7 +59,6 @@ def search_weights(step: Step) -> NonFinite | None:
     for variable in step.model.variables:
         values = range_of(variable.value) if replay.is_float(variable.value) else None
         if values is not None and not values.finite:
-            owner = next(n for n in step.root.within() if _owns(n, variable))
             return NonFinite(
                 stage="weights",
                 cause="weights",
@@ -67,16 +66,10 @@ def search_weights(step: Step) -> NonFinite | None:
                 why="an earlier step broke it, so that everything after it is not finite either",
                 advice="Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no "
                 "step with non-finite gradients, so find out what assigned it.",
-                layer=None if owner.path == ROOT else owner.path,
+                layer=path_of(replay.owners(step.root).get(id(variable))),
                 ranges=((variable.path, values),),
             )
     return None
-
-
-def _owns(node: LayerNode, variable: Any) -> bool:
-    own = (*node.layer._trainable_variables, *node.layer._non_trainable_variables)
-    # Metrics and seed generators hang on the model.
-    return node.path == ROOT or any(variable is candidate for candidate in own)
 
 
 class ForwardWatch:

@@ -130,7 +130,10 @@ def run(
         The model's outputs and the unscaled loss.
     """
     model = step.model
-    mapping = list(zip(model.trainable_variables, weights, strict=True)) if weights else []
+    if weights is None:
+        weights = [variable.value for variable in model.trainable_variables]
+    # Regularizers see nothing in a stateless scope but what it maps.
+    mapping = list(zip(model.trainable_variables, weights, strict=True))
     kwargs = {"training": True} if model._call_has_training_arg else {}
     with (
         _PATCHING,
@@ -145,12 +148,19 @@ def run(
 
 def compute_loss(step: Step, outputs: Any) -> Any:
     """The model's total loss for these outputs; with `add_loss` terms only inside `run`."""
-    loss = step.model._compute_loss(
+    model = step.model
+    has_own = type(model).compute_loss is not keras.Model.compute_loss
+    if not (has_own or model._compile_loss is not None or model.losses):
+        raise ValueError(
+            f"A model with a loss is expected; {model.name!r} was compiled without one and its "
+            "layers add none. Pass a loss to model.compile()."
+        )
+    loss = model._compute_loss(
         x=step.x, y=step.y, y_pred=outputs, sample_weight=step.sample_weight, training=True
     )
     if loss is None:
         raise ValueError(
-            f"A model with a loss is expected: compute_loss of {step.model.name!r} returned None. "
+            f"A model with a loss is expected: compute_loss of {model.name!r} returned None. "
             "Pass y, or compile the model with a loss."
         )
     return loss
@@ -226,6 +236,15 @@ def _differentiate(
             tape.watch(tensor)
         loss = objective(weights, probes)
     return tape.gradient(loss, (weights, probes))
+
+
+def owners(root: LayerNode) -> dict[int, LayerNode]:
+    """The layer that made each variable, by id of the variable."""
+    return {
+        id(variable): node
+        for node in root.within()
+        for variable in (*node.layer._trainable_variables, *node.layer._non_trainable_variables)
+    }
 
 
 def floats(structure_of_tensors: Any) -> list[Any]:
