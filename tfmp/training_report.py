@@ -84,8 +84,11 @@ class TrainingReport:
         if self.steps:
             share = self.skipped_steps / self.steps
             lines.append(f"  skipped {self.skipped_steps} of {self.steps} steps ({share:.1%})")
-        for offender in self.offenders[:3]:
-            lines.append(f"  first non-finite in {offender.first_steps} steps: {offender.variable}")
+        lines += [
+            f"  first non-finite in {offender.first_steps} steps: {offender.variable}"
+            for offender in self.offenders[:3]
+            if offender.first_steps
+        ]
         if self.kept_float32:
             lines.append(f"  kept in float32: {_counted(self.kept_float32)}")
         if self.seconds_per_step is not None:
