@@ -23,12 +23,22 @@ CONVERSION_FLOORS = [
     {"cli"},
 ]
 TRAINING_FLOORS = [
-    {"numerics", "hardware"},
-    {"policy", "loss_scale"},
-    {"telemetry", "diagnose"},
-    {"callback", "doctor", "profiling", "colocate"},
+    {"numerics", "hardware", "registration", "first_op", "value_range", "gradient_report"},
+    {
+        "policy", "attach", "auto", "dry_run", "graph_walk", "keep", "named_policies",
+        "precision_plan", "rules", "structure", "undo",
+        "loss_scale", "counters", "gradients", "strategies", "transitions", "wrapping",
+    },
+    {
+        "telemetry", "diagnose", "backward_search", "calibration", "forward_search", "nonfinite",
+        "replay",
+    },
+    {
+        "callback", "batch_tap", "fit_session", "preflight", "recorder", "training_report", "watch",
+        "doctor", "profiling", "colocate",
+    },
     {"cli"},
-]
+]  # fmt: skip
 
 
 def module_name(path: Path) -> str:
