@@ -91,6 +91,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self.plan.apply()
         if is_narrow(self.plan.policy):
             attach_loss_scale(model, self._scale_for(self.plan.policy))
+            model.optimizer.watch_scale_loss()
         else:
             detach_loss_scale(model)
         # `fit` made its training function before it called this.

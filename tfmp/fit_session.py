@@ -9,7 +9,7 @@ import keras
 
 from tfmp.batch_tap import tap_next_execution
 from tfmp.precision_plan import PrecisionPlan
-from tfmp.preflight import Finding, check_inputs
+from tfmp.preflight import Finding, check_inputs, unscaled_step
 from tfmp.recorder import FitRecorder
 from tfmp.telemetry import TelemetryLog
 from tfmp.training_report import TrainingReport
@@ -101,6 +101,10 @@ class FitSession:
         if self._verbose:
             sys.stdout.write(text + "\n")
 
+    def _add_new_finding(self, finding: Finding) -> None:
+        if all(known.check != finding.check for known in self._recorder.findings):
+            self.add_findings([finding])
+
     def _look_at_inputs(self, batches: list[Any]) -> None:
         self.add_findings(check_inputs(self._model, self._plan, batches))
 
@@ -112,6 +116,9 @@ class FitSession:
         if self._log is not None:
             steps, scalars = recorder.scalars()
             self._log.write(steps, scalars, epoch=recorder.epoch)
+        if now is not None and now.loss_was_scaled is False:
+            # Only tracing tells for sure; a look at the source, before, may have missed it.
+            self._add_new_finding(unscaled_step(self._model))
         if before is not None and now is not None:
             self._watch.look(before, now, epoch_over and recorder.whole_epoch_skipped())
 

@@ -109,12 +109,17 @@ def train_step_without_scaling(situation: Situation) -> Iterable[Finding]:
     except (OSError, TypeError):
         return
     if not any(call in source for call in _SCALING_CALLS):
-        yield Finding(
-            "train_step without loss scaling",
-            f"{type(situation.model).__name__}.train_step never calls scale_loss: its gradients "
-            "would be divided by a scale that nothing multiplied in",
-            "In train_step, take the gradients of self.optimizer.scale_loss(loss)",
-        )
+        yield unscaled_step(situation.model)
+
+
+def unscaled_step(model: keras.Model) -> Finding:
+    """The finding for a model whose training step takes gradients of the unscaled loss."""
+    return Finding(
+        "train_step without loss scaling",
+        f"{type(model).__name__}.train_step never calls scale_loss: its gradients are divided by a "
+        "scale that nothing multiplied in",
+        "In train_step, take the gradients of self.optimizer.scale_loss(loss)",
+    )
 
 
 def narrow_losses(situation: Situation) -> Iterable[Finding]:

@@ -11,6 +11,7 @@ from keras import layers, ops
 
 import tfmp
 from tfmp import MixedPrecision, StaticLossScale
+from tfmp.loss_scale import UnscaledLossWarning
 from tfmp.telemetry import NonFiniteGradientsError
 
 CLASSES = 3
@@ -400,3 +401,30 @@ def test_a_log_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(ValueError, match="log_dir expects a folder"):
         fit(model(), MixedPrecision("mixed_float16", log_dir=tmp_path / "taken"), *data())
+
+
+def test_a_train_step_that_hides_its_unscaled_loss_is_reported():
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("the step is written for TensorFlow")
+    import tensorflow as tf
+
+    class Hidden(keras.Sequential):
+        def train_step(self, batch):
+            return gradient_step(self, batch)  # no mention of super().train_step in here
+
+    def gradient_step(net, batch):
+        x, y = batch
+        with tf.GradientTape() as tape:
+            loss = net.compute_loss(y=y, y_pred=net(x, training=True))
+        gradients = tape.gradient(loss, net.trainable_variables)
+        net.optimizer.apply(gradients, net.trainable_variables)
+        return {"loss": loss}
+
+    net = Hidden([layers.Input((4,)), layers.Dense(8), layers.Dense(CLASSES)])
+    net.compile("sgd", "mse")
+    callback = MixedPrecision("mixed_float16")
+    x, _ = data()
+    with pytest.warns(UnscaledLossWarning):
+        fit(net, callback, x, np.zeros((48, CLASSES), "float32"))
+    checks = [finding.check for finding in callback.report.findings]
+    assert checks == ["train_step without loss scaling"]
