@@ -1,11 +1,22 @@
 """ONNX Runtime sessions, set up the same way everywhere."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 
-def cpu_session(model: Path | bytes) -> Any:
+
+def cpu_session(
+    model: Path | bytes, weights: Mapping[str, np.ndarray] | None = None, frugal: bool = False
+) -> Any:
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
+
+    Args:
+        model: path or bytes.
+        weights: arrays of the initializers that `model` declares as external; not copied.
+        frugal: no graph optimization and no repacking of weights: slower runs, but not a second
+            copy of the weights.
 
     Raises:
         Exception: whatever ONNX Runtime says of a model that it cannot load; its exceptions share
@@ -15,6 +26,12 @@ def cpu_session(model: Path | bytes) -> Any:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what it would print is in the exception
+    if weights:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    if frugal:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_prepacking", "1")
     return onnxruntime.InferenceSession(
         str(model) if isinstance(model, Path) else model,
         options,

@@ -166,13 +166,20 @@ def _trace_beside(source: Source) -> _Traced:
             f"the model does not declare (expected {describe(source.inputs)}). A layer uses a "
             "table or tensor that cannot be a constant; do that step before the model."
         )
-    weights = {name: np.asarray(variable) for name, variable in beside.items()}
+    weights = {name: _shared(variable) for name, variable in beside.items()}
     graph_def = frozen.graph.as_graph_def()
     inputs = dict(zip((tensor.name for tensor in frozen.inputs), names, strict=True))
     for name, array in _lift_constants(graph_def):
         weights[unique_name(name, taken | weights.keys())] = array
         inputs[f"{name}:0"] = list(weights)[-1]
     return _Traced(graph_def, inputs, [tensor.name for tensor in frozen.outputs], weights, layers)
+
+
+def _shared(variable: Any) -> np.ndarray:
+    """A variable's values where TensorFlow holds them: `numpy()` would copy."""
+    import tensorflow as tf
+
+    return np.asarray(memoryview(tf.convert_to_tensor(variable.value)))
 
 
 def _bytes(variable: Any) -> int:
@@ -205,20 +212,28 @@ def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
 
     inputs = list(traced.inputs)
     _forget_xla(traced.graph_def)
+
+    def convert() -> Any:
+        with tf.Graph().as_default():  # grappler's export refuses to run eagerly
+            graph_def = tf_loader.tf_optimize(inputs, traced.outputs, traced.graph_def)
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(graph_def, name="")
+            return tfonnx.process_tf_graph(
+                graph,
+                opset=min(opset, _TF2ONNX_OPSET),
+                input_names=inputs,
+                output_names=traced.outputs,
+                tensors_to_rename=traced.inputs,
+            )
+
     with _quiet_tf2onnx() as complaints:
         try:
-            with tf.Graph().as_default():  # grappler's export refuses to run eagerly
-                graph_def = tf_loader.tf_optimize(inputs, traced.outputs, traced.graph_def)
-            with tf.Graph().as_default() as graph:
-                tf.import_graph_def(graph_def, name="")
-                onnx_graph = tfonnx.process_tf_graph(
-                    graph,
-                    opset=min(opset, _TF2ONNX_OPSET),
-                    input_names=inputs,
-                    output_names=traced.outputs,
-                    tensors_to_rename=traced.inputs,
-                )
-            onnx_graph = optimizer.optimize_graph(onnx_graph)
+            try:
+                onnx_graph = optimizer.optimize_graph(convert(), catch_errors=False)
+            except Exception:  # one of its passes failed, and left the graph half changed
+                # To go on without that pass it copies the graph for each: slow, so second.
+                complaints.clear()
+                onnx_graph = optimizer.optimize_graph(convert(), catch_errors=True)
         except Exception as error:
             # tf2onnx raises every kind of exception; what it logged before says more.
             detail = "; ".join([*complaints, f"{type(error).__name__}: {error}"])[:800]
@@ -321,7 +336,7 @@ def check_export(model: ir.Model, source: Source) -> float:
             rounding explains.
     """
     try:
-        session = open_session(model)
+        session = open_session(model, frugal=True)
         batch = synthetic_batch(source.inputs, samples=2, seed=0)
         names = [spec.name for spec in source.outputs]
         received = dict(zip(names, session.run(names, batch), strict=True))

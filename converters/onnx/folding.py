@@ -27,6 +27,12 @@ def fold_weights(model: ir.Model) -> None:
         if node.op_type == "EyeLike":
             _numeric_eye(node)
     RemoveUnusedNodesPass()(model)
+    for value in model.graph.initializers.values():
+        if value.const_value is not None and value.const_value.dtype != ir.DataType.STRING:
+            array = value.const_value.numpy()
+            if not array.flags.c_contiguous:
+                # The one copy of a weight: until here transposes and reshapes were views.
+                value.const_value = ir.tensor(np.ascontiguousarray(array), name=value.name)
 
 
 class _Constants:
@@ -163,7 +169,7 @@ def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:
     if len(conv.inputs) > 2 and conv.inputs[2] is not None and bias is None:
         return
     assert kernel is not None  # _channel_vector saw it
-    scaled = kernel * scale.reshape((-1,) + (1,) * (kernel.ndim - 1))
+    scaled = np.multiply(kernel, scale.reshape((-1,) + (1,) * (kernel.ndim - 1)), order="C")
     conv.replace_input_with(1, constants.add(f"{conv.inputs[1].name}_scaled", scaled))
     if bias is not None:
         conv.replace_input_with(2, constants.add(f"{conv.inputs[2].name}_scaled", bias * scale))

@@ -2,27 +2,33 @@
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError, InputError
-from tfmp.converters.onnx.types import check
+from tfmp.converters.onnx.types import check, detach_weights
 from tfmp.converters.sessions import cpu_session
 
 # Protobuf ends at 2 GiB; what is no weight (nodes, names, types) has room in the rest.
 _EMBEDDED_BYTES = 2**31 - 2**26
 
 
-def open_session(model: ir.Model) -> Any:
+def open_session(model: ir.Model, frugal: bool = False) -> Any:
     """An ONNX Runtime session of a model in memory, whatever its size; see `cpu_session`."""
-    if weight_bytes(model) < _EMBEDDED_BYTES:
-        return cpu_session(ir.to_proto(model).SerializeToString())
-    with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-        path = Path(folder, "model.onnx")
-        ir.save(model, path, external_data="weights")
-        return cpu_session(path)
+    proto, weights = detach_weights(model)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
+    for name, array in contiguous.items():
+        stub = proto.graph.initializer.add(name=name, dims=array.shape)
+        stub.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        stub.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
+            stub.external_data.add(key=key, value=value)
+    return cpu_session(proto.SerializeToString(), contiguous, frugal)
 
 
 def weight_bytes(model: ir.Model) -> int:
@@ -48,25 +54,60 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
         InputError: the file for the weights exists and belongs to no model that is replaced.
     """
     check(model)
+    try:
+        open_session(model, frugal=True)
+    except Exception as error:
+        raise ConversionError(
+            f"ONNX Runtime cannot load the converted model ({str(error).splitlines()[0]}). This is "
+            "a defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
+            "it."
+        ) from error
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
     data = path.with_name(f"{path.name}.data")
     if beside and data.exists() and not path.exists():
         raise InputError(f"{data}: already exists. Remove it, or choose another output.")
     draft = Path(tempfile.mkdtemp(prefix=f".{path.stem}.", dir=path.parent))
     try:
-        ir.save(model, draft / path.name, external_data=data.name if beside else None)
-        try:
-            cpu_session(draft / path.name)
-        except Exception as error:
-            raise ConversionError(
-                f"ONNX Runtime cannot load the converted model ({str(error).splitlines()[0]}). "
-                "This is a defect of tfmp: report it with the model; `--keep-fp32` on the op named "
-                "here avoids it."
-            ) from error
         if beside:
+            ir.save(model, draft / path.name, external_data=data.name)
             (draft / data.name).replace(data)
         else:
+            with (draft / path.name).open("wb") as file:
+                file.writelines(_serialized(model))
             data.unlink(missing_ok=True)  # of the model that is replaced
         (draft / path.name).replace(path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _serialized(model: ir.Model) -> Iterator[bytes | memoryview]:
+    """The model's protobuf bytes, piece by piece, weights as they lie in memory.
+
+    Protobuf's own serializer would hold two more copies of all weights. Field numbers are those of
+    onnx.proto: ModelProto.graph = 7, GraphProto.initializer = 5, TensorProto.raw_data = 9.
+    """
+    proto, weights = detach_weights(model)
+    graph = proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    heads = {}
+    for name, array in weights.items():
+        tensor = onnx.TensorProto(name=name, dims=array.shape)
+        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        described = tensor.SerializeToString() + _field(9, array.nbytes)
+        heads[name] = _field(5, len(described) + array.nbytes) + described
+    yield proto.SerializeToString()
+    total = len(graph) + sum(len(heads[name]) + weights[name].nbytes for name in weights)
+    yield _field(7, total)
+    yield graph
+    for name, array in weights.items():
+        yield heads[name]
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _field(number: int, length: int) -> bytes:
+    """The tag of a length-delimited protobuf field, and the length as a varint."""
+    encoded = bytearray([number << 3 | 2])
+    while length > 0x7F:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([*encoded, length])

@@ -1,5 +1,6 @@
 """Type and shape inference, and ONNX's full check, without carrying the weights along."""
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -8,34 +9,50 @@ from tfmp.converters.errors import ConversionError
 # Inference reads small constants (shapes, axes, sizes); larger ones are weights.
 _LARGE_BYTES = 1024
 
+# What NumPy and ONNX lay out alike; other types (bfloat16, 4-bit, strings) stay where they are.
+_PLAIN = frozenset(
+    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+)
+
+
+def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The model as protobuf without its large initializers, and those by name, not copied."""
+    graph = model.graph
+    large = {
+        name: value
+        for name, value in graph.initializers.items()
+        if value.const_value is not None
+        and value.const_value.nbytes > _LARGE_BYTES
+        and value.const_value.dtype.numpy().name in _PLAIN
+        and not value.is_graph_input()
+    }
+    order = list(graph.initializers.values())
+    for name in large:
+        del graph.initializers[name]
+    try:
+        proto = ir.to_proto(model)
+    finally:
+        graph.initializers.clear()
+        for value in order:
+            graph.initializers.add(value)
+    weights = {
+        name: value.const_value.numpy()
+        for name, value in large.items()
+        if value.const_value is not None
+    }
+    return proto, weights
+
 
 def light_proto(model: ir.Model) -> onnx.ModelProto:
     """The model as protobuf with large initializers as graph inputs: same types, few bytes.
 
     Protobuf cannot hold more than 2 GiB, and ONNX's C++ functions copy what they are given.
     """
-    graph = model.graph
-    own_inputs = list(graph.inputs)
-    large = [
-        value
-        for value in graph.initializers.values()
-        if value.const_value is not None and value.const_value.nbytes > _LARGE_BYTES
-    ]
-    tensors = [value.const_value for value in large]
-    try:
-        for value in large:
-            assert value.name is not None
-            del graph.initializers[value.name]
-            value.const_value = None
-            if value not in graph.inputs:
-                graph.inputs.append(value)
-        return ir.to_proto(model)
-    finally:
-        graph.inputs.clear()
-        graph.inputs.extend(own_inputs)
-        for value, tensor in zip(large, tensors, strict=True):
-            value.const_value = tensor
-            graph.initializers.add(value)
+    proto, weights = detach_weights(model)
+    for name, array in weights.items():
+        dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        proto.graph.input.append(onnx.helper.make_tensor_value_info(name, dtype, array.shape))
+    return proto
 
 
 def infer_types(model: ir.Model) -> None:

@@ -73,7 +73,7 @@ class ShrinkBicubic(Resize):
         fixed = node.inputs[1].is_const() and min(height, width) > 0
         sizes = node.inputs[1].get_tensor_value() if fixed else [height, width]
         if sizes[0] >= height and sizes[1] >= width:
-            super().version_13(ctx, node, **kwargs)
+            super().version_11(ctx, node, **kwargs)
             return
         b = Builder(ctx, node)
         image = b.op("Transpose", node.input[0], perm=[0, 3, 1, 2])
