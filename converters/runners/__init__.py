@@ -1,12 +1,13 @@
 """Everything that executes a model, behind one interface."""
 
 from tfmp.converters.runners.base import Runner, RunnerInfo
-from tfmp.converters.runners.litert import LiteRTRunner, litert_runner
+from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner, litert_runner
 from tfmp.converters.runners.onnx import OnnxRunner, onnx_runner
 from tfmp.converters.runners.opening import open_runner
 from tfmp.converters.runners.reference import SourceRunner
 
 __all__ = [
+    "LiteRTGpuRunner",
     "LiteRTRunner",
     "OnnxRunner",
     "Runner",

@@ -28,9 +28,17 @@ class RunnerInfo:
 
 
 class Runner(Protocol):
-    """Executes one model, batch by batch."""
+    """Executes one model, batch by batch.
+
+    Attributes:
+        info: what executes it.
+        notes: what the file itself shows that explains a drift, for the report.
+        inputs: what it takes.
+        outputs: what it gives.
+    """
 
     info: RunnerInfo
+    notes: tuple[str, ...]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
@@ -44,6 +52,8 @@ class Runner(Protocol):
 
 class Held:
     """Context-manager half of a runner that has nothing to release."""
+
+    notes: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self

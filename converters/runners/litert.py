@@ -1,18 +1,80 @@
 """TFLite files on LiteRT, each in a process of its own."""
 
 import platform
+import re
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tfmp.converters.errors import InputError, RunnerError
 from tfmp.converters.runners.base import RunnerInfo
 from tfmp.converters.tensors import Batch
 from tfmp.converters.worker import Worker
 
+if TYPE_CHECKING:
+    from tfmp.converters.tflite.reader import TFLiteModel
 
-class LiteRTRunner:
-    """A .tflite file on LiteRT's CPU backend (XNNPACK), in a process of its own.
+_TIMEOUT_S = 600.0
+
+_XNNPACK_FP16 = (
+    "FP16, emulated by XNNPACK: this CPU has no FP16 arithmetic"
+    if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
+    else "FP16 (XNNPACK)"
+)
+
+
+class _Interpreted:
+    """What the runners share: a worker that holds the file, and what its runs have proven."""
+
+    info: RunnerInfo
+
+    def __init__(self, file: "TFLiteModel", signature: str | None) -> None:
+        from tfmp.converters.tflite.constants import confirmed
+
+        chosen = file.signature(signature)
+        self.notes = tuple(map(str, confirmed((), file)))
+        # Larger and smaller batches than the file's are cut and filled up.
+        self.inputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.inputs)
+        self.outputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.outputs)
+        self._held = ExitStack()
+
+    def _start(self, *arguments: object, path: Path, timeout_s: float, **options: object) -> Worker:
+        worker = Worker(
+            "tfmp.converters.tflite.interpreter:Interpreter",
+            path,
+            *arguments,
+            label=f"LiteRT with {path.name}",
+            timeout_s=timeout_s,
+            **options,  # type: ignore[arg-type]
+        )
+        self._worker = self._held.enter_context(worker)
+        return worker
+
+    def run(self, batch: Batch) -> Batch:
+        outputs, evidence = self._worker.call("run", batch)
+        if self.info.fp16 == "native":
+            off_grid = ", ".join(evidence.off_grid)
+            self.info.details["proof"] = (
+                f"{off_grid}: values that FP16 cannot hold, so part of it was FP32"
+                if off_grid
+                else "every output value is an FP16 number"
+            )
+        if evidence.same_as_cpu:
+            self.info.details["fallback"] = (
+                "outputs are bit for bit the CPU's: the GPU may not have run at all"
+            )
+        return outputs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._held.close()
+
+
+class LiteRTRunner(_Interpreted):
+    """A .tflite file on LiteRT's CPU backend, XNNPACK.
 
     By default XNNPACK widens FP16 weights and computes in FP32, as most phones' CPUs do. Forced,
     every tensor it computes is FP16, as on a GPU; x86 has no such arithmetic and emulates it.
@@ -23,7 +85,7 @@ class LiteRTRunner:
         path: Path,
         force_fp16: bool,
         signature: str | None = None,
-        timeout_s: float = 600.0,
+        timeout_s: float = _TIMEOUT_S,
     ) -> None:
         """Loads the file.
 
@@ -36,62 +98,69 @@ class LiteRTRunner:
         Raises:
             RunnerError: LiteRT cannot load or prepare it, or dies of it.
         """
-        from tfmp.converters.tflite.reader import TFLiteModel
-
-        try:
-            file = TFLiteModel(path)
-        except InputError as error:
-            raise RunnerError(str(error)) from error
-        chosen = file.signature(signature)
-        # Larger and smaller batches than the file's are cut and filled up.
-        self.inputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.inputs)
-        self.outputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.outputs)
-        weights = "weights-only" if file.has_fp16_weights else None
-        self._worker = Worker(
-            "tfmp.converters.tflite.interpreter:Interpreter",
-            path,
-            force_fp16,
-            signature,
-            label=f"LiteRT with {path.name}",
-            timeout_s=timeout_s,
-        )
-        try:
-            details = self._worker.call("describe")
-        except RunnerError:
-            self._worker.close()
-            raise
+        file = _read(path)
+        super().__init__(file, signature)
+        mode = "fp16" if force_fp16 else "cpu"
+        with self._held:
+            worker = self._start(mode, signature, path=path, timeout_s=timeout_s)
+            version, whole = worker.call("describe")
+            self._held = self._held.pop_all()
+        details = {
+            "litert": version,
+            "xnnpack": "every operator" if whole else "part of the operators",
+        }
         if force_fp16:
             details["arithmetic"] = _XNNPACK_FP16
         self.info = RunnerInfo(
             name="litert-fp16" if force_fp16 else "litert",
             device="CPU",
-            fp16="native" if force_fp16 else weights,
+            fp16="native" if force_fp16 else _weights_only(file),
             details=details,
         )
 
-    def run(self, batch: Batch) -> Batch:
-        outputs, on_grid = self._worker.call("run", batch)
-        if self.info.fp16 == "native":
-            off = [name for name, every in on_grid.items() if not every]
-            self.info.details["proof"] = (
-                f"{', '.join(off)}: values that FP16 cannot hold, so part of it was FP32"
-                if off
-                else "every output value is an FP16 number"
+
+class LiteRTGpuRunner(_Interpreted):
+    """A .tflite file on LiteRT's GPU backend, through WebGPU and Vulkan.
+
+    It computes in FP16 where the adapter can. SwiftShader, the adapter in software that is used
+    where there is no GPU, cannot: it shows which operators a GPU takes, not what FP16 does.
+    """
+
+    def __init__(
+        self, path: Path, signature: str | None = None, timeout_s: float = _TIMEOUT_S
+    ) -> None:
+        """Loads the file; see `LiteRTRunner`.
+
+        Raises:
+            RunnerError: there is no adapter, or LiteRT cannot load the file there or dies of it.
+        """
+        from tfmp.converters.tflite.vulkan import find_vulkan
+
+        file = _read(path)
+        super().__init__(file, signature)
+        with self._held:
+            vulkan = self._held.enter_context(find_vulkan())
+            worker = self._start(
+                "gpu",
+                signature,
+                vulkan.loader,
+                path=path,
+                timeout_s=timeout_s,
+                environment=vulkan.environment,
             )
-        return outputs
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._worker.close()
-
-
-_XNNPACK_FP16 = (
-    "FP16, emulated by XNNPACK: this CPU has no FP16 arithmetic"
-    if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
-    else "FP16 (XNNPACK)"
-)
+            version, whole = worker.call("describe")
+            self._held = self._held.pop_all()
+        native = vulkan.adapter.fp16
+        self.info = RunnerInfo(
+            name="litert-gpu",
+            device=str(vulkan.adapter),
+            fp16="native" if native else _weights_only(file),
+            details={
+                "litert": version,
+                "accelerated": "every operator" if whole else _left_out(worker.log()),
+                "arithmetic": "FP16" if native else "FP32: the adapter's shaders have no FP16",
+            },
+        )
 
 
 def litert_runner(path: Path) -> LiteRTRunner:
@@ -100,10 +169,28 @@ def litert_runner(path: Path) -> LiteRTRunner:
     Raises:
         RunnerError: the file cannot be loaded.
     """
+    return LiteRTRunner(path, force_fp16=_read(path).has_fp16_weights)
+
+
+def _read(path: Path) -> "TFLiteModel":
     from tfmp.converters.tflite.reader import TFLiteModel
 
     try:
-        half = TFLiteModel(path).has_fp16_weights
+        return TFLiteModel(path)
     except InputError as error:
         raise RunnerError(str(error)) from error
-    return LiteRTRunner(path, force_fp16=half)
+
+
+def _weights_only(file: "TFLiteModel") -> str | None:
+    return "weights-only" if file.has_fp16_weights else None
+
+
+def _left_out(log: str) -> str:
+    """What LiteRT's log says of operators that stay on the CPU."""
+    lines = re.findall(r"^([A-Z][A-Z0-9_]+): (.*)$", log, re.MULTILINE)
+    names = dict.fromkeys(
+        f"{name} ({reason.strip().rstrip('.')})" if reason.strip() else name
+        for name, reason in lines
+        if name not in ("ERROR", "INFO", "WARNING", "VERBOSE")
+    )
+    return f"part of the operators; on the CPU: {', '.join(names) or 'unknown ones'}"

@@ -3,16 +3,20 @@
 from pathlib import Path
 
 from tfmp.converters.runners.base import Runner
-from tfmp.converters.runners.litert import litert_runner
+from tfmp.converters.runners.litert import LiteRTGpuRunner, litert_runner
 from tfmp.converters.runners.onnx import onnx_runner
 
 
-def open_runner(path: Path) -> Runner:
+def open_runner(path: Path, gpu: bool = False) -> Runner:
     """The runner that shows most of what a file does on hardware with FP16 arithmetic.
 
+    Args:
+        path: a .tflite or .onnx file.
+        gpu: run a .tflite file on the GPU that LiteRT finds, instead of emulating one.
+
     Raises:
-        RunnerError: the file cannot be loaded.
+        RunnerError: the file cannot be loaded, or there is no GPU.
     """
     if path.suffix.lower() == ".tflite":
-        return litert_runner(path)
+        return LiteRTGpuRunner(path) if gpu else litert_runner(path)
     return onnx_runner(path)

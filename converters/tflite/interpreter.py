@@ -4,7 +4,9 @@ TensorFlow is never imported here: LiteRT alone is what the file meets on a devi
 a fraction of a second.
 """
 
+import ctypes
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +31,37 @@ _FORCE_FP16 = 4
 _CARRIED_AS = {"int64": np.dtype(np.int32), "uint64": np.dtype(np.int32)}
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What the runs so far say about where and how they were computed.
+
+    Attributes:
+        off_grid: float outputs with a finite value that FP16 cannot hold: FP16 arithmetic gives
+            none, FP32 arithmetic hardly ever anything else.
+        same_as_cpu: on a GPU, whether the first sample's outputs are bit for bit the CPU's.
+    """
+
+    off_grid: tuple[str, ...]
+    same_as_cpu: bool | None
+
+
 class Interpreter:
     """One loaded file; the object that a `Worker` holds."""
 
-    def __init__(self, path: Path, force_fp16: bool = False, signature: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mode: str = "cpu",
+        signature: str | None = None,
+        vulkan_loader: str | None = None,
+    ) -> None:
         """Loads the file.
 
         Args:
             path: a .tflite file.
-            force_fp16: compute in FP16.
+            mode: "cpu", "fp16" (the CPU, forced to compute in FP16) or "gpu".
             signature: which entry point to run; the first if None.
+            vulkan_loader: where the GPU's Vulkan loader is.
 
         Raises:
             RunnerError: it needs the Flex delegate, or LiteRT refuses it.
@@ -54,47 +77,53 @@ class Interpreter:
         chosen = file.signature(signature)
         self.inputs, self.outputs, self._batch_size = chosen.inputs, chosen.outputs, file.batch_size
         self._resizable = any(None in spec.shape for spec in self.inputs)
-        options = CpuOptions(num_threads=0, xnnpack_flags=_FORCE_FP16 if force_fp16 else None)
-        self._model = CompiledModel.from_file(
-            str(path),
-            options=Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=options),
-        )
+        self._path, self._mode, self._signature = path, mode, signature
+        if vulkan_loader:
+            # LiteRT opens it by its bare name, which finds a library that is loaded already.
+            ctypes.CDLL(vulkan_loader, mode=ctypes.RTLD_GLOBAL)
+        self._model = _load(path, mode)
         self._key = signature or next(iter(self._model.get_signature_list()))
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._buffers: tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]] | None = None
-        self._force_fp16 = force_fp16
-        self._on_grid: dict[str, bool] = {}
+        self._off_grid: set[str] = set()
+        self._same_as_cpu: bool | None = None
 
-    def describe(self) -> dict[str, str]:
-        """Versions and how much of the file XNNPACK runs."""
-        whole = self._model.is_fully_accelerated()
-        return {
-            "litert": ai_edge_litert.__version__,
-            "xnnpack": "every operator" if whole else "part of the operators",
-        }
+    def describe(self) -> tuple[str, bool]:
+        """LiteRT's version, and whether the accelerator that was asked for runs every operator."""
+        return ai_edge_litert.__version__, self._model.is_fully_accelerated()
 
-    def run(self, batch: Batch) -> tuple[Batch, dict[str, bool]]:
+    def run(self, batch: Batch) -> tuple[Batch, Evidence]:
         """Runs any number of samples, however many the file takes at a time.
 
         Args:
             batch: arrays by input name, all with the same first size.
 
         Returns:
-            Arrays by output name; and whether every finite value of a float output so far was
-            representable in float16 (what FP16 arithmetic gives, and FP32 hardly ever).
+            Arrays by output name, and the evidence of all runs so far.
 
         Raises:
             RunnerError: an input does not fit, or LiteRT fails.
         """
         arrays = {spec.name: self._fitted(batch, spec) for spec in self.inputs}
-        parts = [self._run_once(chunk, rows) for chunk, rows in self._chunks(arrays)]
+        chunks = self._chunks(arrays)
+        parts = [self._run_once(chunk, rows) for chunk, rows in chunks]
         results = {
             spec.name: np.concatenate([part[spec.name] for part in parts]) for spec in self.outputs
         }
         for name, values in results.items():
-            if values.dtype == np.float32:
-                self._on_grid[name] = self._on_grid.get(name, True) and _on_float16_grid(values)
-        return results, dict(self._on_grid)
+            if values.dtype == np.float32 and not _on_float16_grid(values):
+                self._off_grid.add(name)
+        if self._mode == "gpu" and self._same_as_cpu is None:
+            self._same_as_cpu = self._equals_cpu(arrays, results)
+        return results, Evidence(tuple(sorted(self._off_grid)), self._same_as_cpu)
+
+    def _equals_cpu(self, arrays: Batch, results: Batch) -> bool:
+        """Whether the CPU gives the first sample's outputs to the last bit."""
+        on_cpu = Interpreter(self._path, "cpu", self._signature)
+        first, _ = on_cpu.run({name: array[:1] for name, array in arrays.items()})
+        return all(
+            first[name].tobytes() == values[:1].tobytes() for name, values in results.items()
+        )
 
     def _fitted(self, batch: Batch, spec: TensorSpec) -> np.ndarray:
         if spec.name not in batch:
@@ -162,6 +191,23 @@ class Interpreter:
             )
             self._shapes = shapes
         return self._buffers
+
+
+def _load(path: Path, mode: str) -> CompiledModel:
+    if mode == "gpu":
+        try:
+            return _compile(path, HardwareAccelerator.GPU)
+        except RuntimeError:  # operators that the GPU lacks; `describe` tells
+            return _compile(path, HardwareAccelerator.GPU | HardwareAccelerator.CPU)
+    return _compile(path, HardwareAccelerator.CPU, _FORCE_FP16 if mode == "fp16" else None)
+
+
+def _compile(
+    path: Path, accelerators: HardwareAccelerator, xnnpack_flags: int | None = None
+) -> CompiledModel:
+    cpu = CpuOptions(num_threads=0, xnnpack_flags=xnnpack_flags)
+    options = Options(hardware_accelerators=accelerators, cpu_options=cpu)
+    return CompiledModel.from_file(str(path), options=options)
 
 
 def _read(buffer: Any, shape: list[int], dtype: np.dtype) -> np.ndarray:

@@ -104,3 +104,9 @@ def spike_in_a_loop() -> keras.Model:
     model = keras.Model(inputs, cell(inputs), name="spike")
     cell.cell.recurrent_kernel.assign([[0.01]])
     return model
+
+
+def only_integers() -> keras.Model:
+    """No GPU takes 64-bit integers, so all of it runs on the CPU."""
+    inputs = keras.Input((4,), name="ids", dtype="int64")
+    return keras.Model(inputs, {"next": inputs + 1}, name="integers")

@@ -10,10 +10,12 @@ import pytest
 
 from tfmp.converters import open_source
 from tfmp.converters.errors import RunnerError
-from tfmp.converters.runners import LiteRTRunner, open_runner
+from tfmp.converters.runners import LiteRTGpuRunner, LiteRTRunner, open_runner
 from tfmp.converters.source import Source
 from tfmp.converters.tensors import Batch
+from tfmp.converters.tflite import vulkan
 from tfmp.converters.tflite.export import TFLiteFile
+from tfmp.converters.tflite.vulkan import find_vulkan
 
 Convert = Callable[..., tuple[Source, TFLiteFile]]
 
@@ -132,6 +134,15 @@ def test_batches_of_changing_size_share_a_runner(convert: Convert, models: Modul
             assert rel_l2(runner.run(batch)["head"], source.forward(batch)["head"]) < 1e-3
 
 
+def test_constants_at_the_limit_of_fp16_are_noted_with_their_layer(
+    convert: Convert, models: ModuleType
+) -> None:
+    _, file = convert(models.destroyed_constants)
+    with LiteRTRunner(file.path, force_fp16=True) as runner:
+        assert len(runner.notes) == 2
+        assert any("(layer big)" in note and "clamp to 65504" in note for note in runner.notes)
+
+
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
@@ -180,3 +191,67 @@ def test_a_damaged_file_costs_a_runner_error(
 def test_a_missing_file_is_a_runner_error(tmp_path: Path) -> None:
     with pytest.raises(RunnerError, match="No such file"):
         LiteRTRunner(tmp_path / "model.tflite", force_fp16=False)
+
+
+def test_a_process_that_dies_costs_a_runner_error(default: LiteRTRunner) -> None:
+    default._worker._process.kill()
+    with pytest.raises(RunnerError, match=r"^LiteRT with .*: the process was ended by SIGKILL"):
+        default.run({"x": np.zeros((1, 1024), np.float32)})
+
+
+@pytest.fixture(scope="module")
+def gpu() -> None:
+    try:
+        with find_vulkan():
+            return
+    except RunnerError as error:
+        pytest.skip(str(error))
+
+
+def test_the_gpu_runner_says_its_adapter_and_what_it_computes_in(
+    gpu: None, overflowing: tuple[Source, Path]
+) -> None:
+    source, path = overflowing
+    batch = sample(source, 3)
+    with open_runner(path, gpu=True) as runner:
+        outputs = runner.run(batch)["head"]
+        info = runner.info
+    assert info.name == "litert-gpu"
+    assert info.device.endswith(("(software)", "GPU)"))
+    assert info.details["accelerated"] == "every operator"
+    assert "fallback" not in info.details
+    if info.fp16 == "weights-only":
+        assert info.details["arithmetic"].startswith("FP32")
+        assert rel_l2(outputs, source.forward(batch)["head"]) < 1e-3
+    else:
+        assert info.details["arithmetic"] == "FP16"
+
+
+def test_operators_that_a_gpu_lacks_run_on_the_cpu_and_are_named(
+    gpu: None, convert: Convert, models: ModuleType
+) -> None:
+    source, file = convert(models.recurrent)
+    batch = sample(source, 2)
+    with LiteRTGpuRunner(file.path) as runner:
+        received = runner.run(batch)["head"]
+        told = runner.info.details["accelerated"]
+    assert told.startswith("part of the operators; on the CPU: ")
+    assert "WHILE (Operation is not supported)" in told
+    assert rel_l2(received, source.forward(batch)["head"]) < 5e-3
+
+
+def test_outputs_that_are_the_cpus_to_the_last_bit_are_flagged(
+    gpu: None, convert: Convert, models: ModuleType
+) -> None:
+    source, file = convert(models.only_integers)
+    with LiteRTGpuRunner(file.path) as runner:
+        runner.run(sample(source, 1))
+        assert "bit for bit the CPU's" in runner.info.details["fallback"]
+
+
+def test_without_an_adapter_the_gpu_runner_is_a_runner_error(
+    overflowing: tuple[Source, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vulkan, "_ways", lambda folder: iter([]))
+    with pytest.raises(RunnerError, match=r"no Vulkan adapter was found|Vulkan on Linux"):
+        LiteRTGpuRunner(overflowing[1])
