@@ -117,6 +117,7 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
             options["data"],
             options["labels"],
             budget,
+            split=options["split"],
             progress=progress,
             count=progress.count,
         )
@@ -220,7 +221,13 @@ def _convert_and_report(
         report = None
         if dataset is not None:
             report = validate(
-                source, artifacts, dataset, budget=budget, progress=progress, count=progress.count
+                source,
+                artifacts,
+                dataset,
+                budget=budget,
+                split=options["split"],
+                progress=progress,
+                count=progress.count,
             )
             _save_reports(report, options)
     print_results(report, artifacts, options)

@@ -134,6 +134,12 @@ validation = _group(
     ),
     _budget,
     _reports,
+    click.option(
+        "--split",
+        is_flag=True,
+        help="Also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic) "
+        "and how far float32 itself is from float64. Takes about three more runs.",
+    ),
 )
 
 inspection = _group(

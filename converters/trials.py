@@ -13,6 +13,7 @@ from tfmp.converters.errors import InputError, RunnerError
 from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.runners import Runner, RunnerInfo, open_runner
 from tfmp.converters.source import AnySource, file_sha256
+from tfmp.converters.split import Baselines, Split
 from tfmp.converters.tensors import Batch
 
 
@@ -73,7 +74,14 @@ def _candidate_path(candidate: Any) -> Path:
 class Trial:
     """One candidate: its runner, its comparison, and what stopped it, if anything did."""
 
-    def __init__(self, path: Path, name: str, source: AnySource, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        source: AnySource,
+        stack: ExitStack,
+        baselines: Baselines | None = None,
+    ) -> None:
         """Opens the file.
 
         Args:
@@ -81,8 +89,11 @@ class Trial:
             name: for the report.
             source: the reference.
             stack: holds the runner, and closes it.
+            baselines: the reference as FP32 files, if the drift is to be split.
         """
         self.path, self.name = path, name
+        self.format = path.suffix.lower().removeprefix(".")
+        self._split: Split | None = None
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -91,8 +102,14 @@ class Trial:
             self._runner: Runner = stack.enter_context(open_runner(path))
             self._info = self._runner.info
             inputs = match(source.inputs, self._runner.inputs, name, "input")
-            self._input_names, self._notes = inputs.names, inputs.notes
+            self._input_names, self._notes = (
+                inputs.names,
+                (*inputs.notes, *self._runner.notes),
+            )
             self._comparison = Comparison(name, source.outputs, self._runner.outputs)
+            self._output_names = match(source.outputs, self._runner.outputs, name).names
+            if baselines is not None:
+                self._split = Split(path, self.format, self._info, source, baselines, stack)
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
@@ -108,14 +125,18 @@ class Trial:
             return
         with self._surviving():
             fed = {self._input_names[name]: array for name, array in inputs.items()}
-            self._comparison.update(expected, self._runner.run(fed), labels)
+            received = self._runner.run(fed)
+            self._comparison.update(expected, received, labels)
+            if self._split is not None:
+                named = {name: received[theirs] for name, theirs in self._output_names.items()}
+                self._split.update(inputs, expected, named)
 
     def report(self, budget: DriftBudget, synthetic: bool) -> CandidateReport:
         """The judged candidate."""
         compared = self._comparison if self.error is None else None
         return CandidateReport.judged(
             name=self.name,
-            format=self.path.suffix.lower().removeprefix("."),
+            format=self.format,
             runner=self._info,
             budget=budget,
             outputs=compared.outputs() if compared else (),
@@ -126,4 +147,5 @@ class Trial:
             size_bytes=self.path.stat().st_size,
             notes=(*self._notes, *(compared.notes if compared else ())),
             error=self.error,
+            stages=self._split.stages() if self._split and self.error is None else (),
         )

@@ -1,6 +1,6 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tfmp.converters.intake import check_model_file, open_source
 from tfmp.converters.report.model import DriftReport, ReferenceReport
 from tfmp.converters.runners import Runner, SourceRunner
 from tfmp.converters.source import AnySource, OnnxSource, Source
+from tfmp.converters.split import Baselines, NoiseFloor
 from tfmp.converters.trials import Trial, candidate_files
 
 # Called with the samples that are done, and how many there are in all if that is known.
@@ -56,6 +57,7 @@ def validate(
     budget: DriftBudget | None = None,
     device: str = "auto",
     *,
+    split: bool = False,
     progress: Progress = silent,
     count: Count = uncounted,
 ) -> DriftReport:
@@ -70,6 +72,8 @@ def validate(
         labels: class ids, one-hot rows or regression targets, if `data` has none.
         budget: the allowed drift, declared before the run; `DriftBudget()` if None.
         device: "auto" or "cpu".
+        split: also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic)
+            and the noise floor of float32. Takes a conversion to FP32 and three more runs.
         progress: called with a short text when a stage begins.
         count: called with the samples done and, where it is known, how many there are.
 
@@ -87,21 +91,22 @@ def validate(
     with ExitStack() as stack:
         original = stack.enter_context(SourceRunner(source))
         progress("loading the candidates")
-        trials = [Trial(path, name, source, stack) for name, path in files.items()]
+        baselines = Baselines(source, stack) if split else None
+        noise = NoiseFloor(source) if split else None
+        trials = [Trial(path, name, source, stack, baselines) for name, path in files.items()]
         progress("comparing")
-        _compare_all(original, trials, dataset, count)
+        for inputs, labels in dataset.batches():
+            expected = original.run(inputs)
+            if baselines is not None and noise is not None:
+                baselines.run(inputs)
+                noise.update(inputs, expected)
+            for trial in trials:
+                trial.update(inputs, expected, labels)
+            count(dataset.description.samples, dataset.samples)
         described = dataset.description
         judged = [trial.report(budget, described.synthetic) for trial in trials]
     return DriftReport.of(
-        reference=ReferenceReport(
-            name=source.name,
-            format=source.origin.format,
-            path=str(source.origin.path) if source.origin.path else None,
-            sha256=source.origin.sha256,
-            size_bytes=source.origin.size_bytes,
-            runner=original.info,
-            notes=source.origin.notes,
-        ),
+        reference=_reference(source, original, noise),
         candidates=judged,
         data=described,
         budget=budget,
@@ -109,12 +114,18 @@ def validate(
     )
 
 
-def _compare_all(original: Runner, trials: Sequence[Trial], dataset: Dataset, count: Count) -> None:
-    """Runs the reference once per batch for all candidates."""
-    done = 0
-    for inputs, labels in dataset.batches():
-        expected = original.run(inputs)
-        for trial in trials:
-            trial.update(inputs, expected, labels)
-        done += len(next(iter(inputs.values())))
-        count(done, dataset.samples)
+def _reference(source: AnySource, original: Runner, noise: NoiseFloor | None) -> ReferenceReport:
+    origin = source.origin
+    notes = origin.notes
+    if noise is not None and noise.error is not None:
+        notes = (*notes, f"noise floor not measured: {noise.error}")
+    return ReferenceReport(
+        name=source.name,
+        format=origin.format,
+        path=str(origin.path) if origin.path else None,
+        sha256=origin.sha256,
+        size_bytes=origin.size_bytes,
+        runner=original.info,
+        notes=notes,
+        noise_floor=noise.outputs() if noise is not None else (),
+    )

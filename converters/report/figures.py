@@ -4,6 +4,7 @@ The templates draw a row as an inline SVG whose lengths are percentages: it need
 phone and a sheet of paper, and the table it stands in is its text for whoever cannot see it.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.scores import MARGIN_EDGES
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.summary import number, percent, size_text
+from tfmp.converters.report.summary import number, percent, size_text, stage_values
 
 # The track of a budget bar ends here; the budget's line stands at 1.
 _TRACK_END = 1.5
@@ -145,6 +146,27 @@ def margin_bars(output: OutputDrift) -> list[Bar]:
             verdict = Verdict.FAIL if flips else None
             text = f"{flips:,} of {samples:,} flip"
             bars.append(Bar(label, text, flips / samples, verdict=verdict))
+    return bars
+
+
+# Shortest drift a logarithmic bar shows: well below what float32 resolves.
+_SMALLEST_DRIFT = 1e-9
+
+
+def stage_bars(report: DriftReport, candidate: CandidateReport) -> list[Bar]:
+    """The error that each step added, on a logarithmic scale from 1e-9 to the largest."""
+    values = stage_values(report, candidate)
+    known = [value for _, value in values if value is not None and math.isfinite(value)]
+    decades = math.log10(max([*known, 10 * _SMALLEST_DRIFT]) / _SMALLEST_DRIFT)
+    bars = []
+    for name, value in values:
+        if value is None:
+            continue
+        if not math.isfinite(value):
+            bars.append(Bar(name, number(value), 1.0, cut=True))
+            continue
+        share = math.log10(max(value, _SMALLEST_DRIFT) / _SMALLEST_DRIFT) / decades
+        bars.append(Bar(name, number(value), _clip(share)))
     return bars
 
 

@@ -37,6 +37,7 @@ def template_environment() -> Environment:
         row_of=summary.row_of,
         runner_text=summary.runner_text,
         fp16_text=summary.fp16_text,
+        stages=summary.STAGES,
         figures=figures,
     )
     environment.filters.update(

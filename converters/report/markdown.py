@@ -15,6 +15,7 @@ from tfmp.converters.report.summary import (
     number,
     printable,
     row_of,
+    stage_text,
 )
 
 # What GitHub's Markdown gives a meaning to inside a line or a table cell: marks, tags, entities,
@@ -30,11 +31,13 @@ def to_markdown(report: DriftReport) -> str:
     lines.append("")
     for candidate in report.candidates:
         # A candidate that passed needs no reasons here: the table has its numbers.
-        if candidate.verdict is Verdict.PASS and not candidate.notes:
+        split = stage_text(report, candidate)
+        if candidate.verdict is Verdict.PASS and not candidate.notes and not split:
             continue
         lines.append(f"- **{escape(candidate.name)}** {candidate.verdict}")
         findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
         lines += [f"  - {escape(reason)}" for reason in findings]
+        lines += [f"  - {escape(split)}"] if split else []
         lines += [f"  - note: {escape(note)}" for note in candidate.notes]
     lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
     if lines[-1]:

@@ -10,7 +10,12 @@ from tfmp.converters.drift.labels import LabelDrift, LabelTotals, label_drift
 from tfmp.converters.drift.metrics import OutputDrift, drift_of
 from tfmp.converters.drift.totals import Totals
 from tfmp.converters.errors import InputError
-from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.model import (
+    CandidateReport,
+    DriftReport,
+    ReferenceReport,
+    Stage,
+)
 
 
 def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
@@ -32,6 +37,7 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     rows = zip(*(report.candidates for report in reports), strict=True)
     merged = replace(
         first,
+        reference=_merge_noise(reports),
         candidates=tuple(_merge_candidates(row) for row in rows),
         data=data,
     )
@@ -94,6 +100,12 @@ def _merge_data(shards: Sequence[DataReport]) -> DataReport:
     )
 
 
+def _merge_noise(reports: Sequence[DriftReport]) -> ReferenceReport:
+    """Left out unless every shard has it: it must be of all samples."""
+    floors = [report.reference.noise_floor for report in reports]
+    return replace(reports[0].reference, noise_floor=_merge_outputs(floors) if all(floors) else ())
+
+
 def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:
     errors = [shard.error for shard in shards if shard.error is not None]
     return replace(
@@ -102,7 +114,21 @@ def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:
         labels=() if errors else _merge_labels([shard.labels for shard in shards]),
         notes=tuple(dict.fromkeys(note for shard in shards for note in shard.notes)),
         error=errors[0] if errors else None,
+        stages=() if errors else _merge_stages([shard.stages for shard in shards]),
     )
+
+
+def _merge_stages(shards: Sequence[tuple[Stage, ...]]) -> tuple[Stage, ...]:
+    """Likewise: a stage that some shard lacks is left out."""
+    merged = []
+    for stage in shards[0]:
+        same = [item for shard in shards for item in shard if item.name == stage.name]
+        errors = [item.error for item in same if item.error is not None]
+        if errors:
+            merged.append(Stage(stage.name, (), errors[0]))
+        elif len(same) == len(shards):
+            merged.append(Stage(stage.name, _merge_outputs([item.outputs for item in same])))
+    return tuple(merged)
 
 
 def _merge_outputs(shards: Sequence[tuple[OutputDrift, ...]]) -> tuple[OutputDrift, ...]:

@@ -29,6 +29,8 @@ class ReferenceReport:
         size_bytes: of the file.
         runner: what executed it.
         notes: what a reader should know.
+        noise_floor: distance of this float32 model from itself in float64, by output: drift below
+            it is not FP16's doing. Empty if it was not measured.
     """
 
     name: str
@@ -38,6 +40,23 @@ class ReferenceReport:
     size_bytes: int | None = None
     runner: RunnerInfo | None = None
     notes: tuple[str, ...] = ()
+    noise_floor: tuple[OutputDrift, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the way from the reference to a candidate, and the drift it added.
+
+    Attributes:
+        name: "export" (reference to FP32 file), "weights" (to FP16 weights) or "arithmetic" (to
+            FP16 arithmetic).
+        outputs: distance of the outputs after the step from those before it.
+        error: why it could not be measured; None if it was.
+    """
+
+    name: str
+    outputs: tuple[OutputDrift, ...]
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,7 @@ class CandidateReport:
         checks: every finding, with its bound and limit.
         notes: what a reader should know, such as outputs matched by order.
         error: why it could not be run or compared; None if it was.
+        stages: where the drift comes from, step by step; empty if it was not asked for.
     """
 
     name: str
@@ -73,6 +93,7 @@ class CandidateReport:
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
     error: str | None = None
+    stages: tuple[Stage, ...] = ()
 
     @classmethod
     def judged(
@@ -90,6 +111,7 @@ class CandidateReport:
         size_bytes: int | None = None,
         notes: Sequence[str] = (),
         error: str | None = None,
+        stages: Sequence[Stage] = (),
     ) -> Self:
         """A candidate with its verdict under `budget`; see `verdict.judge`."""
         judgement = judge(outputs, labels, budget, synthetic=synthetic, error=error)
@@ -104,6 +126,7 @@ class CandidateReport:
             labels=tuple(labels),
             notes=tuple(notes),
             error=error,
+            stages=tuple(stages),
             **_verdict_fields(judgement),
         )
 

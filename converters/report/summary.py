@@ -1,7 +1,7 @@
 """Numbers and names as people read them, and the table that every rendering begins with."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tfmp.converters.drift.labels import ACCURACY
@@ -68,6 +68,44 @@ def row_of(candidate: CandidateReport) -> Row:
         size=size_text(candidate.size_bytes),
         verdict=candidate.verdict,
     )
+
+
+# What the steps from the reference to a candidate are called.
+STAGES = {
+    "export": "FP32 file",
+    "weights": "FP16 weights",
+    "arithmetic": "FP16 arithmetic",
+}
+
+
+def stage_values(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, float | None]]:
+    """Relative L2 error that each step added, of its worst output, noise floor first.
+
+    Empty unless the drift was split.
+    """
+    if not candidate.stages:
+        return []
+    found = [
+        (STAGES.get(stage.name, printable(stage.name)), _worst_rel_l2(stage.outputs))
+        for stage in candidate.stages
+    ]
+    if report.reference.noise_floor:
+        found.insert(0, ("FP32 noise floor", _worst_rel_l2(report.reference.noise_floor)))
+    return [*found, ("all together", _worst_rel_l2(candidate.outputs))]
+
+
+def stage_text(report: DriftReport, candidate: CandidateReport) -> str:
+    """The same in a line; "" unless the drift was split."""
+    values = stage_values(report, candidate)
+    if not values:
+        return ""
+    return "rel. L2 by step: " + ", ".join(f"{name} {number(value)}" for name, value in values)
+
+
+def _worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
+    values = [output.rel_l2 for output in outputs if output.rel_l2 is not None]
+    undefined = [value for value in values if math.isnan(value)]
+    return (undefined or [max(values)])[0] if values else None
 
 
 def headline(report: DriftReport) -> str:
