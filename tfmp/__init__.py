@@ -11,6 +11,7 @@ from tfmp.registration import when_keras_is_imported
 if TYPE_CHECKING:
     from tfmp.calibration import calibrate
     from tfmp.callback import MixedPrecision
+    from tfmp.checkup import doctor
     from tfmp.diagnose import locate_nonfinite
     from tfmp.loss_scale import LossScaleOptimizer
     from tfmp.policy import plan, policy_scope
@@ -26,6 +27,7 @@ __all__ = [
     "ScheduledLossScale",
     "StaticLossScale",
     "calibrate",
+    "doctor",
     "locate_nonfinite",
     "plan",
     "policy_scope",
@@ -40,6 +42,7 @@ _HOME = {
     "ScheduledLossScale": "tfmp.strategies",
     "StaticLossScale": "tfmp.strategies",
     "calibrate": "tfmp.calibration",
+    "doctor": "tfmp.checkup",
     "locate_nonfinite": "tfmp.diagnose",
     "plan": "tfmp.policy",
     "policy_scope": "tfmp.policy",

@@ -5,14 +5,14 @@ that only among registered classes, and the modules that define them load lazily
 `import tfmp` would not be enough for `keras.models.load_model`.
 """
 
-import importlib.abc
-import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 # Class name -> the module that defines and really registers it.
 REGISTERED = {
@@ -51,29 +51,33 @@ def _register() -> None:
         known.setdefault(f"tfmp>{name}", LazyClass(name))
 
 
-class _KerasFinder(importlib.abc.MetaPathFinder):
+# Without the base classes of importlib.abc: that module alone takes longer to import than this
+# package.
+class _KerasFinder:
     """Finds Keras as the other finders do, with a loader that registers when it is done."""
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+        self, name: str, path: Sequence[str] | None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
         if name != "keras":
             return None
+        from importlib.util import find_spec
+
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _RegisteringLoader(spec.loader)
+            spec.loader = cast(Any, _RegisteringLoader(spec.loader))
         return spec
 
 
-class _RegisteringLoader(importlib.abc.Loader):
-    def __init__(self, loader: importlib.abc.Loader) -> None:
+class _RegisteringLoader:
+    def __init__(self, loader: Any) -> None:
         self._loader = loader
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
         return self._loader.create_module(spec)
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: "ModuleType") -> None:
         # The module's own loader from here on: resources and reloads ask for it.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
