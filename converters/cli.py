@@ -118,6 +118,7 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
             options["labels"],
             budget,
             split=options["split"],
+            latency=options["latency"],
             progress=progress,
             count=progress.count,
         )
@@ -226,6 +227,7 @@ def _convert_and_report(
                 dataset,
                 budget=budget,
                 split=options["split"],
+                latency=options["latency"],
                 progress=progress,
                 count=progress.count,
             )

@@ -105,11 +105,11 @@ def budget_for_data(options: dict[str, Any], required: bool) -> Any:
     check_reports(options)
     budget = DriftBudget.parse(options["budget"])
     if options["data"] is None:
-        about_data = ("labels", "reports", "budget", "split")
+        about_data = ("labels", "reports", "budget", "split", "latency")
         if required and any(options[name] for name in about_data):
             raise InputError(
-                "--labels, --report, --budget and --split need samples to compare on: give them "
-                "with --data FILE."
+                "--labels, --report, --budget, --split and --latency need samples to compare on: "
+                "give them with --data FILE."
             )
         if options["labels"]:
             raise InputError("--labels needs the samples they belong to: give them with --data.")

@@ -140,6 +140,9 @@ validation = _group(
         help="Also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic) "
         "and how far float32 itself is from float64. Takes about three more runs.",
     ),
+    click.option(
+        "--latency", is_flag=True, help="Also time single calls of the model and of every file."
+    ),
 )
 
 inspection = _group(

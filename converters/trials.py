@@ -10,7 +10,8 @@ from tfmp.converters.artifact import SUFFIXES, Artifact
 from tfmp.converters.drift.compare import Comparison, match
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError, RunnerError
-from tfmp.converters.report.model import CandidateReport
+from tfmp.converters.latency import of_file
+from tfmp.converters.report.model import CandidateReport, Latency
 from tfmp.converters.runners import Runner, RunnerInfo, open_runner
 from tfmp.converters.source import AnySource, file_sha256
 from tfmp.converters.split import Baselines, Split
@@ -94,6 +95,7 @@ class Trial:
         self.path, self.name = path, name
         self.format = path.suffix.lower().removeprefix(".")
         self._split: Split | None = None
+        self._latency: Latency | None = None
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -131,6 +133,20 @@ class Trial:
                 named = {name: received[theirs] for name, theirs in self._output_names.items()}
                 self._split.update(inputs, expected, named)
 
+    def measure_latency(self, inputs: Batch) -> None:
+        """Times calls of the file, as far as it could be run.
+
+        Args:
+            inputs: some samples, by the reference's names.
+        """
+        if self.error is not None:
+            return
+        fed = {self._input_names[name]: array for name, array in inputs.items()}
+        try:
+            self._latency = of_file(self.path, fed, self._info)
+        except RunnerError as error:
+            self._notes = (*self._notes, f"latency not measured: {error}")
+
     def report(self, budget: DriftBudget, synthetic: bool) -> CandidateReport:
         """The judged candidate."""
         compared = self._comparison if self.error is None else None
@@ -147,5 +163,6 @@ class Trial:
             size_bytes=self.path.stat().st_size,
             notes=(*self._notes, *(compared.notes if compared else ())),
             error=self.error,
+            latency=self._latency,
             stages=self._split.stages() if self._split and self.error is None else (),
         )

@@ -11,10 +11,12 @@ from tfmp.converters.drift.verdict import DriftBudget, check_overrides
 from tfmp.converters.environment import environment
 from tfmp.converters.errors import InputError
 from tfmp.converters.intake import check_model_file, open_source
-from tfmp.converters.report.model import DriftReport, ReferenceReport
+from tfmp.converters.latency import of_runner
+from tfmp.converters.report.model import DriftReport, Latency, ReferenceReport
 from tfmp.converters.runners import Runner, SourceRunner
 from tfmp.converters.source import AnySource, OnnxSource, Source
 from tfmp.converters.split import Baselines, NoiseFloor
+from tfmp.converters.tensors import Batch
 from tfmp.converters.trials import Trial, candidate_files
 
 # Called with the samples that are done, and how many there are in all if that is known.
@@ -58,6 +60,7 @@ def validate(
     device: str = "auto",
     *,
     split: bool = False,
+    latency: bool = False,
     progress: Progress = silent,
     count: Count = uncounted,
 ) -> DriftReport:
@@ -74,6 +77,7 @@ def validate(
         device: "auto" or "cpu".
         split: also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic)
             and the noise floor of float32. Takes a conversion to FP32 and three more runs.
+        latency: also time single calls of the reference and of every candidate.
         progress: called with a short text when a stage begins.
         count: called with the samples done and, where it is known, how many there are.
 
@@ -95,7 +99,9 @@ def validate(
         noise = NoiseFloor(source) if split else None
         trials = [Trial(path, name, source, stack, baselines) for name, path in files.items()]
         progress("comparing")
+        sample: Batch = {}
         for inputs, labels in dataset.batches():
+            sample = inputs
             expected = original.run(inputs)
             if baselines is not None and noise is not None:
                 baselines.run(inputs)
@@ -103,10 +109,16 @@ def validate(
             for trial in trials:
                 trial.update(inputs, expected, labels)
             count(dataset.description.samples, dataset.samples)
+        timing = None
+        if latency:
+            progress("timing calls")
+            timing = of_runner(original, sample)
+            for trial in trials:
+                trial.measure_latency(sample)
         described = dataset.description
         judged = [trial.report(budget, described.synthetic) for trial in trials]
     return DriftReport.of(
-        reference=_reference(source, original, noise),
+        reference=_reference(source, original, noise, timing),
         candidates=judged,
         data=described,
         budget=budget,
@@ -114,7 +126,9 @@ def validate(
     )
 
 
-def _reference(source: AnySource, original: Runner, noise: NoiseFloor | None) -> ReferenceReport:
+def _reference(
+    source: AnySource, original: Runner, noise: NoiseFloor | None, latency: Latency | None
+) -> ReferenceReport:
     origin = source.origin
     notes = origin.notes
     if noise is not None and noise.error is not None:
@@ -128,4 +142,5 @@ def _reference(source: AnySource, original: Runner, noise: NoiseFloor | None) ->
         runner=original.info,
         notes=notes,
         noise_floor=noise.outputs() if noise is not None else (),
+        latency=latency,
     )

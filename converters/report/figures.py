@@ -13,7 +13,13 @@ from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.scores import MARGIN_EDGES
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.summary import number, percent, size_text, stage_values
+from tfmp.converters.report.summary import (
+    latency_text,
+    number,
+    percent,
+    size_text,
+    stage_values,
+)
 
 # The track of a budget bar ends here; the budget's line stands at 1.
 _TRACK_END = 1.5
@@ -177,6 +183,23 @@ def size_bars(report: DriftReport) -> list[Bar]:
     known = [(name, size) for name, size in files if size is not None]
     largest = max((size for _, size in known), default=0)
     return [Bar(name, size_text(size), size / largest if largest else 0.0) for name, size in known]
+
+
+def latency_bars(report: DriftReport) -> list[Bar]:
+    """Median latencies beside each other; the thin line goes on to the slowest 5 %."""
+    timed = [(report.reference.name, report.reference.latency)]
+    timed += [(candidate.name, candidate.latency) for candidate in report.candidates]
+    known = [(name, latency) for name, latency in timed if latency is not None]
+    longest = max((latency.high_ms for _, latency in known), default=0.0)
+    return [
+        Bar(
+            name,
+            latency_text(latency),
+            latency.median_ms / longest if longest else 0.0,
+            bound=latency.high_ms / longest if longest else None,
+        )
+        for name, latency in known
+    ]
 
 
 def _shares(labels: list[str], counts: list[int]) -> list[Bar]:

@@ -18,6 +18,29 @@ SCHEMA = "tfmp.drift/1"
 
 
 @dataclass(frozen=True)
+class Latency:
+    """How long one call takes.
+
+    Attributes:
+        median_ms: in milliseconds.
+        low_ms: 5 of 100 calls were faster.
+        high_ms: 5 of 100 calls were slower.
+        calls: that were timed.
+        batch: samples that a call takes.
+        runner: what executed it, without emulation, such as "onnxruntime".
+        device: where.
+    """
+
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    calls: int
+    batch: int
+    runner: str
+    device: str
+
+
+@dataclass(frozen=True)
 class ReferenceReport:
     """The model that candidates were measured against.
 
@@ -31,6 +54,7 @@ class ReferenceReport:
         notes: what a reader should know.
         noise_floor: distance of this float32 model from itself in float64, by output: drift below
             it is not FP16's doing. Empty if it was not measured.
+        latency: of one call; None if it was not measured.
     """
 
     name: str
@@ -41,6 +65,7 @@ class ReferenceReport:
     runner: RunnerInfo | None = None
     notes: tuple[str, ...] = ()
     noise_floor: tuple[OutputDrift, ...] = ()
+    latency: Latency | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +103,7 @@ class CandidateReport:
         notes: what a reader should know, such as outputs matched by order.
         error: why it could not be run or compared; None if it was.
         stages: where the drift comes from, step by step; empty if it was not asked for.
+        latency: of one call of the file; None if it was not measured.
     """
 
     name: str
@@ -94,6 +120,7 @@ class CandidateReport:
     notes: tuple[str, ...] = ()
     error: str | None = None
     stages: tuple[Stage, ...] = ()
+    latency: Latency | None = None
 
     @classmethod
     def judged(
@@ -112,6 +139,7 @@ class CandidateReport:
         notes: Sequence[str] = (),
         error: str | None = None,
         stages: Sequence[Stage] = (),
+        latency: Latency | None = None,
     ) -> Self:
         """A candidate with its verdict under `budget`; see `verdict.judge`."""
         judgement = judge(outputs, labels, budget, synthetic=synthetic, error=error)
@@ -127,6 +155,7 @@ class CandidateReport:
             notes=tuple(notes),
             error=error,
             stages=tuple(stages),
+            latency=latency,
             **_verdict_fields(judgement),
         )
 

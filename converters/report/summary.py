@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tfmp.converters.drift.labels import ACCURACY
 from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
-from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport
+from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import RunnerInfo
 
 # A sign beside each verdict, so that colour is never the only cue.
@@ -37,6 +37,7 @@ class Row:
     flips: str
     score: str
     size: str
+    latency: str
     verdict: Verdict
 
 
@@ -50,6 +51,7 @@ HEADINGS = Row(
     flips="Flips",
     score="Accuracy",
     size="Size",
+    latency="Latency",
     verdict=Verdict.PASS,
 )
 
@@ -66,6 +68,7 @@ def row_of(candidate: CandidateReport) -> Row:
         flips=_flips(candidate),
         score=_score(candidate),
         size=size_text(candidate.size_bytes),
+        latency=number_of_ms(candidate.latency),
         verdict=candidate.verdict,
     )
 
@@ -168,6 +171,20 @@ def size_text(size_bytes: int | None) -> str:
         if size_bytes >= scale:
             return f"{size_bytes / scale:.1f} {unit}"
     return f"{size_bytes} B"
+
+
+def number_of_ms(latency: Latency | None) -> str:
+    """The median in milliseconds."""
+    return f"{number(latency.median_ms)} ms" if latency is not None else NONE
+
+
+def latency_text(latency: Latency) -> str:
+    """Median, spread, and what was measured where."""
+    each = "a sample" if latency.batch == 1 else f"{latency.batch} samples"
+    return printable(
+        f"{number(latency.median_ms)} ms ({number(latency.low_ms)} to {number(latency.high_ms)}) "
+        f"for {each} on {latency.runner}, {latency.device}"
+    )
 
 
 def printable(text: str) -> str:

@@ -26,7 +26,7 @@ _STYLES = {
     Verdict.INCONCLUSIVE: "bold yellow",
 }
 
-_NUMERIC = ("rel_l2", "max_abs", "sqnr_db", "flips", "score", "size")
+_NUMERIC = ("rel_l2", "max_abs", "sqnr_db", "flips", "score", "size", "latency")
 
 # Columns a narrow terminal does without; every file rendering has them.
 _WIDE_ONLY = ("runner", "max_abs", "size")

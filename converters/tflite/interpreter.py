@@ -5,7 +5,7 @@ a fraction of a second.
 """
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,18 @@ class Interpreter:
         if self._mode == "gpu" and self._same_as_cpu is None:
             self._same_as_cpu = self._equals_cpu(arrays, results)
         return results, Evidence(tuple(sorted(self._off_grid)), self._same_as_cpu)
+
+    def prepared(self, batch: Batch) -> tuple[Callable[[], None], int]:
+        """One call of the file with its inputs in place, and how many samples it takes.
+
+        Raises:
+            RunnerError: an input does not fit.
+        """
+        arrays = {spec.name: self._fitted(batch, spec)[:1] for spec in self.inputs}
+        chunk, rows = next(self._chunks(arrays))
+        self._run_once(chunk, rows)
+        given, taken = self._buffers_for(self._shapes)
+        return lambda: self._model.run_by_name(self._key, given, taken), self._batch_size or rows
 
     def _equals_cpu(self, arrays: Batch, results: Batch) -> bool:
         """Whether the CPU gives the first sample's outputs to the last bit."""

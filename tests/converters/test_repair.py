@@ -1,0 +1,224 @@
+"""Mixed precision: the fewest FP32 nodes that keep a budget, found in one session."""
+
+from pathlib import Path
+
+import keras
+import keras_models
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from keras import layers, ops
+from onnx_graphs import half, parse, run, run_emulated
+
+from tfmp.converters import DriftBudget, convert
+from tfmp.converters import repair as repair_module
+from tfmp.converters.errors import InputError
+from tfmp.converters.onnx import switches
+from tfmp.converters.onnx.fp16 import prepare
+from tfmp.converters.onnx.precision import decide
+from tfmp.converters.repair import MAX_EVALUATIONS, Repair, find_islands, search_batches
+
+# Flips need 299 samples for a proof, and these outputs decide nothing.
+BUDGET = DriftBudget(rel_l2=5e-3, flip_rate=None)
+
+VARIANCE = """
+agraph (float[N, 1024] x) => (float[N, 1024] y)
+<float scale = {300}, float eps = {0.001}, int64[1] axis = {1}> {
+    s = Mul(x, scale)
+    mean = ReduceMean(s, axis)
+    d = Sub(s, mean)
+    sq = Mul(d, d)
+    var = ReduceMean(sq, axis)
+    safe = Add(var, eps)
+    std = Sqrt(safe)
+    y = Div(d, std)
+}
+"""
+
+LOGSUMEXP = """
+agraph (float[N, 64] x) => (float[N, 1] y)
+<float scale = {10}, int64[1] axis = {1}> {
+    s = Mul(x, scale)
+    e = Exp(s)
+    t = ReduceSum(e, axis)
+    y = Log(t)
+}
+"""
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+
+def search(proto: onnx.ModelProto, x: np.ndarray, budget: DriftBudget, **options) -> Repair:
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto.CopyFrom(ir.to_proto(model))
+    return find_islands(model, [{"x": x}], budget, **options)
+
+
+def drift(proto: onnx.ModelProto, x: np.ndarray, islands: dict[str, str]) -> float:
+    """Relative L2 of the file that the islands make, on the emulator."""
+    expected = run(proto, {"x": x})["y"]
+    received = run_emulated(half(proto, keep_nodes=islands)[0], {"x": x})["y"]
+    return float(np.linalg.norm(received - expected) / np.linalg.norm(expected))
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "nodes"),
+    [
+        pytest.param(VARIANCE, 1024, {"Mul", "ReduceMean", "Add", "Sqrt"}, id="variance"),
+        pytest.param(LOGSUMEXP, 64, {"Exp", "ReduceSum", "Log"}, id="logsumexp"),
+    ],
+)
+def test_exactly_the_nodes_that_overflow_stay_in_fp32(text: str, width: int, nodes: set[str]):
+    proto, x = parse(text), normal(32, width)
+    found = search(proto, x, BUDGET)
+    assert found.met
+    kinds = [node.op_type for node in proto.graph.node if node.name in found.islands]
+    assert sorted(kinds) == sorted(nodes)
+    assert all("past FP16's 65504" in reason for reason in found.islands.values())
+    assert found.before[0].nonfinite or found.before[0].rel_l2 > 0.5
+    # The switched session and the file's own emulation are the same arithmetic.
+    assert found.after[0].rel_l2 == pytest.approx(drift(proto, x, found.islands), rel=1e-3)
+
+
+def deep(width: int = 16, depth: int = 12) -> onnx.ModelProto:
+    lines = [f"h{i + 1} = MatMul(h{i}, w{i})  t{i + 1} = Tanh(h{i + 1})" for i in range(depth)]
+    text = "  ".join(lines).replace("MatMul(h", "MatMul(t").replace("MatMul(t0", "MatMul(x")
+    rng = np.random.default_rng(1)
+    weights = {
+        f"w{i}": (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
+        for i in range(depth)
+    }
+    body = f"{text}  y = Identity(t{depth})"
+    return parse(f"agraph (float[N, {width}] x) => (float[N, {width}] y) {{ {body} }}", **weights)
+
+
+def test_a_tight_budget_is_met_with_part_of_the_graph_in_few_evaluations():
+    proto, x = deep(), normal(64, 16)
+    all_half = search(deep(), x, DriftBudget(rel_l2=1.0, flip_rate=None)).after[0].rel_l2
+    found = search(proto, x, DriftBudget(rel_l2=all_half * 0.7, flip_rate=None))
+    assert found.met
+    assert 0 < len(found.islands) < 24
+    assert found.evaluations <= MAX_EVALUATIONS
+    assert "rounding matters most" in next(iter(found.islands.values()))
+    assert drift(proto, x, found.islands) <= all_half * 0.7
+
+
+def test_one_session_serves_the_whole_search(monkeypatch: pytest.MonkeyPatch):
+    opened = []
+    real = switches.open_session
+    monkeypatch.setattr(switches, "open_session", lambda m: opened.append(1) or real(m))
+    search(deep(), normal(64, 16), DriftBudget(rel_l2=2e-4, flip_rate=None))
+    assert opened == [1]
+
+
+def test_a_budget_that_fp16_keeps_needs_no_island():
+    found = search(deep(), normal(32, 16), DriftBudget(flip_rate=None))
+    assert (found.islands, found.met, found.evaluations) == ({}, True, 2)
+
+
+def test_a_budget_that_nothing_meets_gives_the_closest_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    # The float32 run itself always meets a budget, so what stays is a bound of the search.
+    monkeypatch.setattr(repair_module._Trial, "meets", lambda self, fp32: False)
+    monkeypatch.setattr(repair_module._Trial, "excess", lambda self, fp32: 3.0 - len(fp32) / 100)
+    found = search(deep(), normal(8, 16), DriftBudget(rel_l2=1e-9, flip_rate=None))
+    assert not found.met
+    assert len(found.islands) == 24
+    assert "no assignment that was tried meets the budget" in found.notes()[1]
+
+
+def test_switches_all_on_are_float32_and_all_off_the_emulator():
+    proto, x = deep(), normal(8, 16)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    session = switches.SwitchedSession(model, decide(model))
+    exact = session.run({"x": x}, session.nodes, ["y"])["y"]
+    np.testing.assert_array_equal(exact, run(proto, {"x": x})["y"])
+    rounded = session.run({"x": x}, (), ["y"])["y"]
+    np.testing.assert_array_equal(rounded, run_emulated(half(proto)[0], {"x": x})["y"])
+
+
+LOOP = """
+agraph (float[N, 4] x) => (float[N, 4] y)
+<float[4] step = {0.1, 0.2, 0.3, 0.7}, int64 trips = {5}, bool go = {1}> {
+    start = Exp(x)
+    y = Loop (trips, go, start) <
+        body = once (int64 i, bool c, float[N, 4] state) => (bool c_out, float[N, 4] next) {
+            c_out = Identity(c)
+            next = Add(state, step)
+        }
+    >
+}
+"""
+
+
+def test_nodes_in_bodies_have_switches_too():
+    proto, x = parse(LOOP), normal(8, 4)
+    found = search(proto, x, DriftBudget(rel_l2=1e-6, flip_rate=None))
+    assert found.met
+    assert len(found.islands) == 2
+
+
+def masked_attention() -> keras.Model:
+    keras.utils.set_random_seed(0)
+    tokens = keras.Input((6, 8), name="tokens")
+    keep = keras.Input((6,), dtype="bool", name="keep")
+    scores = ops.matmul(layers.Dense(8)(tokens), ops.transpose(tokens, (0, 2, 1)))
+    masked = scores + (1.0 - ops.cast(keep, "float32"))[:, None, :] * -1e9
+    return keras.Model([tokens, keep], ops.matmul(ops.softmax(masked), tokens), name="masked")
+
+
+def masked_data() -> dict[str, np.ndarray]:
+    keep = np.random.default_rng(1).random((64, 6)) > 0.4
+    keep[0] = False
+    return {"tokens": normal(64, 6, 8), "keep": keep}
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        pytest.param(keras_models.variance_overflow, lambda: normal(64, 1024), id="variance"),
+        pytest.param(masked_attention, masked_data, id="mask"),
+    ],
+)
+def test_convert_ends_in_pass_with_at_most_five_fp32_nodes(tmp_path: Path, model, data):
+    artifact = convert(
+        model(), output=tmp_path / "m.onnx", precision="mixed", data=data(), budget=BUDGET
+    )
+    assert artifact.report is not None
+    assert artifact.report.verdict == "PASS", artifact.report.candidates[0].reasons
+    kept = [note for note in artifact.notes if note.startswith("kept in FP32")]
+    assert len(kept) <= 5, kept
+    assert artifact.notes[0].startswith("mixed precision: ")
+
+
+def test_the_search_looks_at_a_bounded_number_of_samples():
+    batches = [{"x": normal(100, 2)} for _ in range(9)]
+    assert len(search_batches(batches)) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "mixed"}, "finds the nodes that need FP32 on samples, received none"),
+        (
+            {"precision": "mixed", "to": "tflite", "data": np.zeros((2, 6), np.float32)},
+            "precision='mixed' is for ONNX files",
+        ),
+        (
+            {"precision": "mixed", "data": iter([np.zeros((2, 6), np.float32)])},
+            "received data that can be read only once",
+        ),
+        ({"precision": "fp32", "fp16_io": True}, "fp16_io is about FP16 files, received"),
+    ],
+)
+def test_options_that_contradict_mixed_precision_are_refused(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        convert(keras_models.dense(), output=tmp_path / f"m.{options.get('to', 'onnx')}", **options)
