@@ -8,7 +8,7 @@ from tfmp.converters.errors import InputError
 from tfmp.converters.report.model import DriftReport
 
 SUFFIXES = {"onnx": ".onnx", "tflite": ".tflite"}
-PRECISIONS = ("fp16", "fp32")
+PRECISIONS = ("fp16", "mixed", "fp32")
 
 Progress = Callable[[str], None]
 
@@ -20,7 +20,7 @@ class Artifact:
     Attributes:
         path: of the file.
         format: "onnx" or "tflite".
-        precision: "fp16" or "fp32".
+        precision: "fp16", "mixed" or "fp32".
         size_bytes: of the file.
         sha256: of the file.
         notes: what a user should know: layers kept in FP32, constants that lost precision.

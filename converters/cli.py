@@ -207,20 +207,23 @@ def _convert_and_report(
         dataset = None
         if options["data"] is not None:
             dataset = prepare_data(source, options["data"], options["labels"], budget)
+        mixed = options["precision"] == "mixed"  # its search needs the samples
         artifacts = [
             convert(
                 source,
                 to,
                 path,
                 options["precision"],
+                data=dataset if mixed else None,
+                budget=budget,
                 force=options["force"],
                 progress=progress,
                 **choices[to],
             )
             for to, path in paths.items()
         ]
-        report = None
-        if dataset is not None:
+        report = artifacts[0].report
+        if report is None and dataset is not None:
             report = validate(
                 source,
                 artifacts,

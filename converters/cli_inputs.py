@@ -66,7 +66,12 @@ def _custom_objects(modules: Sequence[str]) -> dict[str, Any]:
 def format_options(to: str, options: dict[str, Any]) -> dict[str, Any]:
     """The options of one format, by the names that `convert` gives them."""
     if to == "onnx":
-        return {name: options[name] for name in ("keep_fp32", "opset", "external_data")}
+        return {name: options[name] for name in ("keep_fp32", "opset", "external_data", "fp16_io")}
+    if options["precision"] == "mixed":
+        raise InputError(
+            "--precision mixed is for ONNX files: TFLite's GPU path computes a whole file in one "
+            "precision. Use `tfmp-convert onnx`, or --precision fp16."
+        )
     if options["dynamic"] and options["batch_size"] is not None:
         raise InputError(
             f"--dynamic lets the file take any number of samples, --batch {options['batch_size']} "

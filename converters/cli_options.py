@@ -27,10 +27,11 @@ force = click.option("--force", is_flag=True, help="Replace outputs and reports 
 conversion = _group(
     click.option(
         "--precision",
-        type=click.Choice(["fp16", "fp32"]),
+        type=click.Choice(["fp16", "mixed", "fp32"]),
         default="fp16",
         show_default=True,
-        help="Precision of the file.",
+        help="Precision of the file. mixed (ONNX): FP16, with as few nodes in FP32 as keep the "
+        "budget on --data.",
     ),
     force,
 )
@@ -82,6 +83,11 @@ onnx_file = _group(
         "--external-data",
         is_flag=True,
         help="Write weights to a second file beside the ONNX file, as always past 2 GiB.",
+    ),
+    click.option(
+        "--fp16-io",
+        is_flag=True,
+        help="Let the ONNX file's float32 inputs and outputs be float16.",
     ),
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.artifact import (
     PRECISIONS,
@@ -13,12 +13,16 @@ from tfmp.converters.artifact import (
     check_choice,
     silent,
 )
+from tfmp.converters.drift.data import Dataset
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError
 from tfmp.converters.files import check_output
 from tfmp.converters.intake import check_model_file
 from tfmp.converters.source import AnySource, OnnxSource, Source, file_sha256
 from tfmp.converters.validation import open_model, prepare_data, validate
+
+if TYPE_CHECKING:
+    from tfmp.converters.repair import Repair
 
 __all__ = ["Artifact", "check_conversion", "convert", "validate"]
 
@@ -31,11 +35,13 @@ class OnnxOptions:
         keep_fp32: regular expressions over node names, Keras layers and op types that stay FP32.
         opset: version of the ONNX operator set; None for the default, or an ONNX model's own.
         external_data: write weights to a second file beside the model. Models past 2 GiB always do.
+        fp16_io: let float32 inputs and outputs of the file be float16.
     """
 
     keep_fp32: Sequence[str] = ()
     opset: int | None = None
     external_data: bool = False
+    fp16_io: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,8 @@ def convert(
         to: "onnx" or "tflite".
         output: file to write; by default the model's name with the format's suffix, beside the
             model's file (for a live model, in the working directory).
-        precision: "fp16" or "fp32".
+        precision: "fp16", "fp32", or for ONNX "mixed": FP16 with as few nodes in FP32 as keep the
+            budget on `data`.
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
         labels: see `validate`.
@@ -95,18 +102,20 @@ def convert(
     check_choice("to", to, tuple(SUFFIXES))
     check_choice("precision", precision, PRECISIONS)
     choices = _choices(to, options)
-    if isinstance(choices, OnnxOptions) and choices.keep_fp32 and precision == "fp32":
-        raise InputError(
-            "keep_fp32 names what stays FP32 in an FP16 file, received precision='fp32'. Leave "
-            "one of them out."
-        )
+    _check_precision(precision, choices, data)
     path = check_conversion(model, to, output, force)
     source = open_model(model, progress)
     budget = budget or DriftBudget()
     if data is not None:
         data = prepare_data(source, data, labels, budget)
+        if precision == "mixed" and data.once:
+            raise InputError(
+                "precision='mixed' reads the data twice, to search and to validate, received data "
+                "that can be read only once. Pass arrays or a function that makes a new iterator."
+            )
     if isinstance(choices, OnnxOptions):
-        notes = _write_onnx(source, path, precision, choices, progress)
+        search = (data, budget) if precision == "mixed" else None
+        notes = _write_onnx(source, path, precision, choices, search, progress)
     else:
         notes = _write_tflite(source, path, precision, choices, progress)
     report = None
@@ -139,6 +148,28 @@ def _choices(to: str, options: dict[str, Any]) -> Options:
     return kind(**options)
 
 
+def _check_precision(precision: str, choices: Options, data: Any) -> None:
+    """Raises `InputError` where the options contradict the precision."""
+    if precision == "fp32" and isinstance(choices, OnnxOptions):
+        for name in ("keep_fp32", "fp16_io"):
+            if getattr(choices, name):
+                raise InputError(
+                    f"{name} is about FP16 files, received precision='fp32'. Leave one of them out."
+                )
+    if precision != "mixed":
+        return
+    if not isinstance(choices, OnnxOptions):
+        raise InputError(
+            "precision='mixed' is for ONNX files: TFLite's GPU path computes a whole file in one "
+            "precision. Use precision='fp16' or to='onnx'."
+        )
+    if data is None:
+        raise InputError(
+            "precision='mixed' finds the nodes that need FP32 on samples, received none. Pass "
+            "data, or use precision='fp16' and keep_fp32."
+        )
+
+
 def check_conversion(model: Any, to: str, output: str | Path | None, force: bool) -> Path:
     """Where `convert` will write; raises `InputError` if it could not, before any work is done."""
     if isinstance(model, str | Path):
@@ -161,10 +192,16 @@ def _default_output(model: Any, to: str) -> Path:
 
 
 def _write_onnx(
-    source: AnySource, path: Path, precision: str, options: OnnxOptions, progress: Progress
+    source: AnySource,
+    path: Path,
+    precision: str,
+    options: OnnxOptions,
+    search: tuple[Dataset, DriftBudget] | None,
+    progress: Progress,
 ) -> list[str]:
     from tfmp.converters.onnx.export import check_export, export_onnx, to_opset
     from tfmp.converters.onnx.fp16 import to_fp16
+    from tfmp.converters.onnx.provenance import describe_origin
     from tfmp.converters.onnx.storage import save_checked
 
     if isinstance(source, OnnxSource):
@@ -173,14 +210,37 @@ def _write_onnx(
         model = export_onnx(source, options.opset, progress)
         progress("checking the float32 export")
         check_export(model, source)
-    notes = []
-    if precision == "fp16":
+    notes: list[str] = []
+    report = None
+    if precision != "fp32":
+        found = _islands(model, options.keep_fp32, *search, progress) if search else None
         progress("rewriting to FP16")
-        model, report = to_fp16(model, tuple(options.keep_fp32))
-        notes = report.notes()
+        islands = found.islands if found else None
+        model, report = to_fp16(model, options.keep_fp32, options.fp16_io, islands)
+        notes = [*(found.notes() if found else ()), *report.notes()]
+    describe_origin(model, precision, source.origin.sha256, report)
     progress("checking and writing the result")
     save_checked(model, path, options.external_data)
     return notes
+
+
+def _islands(
+    model: Any, keep_fp32: Sequence[str], data: Dataset, budget: DriftBudget, progress: Progress
+) -> "Repair | None":
+    """Which nodes of the float32 model have to stay in FP32; names its nodes.
+
+    None for a model that computes in FP16 already, whose FP32 parts are taken to be meant.
+    """
+    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+    from tfmp.converters.onnx.switches import name_nodes
+    from tfmp.converters.repair import find_islands, search_batches
+
+    prepare(model)
+    if computes_in_fp16(model):
+        return None
+    name_nodes(model)
+    batches = search_batches(batch for batch, _ in data.batches())
+    return find_islands(model, batches, budget, keep_fp32, progress)
 
 
 def _write_tflite(

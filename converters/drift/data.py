@@ -80,6 +80,11 @@ class Dataset:
         self._labelled = False
         self._nonfinite = dict.fromkeys((spec.name for spec in self.inputs), 0)
 
+    @property
+    def once(self) -> bool:
+        """Whether the data can be read only once."""
+        return self._stream.once
+
     def batches(self) -> Iterator[tuple[Batch, Labels | None]]:
         """Reads the data once, from front to back.
 

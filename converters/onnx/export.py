@@ -206,7 +206,7 @@ def _lift_constants(graph_def: Any) -> Iterator[tuple[str, np.ndarray]]:
 def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
     """Runs tf2onnx on a graph without large weights."""
     import tensorflow as tf
-    from tf2onnx import optimizer, tf_loader, tfonnx
+    from tf2onnx import optimizer, tf_loader, tfonnx, utils
 
     import tfmp.converters.onnx.handlers  # noqa: F401  (registers its handlers)
 
@@ -226,6 +226,7 @@ def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
                 tensors_to_rename=traced.inputs,
             )
 
+    utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
     with _quiet_tf2onnx() as complaints:
         try:
             try:

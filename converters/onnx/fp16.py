@@ -4,7 +4,7 @@ Casts are put where a value is made, once for each type it is read in, so that e
 subgraphs included, shares them. Constants get one copy for each type they are read in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from tfmp.converters.onnx.precision import (
     has_typed_body,
     islands,
 )
-from tfmp.converters.onnx.schema import Slot, Slots, holds_floats, is_float, slots
+from tfmp.converters.onnx.schema import is_float, reads_any, slots
 from tfmp.converters.onnx.types import infer_types
 from tfmp.numerics import RangeClass, range_counts
 
@@ -91,7 +91,10 @@ class Fp16Report:
 
 
 def to_fp16(
-    model: ir.Model, keep_fp32: tuple[str, ...] = (), fp16_io: bool = False
+    model: ir.Model,
+    keep_fp32: Sequence[str] = (),
+    fp16_io: bool = False,
+    keep_nodes: Mapping[str, str] | None = None,
 ) -> tuple[ir.Model, Fp16Report]:
     """Rewrites a float32 model to compute in FP16 wherever its ops and constants allow.
 
@@ -99,6 +102,7 @@ def to_fp16(
         model: changed in place; its functions are inlined.
         keep_fp32: see `precision.decide`.
         fp16_io: also turn float32 graph inputs and outputs into float16 ones.
+        keep_nodes: see `precision.decide`.
 
     Returns:
         The model and an account of what was done. A model that already computes in FP16
@@ -111,7 +115,7 @@ def to_fp16(
     prepare(model)
     if computes_in_fp16(model):
         return model, Fp16Report(_count_fp16(model), 0, (), ())
-    decisions = decide(model, keep_fp32)
+    decisions = decide(model, keep_fp32, keep_nodes)
     rewriter = _Rewriter(model, decisions)
     rewriter.run(fp16_io)
     RemoveUnusedNodesPass()(model)
@@ -226,7 +230,7 @@ class _Rewriter:
             if not (is_float(value, FP16) or is_float(value)):
                 continue
             slot = described.inputs[index] if described else None
-            if slot is not None and slot.half and _reads_any(node, slot, described):
+            if slot is not None and slot.half and reads_any(node, slot, described):
                 continue
             wanted = dtype if slot is not None and slot.half else FP32
             self._read_as(node, index, wanted)
@@ -394,15 +398,6 @@ def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:
     source.name, output.name = output.name, source.name
     source.shape = output.shape  # the graph's contract
     return True
-
-
-def _reads_any(node: ir.Node, slot: Slot, described: Slots | None) -> bool:
-    """Whether `node` may read this operand in either precision, and writes the same."""
-    if described is None or not described.bound_once(slot):
-        return False
-    # Inference of some ops takes the type of an output from an operand that shares no type
-    # variable with it (RMSNormalization), and sequences fix that of their elements.
-    return node.op_type in ("Cast", "CastLike") or not any(map(holds_floats, node.outputs))
 
 
 _SUFFIX = {FP16: "fp16", FP32: "fp32"}

@@ -5,7 +5,7 @@ or None to pass; the first reason wins. What no rule claims computes in FP16.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from tfmp.converters.errors import InputError
 from tfmp.converters.onnx import gaps
-from tfmp.converters.onnx.schema import MOVERS, Slots, contains_floats, is_float, slots
+from tfmp.converters.onnx.schema import EXACT, MOVERS, Slots, contains_floats, is_float, slots
 from tfmp.numerics import FLOAT16, RangeClass, range_counts
 
 FP16 = ir.DataType.FLOAT16
@@ -76,13 +76,16 @@ class GraphView:
         return value in self._out_of_range
 
 
-def decide(model: ir.Model, keep_fp32: Sequence[str] = ()) -> Decisions:
+def decide(
+    model: ir.Model, keep_fp32: Sequence[str] = (), keep_nodes: Mapping[str, str] | None = None
+) -> Decisions:
     """Decides for every node that touches float32 tensors, subgraphs included.
 
     Args:
         model: with types inferred and constants lifted to initializers.
         keep_fp32: regular expressions; a node whose name or Keras layer matches one anywhere, or
             whose op type matches one fully, stays in FP32.
+        keep_nodes: names of further nodes that stay in FP32, with the reason.
 
     Returns:
         A decision for each node that has a float32 operand whose type may change.
@@ -91,7 +94,12 @@ def decide(model: ir.Model, keep_fp32: Sequence[str] = ()) -> Decisions:
         InputError: a pattern is no regular expression, or matches nothing.
     """
     view = GraphView(model)
-    rules = [_keep_rule(model, keep_fp32), *RULES]
+    chosen = keep_nodes or {}
+    rules: list[Rule] = [
+        _keep_rule(model, keep_fp32),
+        lambda node, _: chosen.get(node.name or ""),
+        *RULES,
+    ]
     decisions: Decisions = {}
     for node in model.graph.all_nodes():
         if not _touches_float(node):
@@ -287,12 +295,15 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+_SETTLED = "between FP32 nodes, and exact in either precision"
+
+
 def _settle_movers(decisions: Decisions) -> None:
-    """Lets ops that only move data join FP32 neighbours where that saves casts."""
+    """Lets ops that only move or pick values join FP32 neighbours where that saves casts."""
     movers = [
         node
         for node, decision in decisions.items()
-        if node.op_type in MOVERS and decision.dtype == FP16
+        if node.op_type in EXACT and decision.dtype == FP16
     ]
     for sweep in (movers, movers[::-1]):
         for node in sweep:
@@ -310,7 +321,7 @@ def _settle_movers(decisions: Decisions) -> None:
                 return into + len(after - {dtype})
 
             if casts(FP32) < casts(FP16):
-                decisions[node] = Decision(FP32, "moves data between FP32 nodes")
+                decisions[node] = Decision(FP32, _SETTLED)
             elif decisions[node].dtype == FP32 and casts(FP16) < casts(FP32):
                 decisions[node] = Decision(FP16)
 
@@ -326,9 +337,9 @@ def _written_as(value: ir.Value, decisions: Decisions) -> ir.DataType | None:
 
 
 def islands(decisions: Decisions) -> Iterable[tuple[ir.Node, Decision]]:
-    """The nodes that stay in FP32, without those that only move data."""
+    """The nodes that stay in FP32, without those that only move or pick values."""
     return (
         (node, decision)
         for node, decision in decisions.items()
-        if decision.dtype == FP32 and node.op_type not in MOVERS
+        if decision.dtype == FP32 and decision.reason != _SETTLED and node.op_type not in MOVERS
     )

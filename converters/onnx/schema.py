@@ -105,3 +105,12 @@ def contains_floats(value: ir.Value | None) -> bool:
 def holds_floats(value: ir.Value | None) -> bool:
     """Whether `value` is a float32 or float16 tensor, or a container of float32 ones."""
     return is_float(value) or is_float(value, ir.DataType.FLOAT16) or contains_floats(value)
+
+
+def reads_any(node: ir.Node, slot: Slot, described: Slots | None) -> bool:
+    """Whether `node` may read this operand in either precision, and writes the same."""
+    if described is None or not described.bound_once(slot):
+        return False
+    # Inference of some ops takes the type of an output from an operand that shares no type
+    # variable with it (RMSNormalization), and sequences fix that of their elements.
+    return node.op_type in ("Cast", "CastLike") or not any(map(holds_floats, node.outputs))

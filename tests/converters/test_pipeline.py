@@ -134,9 +134,9 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
     ("options", "message"),
     [
         ({"to": "coreml"}, "to: expected one of onnx, tflite, received 'coreml'"),
-        ({"precision": "int8"}, "precision: expected one of fp16, fp32, received 'int8'"),
+        ({"precision": "int8"}, "precision: expected one of fp16, mixed, fp32, received 'int8'"),
         ({"to": "tflite", "keep_fp32": ["x"]}, "keep_fp32 is no option of a conversion to tflite"),
-        ({"precision": "fp32", "keep_fp32": ["x"]}, "keep_fp32 names what stays FP32"),
+        ({"precision": "fp32", "keep_fp32": ["x"]}, "keep_fp32 is about FP16 files, received"),
         ({"opset": 9}, "opset: expected a number from 13 to 23, received 9"),
         ({"batch_size": 2}, "is no option of a conversion to onnx"),
         ({"to": "tflite", "batch_size": -1}, "is no option of a conversion to tflite"),

@@ -404,7 +404,8 @@ def test_statistics_that_an_op_writes_in_float32_do_not_keep_it_there():
 def test_a_model_without_the_default_domain_can_be_cast():
     text = """
     <ir_version: 8, opset_import: ["ai.onnx.ml" : 3]>
-    agraph (float[N, 4] x) => (float[N, 4] y) { y = ai.onnx.ml.Scaler <offset = [0.0], scale = [2.0]> (x) }
+    agraph (float[N, 4] x) => (float[N, 4] y)
+    { y = ai.onnx.ml.Scaler <offset = [0.0], scale = [2.0]> (x) }
     """
     model = onnx.parser.parse_model(text)
     converted, _ = half(model, fp16_io=True)
