@@ -597,6 +597,11 @@ _CREATES = (
 )
 _HAS_ROW_ELSEWHERE = "has a row under sequences"
 
+# Layers whose rows are called after what they do.
+SWEPT_INSIDE = {
+    "RNN", "StackedRNNCells", "TimeDistributed", "Bidirectional", "Attention", "MultiHeadAttention",
+}  # fmt: skip
+
 NOT_SWEPT: dict[str, dict[str, str]] = {
     "layers": {
         **dict.fromkeys(("Layer", "Wrapper", "InputSpec", "InputLayer"), "no computation"),
@@ -628,8 +633,31 @@ NOT_SWEPT: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-# Rows that have no ONNX form, or that Keras itself cannot run, with a piece of the message.
-UNSUPPORTED: dict[str, str] = {}
+_NO_FORM = "no ONNX form for"
+_KERAS_CANNOT = "cannot be traced"  # Keras itself fails on a batch of unknown size, or on tensors
+
+# Rows that do not export, with a piece of the message that says why.
+UNSUPPORTED: dict[str, str] = {
+    "Conv3D filters=3 kernel_size=2 groups=3": "TensorFlow itself cannot run this model here",
+    "HashedCrossing num_bins=5": _NO_FORM,
+    "Hashing num_bins=5": _NO_FORM,
+    "IntegerLookup vocabulary=[0, 1, 2]": "uses a table or tensor that cannot be a constant",
+    "ops.scan": "cannot convert this graph",
+    "ops.switch": _NO_FORM,
+    "argpartition": "ONNX Runtime cannot run the export",
+    "associative_scan": "cannot convert this graph",
+    **dict.fromkeys(
+        "cholesky cholesky_inverse eigh i0 inv logdet nextafter qr slogdet solve solve_triangular "
+        "svd".split(),
+        _NO_FORM,
+    ),
+    **dict.fromkeys(
+        "angle conj conv_transpose corrcoef gcd histogram imag isin kron lcm lu_factor "
+        "nanpercentile nanquantile unfold unravel_index vectorize view_as_complex "
+        "view_as_real".split(),
+        _KERAS_CANNOT,
+    ),
+}
 
 
 def application_rows(every: bool = False) -> Iterator[Row]:
