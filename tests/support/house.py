@@ -25,13 +25,13 @@ TRAINING_FLOORS = {
     "Commands": "doctor_command calibrate_command cli",
 }
 CONVERSION_FLOORS = {
-    "Ground": "errors tensors files worker sessions environment devices",
+    "Ground": "errors tensors files worker sessions environment",
     "Models in": "source intake float64",
     "Formats": "onnx tflite",
     "Running": "runners",
     "Measuring": "drift",
     "Judging, repairing and telling": "report repair",
-    "Work": "artifact latency split trials validation explain distributed pipeline",
+    "Work": "artifact devices latency split trials validation explain distributed pipeline",
     "Commands": "cli_config cli_options cli_session cli_inputs cli cli_docs",
 }
 
