@@ -129,6 +129,21 @@ def narrow_losses(situation: Situation) -> Iterable[Finding]:
         yield Finding("plan", message, mend[:1].upper() + mend[1:])
 
 
+def narrow_weights(situation: Situation) -> Iterable[Finding]:
+    """Weights made under a pure float16 policy are no float32 masters; no plan makes them so."""
+    for node in situation.root.within():
+        dtypes = {variable.dtype for variable in node.layer._trainable_variables}
+        narrow = sorted(dtypes & set(_FORMATS))
+        if narrow:
+            yield Finding(
+                "16-bit weights",
+                f"The weights of {structure.describe(node.path)} are {narrow[0]}: updates smaller "
+                "than their spacing are lost",
+                "Make the model under a float32 or mixed policy, so that weights are float32",
+            )
+            return
+
+
 def vanishing_epsilons(situation: Situation) -> Iterable[Finding]:
     """An epsilon of 1e-8 is 0 in FP16: what it protects from dividing by 0 is unprotected."""
     for node, fmt in situation.narrow_layers():
@@ -170,6 +185,7 @@ CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
     train_step_without_scaling,
     narrow_losses,
+    narrow_weights,
     vanishing_epsilons,
     odd_sizes,
 )

@@ -176,6 +176,17 @@ def test_any_kind_of_data(kind, steps_per_execution):
     assert net.get_layer("hidden").compute_dtype == "float16"
 
 
+@pytest.mark.parametrize("options", [{"jit_compile": True}, {"run_eagerly": True}])
+def test_compiled_and_eager_steps(options):
+    net = model(Probe(), **options)
+    Probe.seen.clear()
+    callback = MixedPrecision("mixed_float16")
+    history = fit(net, callback, *data(poisoned=[9]), epochs=2)
+    assert Probe.seen[-1] == "float16"
+    assert history.history["skipped_steps"] == [1, 1]
+    assert callback.report.steps == 12
+
+
 def test_beside_other_callbacks(tmp_path):
     net = model()
     x, y = data()

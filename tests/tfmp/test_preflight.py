@@ -93,6 +93,13 @@ def test_an_add_loss_of_a_models_own_code():
     assert "keras.ops.cast(x, 'float32')" in found.mend
 
 
+def test_weights_that_are_no_float32_masters():
+    model = chain(layers.Dense(8, dtype="float16", name="pure"))
+    assert findings(model)["16-bit weights"].message == (
+        "The weights of pure are float16: updates smaller than their spacing are lost"
+    )
+
+
 class Scaled(layers.Layer):
     def __init__(self, epsilon, **options):
         super().__init__(**options)
