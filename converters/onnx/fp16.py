@@ -16,6 +16,7 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
+from tfmp.converters.onnx.constants import constant_facts
 from tfmp.converters.onnx.precision import (
     FP16,
     FP32,
@@ -28,7 +29,6 @@ from tfmp.converters.onnx.precision import (
 )
 from tfmp.converters.onnx.schema import is_float, reads_any, slots
 from tfmp.converters.onnx.types import infer_types
-from tfmp.numerics import RangeClass, range_counts
 
 
 @dataclass(frozen=True)
@@ -264,8 +264,8 @@ class _Rewriter:
         with np.errstate(over="ignore", under="ignore"):
             narrow = array.astype(dtype.numpy())
         if dtype == FP16:
-            counts = range_counts(array)
-            lost = counts[RangeClass.VANISHES], counts[RangeClass.SUBNORMAL]
+            facts = constant_facts(value)
+            lost = facts.vanished, facts.subnormal
             if any(lost):
                 self.changes.append(ConstantChange(value.name or "", array.size, *lost))
         name = self._unique(f"{value.name}_{_SUFFIX[dtype]}")

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.errors import InputError
 from tfmp.converters.onnx import gaps
+from tfmp.converters.onnx.constants import ConstantFacts, constant_facts
 from tfmp.converters.onnx.schema import EXACT, MOVERS, Slots, contains_floats, is_float, slots
-from tfmp.numerics import FLOAT16, RangeClass, range_counts
+from tfmp.numerics import FLOAT16
 
 FP16 = ir.DataType.FLOAT16
 FP32 = ir.DataType.FLOAT
@@ -61,11 +61,11 @@ class GraphView:
         """The declared types of the node's operands, or None for an unknown op."""
         return slots(node, self.model.opset_imports.get(node.domain, 1))
 
-    def constant(self, value: ir.Value | None) -> np.ndarray | None:
-        """The array of a float32 initializer that no caller can override, else None."""
+    def constant(self, value: ir.Value | None) -> ConstantFacts | None:
+        """The facts of a float32 initializer that no caller can override, else None."""
         if value is None or value.const_value is None or value.is_graph_input():
             return None
-        return value.const_value.numpy() if is_float(value) else None
+        return constant_facts(value) if is_float(value) else None
 
     def mark_out_of_range(self, value: ir.Value) -> None:
         """Notes that `value` holds numbers that FP16 cannot."""
@@ -227,15 +227,11 @@ _ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
 
 def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
     for value in node.inputs:
-        array = view.constant(value)
-        if array is None:
-            continue
-        finite = array[np.isfinite(array)]
-        worst = float(np.max(np.abs(finite), initial=0.0))
-        if worst >= FLOAT16.overflow_threshold:
+        facts = view.constant(value)
+        if facts is not None and facts.overflows:
             if node.op_type in _ADDITIVE or node.op_type == "Mul":  # mask * -1e9 is a mask too
                 view.mark_out_of_range(node.outputs[0])
-            return f"constant {value.name} reaches {worst:.4g}, past FP16's {FLOAT16.max:.0f}"  # type: ignore[union-attr]
+            return f"constant {value.name} reaches {facts.peak:.4g}, past FP16's {FLOAT16.max:.0f}"  # type: ignore[union-attr]
     return None
 
 
@@ -251,14 +247,11 @@ def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
 
 def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
     for index, value in enumerate(node.inputs):
-        array = view.constant(value)
-        if array is None or not array.size:
+        facts = view.constant(value)
+        if facts is None or not facts.vanished:
             continue
-        counts = range_counts(array)
-        lost, kept = counts[RangeClass.VANISHES], array.size - counts[RangeClass.ZERO]
-        if lost and (lost == kept or _ZERO_MATTERS.get(node.op_type) == index):
-            smallest = float(np.min(np.abs(array[array != 0])))
-            return f"constant {value.name} ({smallest:.4g}) becomes zero in FP16"  # type: ignore[union-attr]
+        if facts.vanished == facts.nonzero or _ZERO_MATTERS.get(node.op_type) == index:
+            return f"constant {value.name} ({facts.smallest:.4g}) becomes zero in FP16"  # type: ignore[union-attr]
     return None
 
 
