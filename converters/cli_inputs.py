@@ -111,10 +111,11 @@ def budget_for_data(options: dict[str, Any], required: bool) -> Any:
     budget = DriftBudget.parse(options["budget"])
     if options["data"] is None:
         about_data = ("labels", "reports", "budget", "split", "latency")
-        if required and any(options[name] for name in about_data):
+        given = any(options[name] for name in about_data) or options["device"] != "auto"
+        if required and given:
             raise InputError(
-                "--labels, --report, --budget, --split and --latency need samples to compare on: "
-                "give them with --data FILE."
+                "--labels, --report, --budget, --device, --split and --latency need samples to "
+                "compare on: give them with --data FILE."
             )
         if options["labels"]:
             raise InputError("--labels needs the samples they belong to: give them with --data.")

@@ -147,6 +147,14 @@ validation = _group(
         "and how far float32 itself is from float64. Takes about three more runs.",
     ),
     click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "gpu"]),
+        default="auto",
+        show_default=True,
+        help="Where to compare. auto takes an NVIDIA GPU for ONNX files where CUDA works; the "
+        "report says what was chosen.",
+    ),
+    click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of every file."
     ),
 )

@@ -1,14 +1,17 @@
 """How long one call of a file takes, as it is installed: never of an emulation."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from tfmp.converters.report.model import Latency
 from tfmp.converters.runners import OnnxRunner, Runner, RunnerInfo
-from tfmp.converters.tensors import Batch
+from tfmp.converters.tensors import Batch, TensorSpec
+from tfmp.converters.tflite.vulkan import find_vulkan
 from tfmp.converters.worker import Worker
 
 # Enough calls for a median that repeats; a slow model stops earlier.
@@ -42,9 +45,7 @@ def of_runner(runner: Runner, sample: Batch) -> Latency:
         sample: arrays by the runner's input names; cut or repeated to the batch that the model
             fixes, or to one sample.
     """
-    fixed = [spec.shape[0] for spec in runner.inputs if spec.shape and spec.shape[0]]
-    rows = fixed[0] if fixed else 1
-    batch = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in sample.items()}
+    batch, rows = _one_call(runner.inputs, sample)
     return _latency(time_calls(lambda: runner.run(batch)), rows, runner.info)
 
 
@@ -59,32 +60,67 @@ def of_file(path: Path, sample: Batch, info: RunnerInfo) -> Latency:
     Raises:
         RunnerError: it cannot be loaded or run.
     """
-    if path.suffix.lower() == ".onnx":
+    if path.suffix.lower() == ".onnx" and info.device == "CPU":
         return of_runner(OnnxRunner(path), sample)
-    # Inside the worker: the way there and back would be measured too.
-    with Worker(
-        "tfmp.converters.latency:LiteRTTimer",
-        path,
-        label=f"LiteRT with {path.name}",
-        timeout_s=600.0,
-    ) as worker:
-        seconds, rows = worker.call("measure", sample)
-    return _latency(seconds, rows, RunnerInfo("litert", "CPU", info.fp16))
+    # Inside a worker: the way there and back would be measured too.
+    with ExitStack() as stack:
+        target, arguments, environment = "CudaTimer", (path,), {}
+        if path.suffix.lower() == ".tflite":
+            target, arguments = "LiteRTTimer", (path, "cpu")
+            if info.device != "CPU":
+                vulkan = stack.enter_context(find_vulkan())
+                arguments, environment = (path, "gpu", vulkan.loader), vulkan.environment
+            else:
+                info = replace(info, name="litert")  # FP16 that a CPU emulates is not timed
+        worker = Worker(
+            f"tfmp.converters.latency:{target}",
+            *arguments,
+            label=f"timing {path.name}",
+            timeout_s=600.0,
+            environment=environment,
+        )
+        seconds, rows = stack.enter_context(worker).call("measure", sample)
+    return _latency(seconds, rows, info)
 
 
 class LiteRTTimer:
-    """Times a .tflite file on LiteRT's CPU backend, in the worker process."""
+    """Times a .tflite file on LiteRT, in the worker process."""
 
-    def __init__(self, path: Path) -> None:
-        """Loads the file."""
+    def __init__(self, path: Path, mode: str, vulkan_loader: str | None = None) -> None:
+        """Loads the file; see `Interpreter`."""
         from tfmp.converters.tflite.interpreter import Interpreter
 
-        self._interpreter = Interpreter(path, "cpu")
+        self._interpreter = Interpreter(path, mode, None, vulkan_loader)
 
     def measure(self, sample: Batch) -> tuple[list[float], int]:
         """Seconds of single calls, and the samples that each took."""
         call, rows = self._interpreter.prepared(sample)
         return time_calls(call), rows
+
+
+class CudaTimer:
+    """Times an ONNX file on CUDA, in the worker process; copies to and from the GPU count."""
+
+    def __init__(self, path: Path, provider: str = "CUDAExecutionProvider") -> None:
+        """Loads the file."""
+        from tfmp.converters.onnx.cuda import CudaSession
+
+        self._session = CudaSession(path, provider)
+
+    def measure(self, sample: Batch) -> tuple[list[float], int]:
+        """Seconds of single calls, and the samples that each took."""
+        inputs, _, _ = self._session.describe()
+        batch, rows = _one_call(inputs, sample)
+        return time_calls(lambda: self._session.run(batch)), rows
+
+
+def _one_call(inputs: Sequence[TensorSpec], sample: Batch) -> tuple[Batch, int]:
+    """The sample cut or repeated to the batch that the model fixes, or to one; and how many."""
+    fixed = [spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]]
+    rows = fixed[0] if fixed else 1
+    return {
+        name: np.resize(array, (rows, *array.shape[1:])) for name, array in sample.items()
+    }, rows
 
 
 def _latency(seconds: list[float], rows: int, info: RunnerInfo) -> Latency:

@@ -6,6 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from tfmp.converters.tensors import TensorSpec
+
+_NUMPY_DTYPES = {"float": "float32", "double": "float64"}
+
+
+def tensor_spec(value: Any) -> TensorSpec:
+    """The signature of a session's input or output (`NodeArg`)."""
+    element = value.type.removeprefix("tensor(").removesuffix(")")
+    shape = tuple(size if isinstance(size, int) else None for size in value.shape)
+    return TensorSpec(value.name, shape, str(np.dtype(_NUMPY_DTYPES.get(element, element))))
+
 
 def cpu_session(
     model: Path | bytes, weights: Mapping[str, np.ndarray] | None = None, frugal: bool = False

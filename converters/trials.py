@@ -82,6 +82,7 @@ class Trial:
         source: AnySource,
         stack: ExitStack,
         baselines: Baselines | None = None,
+        gpu: bool = False,
     ) -> None:
         """Opens the file.
 
@@ -91,6 +92,7 @@ class Trial:
             source: the reference.
             stack: holds the runner, and closes it.
             baselines: the reference as FP32 files, if the drift is to be split.
+            gpu: run it on a GPU.
         """
         self.path, self.name = path, name
         self.format = path.suffix.lower().removeprefix(".")
@@ -101,7 +103,7 @@ class Trial:
         self._info = RunnerInfo("none", "none", None)
         self._notes: tuple[str, ...] = ()
         with self._surviving():
-            self._runner: Runner = stack.enter_context(open_runner(path))
+            self._runner: Runner = stack.enter_context(open_runner(path, gpu))
             self._info = self._runner.info
             inputs = match(source.inputs, self._runner.inputs, name, "input")
             self._input_names, self._notes = (

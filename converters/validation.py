@@ -5,7 +5,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.artifact import Progress, check_choice, silent
+from tfmp.converters.artifact import Progress, silent
+from tfmp.converters.devices import choose
 from tfmp.converters.drift.data import Dataset, open_data, synthetic
 from tfmp.converters.drift.verdict import DriftBudget, check_overrides
 from tfmp.converters.environment import environment
@@ -13,7 +14,7 @@ from tfmp.converters.errors import InputError
 from tfmp.converters.intake import check_model_file, open_source
 from tfmp.converters.latency import of_runner
 from tfmp.converters.report.model import DriftReport, Latency, ReferenceReport
-from tfmp.converters.runners import Runner, SourceRunner
+from tfmp.converters.runners import Runner, reference_runner
 from tfmp.converters.source import AnySource, OnnxSource, Source
 from tfmp.converters.split import Baselines, NoiseFloor
 from tfmp.converters.tensors import Batch
@@ -74,7 +75,8 @@ def validate(
             made up from the signature, on which the verdict is INCONCLUSIVE at best.
         labels: class ids, one-hot rows or regression targets, if `data` has none.
         budget: the allowed drift, declared before the run; `DriftBudget()` if None.
-        device: "auto" or "cpu".
+        device: "cpu"; "gpu", for reference and candidates alike; or "auto", which takes a GPU for
+            ONNX files where CUDA works. The report says what was chosen.
         split: also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic)
             and the noise floor of float32. Takes a conversion to FP32 and three more runs.
         latency: also time single calls of the reference and of every candidate.
@@ -85,19 +87,23 @@ def validate(
         The report; `report.verdict` is PASS, FAIL or INCONCLUSIVE.
 
     Raises:
-        InputError: a model, the data or the budget cannot be used.
+        InputError: a model, the data, the budget or the device cannot be used.
     """
-    check_choice("device", device, ("auto", "cpu"))
     budget = budget or DriftBudget()
     files = candidate_files(candidates)
+    placing = choose(device, {path.suffix.lower() for path in files.values()})
+    gpus = {".onnx": placing.onnx_gpu, ".tflite": placing.tflite_gpu}
     source = open_model(reference, progress)
     dataset = prepare_data(source, data, labels, budget)
     with ExitStack() as stack:
-        original = stack.enter_context(SourceRunner(source))
+        original = stack.enter_context(reference_runner(source, placing.reference_gpu))
         progress("loading the candidates")
         baselines = Baselines(source, stack) if split else None
         noise = NoiseFloor(source) if split else None
-        trials = [Trial(path, name, source, stack, baselines) for name, path in files.items()]
+        trials = [
+            Trial(path, name, source, stack, baselines, gpus[path.suffix.lower()])
+            for name, path in files.items()
+        ]
         progress("comparing")
         sample: Batch = {}
         for inputs, labels in dataset.batches():
@@ -122,7 +128,7 @@ def validate(
         candidates=judged,
         data=described,
         budget=budget,
-        environment=environment(),
+        environment={"device": placing.text, **environment()},
     )
 
 

@@ -1,12 +1,14 @@
 """Everything that executes a model, behind one interface."""
 
 from tfmp.converters.runners.base import Runner, RunnerInfo
+from tfmp.converters.runners.cuda import CudaRunner
 from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner, litert_runner
 from tfmp.converters.runners.onnx import OnnxRunner, onnx_runner
 from tfmp.converters.runners.opening import open_runner
-from tfmp.converters.runners.reference import SourceRunner
+from tfmp.converters.runners.reference import SourceRunner, reference_runner
 
 __all__ = [
+    "CudaRunner",
     "LiteRTGpuRunner",
     "LiteRTRunner",
     "OnnxRunner",
@@ -16,4 +18,5 @@ __all__ = [
     "litert_runner",
     "onnx_runner",
     "open_runner",
+    "reference_runner",
 ]

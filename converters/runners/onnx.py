@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tfmp.converters.errors import RunnerError
 from tfmp.converters.runners.base import Held, RunnerInfo
-from tfmp.converters.sessions import cpu_session
-from tfmp.converters.tensors import Batch, TensorSpec
+from tfmp.converters.sessions import cpu_session, tensor_spec
+from tfmp.converters.tensors import Batch
 
 
 class OnnxRunner(Held):
@@ -22,8 +20,8 @@ class OnnxRunner(Held):
         import onnxruntime
 
         self._session = _open(model)
-        self.inputs = tuple(_spec(value) for value in self._session.get_inputs())
-        self.outputs = tuple(_spec(value) for value in self._session.get_outputs())
+        self.inputs = tuple(map(tensor_spec, self._session.get_inputs()))
+        self.outputs = tuple(map(tensor_spec, self._session.get_outputs()))
         self.info = info or RunnerInfo(
             "onnxruntime", "CPU", "weights-only", {"onnxruntime": onnxruntime.__version__}
         )
@@ -87,12 +85,3 @@ def _open(model: Any) -> Any:
         raise RunnerError(
             f"ONNX Runtime cannot load the model: {str(error).splitlines()[0]}"
         ) from error
-
-
-_NUMPY_DTYPES = {"float": "float32", "double": "float64"}
-
-
-def _spec(value: Any) -> TensorSpec:
-    element = value.type.removeprefix("tensor(").removesuffix(")")
-    shape = tuple(size if isinstance(size, int) else None for size in value.shape)
-    return TensorSpec(value.name, shape, str(np.dtype(_NUMPY_DTYPES.get(element, element))))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tfmp.converters.runners.base import Runner
+from tfmp.converters.runners.cuda import CudaRunner
 from tfmp.converters.runners.litert import LiteRTGpuRunner, litert_runner
 from tfmp.converters.runners.onnx import onnx_runner
 
@@ -12,11 +13,11 @@ def open_runner(path: Path, gpu: bool = False) -> Runner:
 
     Args:
         path: a .tflite or .onnx file.
-        gpu: run a .tflite file on the GPU that LiteRT finds, instead of emulating one.
+        gpu: run the file on a GPU (CUDA for ONNX, LiteRT's for TFLite) instead of emulating one.
 
     Raises:
         RunnerError: the file cannot be loaded, or there is no GPU.
     """
     if path.suffix.lower() == ".tflite":
         return LiteRTGpuRunner(path) if gpu else litert_runner(path)
-    return onnx_runner(path)
+    return CudaRunner(path) if gpu else onnx_runner(path)

@@ -66,7 +66,7 @@ def test_the_top_is_for_all_commands_a_table_for_one_and_the_command_line_goes_f
         ("force = 1", "force is 1 (int); expected true or false"),
         ("report = [1]", "report is [1] (list); expected a text or a list of texts"),
         ("data = 3", "data is 3 (int); expected a text"),
-        ("precision = 'int8'", "'int8' is not one of 'fp16', 'fp32'"),
+        ("precision = 'int8'", "'int8' is not one of 'fp16', 'mixed'"),
         ("opset =", "--config c.toml: is not TOML:"),
     ],
 )

@@ -1,0 +1,78 @@
+"""ONNX files on an NVIDIA GPU, each in a process of its own."""
+
+from pathlib import Path
+from typing import Self
+
+from tfmp.converters.errors import RunnerError
+from tfmp.converters.runners.base import RunnerInfo
+from tfmp.converters.tensors import Batch
+from tfmp.converters.worker import Worker
+
+_TIMEOUT_S = 600.0
+_CUDA = "CUDAExecutionProvider"
+
+
+class CudaRunner:
+    """A float32 or FP16 ONNX file on ONNX Runtime's CUDA provider, TF32 off.
+
+    TensorFlow takes the whole of a GPU's memory in this process, and two CUDA stacks do not share
+    one; hence the worker.
+    """
+
+    def __init__(self, path: Path, provider: str = _CUDA, device: str = "GPU (CUDA)") -> None:
+        """Loads the file.
+
+        Args:
+            path: an ONNX file.
+            provider: of ONNX Runtime.
+            device: what the report calls it.
+
+        Raises:
+            RunnerError: CUDA does not load, or the file does not on it.
+        """
+        self._provider = provider
+        self._worker = Worker(
+            "tfmp.converters.onnx.cuda:CudaSession",
+            path,
+            provider,
+            label=f"ONNX Runtime with {path.name}",
+            timeout_s=_TIMEOUT_S,
+        )
+        try:
+            half = _computes_in_fp16(path)
+            self.inputs, self.outputs, version = self._worker.call("describe")
+        except RunnerError:
+            self._worker.close()
+            raise
+        self.info = RunnerInfo(
+            "onnxruntime", device, "native" if half else None, {"onnxruntime": version}
+        )
+
+    def run(self, batch: Batch) -> Batch:
+        outputs, placement = self._worker.call("run", batch)
+        name = self._provider.removesuffix("ExecutionProvider")
+        if placement.elsewhere:
+            proof = f"{', '.join(placement.elsewhere)}: fell back to the CPU, which has no FP16"
+        else:
+            proof = f"all {placement.on_device} nodes that compute floats ran on {name}, by profile"
+        self.info.details["proof"] = proof
+        return outputs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._worker.close()
+
+
+def _computes_in_fp16(path: Path) -> bool:
+    import onnx_ir as ir
+
+    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+
+    try:
+        model = ir.load(path)
+        prepare(model)
+        return computes_in_fp16(model)
+    except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
+        raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
