@@ -1,7 +1,7 @@
 """`convert`: source -> export -> FP16 -> checked file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +53,13 @@ class TFLiteOptions:
             the model fixes.
         accumulate: the sums that the file allows FP16 hardware, "fp32" or "fp16".
         allow_flex: keep ops that TFLite lacks as TensorFlow ops, which plain LiteRT cannot run.
+        repair: rewrite what overflows in FP16 on `data`, so that it fits. The float32 outputs stay.
     """
 
     dynamic_batch: bool = False
     accumulate: str = "fp32"
     allow_flex: bool = False
+    repair: bool = False
 
 
 Options = OnnxOptions | TFLiteOptions
@@ -108,27 +110,57 @@ def convert(
     budget = budget or DriftBudget()
     if data is not None:
         data = prepare_data(source, data, labels, budget)
-        if precision == "mixed" and data.once:
-            raise InputError(
-                "precision='mixed' reads the data twice, to search and to validate, received data "
-                "that can be read only once. Pass arrays or a function that makes a new iterator."
-            )
+    artifact = write_artifact(source, path, precision, choices, data, budget, progress)
+    if data is None:
+        return artifact
+    report = validate(source, artifact, data, budget=budget, progress=progress)
+    return replace(artifact, report=report)
+
+
+def write_artifact(
+    source: AnySource,
+    path: Path,
+    precision: str,
+    choices: Options,
+    data: Dataset | None,
+    budget: DriftBudget,
+    progress: Progress,
+) -> Artifact:
+    """Converts an open model, without validating the result.
+
+    Args:
+        source: the model.
+        path: what `check_conversion` allowed.
+        precision: see `convert`.
+        choices: of the format to convert to.
+        data: samples for precision "mixed" and for repair, which search on them.
+        budget: what the search for "mixed" keeps to.
+        progress: called with a short text when a stage begins.
+
+    Raises:
+        InputError: the samples are missing or can be read only once.
+        ConversionError: the model has a part that the format cannot express.
+    """
+    _check_precision(precision, choices, data)
+    searches = precision == "mixed" or (isinstance(choices, TFLiteOptions) and choices.repair)
+    if searches and data is not None and data.once:
+        name = "precision='mixed'" if precision == "mixed" else "repair"
+        raise InputError(
+            f"{name} reads the data more than once, to search and to validate, received data that "
+            "can be read only once. Pass arrays or a function that makes a new iterator."
+        )
     if isinstance(choices, OnnxOptions):
-        search = (data, budget) if precision == "mixed" else None
+        search = (data, budget) if precision == "mixed" and data is not None else None
         notes = _write_onnx(source, path, precision, choices, search, progress)
     else:
-        notes = _write_tflite(source, path, precision, choices, progress)
-    report = None
-    if data is not None:
-        report = validate(source, path, data, budget=budget, progress=progress)
+        notes = _write_tflite(source, path, precision, choices, data, progress)
     return Artifact(
         path=path,
-        format=to,
+        format="onnx" if isinstance(choices, OnnxOptions) else "tflite",
         precision=precision,
         size_bytes=path.stat().st_size,
         sha256=file_sha256(path),
         notes=(*source.origin.notes, *notes),
-        report=report,
     )
 
 
@@ -156,6 +188,16 @@ def _check_precision(precision: str, choices: Options, data: Any) -> None:
                 raise InputError(
                     f"{name} is about FP16 files, received precision='fp32'. Leave one of them out."
                 )
+    if isinstance(choices, TFLiteOptions) and choices.repair:
+        if precision != "fp16":
+            raise InputError(
+                f"repair is about FP16 files, received precision={precision!r}. Leave it out."
+            )
+        if data is None:
+            raise InputError(
+                "repair measures what overflows on samples, received none. Pass data, or leave "
+                "repair out."
+            )
     if precision != "mixed":
         return
     if not isinstance(choices, OnnxOptions):
@@ -232,27 +274,40 @@ def _islands(
     None for a model that computes in FP16 already, whose FP32 parts are taken to be meant.
     """
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+    from tfmp.converters.onnx.rewrites import rewrite_masks
     from tfmp.converters.onnx.switches import name_nodes
     from tfmp.converters.repair import find_islands, search_batches
 
     prepare(model)
     if computes_in_fp16(model):
         return None
+    rewrite_masks(model)
     name_nodes(model)
     batches = search_batches(batch for batch, _ in data.batches())
     return find_islands(model, batches, budget, keep_fp32, progress)
 
 
 def _write_tflite(
-    source: AnySource, path: Path, precision: str, options: TFLiteOptions, progress: Progress
+    source: AnySource,
+    path: Path,
+    precision: str,
+    options: TFLiteOptions,
+    data: Dataset | None,
+    progress: Progress,
 ) -> list[str]:
     from tfmp.converters.tflite.export import export_tflite
+    from tfmp.converters.tflite.repair import repair
 
     if isinstance(source, OnnxSource):
         raise InputError(
             f"{source.origin.path}: an ONNX file cannot become TFLite. Convert the Keras or "
             "TensorFlow model that it was exported from."
         )
+    notes: tuple[str, ...] = ()
+    if options.repair and data is not None:
+        progress("repairing what overflows in FP16")
+        repaired = repair(source, lambda: (batch for batch, _ in data.batches()))
+        source, notes = repaired.source, repaired.notes
     file = export_tflite(
         source,
         path,
@@ -262,4 +317,4 @@ def _write_tflite(
         options.allow_flex,
         progress,
     )
-    return list(file.notes)
+    return [*notes, *file.notes]

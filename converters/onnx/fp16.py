@@ -27,6 +27,7 @@ from tfmp.converters.onnx.precision import (
     has_typed_body,
     islands,
 )
+from tfmp.converters.onnx.rewrites import rewrite_masks
 from tfmp.converters.onnx.schema import is_float, reads_any, slots
 from tfmp.converters.onnx.types import infer_types
 
@@ -71,16 +72,19 @@ class Fp16Report:
         casts: number of Cast nodes inserted.
         islands: nodes kept in FP32.
         constants: constants that lost more than rounding.
+        rewrites: what was rewritten so that FP16 can hold it.
     """
 
     fp16_nodes: int
     casts: int
     islands: tuple[Island, ...]
     constants: tuple[ConstantChange, ...]
+    rewrites: tuple[str, ...] = ()
 
     def notes(self) -> list[str]:
         """What a user should know, one sentence each."""
         notes = [f"kept in FP32: {island.describe()}" for island in self.islands]
+        notes += [f"rewritten: {text}" for text in self.rewrites]
         for change in self.constants:
             if change.vanished:
                 notes.append(
@@ -115,6 +119,7 @@ def to_fp16(
     prepare(model)
     if computes_in_fp16(model):
         return model, Fp16Report(_count_fp16(model), 0, (), ())
+    rewritten = rewrite_masks(model)
     decisions = decide(model, keep_fp32, keep_nodes)
     rewriter = _Rewriter(model, decisions)
     rewriter.run(fp16_io)
@@ -133,6 +138,7 @@ def to_fp16(
         casts=sum(1 for node in model.graph.all_nodes() if node in rewriter.inserted),
         islands=kept,
         constants=tuple(rewriter.changes),
+        rewrites=tuple(rewritten),
     )
 
 

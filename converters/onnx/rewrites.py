@@ -1,0 +1,166 @@
+"""Float32 graphs rewritten so that FP16 can hold what they compute; the results stay the same.
+
+Attention masks are numbers like -1e9, which FP16 turns into -inf: a row that is masked throughout
+then becomes NaN. Selecting FP16's most negative number instead needs no FP32 at all:
+
+- `Where(keep, score, c)` before a Softmax, with c past the range: c becomes -65504.
+- `score + masked * c` before a Softmax, where `masked` can only be 0 or 1: becomes
+  `Where(masked, -65504, score)`.
+
+Both are exact in effect: no FP16 score is less than -65504, and beside any score above -65400 a
+masked one has probability exp(-104) or less, which is 0 in float32. A row without any other score
+is uniform, as softmax(score - 1e9) is where float32 numbers are 64 apart.
+"""
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from tfmp.converters.onnx.constants import constant_facts
+from tfmp.converters.onnx.schema import is_float
+from tfmp.numerics import FLOAT16
+
+BOOL = ir.DataType.BOOL
+
+# Ops that leave each element of their first operand as it is.
+_RESHAPING = frozenset({"Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+def rewrite_masks(model: ir.Model) -> list[str]:
+    """Replaces mask constants that FP16 cannot hold, where that changes no result.
+
+    Args:
+        model: prepared (`fp16.prepare`), float32; changed in place.
+
+    Returns:
+        What was done, one sentence a mask.
+    """
+    done = []
+    for node in list(model.graph.all_nodes()):
+        if node.domain != "" or not _only_feeds_softmax(node):
+            continue
+        if node.op_type == "Where" and _clamp_choice(node):
+            done.append(f"{_where(node)}: its mask constant became -65504")
+        elif node.op_type == "Add" and _choose_instead_of_adding(node):
+            done.append(f"{_where(node)}: adding a mask became choosing -65504")
+    if done:
+        RemoveUnusedNodesPass()(model)  # the products that were added
+    return done
+
+
+def _where(node: ir.Node) -> str:
+    return f"{node.op_type} in {node.metadata_props.get('tfmp.layer') or node.name}"
+
+
+def _only_feeds_softmax(node: ir.Node) -> bool:
+    output = node.outputs[0]
+    readers = output.consumers()
+    return (
+        bool(readers)
+        and not output.is_graph_output()
+        and all(reader.op_type == "Softmax" and reader.domain == "" for reader in readers)
+    )
+
+
+def _mask_number(value: ir.Value | None) -> float | None:
+    """The one number of a float32 constant, if it is negative and past FP16's range."""
+    if value is None or value.const_value is None or value.is_graph_input():
+        return None
+    if not is_float(value) or not constant_facts(value).overflows:
+        return None
+    numbers = np.unique(value.const_value.numpy())
+    return float(numbers[0]) if numbers.size == 1 and np.isfinite(numbers[0]) else None
+
+
+def _clamp_choice(node: ir.Node) -> bool:
+    done = False
+    for index in (1, 2):
+        value, other = node.inputs[index], node.inputs[3 - index]
+        number = _mask_number(value)
+        if number is None or number > 0 or _mask_number(other) is not None:
+            continue
+        assert value is not None
+        assert value.const_value is not None
+        node.replace_input_with(index, _lowest(value, value.const_value.numpy().shape))
+        done = True
+    return done
+
+
+def _choose_instead_of_adding(node: ir.Node) -> bool:
+    for score, added in (node.inputs, node.inputs[::-1]):
+        product = added.producer() if added is not None else None
+        if product is None or product.op_type != "Mul" or product.domain != "":
+            continue
+        for flag, constant in (product.inputs, product.inputs[::-1]):
+            number = _mask_number(constant)
+            scalar = (
+                constant is not None
+                and constant.const_value is not None
+                and (constant.const_value.size == 1)
+            )
+            if number is not None and number < 0 and scalar and _is_flag(flag):
+                assert flag is not None
+                assert constant is not None
+                _choose(node, flag, score, _lowest(constant, ()))
+                return True
+    return False
+
+
+def _is_flag(value: ir.Value | None) -> bool:
+    """Whether a float value can only be 0 or 1: a cast Boolean, 1 minus one, in any shape."""
+    node = value.producer() if value is not None else None
+    if node is None or node.domain != "":
+        return False
+    if node.op_type == "Cast":
+        source = node.inputs[0]
+        return source is not None and source.dtype == BOOL
+    if node.op_type in _RESHAPING:
+        return _is_flag(node.inputs[0])
+    if node.op_type != "Sub":
+        return False
+    one = node.inputs[0]
+    return (
+        one is not None
+        and one.const_value is not None
+        and not one.is_graph_input()
+        and bool(np.all(one.const_value.numpy() == 1))
+        and _is_flag(node.inputs[1])
+    )
+
+
+def _lowest(constant: ir.Value, shape: tuple[int, ...]) -> ir.Value:
+    """FP16's most negative number as a constant beside `constant`."""
+    graph = constant.graph
+    assert graph is not None
+    name = f"{constant.name}_lowest_fp16"
+    while name in graph.initializers:
+        name += "_"
+    array = np.full(shape, -FLOAT16.max, np.float32)
+    value = ir.Value(
+        name=name,
+        type=ir.TensorType(ir.DataType.FLOAT),
+        shape=ir.Shape(shape),
+        const_value=ir.tensor(array, name=name),
+    )
+    graph.initializers.add(value)
+    return value
+
+
+def _choose(add: ir.Node, flag: ir.Value, score: ir.Value | None, lowest: ir.Value) -> None:
+    """Puts Where(Cast(flag), lowest, score) in the place of `add`."""
+    graph, output = add.graph, add.outputs[0]
+    assert isinstance(graph, ir.Graph)
+    cast = ir.Node("", "Cast", [flag], [ir.AttrInt64("to", BOOL.value)])
+    choice = ir.Node("", "Where", [cast.outputs[0], lowest, score])
+    for node, kind, value_type in (
+        (cast, "masked", ir.TensorType(BOOL)),
+        (choice, "chosen", output.type),
+    ):
+        node.name = f"{add.name or output.name}_{kind}"
+        node.outputs[0].name = f"{output.name}_{kind}"
+        node.outputs[0].type = value_type
+        node.metadata_props.update(add.metadata_props)
+    cast.outputs[0].shape, choice.outputs[0].shape = flag.shape, output.shape
+    graph.insert_before(add, [cast, choice])
+    output.replace_all_uses_with(choice.outputs[0])
+    graph.remove(add, safe=True)
