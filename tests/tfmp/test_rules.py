@@ -101,12 +101,12 @@ def test_what_a_builtin_layer_makes_for_itself_follows_it():
     attention = layers.MultiHeadAttention(2, 4, name="attention")
     inputs = keras.Input((5, 8))
     model = keras.Model(inputs, layers.Dense(2, name="out")(attention(inputs, inputs)))
-    rows = {row.path: row for row in plan(model, "mixed_float16").rows}
+    rows = {row.path: row for row in plan(model, "mixed_bfloat16").rows}
     assert rows["attention/query"].reason == "part of attention"
     parts = [rows[path] for path in rows if path.startswith("attention/")]
-    assert {part.compute_dtype for part in parts} == {"float16"}
+    assert {part.compute_dtype for part in parts} == {"bfloat16"}
     assert "Softmax" in {part.layer_class for part in parts}
-    kept = {row.path: row for row in plan(model, "mixed_float16", keep_float32="attention").rows}
+    kept = {row.path: row for row in plan(model, "mixed_bfloat16", keep_float32="attention").rows}
     assert {kept[path].policy for path in kept if path.startswith("attention")} == {"float32"}
 
 
