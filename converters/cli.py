@@ -197,7 +197,7 @@ def _convert_and_report(
     with session(options) as progress:
         budget = budget_for_data(options, required=True)
         choices = {to: format_options(to, options) for to in targets}
-        from tfmp.converters.pipeline import check_conversion, convert
+        from tfmp.converters.pipeline import check_conversion, write_artifact
         from tfmp.converters.validation import prepare_data, validate
 
         paths = {
@@ -208,23 +208,14 @@ def _convert_and_report(
         dataset = None
         if options["data"] is not None:
             dataset = prepare_data(source, options["data"], options["labels"], budget)
-        mixed = options["precision"] == "mixed"  # its search needs the samples
         artifacts = [
-            convert(
-                source,
-                to,
-                path,
-                options["precision"],
-                data=dataset if mixed else None,
-                budget=budget,
-                force=options["force"],
-                progress=progress,
-                **choices[to],
+            write_artifact(
+                source, path, options["precision"], choices[to], dataset, budget, progress
             )
             for to, path in paths.items()
         ]
-        report = artifacts[0].report
-        if report is None and dataset is not None:
+        report = None
+        if dataset is not None:
             report = validate(
                 source,
                 artifacts,

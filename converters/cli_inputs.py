@@ -6,10 +6,13 @@ Everything that can be wrong with an option is told here, before a model is load
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.cli_session import import_tensorflow
 from tfmp.converters.errors import InputError
+
+if TYPE_CHECKING:
+    from tfmp.converters.pipeline import Options
 
 
 def open_model_file(model: str, options: dict[str, Any], progress: Callable[[str], None]) -> Any:
@@ -63,10 +66,13 @@ def _custom_objects(modules: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def format_options(to: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of one format, by the names that `convert` gives them."""
+def format_options(to: str, options: dict[str, Any]) -> "Options":
+    """The options of one format."""
+    from tfmp.converters.pipeline import OnnxOptions, TFLiteOptions
+
     if to == "onnx":
-        return {name: options[name] for name in ("keep_fp32", "opset", "external_data", "fp16_io")}
+        names = ("keep_fp32", "opset", "external_data", "fp16_io")
+        return OnnxOptions(**{name: options[name] for name in names})
     if options["precision"] == "mixed":
         raise InputError(
             "--precision mixed is for ONNX files: TFLite's GPU path computes a whole file in one "
@@ -77,11 +83,14 @@ def format_options(to: str, options: dict[str, Any]) -> dict[str, Any]:
             f"--dynamic lets the file take any number of samples, --batch {options['batch_size']} "
             "fixes it: give one of them."
         )
-    return {
-        "dynamic_batch": options["dynamic"],
-        "accumulate": options["accumulate"],
-        "allow_flex": options["allow_flex"],
-    }
+    if options["repair"] and options["data"] is None:
+        raise InputError("--repair measures what overflows on samples: give them with --data.")
+    return TFLiteOptions(
+        dynamic_batch=options["dynamic"],
+        accumulate=options["accumulate"],
+        allow_flex=options["allow_flex"],
+        repair=options["repair"],
+    )
 
 
 def check_reports(options: dict[str, Any]) -> None:

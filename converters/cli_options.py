@@ -107,6 +107,12 @@ tflite_file = _group(
         help="Keep ops that TFLite lacks as TensorFlow ops: the file then needs the Flex delegate "
         "and runs neither in plain LiteRT nor on a GPU.",
     ),
+    click.option(
+        "--repair",
+        is_flag=True,
+        help="Rewrite what overflows in FP16 on --data so that it fits: values are kept smaller by "
+        "powers of two, masks finite. What the model computes in FP32 stays the same.",
+    ),
 )
 
 _budget = click.option(
