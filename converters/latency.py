@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,9 @@ def of_file(path: Path, sample: Batch, info: RunnerInfo) -> Latency:
         return of_runner(OnnxRunner(path), sample)
     # Inside a worker: the way there and back would be measured too.
     with ExitStack() as stack:
-        target, arguments, environment = "CudaTimer", (path,), {}
+        target = "CudaTimer"
+        arguments: tuple[Any, ...] = (path,)
+        environment: dict[str, str] = {}
         if path.suffix.lower() == ".tflite":
             target, arguments = "LiteRTTimer", (path, "cpu")
             if info.device != "CPU":

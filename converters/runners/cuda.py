@@ -19,6 +19,8 @@ class CudaRunner:
     one; hence the worker.
     """
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, path: Path, provider: str = _CUDA, device: str = "GPU (CUDA)") -> None:
         """Loads the file.
 

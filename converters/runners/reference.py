@@ -25,6 +25,8 @@ def reference_runner(source: AnySource, gpu: bool = False) -> Runner:
 class SourceRunner:
     """The original model in float32: TensorFlow, or ONNX Runtime for an ONNX file."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, source: AnySource, gpu: bool = False) -> None:
         """See `reference_runner`."""
         self._source = source

@@ -120,6 +120,18 @@ def test_a_session_runs_in_a_worker_and_proves_where_its_nodes_ran(model, half):
     assert proof.endswith(" nodes that compute floats ran on CPU, by profile")
 
 
+def test_a_candidate_on_a_gpu_runs_there_from_end_to_end(model, half, cuda, monkeypatch):
+    """As on a GPU, with the CPU provider in CUDA's place."""
+    cuda(None)
+    opened = "tfmp.converters.runners.opening.CudaRunner"
+    monkeypatch.setattr(opened, lambda path: CudaRunner(path, CPU, "GPU (test)"))
+    report = validate(model, half, np.ones((64, 6), np.float32))
+    (candidate,) = report.candidates
+    assert candidate.error is None
+    assert (candidate.runner.device, candidate.runner.fp16) == ("GPU (test)", "native")
+    assert report.environment["device"] == "gpu, chosen by auto: CUDA works"
+
+
 def test_nodes_that_fell_back_are_named(monkeypatch, half):
     def node(op: str, provider: str, kind: str) -> dict:
         told = {"op_name": op, "provider": provider, "output_type_shape": [{kind: [1]}]}
