@@ -16,6 +16,7 @@ from tfmp.strategies import (
     StaticLossScale,
     as_loss_scale,
 )
+from tfmp.tracing import branch, read, without_autograph
 from tfmp.transitions import Snapshot, Transition
 
 __all__ = [
@@ -26,15 +27,6 @@ __all__ = [
     "StaticLossScale",
     "UnscaledLossWarning",
 ]
-
-
-def _without_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keeps a user's `tf.function` from rewriting this code: it is written for tracing."""
-    if backend.backend() != "tensorflow":
-        return function
-    import tensorflow as tf
-
-    return tf.autograph.experimental.do_not_convert(function)
 
 
 class UnscaledLossWarning(UserWarning):
@@ -128,7 +120,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         wrapping.release(self.inner_optimizer)
         return self.inner_optimizer
 
-    @_without_autograph
+    @without_autograph
     def scale_loss(self, loss: Any) -> Any:
         """Loss times the current scale; take the gradients of what this returns.
 
@@ -149,7 +141,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self._scale_loss_called = False
         self.loss_was_scaled = None
 
-    @_without_autograph
+    @without_autograph
     def apply(self, grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
         """Unscales and applies gradients of the scaled loss, or skips the step.
 
@@ -258,7 +250,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def _snapshot(self) -> Snapshot:
         # The bare counter, not `iterations`, which gradient accumulation divides.
-        return Snapshot(*map(_read, (*self._scale_variables, self.inner_optimizer._iterations)))
+        return Snapshot(*map(read, (*self._scale_variables, self.inner_optimizer._iterations)))
 
     # --- JAX: the whole step is a function from old values to new ones ---
 
@@ -280,7 +272,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             return super(keras.optimizers.LossScaleOptimizer, self).stateless_apply(
                 optimizer_variables, grads, trainable_variables
             )
-        self._check_stateless_arguments(optimizer_variables, grads, trainable_variables)
+        wrapping.check_stateless(self, optimizer_variables, grads, trainable_variables)
         self._note_whether_scaled()
         own_count = len(self._variables)
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
@@ -309,26 +301,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
         with keras.StatelessScope(state_mapping=mapping):
             finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
-        return _branch(ops.all(finite), update, skip)
-
-    def _check_stateless_arguments(
-        self, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
-    ) -> None:
-        if not self.built:
-            raise ValueError(
-                "LossScaleOptimizer.stateless_apply expects a built optimizer, received one "
-                "without variables. Call optimizer.build(model.trainable_variables) first."
-            )
-        for name, received, expected in (
-            ("optimizer_variables", optimizer_variables, self.variables),
-            ("grads", grads, self._trainable_variables),
-            ("trainable_variables", trainable_variables, self._trainable_variables),
-        ):
-            if len(received) != len(expected):
-                raise ValueError(
-                    f"LossScaleOptimizer.stateless_apply expects {len(expected)} values in "
-                    f"`{name}`, one for each variable it was built with, received {len(received)}."
-                )
+        return branch(ops.all(finite), update, skip)
 
     def _apply_statelessly(self, grads: list[Any], variables: list[Any]) -> None:
         gradient_of = {
@@ -347,7 +320,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     # --- shared by both ---
 
     def _unscale(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        scale = _read(self.dynamic_scale)
+        scale = read(self.dynamic_scale)
         return [
             grad
             if grad is None or self._overwrite_variable_with_gradient(variable)
@@ -364,7 +337,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         ]
         verdicts = gradients.all_finite(
             [grad for grad in grads if grad is not None],
-            _read(self.dynamic_scale),
+            read(self.dynamic_scale),
             self.loss_scale.floor,
             replicas,
         )
@@ -412,20 +385,3 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 config[key], custom_objects=custom_objects
             )
         return cls(**config)
-
-
-def _read(variable: Any) -> Any:
-    """The variable's value now. Keras's convert_to_tensor returns a TensorFlow variable itself."""
-    return ops.stop_gradient(variable)
-
-
-def _branch(predicate: Any, if_true: Any, if_false: Any) -> Any:
-    """Like `ops.cond`, but an untraced JAX step picks its branch in Python.
-
-    Outside `jax.jit`, `lax.cond` would compile both branches anew on every step.
-    """
-    import jax
-
-    if isinstance(predicate, jax.core.Tracer):
-        return ops.cond(predicate, if_true, if_false)
-    return if_true() if predicate else if_false()

@@ -8,6 +8,8 @@ from typing import Any
 import keras
 from keras import backend
 
+from tfmp.policy import check_backend
+
 # Which wrapper drives an inner optimizer: two of them would both move its moments.
 _WRAPPER_OF: "weakref.WeakKeyDictionary[Any, weakref.ref[Any]]" = weakref.WeakKeyDictionary()
 
@@ -52,6 +54,8 @@ def refuse_keras_arguments(kwargs: dict[str, Any]) -> None:
 
 
 def check_inner(inner: Any) -> None:
+    """Refuses what cannot be wrapped: on this backend, of this type, or in this state."""
+    check_backend()
     if not isinstance(inner, keras.optimizers.Optimizer):
         raise TypeError(
             "LossScaleOptimizer expects a keras.optimizers.Optimizer as inner_optimizer, received "
@@ -95,3 +99,24 @@ def check_known(inner: Any, var_list: list[Any]) -> None:
             f"{len(var_list)} given, such as {new[0]!r}. After adding or unfreezing layers, "
             "compile the model with a new optimizer."
         )
+
+
+def check_stateless(
+    optimizer: Any, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
+) -> None:
+    """Refuses arguments of `stateless_apply` that cannot be paired with the variables."""
+    if not optimizer.built:
+        raise ValueError(
+            "LossScaleOptimizer.stateless_apply expects a built optimizer, received one "
+            "without variables. Call optimizer.build(model.trainable_variables) first."
+        )
+    for name, received, expected in (
+        ("optimizer_variables", optimizer_variables, optimizer.variables),
+        ("grads", grads, optimizer._trainable_variables),
+        ("trainable_variables", trainable_variables, optimizer._trainable_variables),
+    ):
+        if len(received) != len(expected):
+            raise ValueError(
+                f"LossScaleOptimizer.stateless_apply expects {len(expected)} values in "
+                f"`{name}`, one for each variable it was built with, received {len(received)}."
+            )

@@ -316,6 +316,12 @@ def test_what_cannot_be_wrapped_is_refused_with_the_mend(make, error, message):
         make()
 
 
+def test_another_backend_is_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    with pytest.raises(ValueError, match="backend tensorflow or jax, received 'torch'"):
+        LossScaleOptimizer(keras.optimizers.SGD())
+
+
 def test_one_inner_optimizer_in_two_wrappers_is_refused():
     inner = keras.optimizers.SGD(name="shared")
     first = LossScaleOptimizer(inner)
