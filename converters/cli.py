@@ -89,7 +89,7 @@ def all_command(model: str, output: str, **options: Any) -> None:
     """Convert MODEL to ONNX and TFLite; with --data, validate both in one run."""
     folder = Path(output)
     stem = Path(model).stem
-    targets = {"onnx": str(folder / f"{stem}.onnx"), "tflite": str(folder / f"{stem}.tflite")}
+    targets: dict[str, str | None] = {to: str(folder / f"{stem}.{to}") for to in ("onnx", "tflite")}
     _convert_and_report(model, targets, options)
 
 
