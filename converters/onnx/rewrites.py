@@ -146,21 +146,41 @@ def _lowest(constant: ir.Value, shape: tuple[int, ...]) -> ir.Value:
     return value
 
 
+def _condition(flag: ir.Value) -> tuple[ir.Value, bool] | None:
+    """The Boolean that a flag was cast from, and whether the flag is its opposite."""
+    node = flag.producer()
+    assert node is not None  # a flag is made by some node
+    if node.op_type == "Cast":
+        source = node.inputs[0]
+        return (source, False) if source is not None else None
+    if node.op_type != "Sub" or node.inputs[1] is None:
+        return None
+    found = _condition(node.inputs[1])
+    return (found[0], not found[1]) if found else None
+
+
 def _choose(add: ir.Node, flag: ir.Value, score: ir.Value | None, lowest: ir.Value) -> None:
-    """Puts Where(Cast(flag), lowest, score) in the place of `add`."""
-    graph, output = add.graph, add.outputs[0]
-    assert isinstance(graph, ir.Graph)
-    cast = ir.Node("", "Cast", [flag], [ir.AttrInt64("to", BOOL.value)])
-    choice = ir.Node("", "Where", [cast.outputs[0], lowest, score])
-    for node, kind, value_type in (
-        (cast, "masked", ir.TensorType(BOOL)),
-        (choice, "chosen", output.type),
-    ):
-        node.name = f"{add.name or output.name}_{kind}"
-        node.outputs[0].name = f"{output.name}_{kind}"
-        node.outputs[0].type = value_type
-        node.metadata_props.update(add.metadata_props)
-    cast.outputs[0].shape, choice.outputs[0].shape = flag.shape, output.shape
-    graph.insert_before(add, [cast, choice])
+    """Puts Where(masked, lowest, score) in the place of `add`, or its mirror image."""
+    output = add.outputs[0]
+    condition, kept = _condition(flag) or (_as_bool(add, flag), False)
+    choices = [score, lowest] if kept else [lowest, score]
+    choice = ir.Node("", "Where", [condition, *choices])
+    choice.outputs[0].type, choice.outputs[0].shape = output.type, output.shape
+    _insert(add, choice, "chosen")
     output.replace_all_uses_with(choice.outputs[0])
-    graph.remove(add, safe=True)
+    add.graph.remove(add, safe=True)  # type: ignore[union-attr]
+
+
+def _as_bool(add: ir.Node, flag: ir.Value) -> ir.Value:
+    cast = ir.Node("", "Cast", [flag], [ir.AttrInt64("to", BOOL.value)])
+    cast.outputs[0].type, cast.outputs[0].shape = ir.TensorType(BOOL), flag.shape
+    _insert(add, cast, "masked")
+    return cast.outputs[0]
+
+
+def _insert(add: ir.Node, node: ir.Node, kind: str) -> None:
+    """Puts a new node before `add`, with a name and layer that tell where it is from."""
+    name = add.outputs[0].name
+    node.name, node.outputs[0].name = f"{add.name or name}_{kind}", f"{name}_{kind}"
+    node.metadata_props.update(add.metadata_props)
+    add.graph.insert_before(add, node)  # type: ignore[union-attr]

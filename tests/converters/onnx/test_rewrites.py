@@ -42,7 +42,22 @@ def rewritten(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     return ir.to_proto(graph), done
 
 
-@pytest.mark.parametrize("text", [ADDED, CHOSEN])
+# The flag's shape is changed between the cast and the product, so it has to be cast back.
+RESHAPED = """
+agraph (float[N, 4] x, bool[N, 4] keep) => (float[N, 4] y)
+<float one = {1}, float big = {-1e9}, int64[1] axis = {0}> {
+    kept = Cast <to = 1> (keep)
+    more = Unsqueeze(kept, axis)
+    less = Squeeze(more, axis)
+    masked = Sub(one, less)
+    offset = Mul(masked, big)
+    scores = Add(offset, x)
+    y = Softmax(scores)
+}
+"""
+
+
+@pytest.mark.parametrize("text", [ADDED, CHOSEN, RESHAPED])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_float32_results_stay(text: str, seed: int):
     model = parse(text)
@@ -58,7 +73,7 @@ def test_the_float32_results_stay(text: str, seed: int):
     assert np.isfinite(received).all()
 
 
-@pytest.mark.parametrize("text", [ADDED, CHOSEN])
+@pytest.mark.parametrize("text", [ADDED, CHOSEN, RESHAPED])
 def test_no_node_stays_in_fp32_and_no_row_becomes_nan(text: str):
     converted, report = half(parse(text))
     assert report.islands == ()
@@ -83,3 +98,8 @@ def test_what_is_not_a_mask_stays(old: str, new: str):
     changed, done = rewritten(model)
     assert done == []
     assert op_types(changed) == op_types(model)
+
+
+def test_the_boolean_itself_chooses_where_it_has_the_shape():
+    assert op_types(rewritten(parse(ADDED))[0]) == ["Where", "Softmax"]
+    assert op_types(rewritten(parse(RESHAPED))[0])[-3:] == ["Cast", "Where", "Softmax"]
