@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.fp16 import Fp16Report
+from tfmp.converters.onnx.account import Fp16Report
 
 
 def tool_version() -> str:

@@ -4,8 +4,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tfmp.converters.onnx.account import Fp16Report
 from tfmp.converters.onnx.emulate import emulated
-from tfmp.converters.onnx.fp16 import Fp16Report, prepare, to_fp16
+from tfmp.converters.onnx.fp16 import prepare, to_fp16
 from tfmp.converters.runners import OnnxRunner
 from tfmp.converters.tensors import Batch
 
