@@ -10,6 +10,7 @@ import click
 
 # One line per command: name, the click command as module:attribute, and its line in the help.
 _COMMANDS = {
+    "calibrate": ("tfmp.calibrate_command:command", "Measure gradients, recommend a loss scale."),
     "doctor": ("tfmp.doctor_command:command", "Check machine and model for mixed precision."),
 }
 
@@ -42,6 +43,7 @@ def main() -> None:
 
     \b
     tfmp doctor
+    tfmp calibrate model.keras --data train.npz
     """
 
 

@@ -15,23 +15,11 @@ def command(model: str | None, as_json: bool) -> None:
     Exit status: 0 if nothing is broken, 1 if something is, 2 on a model that cannot be read.
     """
     from tfmp.checkup import doctor
+    from tfmp.command_inputs import load_model
 
-    report = doctor(_load(model) if model else None)
+    report = doctor(load_model(model) if model else None)
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
     else:
         click.echo(str(report))
     sys.exit(0 if report.healthy else 1)
-
-
-def _load(path: str) -> object:
-    import keras
-
-    try:
-        return keras.models.load_model(path)
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise click.UsageError(
-            f"MODEL expects a Keras model file (.keras or .h5), received {path!r}: {reason} "
-            "Save one with model.save('model.keras')."
-        ) from None

@@ -167,12 +167,7 @@ class GradientReport:
         Raises:
             ValueError: another suffix, or a file that cannot be written.
         """
-        path = Path(path)
-        if path.suffix not in (".json", *PICTURES):
-            raise ValueError(
-                f"A report file expects one of the suffixes .json, {', '.join(PICTURES)}; "
-                f"received {str(path)!r}."
-            )
+        path = check_report_path(path)
         try:
             if path.suffix == ".json":
                 path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
@@ -184,6 +179,22 @@ class GradientReport:
                 f"{error.strerror}. Choose another place."
             ) from error
         return path
+
+
+def check_report_path(path: str | Path) -> Path:
+    """Refuses a path that `GradientReport.save` could not write to for its suffix or folder."""
+    path = Path(path)
+    if path.suffix not in (".json", *PICTURES):
+        raise ValueError(
+            f"A report file expects one of the suffixes .json, {', '.join(PICTURES)}; "
+            f"received {str(path)!r}."
+        )
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"A report file expects a folder that exists, received {str(path)!r}. "
+            f"Create {str(path.parent)!r} first."
+        )
+    return path
 
 
 def _draw(report: GradientReport, path: Path) -> None:

@@ -22,7 +22,7 @@ TRAINING_FLOORS = {
         "batch_tap preflight recorder training_report watch fit_session callback machine checkup "
         "profiling colocate"
     ),
-    "Commands": "doctor_command calibrate_command cli",
+    "Commands": "command_inputs doctor_command calibrate_command cli",
 }
 CONVERSION_FLOORS = {
     "Ground": "errors tensors files worker sessions environment",

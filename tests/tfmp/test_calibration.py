@@ -148,6 +148,22 @@ def test_the_measurement_is_of_float32_and_changes_nothing():
     assert calibrate(net, (X, Y)).to_dict() == in_half.to_dict()
 
 
+def test_masked_steps_have_no_gradient():
+    net = keras.Sequential(
+        [
+            layers.Input((5,)),
+            layers.Embedding(10, 3, mask_zero=True, dtype=HALF, name="words"),
+            layers.GlobalAveragePooling1D(dtype=HALF),
+            layers.Dense(1),
+        ]
+    )
+    net.compile("sgd", "mse")
+    words = np.random.default_rng(0).integers(1, 10, (40, 5))
+    words[:, 3:] = 0
+    rows = {row.path: row for row in calibrate(net, (words, Y), batch_size=40).layers}
+    assert rows["words"].histogram.zeros >= 40 * 2 * 3
+
+
 # --- data ---
 
 
@@ -222,7 +238,9 @@ def test_files_that_cannot_be_written_are_refused(tmp_path):
     report = GradientReport(1.0, 8.0, 1, 1, (row,))
     with pytest.raises(ValueError, match=r"suffixes \.json, .*; received '.*r\.txt'"):
         report.save(tmp_path / "r.txt")
-    with pytest.raises(ValueError, match=r"received '.*/missing/r\.json': No such file"):
+    with pytest.raises(
+        ValueError, match=r"received '.*/missing/r\.json'\. Create '.*missing' first"
+    ):
         report.save(tmp_path / "missing" / "r.json")
 
 

@@ -133,6 +133,16 @@ def test_arithmetic_that_no_precision_helps():
     assert found.op.name.lower() == "log"
 
 
+def test_an_infinity_made_on_purpose_is_not_blamed():
+    def largest(x):
+        chosen = ops.where(x > 0, x, -np.inf)
+        return ops.exp(ops.max(chosen, axis=-1, keepdims=True) + 100.0)
+
+    positive = dense(kernel_initializer=constant(1.0), use_bias=False)
+    found = locate_nonfinite(sequential(positive, Do(largest), dense(1)), np.abs(X), Y)
+    assert found.op.name.lower() == "exp"
+
+
 def test_a_layer_inside_a_model_inside_a_model():
     bad = Do(lambda x: x / 0.0, name="divide")
     inner = keras.Sequential([layers.Input((4,)), dense(), bad], name="inner")

@@ -1,0 +1,101 @@
+"""What the `tfmp` commands read: a model file, and training data from a file or a function."""
+
+import os
+import sys
+import zipfile
+import zlib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+LABELS, SAMPLE_WEIGHT = "labels", "sample_weight"
+
+_FORMS = (
+    f"an .npz file with one array per model input, named like the input, and {LABELS!r}; or "
+    "package.module:function, which returns an iterable of (x, y) batches"
+)
+
+
+def load_model(path: str) -> Any:
+    """The Keras model in a file.
+
+    Raises:
+        click.UsageError: it cannot be read.
+    """
+    import keras
+
+    try:
+        return keras.models.load_model(path)
+    except Exception as error:
+        raise click.UsageError(
+            f"MODEL expects a Keras model file (.keras or .h5), received {path!r}: "
+            f"{_first_line(error)} Save one with model.save('model.keras')."
+        ) from None
+
+
+def load_training_data(text: str) -> Any:
+    """Samples with labels, as `tfmp.calibrate` takes them.
+
+    Args:
+        text: an .npz file, or package.module:function.
+
+    Returns:
+        A tuple (x, y) or (x, y, sample_weight), or what the function returned.
+
+    Raises:
+        click.UsageError: there is no such file or function, or it cannot be used.
+    """
+    path = Path(text)
+    module, colon, function = text.rpartition(":")
+    if colon and module and function.isidentifier() and not path.exists():
+        return _call(text, module, function)
+    if path.suffix.lower() != ".npz" or not path.is_file():
+        problem = "an unknown suffix" if path.exists() else "no such file"
+        raise click.UsageError(f"--data expects {_FORMS}; received {text!r}: {problem}.")
+    try:
+        with np.load(path, allow_pickle=False) as loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise click.UsageError(
+            f"--data {text!r} cannot be read: {_first_line(error)} Write it with numpy.savez."
+        ) from None
+    return _split(text, arrays)
+
+
+def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[Any, ...]:
+    if LABELS not in arrays or not set(arrays) - {LABELS, SAMPLE_WEIGHT}:
+        raise click.UsageError(
+            f"--data expects {_FORMS}; {text!r} has {', '.join(map(repr, arrays)) or 'nothing'}. "
+            "Gradients need both inputs and labels."
+        )
+    sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(sizes.values())) != 1 or 0 in sizes.values():
+        found = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
+        raise click.UsageError(
+            f"--data expects arrays with the same number of rows, at least 1; {text!r} has {found}."
+        )
+    labels = arrays.pop(LABELS)
+    weight = arrays.pop(SAMPLE_WEIGHT, None)
+    x = next(iter(arrays.values())) if len(arrays) == 1 else arrays
+    return (x, labels) if weight is None else (x, labels, weight)
+
+
+def _call(text: str, module: str, function: str) -> Any:
+    # As `python -m` does: what is here can be named.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(import_module(module), function)()
+    except Exception as error:
+        raise click.UsageError(
+            f"--data {text!r} cannot be called: {type(error).__name__}: {_first_line(error)} "
+            f"Expected {_FORMS}."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") + "." if lines else f"{type(error).__name__}."
