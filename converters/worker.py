@@ -143,7 +143,7 @@ class Worker:
     def close(self) -> None:
         """Ends the process; harmless when it has ended already."""
         if self._log.closed:
-            os._exit(0)
+            return
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()  # the child takes this as goodbye

@@ -1,8 +1,6 @@
 """Models converted to TFLite once for all tests that run or read such files."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,14 +9,10 @@ import pytest
 
 @pytest.fixture(scope="session")
 def models() -> ModuleType:
-    """The functions of `litert_models.py`."""
-    path = Path(__file__).parent / "litert_models.py"
-    spec = importlib.util.spec_from_file_location("litert_models", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The functions of `litert_models.py`, imported where a test needs them: they need Keras."""
+    import litert_models
+
+    return litert_models
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,7 @@ import pytest
 from tfmp.converters.errors import ConversionError, RunnerError
 from tfmp.converters.worker import Worker, WorkerError, telling_line
 
-HERE = str(Path(__file__).parent)
-
-
-@pytest.fixture(autouse=True)
-def targets_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(HERE)
+HERE = str(Path(__file__).parents[1] / "support")
 
 
 def start(*args: object, timeout_s: float = 60, **options: object) -> Worker:
