@@ -154,7 +154,7 @@ class _Rewriter:
             if output.is_graph_output() and not _take_over_outputs(output, source):
                 continue
             output.replace_all_uses_with(source)
-            node.graph.remove(node, safe=True)  # type: ignore[union-attr]
+            node.graph.remove(node, safe=True)
 
     def _walk(self, graph: ir.Graph) -> None:
         for node in list(graph):
@@ -333,7 +333,7 @@ class _Rewriter:
 def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:
     """Makes `source` a graph output in place of its copy `output`; False where it cannot be."""
     graph = output.graph
-    made_here = source.producer() is not None and source.producer().graph is graph  # type: ignore[union-attr]
+    made_here = source.producer() is not None and source.producer().graph is graph
     if graph is None or not made_here or source.is_graph_output():
         return False
     for index, value in enumerate(list(graph.outputs)):

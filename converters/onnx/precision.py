@@ -133,12 +133,12 @@ def _keep_rule(model: ir.Model, patterns: Sequence[str]) -> Rule:
         )
 
     nodes = list(model.graph.all_nodes())
-    for pattern in compiled:
-        if not any(matches(pattern, node) for node in nodes):
+    for wanted in compiled:
+        if not any(matches(wanted, node) for node in nodes):
             layers = sorted({node.metadata_props.get("tfmp.layer", "") for node in nodes} - {""})
             known = layers or sorted({node.op_type for node in nodes})
             raise InputError(
-                f"keep_fp32: {pattern.pattern!r} matches no node name, layer or op type. "
+                f"keep_fp32: {wanted.pattern!r} matches no node name, layer or op type. "
                 f"Known, for example: {', '.join(known[:8])}."
             )
 
@@ -231,7 +231,7 @@ def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
         if facts is not None and facts.overflows:
             if node.op_type in _ADDITIVE or node.op_type == "Mul":  # mask * -1e9 is a mask too
                 view.mark_out_of_range(node.outputs[0])
-            return f"constant {value.name} reaches {facts.peak:.4g}, past FP16's {FLOAT16.max:.0f}"  # type: ignore[union-attr]
+            return f"constant {value.name} reaches {facts.peak:.4g}, past FP16's {FLOAT16.max:.0f}"
     return None
 
 
@@ -242,7 +242,7 @@ def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
     if node.op_type in _ADDITIVE:
         for output in node.outputs:
             view.mark_out_of_range(output)
-    return f"{beyond[0].name} can leave the range of FP16 by a constant"  # type: ignore[union-attr]
+    return f"{beyond[0].name} can leave the range of FP16 by a constant"
 
 
 def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
@@ -251,7 +251,7 @@ def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
         if facts is None or not facts.vanished:
             continue
         if facts.vanished == facts.nonzero or _ZERO_MATTERS.get(node.op_type) == index:
-            return f"constant {value.name} ({facts.smallest:.4g}) becomes zero in FP16"  # type: ignore[union-attr]
+            return f"constant {value.name} ({facts.smallest:.4g}) becomes zero in FP16"
     return None
 
 

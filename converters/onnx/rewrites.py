@@ -168,7 +168,7 @@ def _choose(add: ir.Node, flag: ir.Value, score: ir.Value | None, lowest: ir.Val
     choice.outputs[0].type, choice.outputs[0].shape = output.type, output.shape
     _insert(add, choice, "chosen")
     output.replace_all_uses_with(choice.outputs[0])
-    add.graph.remove(add, safe=True)  # type: ignore[union-attr]
+    add.graph.remove(add, safe=True)
 
 
 def _as_bool(add: ir.Node, flag: ir.Value) -> ir.Value:
@@ -183,4 +183,4 @@ def _insert(add: ir.Node, node: ir.Node, kind: str) -> None:
     name = add.outputs[0].name
     node.name, node.outputs[0].name = f"{add.name or name}_{kind}", f"{name}_{kind}"
     node.metadata_props.update(add.metadata_props)
-    add.graph.insert_before(add, node)  # type: ignore[union-attr]
+    add.graph.insert_before(add, node)

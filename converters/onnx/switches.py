@@ -5,7 +5,7 @@ between the exact and the rounded value; the choice is a Boolean input of the gr
 switch on the session is the float32 model, with none it is the emulator of the FP16 one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ class SwitchedSession:
         )
         self._session = open_session(model)
 
-    def run(self, batch: Batch, fp32: Sequence[str] | set[str], wanted: Sequence[str]) -> Batch:
+    def run(self, batch: Batch, fp32: Collection[str], wanted: Sequence[str]) -> Batch:
         """Outputs, or values inside, by name.
 
         Args:
@@ -141,7 +141,7 @@ class _Builder:
                 continue
             if value not in choices:
                 choice = _node("Where", [switch, value, rounded], f"{value.name}_for_{node.name}")
-                node.graph.insert_before(node, choice)  # type: ignore[union-attr]
+                node.graph.insert_before(node, choice)
                 choices[value] = choice.outputs[0]
             node.replace_input_with(index, choices[value])
 
@@ -155,7 +155,7 @@ class _Builder:
             value.replace_all_uses_with(chosen, replace_graph_outputs=True)
             down.replace_input_with(0, value)
             choice.replace_input_with(1, value)
-            node.graph.insert_after(node, [down, up, choice])  # type: ignore[union-attr]
+            node.graph.insert_after(node, [down, up, choice])
             # The chosen value keeps the name: it may be an output.
             value.name, chosen.name = chosen.name, value.name
 
