@@ -49,7 +49,7 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
     narrow = sorted({layer.dtype_policy.name for layer in _narrow_layers(model)})
-    notes = ()
+    notes: tuple[str, ...] = ()
     if narrow:
         notes = (f"trained under {', '.join(narrow)}: converted in float32 from master weights",)
     origin = Origin(

@@ -173,7 +173,8 @@ def _check_options(
 
 def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | None:
     """The batch size of the file: what the models fix, else what was asked for."""
-    fixed = {spec.shape[0] for source in signatures.values() for spec in source.inputs} - {None}
+    sizes_given = (spec.shape[0] for source in signatures.values() for spec in source.inputs)
+    fixed = {size for size in sizes_given if size is not None}
     if not fixed:
         return asked
     if len(fixed) > 1 or (asked not in (1, *fixed)):

@@ -206,7 +206,7 @@ class Probe:
         self._call("vkEnumeratePhysicalDevices", instance, ctypes.byref(count), None)
         devices = (ctypes.c_void_p * count.value)()
         self._call("vkEnumeratePhysicalDevices", instance, ctypes.byref(count), devices)
-        return [self._adapter(device) for device in devices]
+        return [self._adapter(device) for device in devices if device is not None]
 
     def _call(self, function: str, *arguments: object) -> None:
         status = getattr(self._library, function)(*arguments)

@@ -54,7 +54,7 @@ class UpdateSlice:
         start = b.cast(node.input[2], TensorProto.INT64)
         room = b.op("Sub", b.op("Shape", node.input[0]), b.const(block, np.int64))
         start = b.op("Max", b.op("Min", start, room), b.const([0] * len(block), np.int64))
-        offsets = np.stack(np.indices(block), axis=-1).astype(np.int64)
+        offsets = np.moveaxis(np.indices(block), 0, -1).astype(np.int64)
         indices = b.op("Add", b.const(offsets, np.int64), start)
         b.finish("ScatterND", node.input[0], indices, node.input[1])
 
