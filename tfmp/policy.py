@@ -63,6 +63,7 @@ def _decide(
     facts = Facts(
         base=base,
         kept=kept,
+        overflowed=undo.overflowed_layers(root.layer),
         original=undo.original_policies(root.layer, root),
         cpu_backend=None if hardware.accelerators() else keras.backend.backend(),
     )

@@ -40,6 +40,7 @@ class Facts:
         outputs: layers that compute what the loss sees.
         failed: layers that a dry run in the base policy could not run, and the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
+        overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
         cpu_backend: the Keras backend if it has nothing but a CPU to run on.
     """
@@ -49,6 +50,7 @@ class Facts:
     outputs: frozenset[int] = frozenset()
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
+    overflowed: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
     cpu_backend: str | None = None
 
@@ -92,6 +94,13 @@ def named_by_user(node: LayerNode, facts: Facts) -> Decision | None:
     """`keep_float32` comes before everything else that is a matter of choice."""
     pattern = facts.kept.get(id(node.layer))
     return Decision(FLOAT32, f"keep_float32: {pattern}") if pattern else None
+
+
+def overflowed_in_training(node: LayerNode, facts: Facts) -> Decision | None:
+    """What `on_nonfinite="keep_float32"` moved stays moved, as it does through a file."""
+    if id(node.layer) in facts.overflowed:
+        return Decision(FLOAT32, "overflowed in earlier training")
+    return None
 
 
 def failed_dry_run(node: LayerNode, facts: Facts) -> Decision | None:
@@ -203,6 +212,7 @@ RULES: tuple[Rule, ...] = (
     not_a_float_layer,  # before the user's word: float32 would break these
     quantized,
     named_by_user,
+    overflowed_in_training,
     failed_dry_run,
     no_kernel,
     preprocessing,

@@ -20,6 +20,7 @@ class _Undo:
 
     policies: dict[int, tuple[layers.Layer, keras.DTypePolicy]] = field(default_factory=dict)
     steps: dict[str, Callable[[keras.Model], None]] = field(default_factory=dict)
+    overflowed: set[int] = field(default_factory=set)
 
 
 def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
@@ -33,6 +34,18 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
         undo.policies.setdefault(id(layer), (layer, layer.dtype_policy))
         _set_policy(layer, policy_named(name))
     drop_traced_functions(structure.walk(model))
+
+
+def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:
+    """Switches layers that overflowed in training; later plans of the model keep them so."""
+    set_policies(model, dict.fromkeys(moved, "float32"))
+    _record(model).overflowed.update(map(id, moved))
+
+
+def overflowed_layers(model: keras.Model) -> frozenset[int]:
+    """Ids of the layers that `move_to_float32` was called for, until `revert`."""
+    undo = _record_of(model)
+    return frozenset(undo.overflowed) if undo else frozenset()
 
 
 def original_policies(model: keras.Model, tree: LayerNode) -> dict[int, keras.DTypePolicy]:

@@ -158,7 +158,7 @@ class NonFiniteWatch:
         moved = [part for part in head.unit() if part.layer.compute_dtype == "float16"]
         if not moved:
             return ()
-        undo.set_policies(self._model, {part.layer: "float32" for part in moved})
+        undo.move_to_float32(self._model, [part.layer for part in moved])
         self._model.make_train_function(force=True)
         optimizer = self._model.optimizer
         # It was driven down by what is mended now.

@@ -439,3 +439,26 @@ def test_a_train_step_that_hides_its_unscaled_loss_is_reported():
         fit(net, callback, x, np.zeros((48, CLASSES), "float32"))
     checks = [finding.check for finding in callback.report.findings]
     assert checks == ["train_step without loss scaling"]
+
+
+def test_validation_is_not_counted_in_the_time_per_step(monkeypatch):
+    from tfmp import recorder
+
+    now = [0.0]
+    monkeypatch.setattr(recorder.time, "perf_counter", lambda: now[0])
+
+    def passes(seconds):
+        return lambda *arguments, **options: now.__setitem__(0, now[0] + seconds)
+
+    clock = keras.callbacks.LambdaCallback(on_train_batch_end=passes(1.0))
+    clock.on_test_begin = passes(1000.0)
+    callback = MixedPrecision("mixed_float16")
+    model().fit(
+        *data(),
+        batch_size=8,
+        epochs=2,
+        verbose=0,
+        validation_split=0.25,
+        callbacks=[callback, clock],
+    )
+    assert callback.report.seconds_per_step == pytest.approx(1.0)

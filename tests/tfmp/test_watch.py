@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from tfmp import DynamicLossScale, MixedPrecision, ScheduledLossScale, StaticLossScale
+from tfmp import (
+    DynamicLossScale,
+    MixedPrecision,
+    ScheduledLossScale,
+    StaticLossScale,
+    plan,
+    revert,
+)
 from tfmp.telemetry import NonFiniteGradientsError, StepCounters
 from tfmp.watch import NonFiniteStepError, beyond_backoff
 
@@ -133,6 +140,17 @@ def test_keep_float32_moves_the_layer_that_overflows_and_goes_on():
     )
     assert report.skipped_steps < report.steps
     assert np.isfinite(model.predict(data()[0], verbose=0)).all()
+
+
+def test_what_was_moved_stays_moved_in_the_next_fit_until_revert():
+    model = overflowing_model()
+    fit(model, *data(), "keep_float32", epochs=4)
+    second = fit(model, *data(), "raise", epochs=1)
+    reasons = {row.path: row.reason for row in second.plan.rows}
+    assert reasons["sums"] == "overflowed in earlier training"
+    revert(model)
+    reasons = {row.path: row.reason for row in plan(model, "mixed_float16").rows}
+    assert reasons["sums"] == "base policy"
 
 
 def test_the_scale_starts_again_when_the_cause_is_gone():
