@@ -2,6 +2,8 @@
 #   make demo   train, convert and prove a small model (about three minutes, installation apart)
 #   make test   lint, types and tests
 PYTHON ?= python3
+# Options for pytest; a process for each core.
+PYTEST ?= -n auto --dist worksteal
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
