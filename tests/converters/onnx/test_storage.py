@@ -1,0 +1,91 @@
+"""ONNX files on disk: streamed bytes, external data, and models past protobuf's 2 GiB."""
+
+import keras
+import keras_models
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from tfmp.converters import convert, open_source
+from tfmp.converters.errors import ConversionError, InputError
+from tfmp.converters.onnx.export import export_onnx
+from tfmp.converters.onnx.storage import open_session, save_checked
+from tfmp.converters.runners import OnnxRunner
+from tfmp.converters.tensors import synthetic_batch
+
+
+@pytest.fixture(scope="module")
+def exported():
+    source = open_source(keras_models.conv())
+    return source, export_onnx(source)
+
+
+def assert_runs_like(source, path) -> None:
+    batch = synthetic_batch(source.inputs, samples=3, seed=2)
+    for name, value in OnnxRunner(path).run(batch).items():
+        np.testing.assert_allclose(value, source.forward(batch)[name], rtol=1e-4, atol=1e-5)
+
+
+def test_streamed_bytes_are_protobufs(exported, tmp_path):
+    """The same message as protobuf's own serializer makes, in another order of fields."""
+    source, model = exported
+    save_checked(model, tmp_path / "model.onnx")
+    loaded = onnx.load(tmp_path / "model.onnx")
+    onnx.checker.check_model(loaded, full_check=True)
+    expected = ir.to_proto(model)
+    assert {t.name: onnx.numpy_helper.to_array(t).tobytes() for t in loaded.graph.initializer} == {
+        t.name: onnx.numpy_helper.to_array(t).tobytes() for t in expected.graph.initializer
+    }
+    assert list(loaded.graph.node) == list(expected.graph.node)
+    assert_runs_like(source, tmp_path / "model.onnx")
+
+
+def test_a_session_of_a_model_in_memory(exported):
+    source, model = exported
+    batch = synthetic_batch(source.inputs, samples=2, seed=0)
+    for frugal in (False, True):
+        (received,) = open_session(model, frugal).run(None, batch)
+        np.testing.assert_allclose(received, source.forward(batch)["logits"], rtol=1e-4, atol=1e-5)
+
+
+def test_external_data_on_request(exported, tmp_path):
+    source, model = exported
+    save_checked(model, tmp_path / "model.onnx", external_data=True)
+    assert (tmp_path / "model.onnx.data").stat().st_size > 1000
+    assert_runs_like(source, tmp_path / "model.onnx")
+    # Written again without, nothing of it stays behind.
+    save_checked(model, tmp_path / "model.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_stranger_by_the_name_of_the_data_is_kept(exported, tmp_path):
+    _, model = exported
+    (tmp_path / "model.onnx.data").write_text("precious")
+    with pytest.raises(InputError, match=r"model.onnx.data: already exists"):
+        save_checked(model, tmp_path / "model.onnx", external_data=True)
+    assert (tmp_path / "model.onnx.data").read_text() == "precious"
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_an_invalid_model_leaves_nothing(exported, tmp_path):
+    _, model = exported
+    broken = model.clone()
+    broken.graph[0].outputs[0].dtype = ir.DataType.INT64
+    with pytest.raises(ConversionError, match="is not valid ONNX"):
+        save_checked(broken, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_model_past_two_gibibytes(tmp_path):
+    keras.utils.set_random_seed(0)
+    ids = keras.Input((4,), dtype="int32", name="ids")
+    rows = keras.layers.Embedding(1_150_000, 512, name="table")(ids)
+    model = keras.Model(ids, keras.layers.GlobalAveragePooling1D(name="mean")(rows), name="large")
+    source = open_source(model)
+    large = convert(source, output=tmp_path / "large.onnx", precision="fp32")
+    assert (tmp_path / "large.onnx.data").stat().st_size > 2.2 * 2**30
+    assert_runs_like(source, large.path)
+    half = convert(source, output=tmp_path / "half.onnx")
+    assert 1.1 * 2**30 < half.path.stat().st_size < 1.2 * 2**30
