@@ -81,7 +81,7 @@ def test_an_invalid_model_leaves_nothing(exported, tmp_path):
 def test_a_model_past_two_gibibytes(tmp_path):
     keras.utils.set_random_seed(0)
     ids = keras.Input((4,), dtype="int32", name="ids")
-    rows = keras.layers.Embedding(1_150_000, 512, name="table")(ids)
+    rows = keras.layers.Embedding(1_160_000, 512, name="table")(ids)
     model = keras.Model(ids, keras.layers.GlobalAveragePooling1D(name="mean")(rows), name="large")
     source = open_source(model)
     large = convert(source, output=tmp_path / "large.onnx", precision="fp32")
