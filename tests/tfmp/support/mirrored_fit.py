@@ -81,8 +81,10 @@ def one_step(
     """One SGD step of size 1 on weight 0 with these local gradients, given per replica."""
     with strategy.scope():
         weight = keras.Variable(0.0)
-        optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), loss_scale)
-        optimizer.build([weight])
+        inner = keras.optimizers.SGD(1.0)
+    # Outside the scope, as a callback would: it follows its inner optimizer.
+    optimizer = LossScaleOptimizer(inner, loss_scale)
+    optimizer.build([weight])
 
     @tf.function
     def step():
