@@ -12,7 +12,7 @@ from tfmp.fit_session import FitSession
 from tfmp.keep import Pattern
 from tfmp.named_policies import is_narrow
 from tfmp.precision_plan import PrecisionPlan
-from tfmp.preflight import preflight
+from tfmp.preflight import UNSCALED_STEP, Finding, preflight
 from tfmp.strategies import LossScale, StaticLossScale, as_loss_scale
 from tfmp.training_report import TrainingReport
 from tfmp.watch import ON_NONFINITE
@@ -37,7 +37,8 @@ class MixedPrecision(keras.callbacks.Callback):
         policy: as in `tfmp.plan`.
         loss_scale: "dynamic", a number (static) or a strategy object. "dynamic" leaves a
             `tfmp.LossScaleOptimizer` that the model was compiled with as it is. Under bfloat16 it
-            means 1: nothing underflows there, but non-finite steps are still skipped.
+            means 1: nothing underflows there, but non-finite steps are still skipped. It is 1, too,
+            for a model whose own `train_step` does not scale the loss.
         keep_float32: as in `tfmp.plan`.
         log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; None writes neither.
         log_every: "epoch", or a number of steps: how often the counters are read from the device,
@@ -90,7 +91,7 @@ class MixedPrecision(keras.callbacks.Callback):
         findings = preflight(model, self.plan)
         self.plan.apply()
         if is_narrow(self.plan.policy):
-            attach_loss_scale(model, self._scale_for(self.plan.policy))
+            attach_loss_scale(model, self._scale_for(self.plan.policy, findings))
             model.optimizer.watch_scale_loss()
         else:
             detach_loss_scale(model)
@@ -138,7 +139,9 @@ class MixedPrecision(keras.callbacks.Callback):
         if self._session:
             self._session.ended()
 
-    def _scale_for(self, policy: str) -> LossScale | float | str:
+    def _scale_for(self, policy: str, findings: Iterable[Finding]) -> LossScale | float | str:
+        if any(finding.check == UNSCALED_STEP for finding in findings):
+            return StaticLossScale(1.0)
         if policy == "mixed_bfloat16" and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale

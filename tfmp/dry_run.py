@@ -51,7 +51,7 @@ class DryRun:
 
 def needs_dry_run(tree: LayerNode) -> bool:
     """Whether a model has code that is not Keras's own, of which only a run can tell anything."""
-    return any(_is_custom(node.layer) for node in tree.within())
+    return any(is_custom(node.layer) for node in tree.within())
 
 
 def dry_run(
@@ -155,7 +155,8 @@ class _Run:
         return False
 
 
-def _is_custom(layer: layers.Layer) -> bool:
+def is_custom(layer: layers.Layer) -> bool:
+    """Whether a layer runs code that is not Keras's own."""
     if not is_builtin(layer) or isinstance(layer, layers.Lambda):
         return True
     activation = getattr(layer, "activation", None)
@@ -170,7 +171,7 @@ def _answers_for_itself(node: LayerNode) -> bool:
     """Whether a failure inside the layer is its own code's doing."""
     if node.head is not None:
         return False
-    return any(_is_custom(part.layer) for part in node.unit())
+    return any(is_custom(part.layer) for part in node.unit())
 
 
 @contextmanager

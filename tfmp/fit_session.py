@@ -7,10 +7,12 @@ from typing import Any
 
 import keras
 
+from tfmp.attach import attach_loss_scale
 from tfmp.batch_tap import tap_next_execution
 from tfmp.precision_plan import PrecisionPlan
-from tfmp.preflight import Finding, check_inputs, unscaled_step
+from tfmp.preflight import UNSCALED_STEP, Finding, check_inputs, unscaled_step
 from tfmp.recorder import FitRecorder
+from tfmp.strategies import StaticLossScale
 from tfmp.telemetry import TelemetryLog
 from tfmp.training_report import TrainingReport
 from tfmp.watch import NonFiniteWatch
@@ -73,6 +75,7 @@ class FitSession:
 
     def step_begins(self, batch: int) -> None:
         """Reads the counters if a reading is due."""
+        self._mend_unscaled_step()
         self._watch.before_step()
         if self._log_every == "epoch":
             return
@@ -83,6 +86,7 @@ class FitSession:
     def epoch_ended(self) -> dict[str, float]:
         """Reads the counters; returns what the epoch's logs get."""
         self._recorder.pause()
+        self._mend_unscaled_step()
         self._watch.before_step()
         self._read(epoch_over=True)
         return self._recorder.epoch_logs()
@@ -101,9 +105,22 @@ class FitSession:
         if self._verbose:
             sys.stdout.write(text + "\n")
 
-    def _add_new_finding(self, finding: Finding) -> None:
-        if all(known.check != finding.check for known in self._recorder.findings):
-            self.add_findings([finding])
+    def _mend_unscaled_step(self) -> None:
+        """Takes the loss scale away from a step that turned out, when traced, not to use it.
+
+        A look at the source, before, may have missed it: the step may scale in another function.
+        """
+        optimizer = self._model.optimizer
+        if getattr(optimizer, "loss_was_scaled", None) is not False:
+            return
+        if optimizer.loss_scale != StaticLossScale(1.0):
+            if hasattr(self._model, "jax_state_sync"):
+                self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
+            attach_loss_scale(self._model, StaticLossScale(1.0))
+            self._model.make_train_function(force=True)
+            self._recorder.optimizer_replaced()
+        if all(known.check != UNSCALED_STEP for known in self._recorder.findings):
+            self.add_findings([unscaled_step(self._model)])
 
     def _look_at_inputs(self, batches: list[Any]) -> None:
         self.add_findings(check_inputs(self._model, self._plan, batches))
@@ -116,9 +133,6 @@ class FitSession:
         if self._log is not None:
             steps, scalars = recorder.scalars()
             self._log.write(steps, scalars, epoch=recorder.epoch)
-        if now is not None and now.loss_was_scaled is False:
-            # Only tracing tells for sure; a look at the source, before, may have missed it.
-            self._add_new_finding(unscaled_step(self._model))
         if before is not None and now is not None:
             self._watch.look(before, now, epoch_over and recorder.whole_epoch_skipped())
 

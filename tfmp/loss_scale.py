@@ -183,7 +183,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def _note_whether_scaled(self) -> None:
         # Python runs here on every eager step, but only while tracing under tf.function or
         # jax.jit; a step that was traced with scale_loss needs no second look.
-        if self.loss_was_scaled is None and not self._scale_loss_called:
+        harmless = self.loss_scale == StaticLossScale(1.0)
+        if self.loss_was_scaled is None and not self._scale_loss_called and not harmless:
             warnings.warn(
                 "LossScaleOptimizer received gradients, but scale_loss() was never called: they "
                 "will be divided by a loss scale that nothing multiplied in, so training all but "

@@ -10,7 +10,7 @@ import keras
 
 from tfmp import hardware, structure, undo
 from tfmp.auto import Choice, choose
-from tfmp.dry_run import DryRun, DryRunError, dry_run, needs_dry_run
+from tfmp.evidence import entry_points, gather
 from tfmp.keep import Pattern, match_keep_float32
 from tfmp.named_policies import policy_named
 from tfmp.precision_plan import LayerPrecision, PrecisionPlan
@@ -69,19 +69,19 @@ def _decide(
     )
     if base == "float32":
         return _apply_rules(root, facts), ()
-    if not needs_dry_run(root):
-        return _apply_rules(root, replace(facts, outputs=structure.output_layers(root))), ()
-    try:
-        as_it_is = dry_run(root)
-        facts = replace(facts, outputs=as_it_is.outputs)
-        wanted = {key: decision.policy for key, decision in _apply_rules(root, facts).items()}
-        trial = dry_run(root, wanted, as_it_is.inputs)
-    except DryRunError as error:
-        facts = replace(facts, outputs=structure.output_layers(root))
-        note = f"the model could not be traced, so its own code stays float32: {error}"
-        return _apply_rules(root, facts), (note,)
-    facts = replace(facts, failed=trial.failed, unsafe_losses=trial.unsafe_losses)
-    return _apply_rules(root, facts), _notes(root, trial)
+
+    def wanted(outputs: frozenset[int]) -> dict[int, str | None]:
+        decisions = _apply_rules(root, replace(facts, outputs=outputs))
+        return {key: decision.policy for key, decision in decisions.items()}
+
+    evidence = gather(root, wanted)
+    facts = replace(
+        facts,
+        outputs=evidence.outputs,
+        failed=evidence.failed,
+        unsafe_losses=evidence.unsafe_losses,
+    )
+    return _apply_rules(root, facts), evidence.notes
 
 
 def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:
@@ -161,11 +161,18 @@ def _check_built(model: Any) -> None:
             f"Expected a keras.Model, received {model!r} of type {type(model).__name__}. "
             "Pass the model itself."
         )
-    if not model.built:
+    if not model.built and not _parts_are_built(model):
         raise ValueError(
             f"Model {model.name!r} is not built: it has no weights yet, so its layers are unknown. "
             "Call it on a batch, or model.build(input_shape), first."
         )
+
+
+def _parts_are_built(model: keras.Model) -> bool:
+    """Whether a model that nobody can call, for want of a `call`, has all its parts ready."""
+    entries = entry_points(structure.walk(model))
+    is_callable = any(entry.layer is model for entry in entries)
+    return not is_callable and bool(entries) and all(entry.layer.built for entry in entries)
 
 
 def _row(node: LayerNode, decision: Decision) -> LayerPrecision:
@@ -179,14 +186,4 @@ def _row(node: LayerNode, decision: Decision) -> LayerPrecision:
         compute_dtype=policy.compute_dtype,
         variable_dtype=own.pop() if len(own) == 1 else policy.variable_dtype,
         reason=decision.reason,
-    )
-
-
-def _notes(root: LayerNode, trial: DryRun) -> tuple[str, ...]:
-    """What no layer's dtype can mend: a container's own `add_loss` on what its layers return."""
-    return tuple(
-        f"{structure.describe(node.path)} adds a loss computed in 16 bits: cast it, "
-        "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed"
-        for node in root.within()
-        if id(node.layer) in trial.unsafe_losses and node.children
     )

@@ -15,6 +15,8 @@ from tfmp.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.precision_plan import PrecisionPlan
 from tfmp.structure import LayerNode, is_builtin, is_graph
 
+UNSCALED_STEP = "train_step without loss scaling"
+
 # What a train_step of one's own may call that scales the loss, itself or inside Keras.
 _SCALING_CALLS = ("scale_loss", "super().train_step", "compute_loss_and_updates")
 
@@ -115,9 +117,9 @@ def train_step_without_scaling(situation: Situation) -> Iterable[Finding]:
 def unscaled_step(model: keras.Model) -> Finding:
     """The finding for a model whose training step takes gradients of the unscaled loss."""
     return Finding(
-        "train_step without loss scaling",
-        f"{type(model).__name__}.train_step never calls scale_loss: its gradients are divided by a "
-        "scale that nothing multiplied in",
+        UNSCALED_STEP,
+        f"{type(model).__name__}.train_step never calls scale_loss, so that a loss scale other "
+        "than 1 would only shrink its gradients; without one, small gradients are lost in FP16",
         "In train_step, take the gradients of self.optimizer.scale_loss(loss)",
     )
 

@@ -33,6 +33,10 @@ class FitRecorder:
         self._epoch_seconds = 0.0
         self._running_since: float | None = None
 
+    def optimizer_replaced(self) -> None:
+        """Starts counting anew: the model has another optimizer, whose counters begin at 0."""
+        self._start = self._latest = self._at_epoch_begin = self._counters()
+
     def epoch_began(self, epoch: int) -> None:
         """Starts the clock of an epoch."""
         self.epoch = epoch

@@ -167,10 +167,12 @@ def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
-    """A subclassed model casts its inputs to its own dtype before its layers see them."""
-    if not isinstance(node.layer, keras.Model) or is_graph(node.layer):
+    """A container with code of its own casts its inputs before its layers see them."""
+    if is_graph(node.layer) or node.head is not None:
         return None
     for child in node.children:
+        if child.head is not None:
+            continue
         if preprocessing(child, facts) or no_gain(child, facts):
             return Decision(FLOAT32, f"hands raw values on to {child.path}")
     return None

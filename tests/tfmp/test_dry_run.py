@@ -259,3 +259,72 @@ def test_a_dry_run_leaves_nothing_behind():
         assert layer.dtype_policy.name == "float32"
         assert layer.call.__func__ is type(layer).call
     assert nodes == [len(layer._inbound_nodes) for layer in model._flatten_layers()]
+
+
+def test_a_model_without_a_call_is_looked_at_part_by_part():
+    class Pair(keras.Model):
+        """As autoencoders and GANs are trained: by a train_step that calls the parts."""
+
+        def __init__(self, first, second):
+            super().__init__()
+            self.first = first
+            self.second = second
+
+    first = keras.Sequential(
+        [layers.Input((8,)), layers.Dense(8, name="hidden"), layers.Dense(2, name="code")],
+        name="first",
+    )
+    second = keras.Sequential(
+        [
+            layers.Input((2,)),
+            layers.Dense(8, name="body"),
+            RawConstant(),
+            layers.Dense(8, name="x"),
+        ],
+        name="second",
+    )
+    rows = rows_of(Pair(first, second))
+    dtypes = {path: row.compute_dtype for path, row in rows.items()}
+    assert dtypes["first/hidden"] == dtypes["second/body"] == "float16"
+    assert dtypes["first/code"] == dtypes["second/x"] == "float32"
+    assert rows[next(path for path in rows if "raw_constant" in path)].policy == "float32"
+
+
+def test_a_model_without_a_call_whose_parts_are_not_built_is_refused():
+    class Lone(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.part = layers.Dense(2)
+
+    with pytest.raises(ValueError, match="is not built"):
+        plan(Lone(), "mixed_float16")
+
+
+def test_one_part_that_cannot_be_traced_does_not_hold_the_others_back():
+    class Stubborn(layers.Layer):
+        def call(self, x):
+            float(np.asarray(x).sum())  # needs real numbers
+            return x
+
+        def compute_output_spec(self, x):
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    class Pair(keras.Model):
+        def __init__(self, first, second):
+            super().__init__()
+            self.first = first
+            self.second = second
+
+    def part(name, *middle):
+        body = [layers.Dense(8, name="body"), *middle, layers.Dense(2)]
+        return keras.Sequential([layers.Input((8,)), *body], name=name)
+
+    made = plan(
+        Pair(part("first", Stubborn(name="own")), part("second", RawConstant())), "mixed_float16"
+    )
+    rows = {row.path: row for row in made.rows}
+    assert rows["second/body"].compute_dtype == "float16"
+    reason = "failed a dry run in float16: first could not be traced"
+    assert rows["first/own"].reason == reason
+    assert rows["first/body"].compute_dtype == "float16"
+    assert made.notes[0].startswith("first could not be traced")

@@ -24,7 +24,6 @@ def saved(tmp_path_factory):
 @pytest.mark.parametrize(
     "imports",
     [
-        "import keras, tfmp",
         "import tfmp.strategies, keras",  # Keras comes while this package's module is loading
     ],
 )
