@@ -4,7 +4,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfmp.converters.errors import ConversionError, InputError, RunnerError
@@ -17,6 +17,7 @@ from tfmp.converters.tflite.constants import (
     source_findings,
 )
 from tfmp.converters.tflite.contract import MEANING, accumulation, allow_accumulation
+from tfmp.converters.tflite.gaps import without_gaps
 from tfmp.converters.tflite.reader import Signature, TFLiteModel
 from tfmp.converters.tflite.saved_model import write_saved_model
 from tfmp.converters.tflite.signature import SIGNATURE, restore_names
@@ -116,7 +117,8 @@ def export_tflite(
         replacing(output) as draft,
     ):
         say("tracing the model for TFLite")
-        write_saved_model(signatures, batch_size, folder)
+        filled = {key: without_gaps(one) for key, one in signatures.items()}
+        write_saved_model({key: one for key, (one, _) in filled.items()}, batch_size, folder)
         say("converting to TFLite")
         findings = [
             finding
@@ -128,6 +130,10 @@ def export_tflite(
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
+        replaced = sorted({op for _, ops in filled.values() for op in ops})
+        if replaced:
+            note = f"said in operators that TFLite has: {', '.join(replaced)}"
+            result = replace(result, notes=(*result.notes, note))
         if not result.flex_ops:
             say("checking that LiteRT loads the file")
             _check_loads(draft)

@@ -41,13 +41,17 @@ class Graph:
         nodes: in an order in which they can be executed.
         floats: names of the float32 tensors.
         constants: names of the tensors that depend on no input.
+        makers: the node that gives each tensor, by its name.
         inputs: names of the input tensors, in order.
         outputs: names of the output tensors, in order.
+        specs: shape and dtype (`tf.TensorSpec`) by tensor name.
     """
 
     def __init__(self, traced: Any, input_count: int) -> None:
         """Reads a `WrappedFunction`."""
-        graph = traced.graph
+        import tensorflow as tf
+
+        self._graph = graph = traced.graph
         self.inputs = tuple(tensor.name for tensor in traced.inputs[:input_count])
         self.outputs = tuple(tensor.name for tensor in traced.outputs)
         self.nodes = tuple(
@@ -66,6 +70,12 @@ class Graph:
             for tensor in operation.outputs
             if tensor.dtype.as_datatype_enum == FLOAT32
         }
+        self.specs = {
+            tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype)
+            for operation in graph.get_operations()
+            for tensor in operation.outputs
+        }
+        self.makers = {name: node for node in self.nodes for name in node.outputs}
         self._readers: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -75,6 +85,12 @@ class Graph:
             own = set(node.outputs).isdisjoint(self.inputs)
             if own and self.constants.issuperset(node.inputs):
                 self.constants.update(node.outputs)
+
+    def static(self, tensor: str) -> np.ndarray | None:
+        """The value of a small constant tensor; None where it is not known without running."""
+        import tensorflow as tf
+
+        return tf.get_static_value(self._graph.get_tensor_by_name(tensor))
 
     def readers(self, tensor: str) -> list[Node]:
         """The nodes that read a tensor."""
@@ -109,6 +125,47 @@ class Edits:
         node = self._add(name, "Const", [], {"dtype": FLOAT32})
         node.attr["value"].tensor.CopyFrom(make_tensor_proto(np.asarray(value, np.float32)))
         return f"{name}:0"
+
+    def replace(self, node: Node, function: Callable[..., Any], graph: Graph) -> None:
+        """Computes a node's result by other operations.
+
+        Args:
+            node: with one output.
+            function: TensorFlow code that takes the node's inputs and gives its output.
+            graph: where the node is.
+        """
+        import tensorflow as tf
+
+        specs = [graph.specs[name] for name in node.inputs]
+        traced = tf.function(function, autograph=False).get_concrete_function(*specs)
+        body = traced.graph.as_graph_def()
+        self.graph_def.library.MergeFrom(body.library)
+        placeholders = [tensor.name for tensor in traced.inputs]
+        outer = dict(zip(placeholders, map(_reference, node.inputs), strict=True))
+        scope = f"{node.name}/tfmp"
+
+        def moved(name: str) -> str:
+            control = "^" * name.startswith("^")
+            bare = name.removeprefix("^")
+            whole = bare if ":" in bare else f"{bare}:0"
+            return outer.get(whole, f"{control}{scope}/{bare}")
+
+        for inner in body.node:
+            if f"{inner.name}:0" not in outer:
+                copy = self.graph_def.node.add()
+                copy.CopyFrom(inner)
+                copy.name = f"{scope}/{inner.name}"
+                del copy.input[:]
+                copy.input.extend(map(moved, inner.input))
+                self._nodes[copy.name] = copy
+        # The node itself becomes a name for the result: whoever reads it need not change.
+        own = self._nodes[node.name]
+        dtype = graph.specs[node.outputs[0]].dtype.as_datatype_enum
+        own.op = "Identity"
+        own.attr.clear()
+        own.attr["T"].type = dtype
+        del own.input[:]
+        own.input.append(moved(traced.outputs[0].name.removesuffix(":0")))
 
     def set_input(self, node: str, index: int, tensor: str) -> None:
         """Makes a node read another tensor."""

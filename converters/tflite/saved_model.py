@@ -5,6 +5,7 @@ from typing import Any
 
 from tfmp.converters.errors import ConversionError
 from tfmp.converters.source import Source
+from tfmp.converters.tflite.reader import layer_of
 from tfmp.converters.tflite.signature import safe_names
 
 
@@ -19,7 +20,7 @@ def write_saved_model(
         folder: where to write.
 
     Raises:
-        ConversionError: there is no room for the weights.
+        ConversionError: there is no room for the weights, or a lookup table among them.
     """
     import tensorflow as tf
 
@@ -30,6 +31,7 @@ def write_saved_model(
         graph = source.graph if pinned or batch_size is None else source.trace(batch_size)
         # The variables themselves: behind Keras's own objects the converter does not see that
         # nothing writes to them, and exports empty ones.
+        _refuse_tables(graph)
         variables.update({id(variable): variable for variable in graph.graph.variables})
         functions[key] = _serving(graph, source, batch_size)
     module.weights = list(variables.values())
@@ -40,6 +42,21 @@ def write_saved_model(
             f"no room for the weights in {folder} ({error.strerror}). Free space there, or name "
             "another folder in the variable TMPDIR."
         ) from error
+
+
+def _refuse_tables(graph: Any) -> None:
+    """Raises `ConversionError` for a lookup table, which is neither a variable nor a constant."""
+    import tensorflow as tf
+
+    handles = {id(variable.handle) for variable in graph.graph.variables}
+    for outer, inner in graph.graph.captures:
+        if inner.dtype == tf.resource and id(outer) not in handles:
+            readers = [operation.name for operation in inner.consumers()]
+            layers = sorted({layer_of(name) or name for name in readers})
+            raise ConversionError(
+                f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
+                "these types. Look them up before the model, and convert the model without it."
+            )
 
 
 def _serving(graph: Any, source: Source, batch_size: int | None) -> Any:

@@ -174,7 +174,7 @@ def test_files_that_need_flex_are_refused_with_the_ops(
     convert: Convert, models: ModuleType
 ) -> None:
     _, file = convert(models.needs_flex, allow_flex=True)
-    with pytest.raises(RunnerError, match=r"needs the TensorFlow \(Flex\) delegate for FlexBitwis"):
+    with pytest.raises(RunnerError, match=r"needs the TensorFlow \(Flex\) delegate for FlexMatrix"):
         LiteRTRunner(file.path, force_fp16=False)
 
 

@@ -39,14 +39,14 @@ def recurrent() -> keras.Model:
 
 
 def needs_flex() -> keras.Model:
-    """Keras clears the sign of zeros with a bitwise operation that TFLite lacks."""
+    """An operation that TFLite lacks."""
 
-    class Best(keras.layers.Layer):
+    class Inverse(keras.layers.Layer):
         def call(self, x):
-            return keras.ops.argmax(x, axis=-1)
+            return keras.ops.inv(x)
 
-    inputs = keras.Input((6,), name="x")
-    return keras.Model(inputs, Best(name="best")(inputs), name="flex")
+    inputs = keras.Input((3, 3), name="x")
+    return keras.Model(inputs, Inverse(name="inverse")(inputs), name="flex")
 
 
 def encoder_and_autoencoder() -> tuple[keras.Model, keras.Model]:

@@ -100,8 +100,8 @@ def test_ops_that_tflite_lacks_are_refused_with_their_layer(
     with pytest.raises(ConversionError) as error:
         export(open_source(models.needs_flex()), output)
     assert str(error.value).startswith(
-        "model 'flex': TFLite has no operator for BitwiseAnd (layer best). Replace what needs it, "
-        "or pass `--allow-flex`"
+        "model 'flex': TFLite has no operator for MatrixInverse (layer inverse). Replace what "
+        "needs it, or pass `--allow-flex`"
     )
     assert output.read_text() == "an earlier file"
     assert list(tmp_path.iterdir()) == [output]
@@ -137,8 +137,8 @@ def test_a_batch_size_that_the_model_fixes_is_kept(
 
 def test_flex_is_allowed_on_request_and_noted(convert: Callable, models: ModuleType) -> None:
     _, file = convert(models.needs_flex, allow_flex=True)
-    assert file.flex_ops == ("FlexBitwiseAnd",)
-    assert "needs the TensorFlow (Flex) delegate for FlexBitwiseAnd" in file.notes[-1]
+    assert file.flex_ops == ("FlexMatrixInverse",)
+    assert "needs the TensorFlow (Flex) delegate for FlexMatrixInverse" in file.notes[-1]
 
 
 def test_a_model_trained_in_mixed_float16_is_converted_from_its_master_weights(
