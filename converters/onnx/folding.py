@@ -11,6 +11,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from tfmp.converters.onnx.types import infer_types
+
 
 def fold_weights(model: ir.Model) -> None:
     """Evaluates nodes on constants alone, folds per-channel scales into convolutions, cleans up."""
@@ -26,6 +28,7 @@ def fold_weights(model: ir.Model) -> None:
     for node in list(model.graph.all_nodes()):
         if node.op_type == "EyeLike":
             _numeric_eye(node)
+    _state_sizes(model, constants)
     RemoveUnusedNodesPass()(model)
     for value in model.graph.initializers.values():
         if value.const_value is not None and value.const_value.dtype != ir.DataType.STRING:
@@ -189,6 +192,32 @@ def _fold_bias_into_conv(node: ir.Node, constants: _Constants) -> None:
     conv.resize_inputs(3)
     conv.replace_input_with(2, total)
     _bypass(node, conv.outputs[0])
+
+
+def _state_sizes(model: ir.Model, constants: _Constants) -> None:
+    """Gives Resize whole sizes where its scales are fractions.
+
+    floor(12 * float32(7 / 12)) is 7 in ONNX Runtime's arithmetic and 6 in ONNX's shape inference.
+    """
+    resizes = [node for node in model.graph if node.op_type == "Resize"]
+    if model.opset_imports.get("", 0) < 18 or not resizes:
+        return  # before opset 18 sizes must name the batch too
+    known = model.clone()  # its inferred shapes have the error that is mended here
+    infer_types(known)
+    shapes = {node.name: node.inputs[0].shape for node in known.graph if node.op_type == "Resize"}
+    for node in resizes:
+        scales = constants.array(node.inputs[2]) if len(node.inputs) > 2 else None
+        shape = shapes[node.name]
+        if scales is None or shape is None or scales.size != len(shape):
+            continue
+        axes = [axis for axis, scale in enumerate(scales) if scale != 1]
+        if not axes or not all(isinstance(shape[axis], int) for axis in axes):
+            continue
+        sizes = np.array([round(shape[axis] * float(scales[axis])) for axis in axes], np.int64)
+        node.resize_inputs(4)
+        node.replace_input_with(2, None)
+        node.replace_input_with(3, constants.add(f"{node.name}_sizes", sizes))
+        node.attributes["axes"] = ir.AttrInt64s("axes", axes)
 
 
 def _numeric_eye(node: ir.Node) -> None:

@@ -14,8 +14,8 @@ BEGIN, END = "<!-- house: written by tests/support/house.py -->", "<!-- end of h
 TRAINING_FLOORS = {
     "Facts": "numerics hardware registration first_op value_range gradient_report",
     "Plans and scales": (
-        "structure evidence named_policies keep rules auto graph_walk dry_run precision_plan undo policy "
-        "strategies counters transitions tracing gradients wrapping loss_scale attach"
+        "structure evidence named_policies keep rules auto graph_walk dry_run precision_plan undo "
+        "policy strategies counters transitions tracing gradients wrapping loss_scale attach"
     ),
     "Watching": ("telemetry replay nonfinite forward_search backward_search diagnose calibration"),
     "In `fit`, and around it": (

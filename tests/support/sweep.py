@@ -342,6 +342,9 @@ class LeakyCell(layers.Layer):
         self.units = self.state_size = self.output_size = units
         self.kernel = layers.Dense(units)
 
+    def build(self, shape: tuple) -> None:
+        self.kernel.build(shape)
+
     def call(self, inputs: Any, states: list) -> tuple:
         state = 0.9 * states[0] + 0.1 * ops.tanh(self.kernel(inputs))
         return state, [state]
@@ -600,6 +603,7 @@ _HAS_ROW_ELSEWHERE = "has a row under sequences"
 # Layers whose rows are called after what they do.
 SWEPT_INSIDE = {
     "RNN", "StackedRNNCells", "TimeDistributed", "Bidirectional", "Attention", "MultiHeadAttention",
+    "GroupedQueryAttention",
 }  # fmt: skip
 
 NOT_SWEPT: dict[str, dict[str, str]] = {

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -143,7 +144,7 @@ def test_writing_it_does_not_import_a_plotting_library(report, tmp_path: Path) -
         "print([name for name in ('matplotlib', 'tensorflow', 'scipy') if name in sys.modules])"
     )
     result = subprocess.run(
-        ["python", "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert result.stdout.strip() == "[]"
 
