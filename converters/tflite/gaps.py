@@ -194,7 +194,8 @@ def _clamped(name: str, graph: Graph) -> int | None:
     """The value of a tensor that is limited to one number from below and above."""
     upper = graph.makers[name]
     if upper.op != "Minimum":
-        return graph.static(name)
+        value = graph.static(name)
+        return None if value is None or value.size != 1 else int(value.item())
     lower = next((graph.makers[one] for one in upper.inputs if graph.static(one) is None), None)
     limits = {
         int(value)
