@@ -39,6 +39,7 @@ def creation_scope(inner: Any) -> AbstractContextManager[Any]:
 
 
 def refuse_keras_arguments(kwargs: dict[str, Any]) -> None:
+    """Raises `TypeError` for arguments of Keras's own wrapper, with what they are called here."""
     if not kwargs:
         return
     name, value = next(iter(kwargs.items()))
@@ -90,6 +91,7 @@ def _live_wrapper(inner: Any) -> Any:
 
 
 def check_known(inner: Any, var_list: list[Any]) -> None:
+    """Raises `ValueError` if `inner` was built without some of these variables."""
     known = inner._trainable_variables_indices
     new = [variable.path for variable in var_list if inner._var_key(variable) not in known]
     if new:
