@@ -80,7 +80,7 @@ def two_towers() -> keras.Model:
     ids = keras.Input((3,), dtype="int32", name="ids")
     dense = keras.Input((4,), name="dense")
     x = layers.Flatten()(layers.Embedding(2, 4)(ids))
-    x = layers.Concatenate()([x, layers.Dense(4, activation="tanh")(dense)])
+    x = layers.Concatenate()([x, layers.Dense(4, activation="tanh", name="tower")(dense)])
     return keras.Model(
         {"ids": ids, "dense": dense},
         {"score": layers.Dense(1, activation="sigmoid")(x), "embedding": x},
