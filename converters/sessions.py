@@ -19,15 +19,14 @@ def tensor_spec(value: Any) -> TensorSpec:
 
 
 def cpu_session(
-    model: Path | bytes, weights: Mapping[str, np.ndarray] | None = None, frugal: bool = False
+    model: Path | bytes, weights: Mapping[str, np.ndarray] | None = None, optimized: bool = True
 ) -> Any:
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
 
     Args:
         model: path or bytes.
         weights: arrays of the initializers that `model` declares as external; not copied.
-        frugal: no graph optimization and no repacking of weights: slower runs, but not a second
-            copy of the weights.
+        optimized: False loads faster and runs slower.
 
     Raises:
         Exception: whatever ONNX Runtime says of a model that it cannot load; its exceptions share
@@ -40,9 +39,8 @@ def cpu_session(
     if weights:
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
-    if frugal:
+    if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.add_session_config_entry("session.disable_prepacking", "1")
     return onnxruntime.InferenceSession(
         str(model) if isinstance(model, Path) else model,
         options,

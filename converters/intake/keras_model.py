@@ -126,12 +126,16 @@ def _input_structure(model: Any) -> list[Any]:
             "Call it once on a batch (`model(x)`) before converting."
         ) from error
     if isinstance(model, keras.Sequential) or hasattr(model, "_inputs_struct"):
-        # An unnamed `keras.Input` has a tensor name that counts up; its layer's name is saved.
-        names = iter([tensor._keras_history.operation.name for tensor in model.inputs])
-        return keras.tree.map_structure(
-            lambda spec: keras.InputSpec(shape=spec.shape, dtype=spec.dtype, name=next(names)),
-            signature,
-        )
+        # Keras's signature frees a batch that is fixed. An unnamed `keras.Input` has a tensor name
+        # that counts up; its layer's name is saved.
+        tensors = iter(model.inputs)
+
+        def spec_of(_: Any) -> Any:
+            tensor = next(tensors)
+            name = tensor._keras_history.operation.name
+            return keras.InputSpec(shape=tensor.shape, dtype=tensor.dtype, name=name)
+
+        return keras.tree.map_structure(spec_of, signature)
     # A subclassed model records the shapes of its arguments as `x_shape`, `y_shape`, ...
     return [
         keras.tree.map_structure(

@@ -6,11 +6,9 @@ grows with the number of nodes and not with the size of the model.
 """
 
 import logging
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,20 +17,17 @@ import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.onnx.folding import fold_weights
+from tfmp.converters.onnx.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.layers import name_layers, with_layers
-from tfmp.converters.onnx.storage import open_session
+from tfmp.converters.onnx.storage import open_once
 from tfmp.converters.onnx.types import light_proto
-from tfmp.converters.source import Source, trace_call, unique_name
-from tfmp.converters.tensors import TensorSpec, describe, synthetic_batch
+from tfmp.converters.source import Source
+from tfmp.converters.tensors import describe, synthetic_batch
 
 # The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
 # newest of the oldest ONNX Runtime that the dependencies admit.
 DEFAULT_OPSET = _TF2ONNX_OPSET = 18
 OPSETS = range(13, 24)
-
-# tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
-# normalization vectors); what is larger than this travels beside the graph.
-_BESIDE_BYTES = 64 * 1024
 
 Progress = Callable[[str], None]
 
@@ -82,25 +77,6 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
     return converted
 
 
-@dataclass(frozen=True)
-class _Traced:
-    """A TensorFlow graph without its large weights, which enter it as inputs.
-
-    Attributes:
-        graph_def: the frozen graph.
-        inputs: TensorFlow's tensor names of the inputs and then of the weights, with ours.
-        outputs: TensorFlow's tensor names of the outputs.
-        weights: the arrays, by our names.
-        layers: Keras layer names by the name scopes of their ops.
-    """
-
-    graph_def: Any
-    inputs: dict[str, str]
-    outputs: list[str]
-    weights: dict[str, np.ndarray]
-    layers: dict[str, str]
-
-
 def export_onnx(source: Source, opset: int | None = None, progress: Progress = silent) -> ir.Model:
     """Exports the float32 forward pass of `source`.
 
@@ -119,7 +95,7 @@ def export_onnx(source: Source, opset: int | None = None, progress: Progress = s
     opset = DEFAULT_OPSET if opset is None else opset
     check_opset(opset)
     progress("tracing")
-    traced = _trace_beside(source)
+    traced = freeze(source)
     progress("converting to ONNX")
     proto = _convert(traced, source, opset)
     progress("attaching weights")
@@ -132,78 +108,7 @@ def export_onnx(source: Source, opset: int | None = None, progress: Progress = s
     return to_opset(model, opset)
 
 
-def _trace_beside(source: Source) -> _Traced:
-    """Traces the model with its large weights as extra inputs, and freezes the small ones."""
-    import keras
-    from tensorflow.python.framework.convert_to_constants import (
-        convert_variables_to_constants_v2,
-    )
-
-    taken = {spec.name for spec in (*source.inputs, *source.outputs)}
-    beside: dict[str, Any] = {}
-    for variable in source.variables:
-        if isinstance(variable, keras.Variable) and _bytes(variable) > _BESIDE_BYTES:
-            beside[unique_name(variable.path, taken | beside.keys())] = variable
-    specs = [
-        TensorSpec(name, tuple(variable.shape), keras.backend.standardize_dtype(variable.dtype))
-        for name, variable in beside.items()
-    ]
-
-    def call(named: dict[str, Any]) -> dict[str, Any]:
-        mapping = [(variable, named[name]) for name, variable in beside.items()]
-        with keras.StatelessScope(state_mapping=mapping):
-            return source.call({spec.name: named[spec.name] for spec in source.inputs})
-
-    with source.marked_layers() as layers:
-        graph, _ = trace_call(call, [*source.inputs, *specs])
-    frozen = convert_variables_to_constants_v2(
-        graph, lower_control_flow=False, aggressive_inlining=True
-    )
-    names = [*(spec.name for spec in source.inputs), *beside]
-    if len(frozen.inputs) != len(names):
-        raise ConversionError(
-            f"model {source.name!r}: tracing found {len(frozen.inputs) - len(names)} inputs that "
-            f"the model does not declare (expected {describe(source.inputs)}). A layer uses a "
-            "table or tensor that cannot be a constant; do that step before the model."
-        )
-    weights = {name: _shared(variable) for name, variable in beside.items()}
-    graph_def = frozen.graph.as_graph_def()
-    inputs = dict(zip((tensor.name for tensor in frozen.inputs), names, strict=True))
-    for name, array in _lift_constants(graph_def):
-        weights[unique_name(name, taken | weights.keys())] = array
-        inputs[f"{name}:0"] = list(weights)[-1]
-    return _Traced(graph_def, inputs, [tensor.name for tensor in frozen.outputs], weights, layers)
-
-
-def _shared(variable: Any) -> np.ndarray:
-    """A variable's values where TensorFlow holds them: `numpy()` would copy."""
-    import tensorflow as tf
-
-    return np.asarray(memoryview(tf.convert_to_tensor(variable.value)))
-
-
-def _bytes(variable: Any) -> int:
-    return np.dtype(variable.dtype).itemsize * math.prod(variable.shape)
-
-
-def _lift_constants(graph_def: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Turns large constants into placeholders, and gives their names and values.
-
-    The weights of SavedModels and of `tf.function`s arrive frozen into the graph.
-    """
-    import tensorflow as tf
-
-    for node in graph_def.node:
-        if node.op != "Const" or node.attr["value"].tensor.ByteSize() <= _BESIDE_BYTES:
-            continue
-        array = tf.make_ndarray(node.attr["value"].tensor)
-        node.op = "Placeholder"
-        del node.attr["value"]
-        node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
-        yield node.name, array
-
-
-def _convert(traced: _Traced, source: Source, opset: int) -> onnx.ModelProto:
+def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto:
     """Runs tf2onnx on a graph without large weights."""
     import tensorflow as tf
     from tf2onnx import optimizer, tf_loader, tfonnx, utils
@@ -337,10 +242,10 @@ def check_export(model: ir.Model, source: Source) -> float:
             rounding explains.
     """
     try:
-        session = open_session(model, frugal=True)
+        run = open_once(model)
         batch = synthetic_batch(source.inputs, samples=2, seed=0)
         names = [spec.name for spec in source.outputs]
-        received = dict(zip(names, session.run(names, batch), strict=True))
+        received = dict(zip(names, run(names, batch), strict=True))
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise ConversionError(
             f"model {source.name!r}: ONNX Runtime cannot run the export "

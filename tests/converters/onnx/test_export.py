@@ -9,8 +9,9 @@ import pytest
 
 from tfmp.converters.errors import ConversionError
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.export import _trace_beside, check_export, export_onnx
+from tfmp.converters.onnx.export import check_export, export_onnx
 from tfmp.converters.onnx.fp16 import to_fp16
+from tfmp.converters.onnx.freeze import freeze
 from tfmp.converters.onnx.types import check
 from tfmp.converters.tensors import TensorSpec
 
@@ -84,11 +85,51 @@ def test_large_weights_travel_beside_the_graph():
         [keras.Input((512,)), keras.layers.Dense(512, use_bias=False, name="wide")], name="big"
     )
     source = open_source(model)
-    traced = _trace_beside(source)
+    traced = freeze(source)
     assert traced.graph_def.ByteSize() < 10_000
     (weight,) = export_onnx(source).graph.initializers.values()
     assert weight.name == "big/wide/kernel"
     np.testing.assert_array_equal(weight.const_value.numpy(), model.layers[0].kernel)
+
+
+def test_so_do_those_of_saved_models_and_functions(tmp_path):
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(0)
+    kernel = tf.Variable(tf.random.stateless_normal((256, 256), seed=(0, 1)) / 16, name="kernel")
+
+    @tf.function(input_signature=[tf.TensorSpec((2, 256), name="x")])
+    def twice(x):
+        x = tf.tanh(tf.matmul(x, kernel))
+        return {"y": x if tf.reduce_sum(x) > 0 else tf.matmul(x, kernel)}
+
+    module = tf.Module()
+    module.twice, module.kernel = twice, kernel
+    tf.saved_model.save(module, tmp_path / "saved", signatures={"twice": twice})
+    for model in (tmp_path / "saved", twice):
+        source = open_source(model)
+        frozen = freeze(source)
+        assert frozen.graph_def.ByteSize() < 20_000
+        np.testing.assert_array_equal(frozen.weights["kernel"], kernel)
+        assert check_export(export_onnx(source), source) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("layer", "op"),
+    [
+        (keras.layers.LSTM(160), "LSTM"),
+        (keras.layers.Bidirectional(keras.layers.LSTM(160)), "LSTM"),
+        (keras.layers.LSTM(320, stateful=True), "LSTM"),  # 80 KiB a state
+        (keras.layers.GRU(160), "Loop"),
+    ],
+)
+def test_recurrent_layers_with_large_kernels(layer, op):
+    keras.utils.set_random_seed(0)
+    steps = keras.Input(batch_shape=(64, 3, 8))
+    source = open_source(keras.Model(steps, layer(steps)))
+    exported = export_onnx(source)
+    assert op in [node.op_type for node in exported.graph]
+    assert check_export(exported, source) < 1e-5
 
 
 def test_nodes_know_their_keras_layer():
