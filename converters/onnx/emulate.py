@@ -2,32 +2,43 @@
 
 A GPU kernel multiplies FP16 values, accumulates in FP32 and rounds what it writes. The same graph
 with FP32 kernels, whose operands hold only FP16 values and whose results are rounded by a pair of
-casts, computes that: profile "gpu".
+casts, computes that: profile "gpu". Profile "pessimistic" also rounds partial sums.
 """
 
 import numpy as np
 import onnx_ir as ir
 
+from tfmp.converters.onnx.accumulate import sum_in_fp16
 from tfmp.converters.onnx.precision import FP16, FP32
+from tfmp.converters.onnx.profiles import GPU, Profile
 from tfmp.converters.onnx.schema import EXACT, is_float
 
+# Where `emulated` notes, in the model's metadata, the ops whose sums it left in FP32.
+FP32_SUMS = "tfmp.fp32_sums"
 
-def emulated(model: ir.Model) -> ir.Model:
+
+def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
     """Turns an FP16 model into a float32 one that computes what FP16 kernels would.
 
     Args:
         model: prepared (`fp16.prepare`), changed in place. Its graph inputs and outputs keep
             their types.
+        profile: what sums are held in.
 
     Returns:
         The model. Every value that was FP16 is float32 and holds only FP16 numbers; a value
-        past 65504 is infinite.
+        past 65504 is infinite. Where `profile` holds sums in FP16, the model's metadata names
+        under `FP32_SUMS` the op types that still add up in FP32.
     """
     graph = model.graph
     boundary = [value for value in graph.inputs if is_float(value, FP16)]
+    nodes = list(graph.all_nodes())
+    half = [node for node in nodes if any(is_float(value, FP16) for value in node.outputs)]
     _widen_constants(model)
-    for node in list(graph.all_nodes()):
+    for node in nodes:
         _widen_node(node, graph)
+    if profile.block is not None:
+        model.metadata_props[FP32_SUMS] = ", ".join(sum_in_fp16(model, half, profile.block))
     for subgraph in model.graphs():
         if subgraph is not graph:
             for value in (*subgraph.inputs, *subgraph.outputs):

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from tfmp.converters.onnx.account import Fp16Report
 from tfmp.converters.onnx.emulate import emulated
 from tfmp.converters.onnx.fp16 import prepare, to_fp16
+from tfmp.converters.onnx.profiles import Profile
 from tfmp.converters.runners import OnnxRunner
 from tfmp.converters.tensors import Batch
 
@@ -35,10 +36,10 @@ def run(model: onnx.ModelProto, batch: Batch) -> Batch:
     return OnnxRunner(model.SerializeToString()).run(batch)
 
 
-def run_emulated(model: onnx.ModelProto, batch: Batch) -> Batch:
+def run_emulated(model: onnx.ModelProto, batch: Batch, profile: str = "gpu") -> Batch:
     copy = ir.from_proto(model)
     prepare(copy)
-    wide = ir.to_proto(emulated(copy))
+    wide = ir.to_proto(emulated(copy, Profile.parse(profile)))
     onnx.checker.check_model(wide, full_check=True)
     return run(wide, batch)
 
