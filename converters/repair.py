@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift.fit import count_batch
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.onnx.precision import Decisions, decide
 from tfmp.converters.onnx.switches import SwitchedSession, name_nodes
@@ -308,5 +309,5 @@ def search_batches(batches: Iterable[Batch]) -> list[Batch]:
         if samples >= SEARCH_SAMPLES:
             break
         chosen.append(batch)
-        samples += len(next(iter(batch.values())))
+        samples += count_batch(batch, "data")
     return chosen

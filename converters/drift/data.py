@@ -253,6 +253,8 @@ def _made_up(spec: TensorSpec, seed: int, samples: int) -> np.ndarray:
     open_size = _OPEN_IMAGE_SIDE if len(spec.shape) == 4 else _OPEN_LENGTH
     shape = (samples, *(open_size if size is None else size for size in spec.shape[1:]))
     generator = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
+    if not spec.shape:  # an input without axes, one for all samples
+        return _made_up(replace(spec, shape=(1,)), seed, 1)[0]
     kind = kind_of(spec.dtype)
     if kind == "f":
         values = generator.standard_normal(shape, dtype=np.float32)
@@ -300,7 +302,10 @@ def _sample_hashes(batch: Batch, labels: Labels | None) -> Iterator[int]:
     named = sorted(arrays.items())
     # With names, dtypes and shapes in front, the values that follow can be read in one way only.
     layout = repr([(name, _layout(array), array.shape[1:]) for name, array in named]).encode()
-    columns = [_rows_as_bytes(array) for _, array in named]
+    rows = count_batch(arrays, "data")
+    columns = [
+        _rows_as_bytes(array if array.ndim else np.broadcast_to(array, rows)) for _, array in named
+    ]
     for row in zip(*columns, strict=True):
         digest = hashlib.sha256(layout)
         for content in row:

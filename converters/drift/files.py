@@ -150,6 +150,10 @@ def _read_npz(
 def _reader(file: IO[bytes], header: _Header, size: int) -> Iterator[np.ndarray]:
     """Batches of an array that is read from its file bit by bit."""
     _Header.read(file)
+    if not header.shape:  # the same for all samples
+        value = np.frombuffer(file.read(), header.dtype)[0]
+        while True:
+            yield np.asarray(value)
     rows = header.shape[0]
     if header.fortran:  # the first sample ends where the file ends: nothing can be streamed
         flat = np.frombuffer(file.read(), header.dtype)

@@ -112,19 +112,19 @@ def _shape_advice(array: np.ndarray, spec: TensorSpec) -> str:
 
 
 def count_batch(batch: Batch, source: str) -> int:
-    """How many samples a batch has.
+    """How many samples a batch has; an input without axes belongs to all of them.
 
     Raises:
         InputError: its inputs have different numbers.
     """
-    counts = {name: len(array) for name, array in batch.items()}
+    counts = {name: len(array) for name, array in batch.items() if array.ndim}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items())
         raise InputError(
             f"data {source}: the inputs of a batch have different numbers of samples ({listed}). "
             "Pass the same number of each."
         )
-    return next(iter(counts.values()))
+    return next(iter(counts.values()), 1)
 
 
 def kind_of(dtype: str) -> str:

@@ -110,10 +110,10 @@ def _cut(arrays: Any, start: int, stop: int) -> Any:
     if arrays is None:
         return None
     if isinstance(arrays, Mapping):
-        return {name: array[start:stop] for name, array in arrays.items()}
+        return {name: _cut(array, start, stop) for name, array in arrays.items()}
     if isinstance(arrays, list | tuple):
-        return [array[start:stop] for array in arrays]
-    return arrays[start:stop]
+        return [_cut(array, start, stop) for array in arrays]
+    return arrays[start:stop] if arrays.ndim else arrays  # without axes: for all samples
 
 
 def stream_of_array(name: str, array: np.ndarray, inputs: Sequence[TensorSpec]) -> Stream:
@@ -155,6 +155,8 @@ def _whole(name: str, arrays: Any, labels: Any) -> Stream:
 def count_rows(name: str, arrays: Any, labels: Any) -> int:
     """How many samples the arrays have, all of them the same number.
 
+    An array without axes, beside others, is an input that all samples share.
+
     Raises:
         InputError: none, or not the same.
     """
@@ -166,7 +168,12 @@ def count_rows(name: str, arrays: Any, labels: Any) -> int:
             found |= {f"{what} {index}": array for index, array in enumerate(group)}
         elif group is not None:
             found["the labels" if group is labels else "the input"] = group
-    lengths = {key: array.shape[0] if array.ndim else 0 for key, array in found.items()}
+    several = any(array.ndim for array in found.values())
+    lengths = {
+        key: array.shape[0] if array.ndim else 0
+        for key, array in found.items()
+        if array.ndim or not (several and key.startswith("input "))
+    }
     if not lengths or 0 in lengths.values():
         empty = next((key for key, length in lengths.items() if length == 0), "it")
         raise InputError(

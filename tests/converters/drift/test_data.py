@@ -413,3 +413,42 @@ class TestSynthetic:
         assert set(np.unique(batch["ids"])) == {0, 1}
         assert batch["photo"][0].min() < -1
         assert batch["photo"][1].min() >= 0
+
+
+TRIPS = TensorSpec("trips", (), "int64")
+TEN = np.array(10, np.int64)
+
+
+class TestInputsWithoutAxes:
+    """They belong to every sample of a batch."""
+
+    @pytest.mark.parametrize("form", ["dict", "pair", "npz", "batches"])
+    def test_each_form_gives_them_with_every_batch(self, folder: Path, form: str) -> None:
+        np.savez("both.npz", image=X, trips=TEN)
+        forms = {
+            "dict": {"image": X, "trips": TEN},
+            "pair": ([X, TEN], None),
+            "npz": "both.npz",
+            "batches": [{"image": X[:32], "trips": 10}, {"image": X[32:], "trips": 10}],
+        }
+        batches, _, description = read(open_data(forms[form], [IMAGE, TRIPS]))
+        assert description.samples == 70
+        assert [batch["trips"].shape for batch in batches] == [()] * len(batches)
+        assert {int(batch["trips"]) for batch in batches} == {10}
+        _, _, by_dict = read(open_data(forms["dict"], [IMAGE, TRIPS]))
+        assert description.sha256 == by_dict.sha256
+
+    def test_other_values_are_other_data(self) -> None:
+        hashes = {
+            read(open_data({"image": X, "trips": np.array(n)}, [IMAGE, TRIPS]))[2].sha256
+            for n in (1, 2)
+        }
+        assert len(hashes) == 2
+
+    def test_synthetic_samples_share_one(self) -> None:
+        batches, _, description = read(synthetic([IMAGE, TRIPS], samples=40))
+        assert description.samples == 40
+        assert {batch["trips"].shape for batch in batches} == {()}
+
+    def test_a_label_without_axes_is_refused(self) -> None:
+        assert "is empty: the labels" in refusal((X, np.array(3)), [IMAGE])
