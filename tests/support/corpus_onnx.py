@@ -22,16 +22,17 @@ def if_branches() -> onnx.ModelProto:
 
 def scan_sums() -> onnx.ModelProto:
     return parse("""
-    agraph (float[T, 4] x) => (float[4] total, float[T, 4] sums)
-    <float[4] zero = {0, 0, 0, 0}> {
+    agraph (float[T, 4] x) => (float[1, 4] total, float[T, 4] sums)
+    <float[4] zero = {0, 0, 0, 0}, int64[1] first = {0}> {
         scaled = Tanh(x)
-        total, sums = Scan (zero, scaled) <
+        end, sums = Scan (zero, scaled) <
             num_scan_inputs = 1,
             body = add (float[4] state, float[4] row) => (float[4] next, float[4] out) {
                 next = Add(state, row)
                 out = Sigmoid(next)
             }
         >
+        total = Unsqueeze(end, first)
     }
     """)
 
@@ -39,36 +40,37 @@ def scan_sums() -> onnx.ModelProto:
 def loop_state() -> onnx.ModelProto:
     """Typed loop state, a captured value, and an output for each trip, of which there may be 0."""
     return parse("""
-    agraph (float[4] x, int64 trips) => (float[4] last, float[T, 4] all)
+    agraph (float[N, 4] x, int64 trips) => (float[N, 4] last, float[N, T, 4] all)
     <float[4] step = {0.5, 0.25, 0.125, 1}, bool go = {1}> {
         start = Exp(x)
-        last, all = Loop (trips, go, start) <
-            body = once (int64 i, bool c, float[4] state)
-                => (bool c_out, float[4] next, float[4] out) {
+        last, outs = Loop (trips, go, start) <
+            body = once (int64 i, bool c, float[N, 4] state)
+                => (bool c_out, float[N, 4] next, float[N, 4] out) {
                 c_out = Identity(c)
                 next = Add(state, step)
                 out = Mul(next, start)
             }
         >
+        all = Transpose <perm = [1, 0, 2]> (outs)
     }
     """)
 
 
 def loop_in_if() -> onnx.ModelProto:
     return parse("""
-    agraph (float[4] x, bool flag) => (float[4] y)
+    agraph (float[N, 4] x, bool flag) => (float[N, 4] y)
     <int64 three = {3}, bool go = {1}, float big = {100000}> {
         y = If (flag) <
-            then_branch = yes () => (float[4] t) {
+            then_branch = yes () => (float[N, 4] t) {
                 t = Loop (three, go, x) <
-                    body = once (int64 i, bool c, float[4] s) => (bool d, float[4] n) {
+                    body = once (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] n) {
                         d = Identity(c)
                         m = Min(s, big)
                         n = Add(m, x)
                     }
                 >
             },
-            else_branch = no () => (float[4] e) { e = Neg(x) }
+            else_branch = no () => (float[N, 4] e) { e = Neg(x) }
         >
     }
     """)
@@ -106,8 +108,8 @@ def shared_initializers() -> onnx.ModelProto:
     """One weight for an FP16 product, for a loop's body, and for an op that ONNX has in FP32."""
     return parse(
         """
-        agraph (float[N, 4] x, int64[1] size) => (float[N, 4] y, float[N, 4] z)
-        <int64 two = {2}, bool go = {1}> {
+        agraph (float[N, 4] x) => (float[N, 4] y, float[N, 4] z)
+        <int64 two = {2}, int64[1] first = {0}, bool go = {1}> {
             p = MatMul(x, w)
             y = Loop (two, go, p) <
                 body = once (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] n) {
@@ -117,7 +119,7 @@ def shared_initializers() -> onnx.ModelProto:
                 }
             >
             e = Einsum <equation = "ij,jk->ik"> (x, w)
-            row = Gather <axis = 1> (w, size)
+            row = Gather <axis = 1> (w, first)
             total = ReduceSum <keepdims = 0> (row)
             series = Range(zero, four, one)
             added = Add(series, total)

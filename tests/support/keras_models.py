@@ -83,7 +83,7 @@ def two_towers() -> keras.Model:
     x = layers.Concatenate()([x, layers.Dense(4, activation="tanh", name="tower")(dense)])
     return keras.Model(
         {"ids": ids, "dense": dense},
-        {"score": layers.Dense(1, activation="sigmoid")(x), "embedding": x},
+        {"score": layers.Dense(1, activation="sigmoid", name="click")(x), "embedding": x},
         name="two_towers",
     )
 
