@@ -11,7 +11,7 @@ import onnx_ir as ir
 from tfmp.converters.onnx.accumulate import sum_in_fp16
 from tfmp.converters.onnx.precision import FP16, FP32
 from tfmp.converters.onnx.profiles import GPU, Profile
-from tfmp.converters.onnx.schema import EXACT, is_float
+from tfmp.converters.onnx.schema import EXACT, is_float, retype
 
 # Where `emulated` notes, in the model's metadata, the ops whose sums it left in FP32.
 FP32_SUMS = "tfmp.fp32_sums"
@@ -43,7 +43,7 @@ def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
         if subgraph is not graph:
             for value in (*subgraph.inputs, *subgraph.outputs):
                 if is_float(value, FP16):
-                    value.dtype = FP32
+                    retype(value, FP32)
     for value in boundary:
         _widen_input(graph, value)
     for index, value in enumerate(list(graph.outputs)):
@@ -59,7 +59,7 @@ def _widen_constants(model: ir.Model) -> None:
                 assert value.const_value is not None
                 wide = value.const_value.numpy().astype(np.float32)
                 value.const_value = ir.tensor(wide, name=value.name)
-                value.dtype = FP32
+                retype(value, FP32)
 
 
 def _widen_node(node: ir.Node, main: ir.Graph) -> None:
@@ -75,7 +75,7 @@ def _widen_node(node: ir.Node, main: ir.Graph) -> None:
     for value in node.outputs:
         if not is_float(value, FP16):
             continue
-        value.dtype = FP32
+        retype(value, FP32)
         if value.is_graph_output() and node.graph is main:
             value.metadata_props["tfmp.half_output"] = "1"
         if node.op_type not in EXACT and node.op_type not in ("If", "Loop", "Scan"):

@@ -93,6 +93,11 @@ def is_float(value: ir.Value | None, dtype: ir.DataType = ir.DataType.FLOAT) -> 
     return value is not None and isinstance(value.type, ir.TensorType) and value.dtype == dtype
 
 
+def retype(value: ir.Value, dtype: ir.DataType) -> None:
+    """Makes `value` a tensor of `dtype`; `value.dtype = dtype` would change clones of it too."""
+    value.type = ir.TensorType(dtype)
+
+
 def contains_floats(value: ir.Value | None) -> bool:
     """Whether `value` is a sequence or optional of float32 tensors."""
     return (

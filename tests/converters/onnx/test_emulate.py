@@ -2,11 +2,15 @@
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from onnx_graphs import half, parse, run, run_emulated
+
+from tfmp.converters.onnx.emulate import emulated
+from tfmp.converters.onnx.fp16 import prepare
 
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 
@@ -113,3 +117,12 @@ def test_float16_inputs_and_outputs_keep_their_types():
         "x": np.float16,
     }
     np.testing.assert_array_equal(received["y"], np.exp(np.linspace(-1, 1, 9, dtype=np.float16)))
+
+
+def test_emulating_a_clone_leaves_the_model():
+    model = ir.from_proto(emulated_identity())
+    before = ir.to_proto(model)
+    copy = model.clone()
+    prepare(copy)
+    emulated(copy)
+    assert ir.to_proto(model) == before
