@@ -115,16 +115,19 @@ def budget_for_data(options: dict[str, Any], required: bool) -> Any:
         required: whether a budget and reports mean anything only with --data.
     """
     from tfmp.converters.drift.budget import DriftBudget
+    from tfmp.converters.onnx.profiles import Profile
 
     check_reports(options)
     budget = DriftBudget.parse(options["budget"])
+    if options["emulate"] is not None:
+        Profile.parse(options["emulate"])
     if options["data"] is None:
-        about_data = ("labels", "reports", "budget", "split", "latency")
+        about_data = ("labels", "reports", "budget", "emulate", "split", "latency")
         given = any(options[name] for name in about_data) or options["device"] != "auto"
         if required and given:
             raise InputError(
-                "--labels, --report, --budget, --device, --split and --latency need samples to "
-                "compare on: give them with --data FILE."
+                "--labels, --report, --budget, --device, --emulate, --split and --latency need "
+                "samples to compare on: give them with --data FILE."
             )
         if options["labels"]:
             raise InputError("--labels needs the samples they belong to: give them with --data.")

@@ -161,6 +161,13 @@ validation = _group(
         "report says what was chosen.",
     ),
     click.option(
+        "--emulate",
+        metavar="PROFILE",
+        help="What sums of FP16 ONNX files are held in where a CPU emulates them: gpu (FP32, the "
+        "default of GPU kernels), pessimistic (FP16, rounded after every 16 terms) or "
+        "pessimistic:BLOCK [default: gpu].",
+    ),
+    click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of every file."
     ),
 )

@@ -30,21 +30,27 @@ class Placing:
     text: str
 
 
-def choose(device: str, suffixes: Collection[str]) -> Placing:
+def choose(device: str, suffixes: Collection[str], emulate: bool = False) -> Placing:
     """Decides where candidates with these suffixes run.
 
     Args:
         device: "auto" takes CUDA for ONNX files where it works, and the CPU otherwise; "cpu";
             "gpu" for all files.
         suffixes: of the candidates, such as ".onnx".
+        emulate: FP16 arithmetic of ONNX files is to be emulated, which only a CPU does.
 
     Raises:
-        InputError: a device of no such name, or "gpu" where there is none that can run them.
+        InputError: a device of no such name, "gpu" where there is none that can run them, or
+            something to emulate where nothing would be emulated.
     """
     check_choice("device", device, DEVICES)
+    if emulate:
+        _check_emulation(device, suffixes)
     if device == "cpu":
         return Placing(False, False, False, "cpu, as asked")
     onnx, tflite = ".onnx" in suffixes, ".tflite" in suffixes
+    if device == "auto" and emulate:
+        return Placing(False, False, False, "cpu, chosen by auto: FP16 is to be emulated")
     if device == "auto":
         if not onnx:
             return Placing(False, False, False, "cpu, chosen by auto: no ONNX file to run")
@@ -62,6 +68,19 @@ def choose(device: str, suffixes: Collection[str]) -> Placing:
                 f"device: expected a GPU for 'gpu', but {problem}. Use device cpu, or {instead}."
             )
     return Placing(onnx, tflite, True, "gpu, as asked")
+
+
+def _check_emulation(device: str, suffixes: Collection[str]) -> None:
+    if device == "gpu":
+        raise InputError(
+            "emulate: a GPU computes in FP16 itself, received device 'gpu' too. Leave one of them "
+            "out."
+        )
+    if ".onnx" not in suffixes:
+        raise InputError(
+            "emulate: expected an ONNX file to emulate FP16 arithmetic for, received only "
+            f"{', '.join(sorted(suffixes))}. Leave it out: LiteRT computes such files itself."
+        )
 
 
 def cuda_problem() -> str | None:

@@ -200,7 +200,7 @@ class Split:
 def _weights_only(path: Path) -> Runner:
     if path.suffix.lower() == ".tflite":
         return LiteRTRunner(path, force_fp16=False)
-    return onnx_runner(path, emulate=False)
+    return onnx_runner(path, profile=None)
 
 
 class NoiseFloor:

@@ -11,6 +11,7 @@ from tfmp.converters.drift.compare import Comparison, match
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError, RunnerError
 from tfmp.converters.latency import of_file
+from tfmp.converters.onnx.profiles import GPU, Profile
 from tfmp.converters.report.model import CandidateReport, Latency
 from tfmp.converters.runners import Runner, RunnerInfo, open_runner
 from tfmp.converters.source import AnySource, file_sha256
@@ -83,6 +84,7 @@ class Trial:
         stack: ExitStack,
         baselines: Baselines | None = None,
         gpu: bool = False,
+        profile: Profile = GPU,
     ) -> None:
         """Opens the file.
 
@@ -93,6 +95,7 @@ class Trial:
             stack: holds the runner, and closes it.
             baselines: the reference as FP32 files, if the drift is to be split.
             gpu: run it on a GPU.
+            profile: of the hardware that an FP16 ONNX file is emulated for.
         """
         self.path, self.name = path, name
         self.format = path.suffix.lower().removeprefix(".")
@@ -103,7 +106,7 @@ class Trial:
         self._info = RunnerInfo("none", "none", None)
         self._notes: tuple[str, ...] = ()
         with self._surviving():
-            self._runner: Runner = stack.enter_context(open_runner(path, gpu))
+            self._runner: Runner = stack.enter_context(open_runner(path, gpu, profile))
             self._info = self._runner.info
             inputs = match(source.inputs, self._runner.inputs, name, "input")
             self._input_names, self._notes = (

@@ -13,6 +13,7 @@ from tfmp.converters.environment import environment
 from tfmp.converters.errors import InputError
 from tfmp.converters.intake import check_model_file, open_source
 from tfmp.converters.latency import of_runner
+from tfmp.converters.onnx.profiles import GPU, Profile
 from tfmp.converters.report.model import DriftReport, Latency, ReferenceReport
 from tfmp.converters.runners import Runner, reference_runner
 from tfmp.converters.source import AnySource, OnnxSource, Source
@@ -60,6 +61,7 @@ def validate(
     budget: DriftBudget | None = None,
     device: str = "auto",
     *,
+    emulate: str | None = None,
     split: bool = False,
     latency: bool = False,
     progress: Progress = silent,
@@ -77,6 +79,9 @@ def validate(
         budget: the allowed drift, declared before the run; `DriftBudget()` if None.
         device: "cpu"; "gpu", for reference and candidates alike; or "auto", which takes a GPU for
             ONNX files where CUDA works. The report says what was chosen.
+        emulate: what sums of FP16 ONNX files are held in where a CPU emulates them: "gpu" (FP32, as
+            GPU kernels accumulate by default; so it is if this is None), "pessimistic" (FP16,
+            rounded after every 16 terms) or "pessimistic:BLOCK".
         split: also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic)
             and the noise floor of float32. Takes a conversion to FP32 and three more runs.
         latency: also time single calls of the reference and of every candidate.
@@ -87,11 +92,13 @@ def validate(
         The report; `report.verdict` is PASS, FAIL or INCONCLUSIVE.
 
     Raises:
-        InputError: a model, the data, the budget or the device cannot be used.
+        InputError: a model, the data, the budget, the device or the emulation cannot be used.
     """
     budget = budget or DriftBudget()
+    profile = GPU if emulate is None else Profile.parse(emulate)
     files = candidate_files(candidates)
-    placing = choose(device, {path.suffix.lower() for path in files.values()})
+    suffixes = {path.suffix.lower() for path in files.values()}
+    placing = choose(device, suffixes, emulate is not None)
     gpus = {".onnx": placing.onnx_gpu, ".tflite": placing.tflite_gpu}
     source = open_model(reference, progress)
     dataset = prepare_data(source, data, labels, budget)
@@ -101,7 +108,7 @@ def validate(
         baselines = Baselines(source, stack) if split else None
         noise = NoiseFloor(source) if split else None
         trials = [
-            Trial(path, name, source, stack, baselines, gpus[path.suffix.lower()])
+            Trial(path, name, source, stack, baselines, gpus[path.suffix.lower()], profile)
             for name, path in files.items()
         ]
         progress("comparing")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tfmp.converters.errors import RunnerError
+from tfmp.converters.onnx.profiles import GPU, Profile
 from tfmp.converters.runners.base import Held, RunnerInfo
 from tfmp.converters.sessions import cpu_session, tensor_spec
 from tfmp.converters.tensors import Batch
@@ -35,12 +36,13 @@ class OnnxRunner(Held):
             raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
 
 
-def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
+def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
     """The runner that shows most of what an ONNX file does on hardware with FP16 kernels.
 
     Args:
         path: an ONNX file.
-        emulate: round every FP16 tensor (False: what ONNX Runtime's CPU provider makes of it).
+        profile: of the FP16 hardware to emulate; None for what ONNX Runtime's CPU provider makes
+            of the file.
 
     Returns:
         For a float32 file, ONNX Runtime itself with `info.fp16` None.
@@ -51,7 +53,7 @@ def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
     import onnx_ir as ir
     import onnxruntime
 
-    from tfmp.converters.onnx.emulate import emulated
+    from tfmp.converters.onnx.emulate import FP32_SUMS, emulated
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
 
     versions = {"onnxruntime": onnxruntime.__version__}
@@ -61,17 +63,16 @@ def onnx_runner(path: Path, emulate: bool = True) -> OnnxRunner:
         half = computes_in_fp16(model)
         if not half:
             return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
-        if not emulate:
+        if profile is None:
             return OnnxRunner(path)
-        rounded = emulated(model)
+        rounded = emulated(model, profile)
     except RunnerError:
         raise
     except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
         raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
-    details = {
-        "profile": "gpu: FP32 accumulation, every FP16 tensor rounded where a kernel writes it",
-        **versions,
-    }
+    details = {"profile": profile.describe(), **versions}
+    if rounded.metadata_props.get(FP32_SUMS):
+        details["sums left in FP32"] = rounded.metadata_props[FP32_SUMS]
     return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
 
 

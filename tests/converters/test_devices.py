@@ -81,6 +81,24 @@ def test_cpu_asks_nobody(monkeypatch):
     assert not devices.choose("cpu", {".onnx"}).onnx_gpu
 
 
+def test_emulation_is_for_onnx_files_on_a_cpu(monkeypatch):
+    monkeypatch.setattr(devices, "cuda_problem", lambda: pytest.fail("asked"))
+    found = devices.choose("auto", {".onnx", ".tflite"}, emulate=True)
+    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (False, False, False)
+    assert found.text == "cpu, chosen by auto: FP16 is to be emulated"
+    with pytest.raises(InputError) as caught:
+        devices.choose("gpu", {".onnx"}, emulate=True)
+    assert str(caught.value) == (
+        "emulate: a GPU computes in FP16 itself, received device 'gpu' too. Leave one of them out."
+    )
+    with pytest.raises(InputError) as caught:
+        devices.choose("cpu", {".tflite"}, emulate=True)
+    assert str(caught.value) == (
+        "emulate: expected an ONNX file to emulate FP16 arithmetic for, received only .tflite. "
+        "Leave it out: LiteRT computes such files itself."
+    )
+
+
 def test_another_device_is_refused():
     with pytest.raises(InputError, match="device: expected one of auto, cpu, gpu, received 'tpu'"):
         devices.choose("tpu", {".onnx"})
