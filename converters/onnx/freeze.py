@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.errors import ConversionError
+from tfmp.converters.onnx.tensor_lists import unwrap_single_lists
 from tfmp.converters.source import Source, trace_call, unique_name
 from tfmp.converters.tensors import describe
 
@@ -75,6 +76,7 @@ def freeze(source: Source) -> FrozenGraph:
         traced, _ = trace_call(source.call, source.inputs)
     data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
+    unwrap_single_lists(graph_def)
     captures = traced.graph.internal_captures
     constant = {captures[index].name for index in converted}
     open_inputs = [tensor.name for tensor in traced.inputs if tensor.name not in constant]

@@ -311,6 +311,19 @@ def sequence_rows() -> Iterator[Row]:
         lambda x: Function(lambda v: ops.scan(
             lambda c, r: (c + r, c * r), ops.zeros((6,)), ops.reshape(v[0], (10, 6)))[1])(x),
         STEPS))  # fmt: skip
+    yield Row("sequences", "ops.scan two carries", one_call(
+        lambda x: Function(lambda v: ops.scan(
+            lambda c, r: ((c[0] + r, ops.matmul(c[1], ops.eye(6)) + r), (c[0], c[1] * r)),
+            (v[:, 0], v[:, 1]), ops.swapaxes(v, 0, 1))[1])(x),
+        STEPS))  # fmt: skip
+    yield Row("sequences", "ops.scan without outputs", one_call(
+        lambda x: Function(lambda v: ops.scan(
+            lambda c, r: (c + r, None), v[:, 0], ops.swapaxes(v, 0, 1))[0])(x),
+        STEPS))  # fmt: skip
+    yield Row("sequences", "ops.scan reversed", one_call(
+        lambda x: Function(lambda v: ops.scan(
+            lambda c, r: (c + r, c * r), v[:, 0], ops.swapaxes(v, 0, 1), reverse=True)[1])(x),
+        STEPS))  # fmt: skip
     yield Row("sequences", "ops.switch", one_call(
         lambda x: Function(lambda v: ops.switch(
             ops.cast(ops.sum(v) > 0, "int32"), [ops.exp, ops.tanh], v))(x), FLAT))  # fmt: skip
@@ -646,7 +659,7 @@ UNSUPPORTED: dict[str, str] = {
     "HashedCrossing num_bins=5": _NO_FORM,
     "Hashing num_bins=5": _NO_FORM,
     "IntegerLookup vocabulary=[0, 1, 2]": "uses a table or tensor that cannot be a constant",
-    "ops.scan": "cannot convert this graph",
+    "ops.scan reversed": "differs from Keras",  # tf2onnx collects what a loop writes in its order
     "ops.switch": _NO_FORM,
     "argpartition": "ONNX Runtime cannot run the export",
     "associative_scan": "cannot convert this graph",
