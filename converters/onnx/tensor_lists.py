@@ -1,0 +1,114 @@
+"""TensorFlow's lists of one tensor as that tensor: the carry of `keras.ops.scan`.
+
+tf2onnx knows the lists that a loop fills step by step and those it reads from. A list that a loop
+rewrites in place has no ONNX form, but where it holds one tensor it is an ordinary loop variable.
+"""
+
+from typing import Any
+
+_MAKE, _READ, _WRITE = "TensorListReserve", "TensorListGetItem", "TensorListSetItem"
+
+
+def unwrap_single_lists(graph_def: Any) -> None:
+    """Changes a TensorFlow graph: lists of one tensor that enter loops become the tensor.
+
+    Lists that nothing fills, of a scan without outputs, become a number.
+    """
+    _drop_unread_stacks(graph_def)
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    nodes = {node.name: node for node in graph_def.node}
+    for loop in [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]:
+        parts = [functions[loop.attr[part].func.name] for part in ("cond", "body")]
+        for index, name in enumerate(loop.input):
+            made = nodes[_node(name)]
+            readers = [node for node in graph_def.node if f"{loop.name}:{index}" in node.input]
+            dtype = made.attr["element_dtype"].type
+            if _writes_single_list(made, nodes):
+                _become_identity(made, operand=2)
+                for reader in readers:
+                    if reader.op == _READ:
+                        _become_identity(reader, operand=0)
+            elif made.op == _MAKE and not readers and _passes_through(parts[1], index):
+                _become_zero(made)
+            else:
+                continue
+            _retype(loop, parts, index, dtype)
+
+
+def _drop_unread_stacks(graph_def: Any) -> None:
+    """`keras.ops.scan` stacks its outputs even where there are none."""
+    read = {_node(name) for node in graph_def.node for name in node.input}
+    for node in [node for node in graph_def.node if node.op == "TensorListStack"]:
+        if node.name not in read:
+            graph_def.node.remove(node)
+
+
+def _retype(loop: Any, parts: list[Any], index: int, dtype: int) -> None:
+    """Makes a tensor of the variable of a loop that was a list."""
+    loop.attr["T"].list.type[index] = dtype
+    loop.attr.pop("output_shapes", None)  # a list has the shape of a scalar
+    for function in parts:
+        function.signature.input_arg[index].type = dtype
+        function.arg_attr.pop(index, None)
+        _unwrap_argument(function, function.signature.input_arg[index].name)
+    parts[1].signature.output_arg[index].type = dtype
+
+
+def _passes_through(body: Any, index: int) -> bool:
+    returned = body.ret[body.signature.output_arg[index].name]
+    return returned == body.signature.input_arg[index].name
+
+
+def _writes_single_list(writer: Any, nodes: dict[str, Any]) -> bool:
+    import tensorflow as tf
+
+    if writer.op != _WRITE:
+        return False
+    made = nodes[_node(writer.input[0])]
+    if made.op != _MAKE:
+        return False
+    size = nodes[_node(made.input[1])]
+    return size.op == "Const" and int(tf.make_ndarray(size.attr["value"].tensor)) == 1
+
+
+def _unwrap_argument(function: Any, argument: str) -> None:
+    """Lets reads of a list be the argument, and writes to it the value that is written."""
+    lists, renamed = {argument}, {}
+    while True:
+        used = [n for n in function.node_def if n.op in (_READ, _WRITE) and n.input[0] in lists]
+        if not used:
+            break
+        for node in used:
+            if node.op == _WRITE:
+                lists.add(f"{node.name}:output_handle:0")
+            renamed[f"{node.name}:{'output_handle' if node.op == _WRITE else 'item'}:0"] = (
+                f"{node.name}:output:0"
+            )
+            _become_identity(node, operand=2 if node.op == _WRITE else 0)
+    for node in function.node_def:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    for name, value in list(function.ret.items()):
+        function.ret[name] = renamed.get(value, value)
+
+
+def _become_identity(node: Any, operand: int) -> None:
+    value, dtype = node.input[operand], node.attr["element_dtype"].type
+    node.op = "Identity"
+    node.input[:] = [value]
+    node.attr.clear()
+    node.attr["T"].type = dtype
+
+
+def _become_zero(node: Any) -> None:
+    import tensorflow as tf
+
+    dtype = tf.as_dtype(node.attr["element_dtype"].type)
+    node.op = "Const"
+    del node.input[:]
+    node.attr.clear()
+    node.attr["dtype"].type = dtype.as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, dtype, ()))
+
+
+def _node(name: str) -> str:
+    return name.partition(":")[0]
