@@ -11,10 +11,11 @@ import onnx_ir as ir
 from tfmp.converters.onnx.accumulate import sum_in_fp16
 from tfmp.converters.onnx.precision import FP16, FP32
 from tfmp.converters.onnx.profiles import GPU, Profile
+from tfmp.converters.onnx.recurrent import RECURRENT, unroll
 from tfmp.converters.onnx.schema import EXACT, is_float, retype
 
-# Where `emulated` notes, in the model's metadata, the ops whose sums it left in FP32.
-FP32_SUMS = "tfmp.fp32_sums"
+# Where `emulated` notes, in the model's metadata, the ops that it could not look into.
+FP32_INSIDE = "tfmp.fp32_inside"
 
 
 def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
@@ -27,8 +28,9 @@ def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
 
     Returns:
         The model. Every value that was FP16 is float32 and holds only FP16 numbers; a value
-        past 65504 is infinite. Where `profile` holds sums in FP16, the model's metadata names
-        under `FP32_SUMS` the op types that still add up in FP32.
+        past 65504 is infinite. The model's metadata names under `FP32_INSIDE` the op types that
+        compute in FP32 inside though FP16 hardware would not: recurrent ones between their steps,
+        and where `profile` holds sums in FP16, those that still add up in FP32.
     """
     graph = model.graph
     boundary = [value for value in graph.inputs if is_float(value, FP16)]
@@ -37,8 +39,11 @@ def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
     _widen_constants(model)
     for node in nodes:
         _widen_node(node, graph)
+    products, left = unroll(model, [node for node in half if node.op_type in RECURRENT])
+    half = [node for node in half if node.graph is not None]
     if profile.block is not None:
-        model.metadata_props[FP32_SUMS] = ", ".join(sum_in_fp16(model, half, profile.block))
+        left = sorted({*left, *sum_in_fp16(model, [*half, *products], profile.block)})
+    model.metadata_props[FP32_INSIDE] = ", ".join(left)
     for subgraph in model.graphs():
         if subgraph is not graph:
             for value in (*subgraph.inputs, *subgraph.outputs):

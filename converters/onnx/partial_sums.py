@@ -41,11 +41,13 @@ class SumBuilder:
         self, op_type: str, *inputs: ir.Value, dtype: ir.DataType = FP32, **attributes: Any
     ) -> ir.Value:
         """A new node's only output."""
-        node = self._node(op_type, inputs, dtype, attributes)
-        graph = self._anchor.graph
-        assert graph is not None
-        graph.insert_before(self._anchor, node)
-        return node.outputs[0]
+        return self._put(self.node(op_type, inputs, [dtype], attributes)).outputs[0]
+
+    def outputs(
+        self, op_type: str, inputs: Sequence[ir.Value], count: int, **attributes: Any
+    ) -> Sequence[ir.Value]:
+        """All float32 outputs of a new node."""
+        return self._put(self.node(op_type, inputs, [FP32] * count, attributes)).outputs
 
     def floats(self, values: Any) -> ir.Value:
         """A float32 constant."""
@@ -132,38 +134,49 @@ class SumBuilder:
 
     def _scan(self, zeros: ir.Value, *blocks: ir.Value) -> ir.Value:
         """Adds blocks (products of blocks, where there are two) to a total that is rounded."""
-        total = self._value("total", FP32)
-        terms = [self._value("block", FP32) for _ in blocks]
+        total = self.value("total", FP32)
+        terms = [self.value("block", FP32) for _ in blocks]
         nodes, added = [], terms[0]
         if len(terms) == 2:
-            nodes.append(self._node("MatMul", terms, FP32, {}))
+            nodes.append(self.node("MatMul", terms, [FP32], {}))
             added = nodes[-1].outputs[0]
-        nodes.append(self._node("Add", [total, added], FP32, {}))
+        nodes.append(self.node("Add", [total, added], [FP32], {}))
         for dtype in (FP16, FP32):
             source = nodes[-1].outputs[0]
-            nodes.append(self._node("Cast", [source], dtype, {"to": dtype.value}))
+            nodes.append(self.node("Cast", [source], [dtype], {"to": dtype.value}))
         outputs = [nodes[-1].outputs[0]]
-        name = f"{self._prefix}_body{self._count}"
-        body = ir.Graph([total, *terms], outputs, nodes=nodes, name=name)
+        body = ir.Graph([total, *terms], outputs, nodes=nodes, name=self.name("body"))
         return self.op("Scan", zeros, *blocks, body=body, num_scan_inputs=len(blocks))
 
-    def _node(
+    def node(
         self,
         op_type: str,
         inputs: Sequence[ir.Value],
-        dtype: ir.DataType,
+        dtypes: Sequence[ir.DataType],
         attributes: dict[str, Any],
     ) -> ir.Node:
-        output = self._value(op_type, dtype)
-        return ir.node(op_type, inputs, attributes, outputs=[output], name=f"node_{output.name}")
+        """A node that is in no graph yet, such as one for a body."""
+        outputs = [self.value(op_type, dtype) for dtype in dtypes]
+        name = f"node_{outputs[0].name}"
+        return ir.node(op_type, inputs, attributes, outputs=outputs, name=name)
 
-    def _value(self, hint: str, dtype: ir.DataType) -> ir.Value:
+    def value(self, hint: str, dtype: ir.DataType) -> ir.Value:
+        """A value with a name of its own, such as an input of a body."""
+        return ir.Value(name=self.name(hint), type=ir.TensorType(dtype))
+
+    def name(self, hint: str) -> str:
+        """A name that nothing else has."""
         self._count += 1
-        return ir.Value(name=f"{self._prefix}_{hint}_{self._count}", type=ir.TensorType(dtype))
+        return f"{self._prefix}_{hint}_{self._count}"
+
+    def _put(self, node: ir.Node) -> ir.Node:
+        graph = self._anchor.graph
+        assert graph is not None
+        graph.insert_before(self._anchor, node)
+        return node
 
     def _constant(self, array: np.ndarray) -> ir.Value:
-        self._count += 1
-        name = f"{self._prefix}_constant_{self._count}"
+        name = self.name("constant")
         tensor = ir.tensor(array, name=name)
         value = ir.Value(
             name=name,

@@ -53,7 +53,7 @@ def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
     import onnx_ir as ir
     import onnxruntime
 
-    from tfmp.converters.onnx.emulate import FP32_SUMS, emulated
+    from tfmp.converters.onnx.emulate import FP32_INSIDE, emulated
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
 
     versions = {"onnxruntime": onnxruntime.__version__}
@@ -71,8 +71,8 @@ def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
     except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
         raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
     details = {"profile": profile.describe(), **versions}
-    if rounded.metadata_props.get(FP32_SUMS):
-        details["sums left in FP32"] = rounded.metadata_props[FP32_SUMS]
+    if rounded.metadata_props.get(FP32_INSIDE):
+        details["in FP32 inside"] = rounded.metadata_props[FP32_INSIDE]
     return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
 
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from onnx_graphs import half, op_types, parse, run, run_emulated
 
-from tfmp.converters.onnx.emulate import FP32_SUMS, emulated
+from tfmp.converters.onnx.emulate import FP32_INSIDE, emulated
 from tfmp.converters.onnx.fp16 import prepare
 from tfmp.converters.onnx.profiles import DEFAULT_BLOCK, Profile
 
@@ -357,12 +357,12 @@ def test_nodes_kept_in_fp32_sum_in_fp32():
     assert names[0] == names[1]
 
 
-def wide(model: onnx.ModelProto, profile: str) -> tuple[onnx.ModelProto, str | None]:
+def wide(model: onnx.ModelProto, profile: str) -> tuple[onnx.ModelProto, str]:
     """The emulated model, and the op types whose sums it leaves."""
     copy = ir.from_proto(model)
     prepare(copy)
     result = emulated(copy, Profile.parse(profile))
-    return ir.to_proto(result), result.metadata_props.get(FP32_SUMS)
+    return ir.to_proto(result), result.metadata_props[FP32_INSIDE]
 
 
 def test_sums_of_one_block_change_nothing():
@@ -384,5 +384,5 @@ def test_what_is_left_with_fp32_sums_is_named():
     )
     assert wide(converted, "pessimistic")[1] == "AveragePool, LRN"
     assert wide(converted, "pessimistic:25")[1] == "LRN"
-    assert wide(converted, "gpu")[1] is None
+    assert wide(converted, "gpu")[1] == ""
     assert DEFAULT_BLOCK == 16
