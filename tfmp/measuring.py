@@ -1,0 +1,274 @@
+"""How long steps take and how much memory they need: fair to all that are compared, and labelled.
+
+Functions that are compared take turns in rounds whose order rotates, so that drift of the machine
+(clocks, other users, heat) hits them alike. Nothing here knows what a step does.
+"""
+
+import contextlib
+import ctypes
+import gc
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Where a number of bytes comes from.
+DEVICE_MEMORY = "device memory"  # what the backend's allocator handed out on the accelerator
+PROCESS_MEMORY = "process memory"  # resident set of this process: the CPU backends count nothing
+PROCESS_LIFETIME = "process memory since its start"  # the system does not let the peak be reset
+
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long something took, several times.
+
+    Attributes:
+        seconds: one number a measurement, in the order in which they were taken.
+    """
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The typical measurement."""
+        return statistics.median(self.seconds)
+
+    @property
+    def low(self) -> float:
+        """A tenth of the measurements are faster (the fastest, of fewer than ten)."""
+        return self._at(0.1)
+
+    @property
+    def high(self) -> float:
+        """A tenth of the measurements are slower (the slowest, of fewer than ten)."""
+        return self._at(0.9)
+
+    @property
+    def spread(self) -> float:
+        """Distance of `high` from `low`, as a share of the median."""
+        return (self.high - self.low) / self.median if self.median else 0.0
+
+    def _at(self, share: float) -> float:
+        ordered = sorted(self.seconds)
+        last = len(ordered) - 1
+        # Outwards to a measurement that was really taken.
+        index = math.floor(share * last) if share < 0.5 else math.ceil(share * last)
+        return ordered[index]
+
+    def per(self, count: int) -> "Timing":
+        """The same for one of `count` equal parts of what was timed."""
+        return Timing(tuple(value / count for value in self.seconds))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers people read, and those they rest on, as plain JSON types."""
+        return {
+            "median_s": self.median,
+            "low_s": self.low,
+            "high_s": self.high,
+            "spread": self.spread,
+            "seconds": list(self.seconds),
+        }
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that one call takes, until every device is idle again."""
+    synchronize()
+    start = time.perf_counter()
+    result = work()
+    synchronize(result)
+    return time.perf_counter() - start
+
+
+def interleaved(blocks: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, Timing]:
+    """Times several functions in turn: each once a round, the first of a round last in the next.
+
+    Args:
+        blocks: by name, what does a block of work and returns the seconds it took.
+        rounds: how many measurements to take of each.
+
+    Returns:
+        By name, one measurement a round.
+    """
+    order = list(blocks)
+    seconds: dict[str, list[float]] = {name: [] for name in order}
+    for _ in range(rounds):
+        for name in order:
+            seconds[name].append(blocks[name]())
+        order = order[1:] + order[:1]
+    return {name: Timing(tuple(values)) for name, values in seconds.items()}
+
+
+def paired_ratio(of: Timing, to: Timing) -> float:
+    """Median over rounds of how many times longer `of` took than `to` in the same round."""
+    return statistics.median(a / b for a, b in zip(of.seconds, to.seconds, strict=True))
+
+
+def synchronize(values: Any = None) -> None:
+    """Waits until the devices have done what they were given; `values` is what to wait for on JAX.
+
+    JAX has no way to wait for a device as such: what is timed has to return its last results.
+    """
+    if _backend() == "jax":
+        import jax
+
+        jax.block_until_ready(values)
+        jax.effects_barrier()
+    elif _backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.test.experimental.sync_devices()
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An amount of memory and where the number comes from.
+
+    Attributes:
+        bytes: how much.
+        source: `DEVICE_MEMORY`, `PROCESS_MEMORY` or `PROCESS_LIFETIME`.
+    """
+
+    bytes: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"{bytes_text(self.bytes)} of {self.source}"
+
+
+class PeakMemory:
+    """How much more memory than at its beginning a stretch of work held at its worst moment.
+
+    Begin it where what is to be counted does not exist yet:
+
+        meter = PeakMemory()
+        ... build, compile, train ...
+        print(meter.read())
+
+    On an accelerator the backend's allocator is asked. On a CPU it is the process's resident set,
+    which also has the compiler's memory in it and keeps what the allocator does not give back: an
+    upper bound, good to within some MiB.
+    """
+
+    def __init__(self) -> None:
+        gc.collect()
+        synchronize()
+        _give_back_free_memory()
+        self._source, current, self._peak = _meter()
+        self._before = current()
+
+    def read(self) -> Memory:
+        """The rise so far."""
+        synchronize()
+        return Memory(max(0, self._peak() - self._before), self._source)
+
+
+def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
+    """(source, bytes now, highest bytes since this call)."""
+    device = _tensorflow_gpu() if _backend() == "tensorflow" else _jax_accelerator()
+    if device is not None and _backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.experimental.reset_memory_stats(device)
+        info = tf.config.experimental.get_memory_info
+        return DEVICE_MEMORY, lambda: info(device)["current"], lambda: info(device)["peak"]
+    if device is not None:
+        # JAX cannot reset its peak: what was before counts as before.
+        start = device.memory_stats()
+        before = start.get("peak_bytes_in_use", 0)
+
+        def peak() -> int:
+            stats = device.memory_stats()
+            highest = stats.get("peak_bytes_in_use", 0)
+            return highest if highest > before else stats["bytes_in_use"]
+
+        return DEVICE_MEMORY, lambda: device.memory_stats()["bytes_in_use"], peak
+    return _process_meter()
+
+
+def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
+    try:
+        _CLEAR_REFS.write_text("5", encoding="ascii")  # Linux: resets VmHWM, proc(5)
+        return PROCESS_MEMORY, lambda: _status("VmRSS"), lambda: _status("VmHWM")
+    except OSError:
+        return PROCESS_LIFETIME, lambda: 0, _lifetime_peak
+
+
+def _status(name: str) -> int:
+    for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _lifetime_peak() -> int:
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _give_back_free_memory() -> None:
+    """Has the C library return what was freed, so that using it again counts as a rise."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _tensorflow_gpu() -> str | None:
+    import tensorflow as tf
+
+    return "GPU:0" if tf.config.list_logical_devices("GPU") else None
+
+
+def _jax_accelerator() -> Any:
+    if _backend() != "jax":
+        return None
+    import jax
+
+    device = jax.local_devices()[0]
+    return device if device.platform != "cpu" and device.memory_stats() else None
+
+
+def _backend() -> str:
+    from keras import backend
+
+    return backend.backend()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that a device or the process ran out of memory, on either backend."""
+    if isinstance(error, MemoryError):
+        return True
+    text = f"{type(error).__name__}: {error}"
+    signs = ("ResourceExhaustedError", "RESOURCE_EXHAUSTED", "OOM when allocating", "Out of memory")
+    return any(sign in text for sign in signs)
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds as people read them: 1.23 s, 45.6 ms, 789 µs."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def bytes_text(count: float) -> str:
+    """Bytes as people read them: 1.5 GiB."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def compile_seconds(first_call: float, step: Timing | Sequence[float]) -> float:
+    """What the first call took beyond a usual one: tracing and compiling."""
+    usual = step.median if isinstance(step, Timing) else statistics.median(step)
+    return max(0.0, first_call - usual)
