@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as ir
 
 from tfmp.converters.onnx.convolutions import sum_conv, sum_conv_transpose
+from tfmp.converters.onnx.einsum import sum_einsum
 from tfmp.converters.onnx.node_facts import (
     NotStaticError,
     integer,
@@ -24,7 +25,7 @@ from tfmp.converters.onnx.precision import FP32
 
 # They add up too, and are left with sums in FP32.
 UNMODELLED = frozenset(
-    """Attention CumSum Einsum GroupNormalization GRU LpNormalization LpPool LRN LSTM
+    """Attention CumSum GroupNormalization GRU LpNormalization LpPool LRN LSTM
     MeanVarianceNormalization ReduceLogSumExp RNN""".split()
 )
 
@@ -221,6 +222,7 @@ _BUILDERS: dict[str, Build] = {
     "AveragePool": _average_pool,
     "Conv": sum_conv,
     "ConvTranspose": sum_conv_transpose,
+    "Einsum": sum_einsum,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
     **dict.fromkeys(
