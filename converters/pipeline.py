@@ -18,6 +18,7 @@ from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError
 from tfmp.converters.files import check_output
 from tfmp.converters.intake import check_model_file
+from tfmp.converters.onnx.gaps import ANY, TARGETS
 from tfmp.converters.source import AnySource, OnnxSource, Source, file_sha256
 from tfmp.converters.validation import open_model, prepare_data, validate
 
@@ -36,12 +37,15 @@ class OnnxOptions:
         opset: version of the ONNX operator set; None for the default, or an ONNX model's own.
         external_data: write weights to a second file beside the model. Models past 2 GiB always do.
         fp16_io: let float32 inputs and outputs of the file be float16.
+        target: where the file is taken: "any", "cpu", "cuda" or "tensorrt". Ops that this runtime
+            has no FP16 kernel for stay FP32; for "any" only what could not be loaded.
     """
 
     keep_fp32: Sequence[str] = ()
     opset: int | None = None
     external_data: bool = False
     fp16_io: bool = False
+    target: str = ANY
 
 
 @dataclass(frozen=True)
@@ -177,14 +181,16 @@ def _choices(to: str, options: dict[str, Any]) -> Options:
         from tfmp.converters.onnx.export import check_opset
 
         check_opset(options["opset"])
+    if "target" in options:
+        check_choice("target", options["target"], TARGETS)
     return kind(**options)
 
 
 def _check_precision(precision: str, choices: Options, data: Any) -> None:
     """Raises `InputError` where the options contradict the precision."""
     if precision == "fp32" and isinstance(choices, OnnxOptions):
-        for name in ("keep_fp32", "fp16_io"):
-            if getattr(choices, name):
+        for name in ("keep_fp32", "fp16_io", "target"):
+            if getattr(choices, name) not in ((), [], False, ANY):
                 raise InputError(
                     f"{name} is about FP16 files, received precision='fp32'. Leave one of them out."
                 )
@@ -255,10 +261,14 @@ def _write_onnx(
     notes: list[str] = []
     report = None
     if precision != "fp32":
-        found = _islands(model, options.keep_fp32, *search, progress) if search else None
+        found, rewritten = None, None
+        if search:
+            found, rewritten = _islands(model, options, *search, progress)
         progress("rewriting to FP16")
         islands = found.islands if found else None
-        model, report = to_fp16(model, options.keep_fp32, options.fp16_io, islands)
+        model, report = to_fp16(
+            model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target
+        )
         notes = [*(found.notes() if found else ()), *report.notes()]
     describe_origin(model, precision, source.origin.sha256, report)
     progress("checking and writing the result")
@@ -267,24 +277,26 @@ def _write_onnx(
 
 
 def _islands(
-    model: Any, keep_fp32: Sequence[str], data: Dataset, budget: DriftBudget, progress: Progress
-) -> "Repair | None":
-    """Which nodes of the float32 model have to stay in FP32; names its nodes.
+    model: Any, options: OnnxOptions, data: Dataset, budget: DriftBudget, progress: Progress
+) -> "tuple[Repair | None, list[str] | None]":
+    """Which nodes of the float32 model have to stay in FP32, and what was rewritten before.
 
-    None for a model that computes in FP16 already, whose FP32 parts are taken to be meant.
+    Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
+    taken to be meant.
     """
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
-    from tfmp.converters.onnx.rewrites import rewrite_masks
+    from tfmp.converters.onnx.rewrites import rewrite
     from tfmp.converters.onnx.switches import name_nodes
     from tfmp.converters.repair import find_islands, search_batches
 
     prepare(model)
     if computes_in_fp16(model):
-        return None
-    rewrite_masks(model)
+        return None, None
+    rewritten = rewrite(model, options.keep_fp32)
     name_nodes(model)
     batches = search_batches(batch for batch, _ in data.batches())
-    return find_islands(model, batches, budget, keep_fp32, progress)
+    found = find_islands(model, batches, budget, options.keep_fp32, progress, options.target)
+    return found, rewritten
 
 
 def _write_tflite(

@@ -15,6 +15,7 @@ from onnx_ir.passes.common import (
     RemoveUnusedNodesPass,
 )
 
+from tfmp.converters.onnx import gaps
 from tfmp.converters.onnx.account import ConstantChange, Fp16Report, Island
 from tfmp.converters.onnx.constants import constant_facts
 from tfmp.converters.onnx.precision import (
@@ -27,7 +28,7 @@ from tfmp.converters.onnx.precision import (
     has_typed_body,
     islands,
 )
-from tfmp.converters.onnx.rewrites import rewrite_masks
+from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.onnx.schema import is_float, reads_any, slots
 from tfmp.converters.onnx.types import infer_types
 
@@ -37,6 +38,8 @@ def to_fp16(
     keep_fp32: Sequence[str] = (),
     fp16_io: bool = False,
     keep_nodes: Mapping[str, str] | None = None,
+    rewritten: Sequence[str] | None = None,
+    target: str = gaps.ANY,
 ) -> tuple[ir.Model, Fp16Report]:
     """Rewrites a float32 model to compute in FP16 wherever its ops and constants allow.
 
@@ -45,6 +48,8 @@ def to_fp16(
         keep_fp32: see `precision.decide`.
         fp16_io: also turn float32 graph inputs and outputs into float16 ones.
         keep_nodes: see `precision.decide`.
+        rewritten: what `rewrites.rewrite` has done to the model; None where that is still to do.
+        target: see `precision.decide`.
 
     Returns:
         The model and an account of what was done. A model that already computes in FP16
@@ -57,8 +62,9 @@ def to_fp16(
     prepare(model)
     if computes_in_fp16(model):
         return model, Fp16Report(_count_fp16(model), 0, (), ())
-    rewritten = rewrite_masks(model)
-    decisions = decide(model, keep_fp32, keep_nodes)
+    if rewritten is None:
+        rewritten = rewrite(model, keep_fp32, keep_nodes)
+    decisions = decide(model, keep_fp32, keep_nodes, target)
     rewriter = _Rewriter(model, decisions)
     rewriter.run(fp16_io)
     RemoveUnusedNodesPass()(model)

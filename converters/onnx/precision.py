@@ -40,8 +40,9 @@ Rule = Callable[[ir.Node, "GraphView"], str | None]
 class GraphView:
     """What rules may know about the graph, computed once and shared."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, target: str = gaps.ANY) -> None:
         self.model = model
+        self.target = target
         self._out_of_range: set[ir.Value] = set()
         self._parents = {
             attribute.as_graph(): node
@@ -77,7 +78,10 @@ class GraphView:
 
 
 def decide(
-    model: ir.Model, keep_fp32: Sequence[str] = (), keep_nodes: Mapping[str, str] | None = None
+    model: ir.Model,
+    keep_fp32: Sequence[str] = (),
+    keep_nodes: Mapping[str, str] | None = None,
+    target: str = gaps.ANY,
 ) -> Decisions:
     """Decides for every node that touches float32 tensors, subgraphs included.
 
@@ -86,6 +90,7 @@ def decide(
         keep_fp32: regular expressions; a node whose name or Keras layer matches one anywhere, or
             whose op type matches one fully, stays in FP32.
         keep_nodes: names of further nodes that stay in FP32, with the reason.
+        target: one of `gaps.TARGETS`: the runtime whose gaps count beside those of all.
 
     Returns:
         A decision for each node that has a float32 operand whose type may change.
@@ -93,7 +98,7 @@ def decide(
     Raises:
         InputError: a pattern is no regular expression, or matches nothing.
     """
-    view = GraphView(model)
+    view = GraphView(model, target)
     chosen = keep_nodes or {}
     rules: list[Rule] = [
         _keep_rule(model, keep_fp32),
@@ -114,7 +119,12 @@ def _touches_float(node: ir.Node) -> bool:
     return any(is_float(value) or contains_floats(value) for value in (*node.inputs, *node.outputs))
 
 
-def _keep_rule(model: ir.Model, patterns: Sequence[str]) -> Rule:
+def matcher(patterns: Sequence[str]) -> Callable[[ir.Node], str | None]:
+    """Gives the first pattern of `keep_fp32` that a node matches, or None.
+
+    Raises:
+        InputError: a pattern is no regular expression.
+    """
     compiled = []
     for pattern in patterns:
         try:
@@ -132,19 +142,29 @@ def _keep_rule(model: ir.Model, patterns: Sequence[str]) -> Rule:
             or pattern.fullmatch(node.op_type)
         )
 
+    def first(node: ir.Node) -> str | None:
+        hit = next((pattern for pattern in compiled if matches(pattern, node)), None)
+        return hit.pattern if hit else None
+
+    return first
+
+
+def _keep_rule(model: ir.Model, patterns: Sequence[str]) -> Rule:
     nodes = list(model.graph.all_nodes())
-    for wanted in compiled:
-        if not any(matches(wanted, node) for node in nodes):
+    for pattern in patterns:
+        matches = matcher([pattern])
+        if not any(matches(node) for node in nodes):
             layers = sorted({node.metadata_props.get("tfmp.layer", "") for node in nodes} - {""})
             known = layers or sorted({node.op_type for node in nodes})
             raise InputError(
-                f"keep_fp32: {wanted.pattern!r} matches no node name, layer or op type. "
+                f"keep_fp32: {pattern!r} matches no node name, layer or op type. "
                 f"Known, for example: {', '.join(known[:8])}."
             )
+    kept = matcher(patterns)
 
     def rule(node: ir.Node, view: GraphView) -> str | None:
-        hit = next((pattern for pattern in compiled if matches(pattern, node)), None)
-        return f"kept by request ({hit.pattern})" if hit else None
+        hit = kept(node)
+        return f"kept by request ({hit})" if hit else None
 
     return rule
 
@@ -156,7 +176,9 @@ def _unknown_op(node: ir.Node, view: GraphView) -> str | None:
 
 
 def _runtime_gap(node: ir.Node, view: GraphView) -> str | None:
-    gap = gaps.BY_OP.get(node.op_type) if node.domain == "" else None
+    if node.domain != "":
+        return None
+    gap = gaps.gap_of(node.op_type, view.model.opset_imports.get("", 1), view.target)
     return gap.describe() if gap else None
 
 

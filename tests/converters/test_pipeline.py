@@ -72,8 +72,8 @@ def test_labels_give_accuracy_of_both(converted):
     assert label.output == "scores"
 
 
-def test_a_variance_that_overflows_fp16_fails_without_a_gpu(tmp_path):
-    model = keras_models.variance_overflow()
+def test_a_square_that_overflows_fp16_fails_without_a_gpu(tmp_path):
+    model = keras_models.square_overflow()
     artifacts = [
         convert(model, to=kind, output=tmp_path / f"v.{kind}") for kind in ("onnx", "tflite")
     ]

@@ -71,7 +71,7 @@ def test_weights_that_fp16_holds_leave_that_step_empty(tmp_path):
 
 
 def test_an_overflow_is_the_arithmetics_fault(tmp_path):
-    model = keras_models.variance_overflow()
+    model = keras_models.square_overflow()
     artifact = convert(model, output=tmp_path / "v.onnx")
     report = validate(model, artifact, samples(64, 1024), split=True)
     found = drifts(report.candidates[0].stages)

@@ -98,6 +98,14 @@ def variance_overflow() -> keras.Model:
     return keras.Model(features, normal, name="variance_overflow")
 
 
+def square_overflow() -> keras.Model:
+    """The same with a square that no rewriting takes out; its FP16 result is zero."""
+    features = keras.Input((1024,), name="features")
+    x = features * 300.0
+    damped = layers.Identity(name="damped")(x / (1.0 + ops.square(x) * 1e-5))
+    return keras.Model(features, damped, name="square_overflow")
+
+
 class Subclassed(keras.Model):
     """A model without a graph of its own."""
 

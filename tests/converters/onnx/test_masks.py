@@ -7,7 +7,7 @@ import pytest
 from onnx_graphs import half, op_types, parse, run, run_emulated
 
 from tfmp.converters.onnx.fp16 import prepare
-from tfmp.converters.onnx.rewrites import rewrite_masks
+from tfmp.converters.onnx.rewrites import rewrite
 
 ADDED = """
 agraph (float[N, 4] x, bool[N, 4] keep) => (float[N, 4] y)
@@ -38,7 +38,7 @@ def batch(seed: int) -> dict[str, np.ndarray]:
 def rewritten(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     graph = ir.from_proto(model)
     prepare(graph)
-    done = rewrite_masks(graph)
+    done = rewrite(graph)
     return ir.to_proto(graph), done
 
 
