@@ -71,7 +71,7 @@ def format_options(to: str, options: dict[str, Any]) -> "Options":
     from tfmp.converters.pipeline import OnnxOptions, TFLiteOptions
 
     if to == "onnx":
-        names = ("keep_fp32", "opset", "external_data", "fp16_io")
+        names = ("keep_fp32", "opset", "external_data", "fp16_io", "target")
         return OnnxOptions(**{name: options[name] for name in names})
     if options["precision"] == "mixed":
         raise InputError(

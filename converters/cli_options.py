@@ -85,6 +85,15 @@ onnx_file = _group(
         help="Write weights to a second file beside the ONNX file, as always past 2 GiB.",
     ),
     click.option(
+        "--target",
+        type=click.Choice(["any", "cpu", "cuda", "tensorrt"]),
+        default="any",
+        show_default=True,
+        help="Where the ONNX file is taken. Ops without an FP16 kernel in ONNX Runtime's CUDA "
+        "provider or in TensorRT stay in FP32 there; with any, only what some runtime could not "
+        "load.",
+    ),
+    click.option(
         "--fp16-io",
         is_flag=True,
         help="Let the ONNX file's float32 inputs and outputs be float16.",

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.fit import count_batch
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.onnx.gaps import ANY
 from tfmp.converters.onnx.precision import Decisions, decide
 from tfmp.converters.onnx.switches import SwitchedSession, name_nodes
 from tfmp.converters.tensors import Batch
@@ -81,6 +82,7 @@ def find_islands(
     budget: DriftBudget,
     keep_fp32: Sequence[str] = (),
     progress: Callable[[str], None] = lambda text: None,
+    target: str = ANY,
 ) -> Repair:
     """Searches for the nodes to keep in FP32.
 
@@ -91,10 +93,11 @@ def find_islands(
         budget: the limits; those that need a statistical proof count as measured here.
         keep_fp32: see `precision.decide`.
         progress: called with a short text when a stage begins.
+        target: see `precision.decide`.
     """
     copy = model.clone()
     name_nodes(copy)
-    decisions = decide(copy, keep_fp32)
+    decisions = decide(copy, keep_fp32, target=target)
     trial = _Trial(copy, decisions, batches, budget)
     progress("mixed precision: looking at ranges")
     found = _search(trial, progress)
