@@ -108,6 +108,3 @@ def gap_of(op_type: str, opset: int, target: str = ANY) -> Gap | None:
     """
     found = (gap for gap in GAPS if gap.op_type == op_type and gap.counts(opset, target))
     return next(found, None)
-
-
-BY_OP = {gap.op_type: gap for gap in GAPS if gap.stops_loading}
