@@ -155,7 +155,7 @@ class Pattern:
         """
         node = old.producer()
         assert node is not None
-        new.type, new.shape = old.type, old.shape or new.shape
+        new.type, new.shape = old.type, new.shape if old.shape is None else old.shape
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         old.name, new.name = new.name, old.name
         self.done.append(f"{where(node)}: {what}")

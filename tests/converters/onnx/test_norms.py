@@ -222,6 +222,19 @@ def test_a_variance_is_scaled_before_it_is_summed():
     assert_held(model, x)
 
 
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean"])
+def test_a_sum_of_all_squares_is_a_number(op: str):
+    text = (
+        "agraph (float[3, 8] x) => (float y) <int64[2] axes = {0, 1}> "
+        f"{{ sq = Mul(x, x)  y = {op} <keepdims = 0> (sq, axes) }}"
+    )
+    model = parse(text)
+    changed, done = rewritten(model)
+    assert len(done) == 1
+    assert_same(model, changed, sample(0, shape=(3, 8)))
+    assert_held(model, sample(0, shape=(3, 8)))
+
+
 def test_a_mean_over_very_many_elements_does_not_overflow_as_a_length():
     text = (
         "agraph (float[N, 16384] x) => (float[N, 1] y) <int64[1] axis = {1}, float eps = {0.01}> "
