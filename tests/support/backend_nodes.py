@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 from tfmp.converters.errors import ConversionError
 from tfmp.converters.onnx.emulate import emulated
 from tfmp.converters.onnx.fp16 import prepare, to_fp16
+from tfmp.converters.onnx.profiles import Profile
 from tfmp.converters.onnx.types import check
 from tfmp.converters.sessions import cpu_session
 
@@ -58,13 +59,16 @@ def cases() -> list[Any]:
 
 
 def outcome(
-    case: Any, convert: Callable[[onnx.ModelProto], onnx.ModelProto] | None = None
+    case: Any,
+    convert: Callable[[onnx.ModelProto], onnx.ModelProto] | None = None,
+    profile: str = "gpu",
 ) -> Outcome:
     """Converts, checks, runs and compares one case.
 
     Args:
         case: one of `cases()`.
         convert: another FP16 pass in place of this project's; it tells no reasons.
+        profile: of the emulator.
     """
     try:
         check(ir.from_proto(case.model))
@@ -86,7 +90,7 @@ def outcome(
         check(converted)
     except Exception as error:
         return Outcome(case.name, "failed", f"{type(error).__name__}: {error}")
-    wrong = _run_and_compare(case, ir.to_proto(converted))
+    wrong = _run_and_compare(case, ir.to_proto(converted), Profile.parse(profile))
     if wrong is not None:
         return Outcome(case.name, "not run" if wrong == "" else "failed", wrong)
     return Outcome(case.name, "fp16" if half else "fp32", "; ".join(reasons))
@@ -102,7 +106,7 @@ def _has_half(model: ir.Model) -> bool:
     )
 
 
-def _run_and_compare(case: Any, converted: onnx.ModelProto) -> str | None:
+def _run_and_compare(case: Any, converted: onnx.ModelProto, profile: Profile) -> str | None:
     """What is wrong with the FP16 model; None if nothing, "" if the original cannot be run."""
     inputs = [_feed(case.model, values) for values, _ in case.data_sets]
     for execute in (_on_onnxruntime, _on_reference):
@@ -115,7 +119,8 @@ def _run_and_compare(case: Any, converted: onnx.ModelProto) -> str | None:
         try:
             if execute is _on_onnxruntime:
                 execute(converted, inputs[0])
-            results = [execute(ir.to_proto(emulated(wide)), feed) for feed in inputs]
+            proto = ir.to_proto(emulated(wide, profile))
+            results = [execute(proto, feed) for feed in inputs]
         except Exception as error:
             return f"cannot run: {str(error).splitlines()[0]}"
         for (_, expected), original, received in zip(

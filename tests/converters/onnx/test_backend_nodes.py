@@ -1,5 +1,6 @@
 """ONNX's own backend node tests: every operator, converted and emulated."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -52,6 +53,20 @@ def test_most_nodes_compute_in_fp16_and_all_others_say_why(outcomes: list[Outcom
     assert counts["fp16"] > 1000
     assert counts["not run"] == 0
     assert all(item.detail for item in outcomes if item.result == "fp32")
+
+
+# Operators that add up, by the names of their cases.
+SUMS = re.compile("conv|einsum|gemm|gru|lstm|matmul|norm|pool|reduce|rnn|softmax")
+
+
+def test_sums_in_fp16_are_the_same_sums():
+    """With blocks of two terms almost every sum is taken apart."""
+    outcomes = [
+        outcome(case, profile="pessimistic:2") for case in cases() if SUMS.search(case.name)
+    ]
+    failed = {item.name: item.detail for item in outcomes if item.result == "failed"}
+    assert failed.keys() - EXCEPTIONS.keys() == set(), failed
+    assert sum(item.result == "fp16" for item in outcomes) > 300
 
 
 def test_the_comparison_sees_a_wrong_conversion(monkeypatch: pytest.MonkeyPatch):
