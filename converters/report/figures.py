@@ -5,7 +5,6 @@ phone and a sheet of paper, and the table it stands in is its text for whoever c
 """
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tfmp.converters.drift.distances import ULP_LABELS
@@ -20,33 +19,13 @@ from tfmp.converters.report.summary import (
     size_text,
     stage_values,
 )
+from tfmp.web import Bar
 
 # The track of a budget bar ends here; the budget's line stands at 1.
 _TRACK_END = 1.5
 
 # More bars than this are no longer read at a glance.
 _MOST_BARS = 12
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One row of a picture.
-
-    Attributes:
-        label: what it measures.
-        text: the value in words.
-        length: of the bar, share of the track.
-        bound: where the confidence bound lies, share of the track; None without one.
-        cut: the value goes on beyond the track.
-        verdict: colours the bar; None for a neutral one.
-    """
-
-    label: str
-    text: str
-    length: float
-    bound: float | None = None
-    cut: bool = False
-    verdict: Verdict | None = None
 
 
 _NAMES = {

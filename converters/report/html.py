@@ -1,14 +1,13 @@
 """The report as one HTML file that needs nothing else."""
 
 from functools import cache
-from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment
 
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report import figures, summary
 from tfmp.converters.report.model import DriftReport
+from tfmp.web import page_environment
 
 
 def to_html(report: DriftReport) -> str:
@@ -20,14 +19,7 @@ def to_html(report: DriftReport) -> str:
 @cache
 def template_environment() -> Environment:
     """Templates of the package, which escape every value."""
-    environment = Environment(
-        loader=PackageLoader("tfmp.converters.report"),
-        autoescape=True,  # every name comes from a model or a file
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_spell_out,
-    )
+    environment = page_environment("tfmp.converters.report")
     environment.globals.update(
         Verdict=Verdict,
         signs=summary.SIGNS,
@@ -44,10 +36,3 @@ def template_environment() -> Environment:
         number=summary.number, percent=summary.percent, size=summary.size_text
     )
     return environment
-
-
-def _spell_out(value: Any) -> Any:
-    """Control characters in names made visible; what is already markup is left alone."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return summary.printable(value)
-    return summary.NONE if value is None else value

@@ -9,12 +9,10 @@ from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import RunnerInfo
+from tfmp.web import NONE, printable
 
 # A sign beside each verdict, so that colour is never the only cue.
 SIGNS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.INCONCLUSIVE: "?"}
-
-# In a cell without a value.
-NONE = "-"
 
 _FP16 = {
     "native": "native",
@@ -184,18 +182,6 @@ def latency_text(latency: Latency) -> str:
     return printable(
         f"{number(latency.median_ms)} ms ({number(latency.low_ms)} to {number(latency.high_ms)}) "
         f"for {each} on {latency.runner}, {latency.device}"
-    )
-
-
-def printable(text: str) -> str:
-    """The text with control and direction characters spelled out.
-
-    Names come from models and files: an escape sequence in one must not reach a terminal, nor a
-    right-to-left mark turn a verdict round.
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
     )
 
 

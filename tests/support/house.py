@@ -12,7 +12,7 @@ BEGIN, END = "<!-- house: written by tests/support/house.py -->", "<!-- end of h
 
 # Lowest floor first. A file imports from lower floors, and from its own where that makes no circle.
 TRAINING_FLOORS = {
-    "Facts": "numerics hardware registration first_op value_range gradient_report measuring",
+    "Facts": "numerics hardware registration first_op value_range gradient_report measuring web",
     "Plans and scales": (
         "structure evidence named_policies keep rules auto graph_walk dry_run precision_plan undo "
         "policy strategies counters transitions tracing gradients wrapping loss_scale attach"
