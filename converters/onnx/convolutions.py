@@ -108,39 +108,68 @@ def _convolved(
     if any(pads):
         sides = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
         x = build.op("Pad", x, build.integers(sides))
-    axes, steps = build.integers(list(range(2, 2 + spatial))), build.integers(strides)
-    taps = [
-        build.op(
-            "Slice",
-            x,
-            build.integers([i * d for i, d in zip(place, dilations, strict=True)]),
-            build.integers(
-                [
-                    slice_end((k - 1 - i) * d)
-                    for i, k, d in zip(place, kernel, dilations, strict=True)
-                ]
-            ),
-            axes,
-            steps,
-        )
-        for place in itertools.product(*map(range, kernel))
+    places = list(itertools.product(*map(range, kernel)))
+    ends = [
+        [slice_end((k - 1 - i) * d) for i in range(k)]
+        for k, d in zip(kernel, dilations, strict=True)
     ]
-    image = build.sizes(taps[0], 2, 2 + spatial)
-    patches = build.op("Concat", *taps, axis=1) if len(taps) > 1 else taps[0]
-    depth = positions * channels
-    if groups > 1:
-        split = build.reshape(patches, [0, positions, groups, channels, -1])
-        patches = build.transpose(split, [0, 2, 1, 3, 4])
-        a = build.reshape(flat, [groups, outputs // groups, depth])
-        b, ranks = build.reshape(patches, [0, groups, depth, -1]), (3, 4)
-    else:
-        a = build.reshape(flat, [outputs, depth])
-        b, ranks = build.reshape(patches, [0, depth, -1]), (2, 3)
-    total = build.reshape(build.product(a, b, ranks, depth), [0, outputs], image)
+    axes, steps = build.integers(list(range(2, 2 + spatial))), build.integers(strides)
+
+    def shifted(place: Sequence[int]) -> ir.Value:
+        starts = build.integers([i * d for i, d in zip(place, dilations, strict=True)])
+        stops = build.integers([axis[i] for axis, i in zip(ends, place, strict=True)])
+        return build.op("Slice", x, starts, stops, axes, steps)
+
+    image = build.sizes(shifted(places[0]), 2, 2 + spatial)
+    # Copies of the image for as few positions at a time as fill whole blocks: all at once would
+    # take the memory of the image times the size of the kernel.
+    step = build.block // math.gcd(build.block, channels)
+    total = None
+    for start in range(0, positions, step):
+        taps = [shifted(place) for place in places[start : start + step]]
+        total = _added(build, total, flat, taps, (outputs, channels, groups), start, positions)
+    assert total is not None
+    total = build.reshape(total, [0, outputs], image)
     bias = optional(node, 2)
     if bias is None:
         return total
     return build.op("Add", total, build.reshape(bias, [outputs] + [1] * spatial))
+
+
+def _added(
+    build: SumBuilder,
+    before: ir.Value | None,
+    flat: ir.Value,
+    taps: Sequence[ir.Value],
+    sizes: tuple[int, int, int],
+    start: int,
+    positions: int,
+) -> ir.Value:
+    """The total with the products of some kernel positions added.
+
+    Args:
+        before: the total so far; None for the first.
+        flat: see `_convolved`.
+        taps: the image shifted to each of these positions.
+        sizes: outputs, channels of a group, groups.
+        start: the first of the positions.
+        positions: how many the kernel has.
+    """
+    outputs, channels, groups = sizes
+    patches = build.op("Concat", *taps, axis=1) if len(taps) > 1 else taps[0]
+    depth, whole = len(taps) * channels, positions * channels
+    if groups > 1:
+        split = build.reshape(patches, [0, len(taps), groups, channels, -1])
+        patches = build.transpose(split, [0, 2, 1, 3, 4])
+        weights = build.reshape(flat, [groups, outputs // groups, whole])
+        b, ranks = build.reshape(patches, [0, groups, depth, -1]), (3, 4)
+    else:
+        weights = build.reshape(flat, [outputs, whole])
+        b, ranks = build.reshape(patches, [0, depth, -1]), (2, 3)
+    if depth < whole:
+        ends = [start * channels], [start * channels + depth], [ranks[0] - 1]
+        weights = build.op("Slice", weights, *map(build.integers, ends))
+    return build.product(weights, b, ranks, depth, before)
 
 
 def _pads(

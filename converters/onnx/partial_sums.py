@@ -33,6 +33,11 @@ class SumBuilder:
         self._count = 0
 
     @property
+    def block(self) -> int:
+        """Terms added in FP32 before the total is rounded."""
+        return self._block
+
+    @property
     def opset(self) -> int:
         """Version of the default domain."""
         return self._model.opset_imports.get("", 1)
@@ -78,7 +83,12 @@ class SumBuilder:
         return self.op("Transpose", value, perm=list(order))
 
     def product(
-        self, a: ir.Value, b: ir.Value, ranks: tuple[int, int], depth: int | None
+        self,
+        a: ir.Value,
+        b: ir.Value,
+        ranks: tuple[int, int],
+        depth: int | None,
+        before: ir.Value | None = None,
     ) -> ir.Value:
         """a (..., M, K) times b (..., K, N), summed over K in FP16.
 
@@ -87,13 +97,13 @@ class SumBuilder:
             b: see `a`.
             ranks: of `a` and `b`, at least 2 each.
             depth: K, if it is known before the run.
+            before: the total so far, where this is the rest of a longer sum.
         """
         left = self._blocks(a, ranks[0], ranks[0] - 1, depth)
         right = self._blocks(b, ranks[1], ranks[1] - 2, depth)
-        zeros = self._zeros_like(
-            self.op("MatMul", self._first(left), self._first(right)),
-        )
-        return self._scan(zeros, left, right)
+        if before is None:
+            before = self._zeros_like(self.op("MatMul", self._first(left), self._first(right)))
+        return self._scan(before, left, right)
 
     def sum_last(self, value: ir.Value, rank: int, depth: int | None) -> ir.Value:
         """The sum over the last axis in FP16; the axis stays, with size 1."""
