@@ -115,6 +115,7 @@ class Worker:
         threading.Thread(target=self._listen, daemon=True).start()
         self._send(args)
         self._started = False
+        self._unusable: RunnerError | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -130,8 +131,14 @@ class Worker:
             WorkerError: it raised anything else, took too long, or the process died.
         """
         if not self._started:
-            self._receive()
             self._started = True
+            try:
+                self._receive()
+            except RunnerError as error:
+                self._unusable = error
+                raise
+        if self._unusable is not None:
+            raise self._unusable
         self._log_start = self._log.seek(0, io.SEEK_END)
         self._send((method, args))
         return self._receive()

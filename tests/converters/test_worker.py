@@ -114,6 +114,13 @@ def test_a_target_that_cannot_be_constructed_says_so_at_the_first_call() -> None
         worker.call("anything")
 
 
+def test_a_target_that_cannot_be_constructed_says_so_again() -> None:
+    with Worker("worker_targets:BadStart", label="Bad", timeout_s=20) as worker:
+        for _ in range(2):
+            with pytest.raises(RunnerError, match="no such kernel"):
+                worker.call("anything")
+
+
 def test_leaving_ends_a_process_that_is_still_starting() -> None:
     with start() as worker:
         pass
