@@ -19,6 +19,7 @@ from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.onnx.folding import fold_weights
 from tfmp.converters.onnx.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.layers import name_layers, with_layers
+from tfmp.converters.onnx.ordered import reproducible
 from tfmp.converters.onnx.storage import open_once
 from tfmp.converters.onnx.types import light_proto
 from tfmp.converters.source import Source
@@ -132,7 +133,7 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
             )
 
     utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
-    with _quiet_tf2onnx() as complaints:
+    with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"):
         try:
             try:
                 onnx_graph = optimizer.optimize_graph(convert(), catch_errors=False)

@@ -38,7 +38,7 @@ def test_a_float32_file_names_its_source_too(tmp_path: Path):
 
 
 def test_two_conversions_of_one_file_write_the_same_bytes(tmp_path: Path):
-    # From a file on: grappler and tf2onnx name and order some nodes by memory addresses.
+    # Of a Keras model too, in any process: test_ordered.py.
     path = convert(keras_models.transformer(), output=tmp_path / "m.onnx", precision="fp32").path
     one, other = (convert(path, output=tmp_path / f"{i}.onnx").path for i in range(2))
     assert one.read_bytes() == other.read_bytes()

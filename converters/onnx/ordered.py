@@ -1,0 +1,101 @@
+"""Makes tf2onnx give the same graph for the same model, whatever the process.
+
+It walks sets of names and of nodes. Python orders those by hashes, which differ from process to
+process, and by memory addresses; on that order depends which of two equal nodes survives, what
+the others are called and where they stand. It also writes addresses into names. In here its
+modules find a `set` that remembers and an `id` that counts.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, MutableSet
+from contextlib import contextmanager
+from typing import Any
+
+
+class OrderedSet(MutableSet):
+    """What tf2onnx uses of `set`, in the order of insertion."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._items = dict.fromkeys(items)
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self._items)})"
+
+    def add(self, item: Any) -> None:
+        """Adds `item` behind the others."""
+        self._items[item] = None
+
+    def discard(self, item: Any) -> None:
+        """Removes `item` if it is there."""
+        self._items.pop(item, None)
+
+    def update(self, *others: Iterable[Any]) -> None:
+        """Adds what `others` have."""
+        for other in others:
+            self._items.update(dict.fromkeys(other))
+
+    def union(self, *others: Iterable[Any]) -> "OrderedSet":
+        """A new set of what this one and `others` have."""
+        joined = OrderedSet(self)
+        joined.update(*others)
+        return joined
+
+    def intersection(self, *others: Iterable[Any]) -> "OrderedSet":
+        """A new set of what this one and all of `others` have."""
+        shared = [OrderedSet(other) for other in others]
+        return OrderedSet(item for item in self if all(item in other for other in shared))
+
+    def difference(self, *others: Iterable[Any]) -> "OrderedSet":
+        """A new set of what none of `others` has."""
+        left = OrderedSet().union(*others)
+        return OrderedSet(item for item in self if item not in left)
+
+    def issubset(self, other: Iterable[Any]) -> bool:
+        """Whether `other` has everything that this one has."""
+        return self <= OrderedSet(other)
+
+    def copy(self) -> "OrderedSet":
+        """A new set of the same."""
+        return OrderedSet(self)
+
+
+class Numbers:
+    """Stands for `id`: one, two, three for the objects that are asked about, in that order."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, Any]] = {}
+
+    def __call__(self, item: Any) -> int:
+        # Holding the object keeps its address from being another's.
+        return self._known.setdefault(id(item), (len(self._known) + 1, item))[0]
+
+
+@contextmanager
+def reproducible(package: str) -> Iterator[None]:
+    """While it lasts, `set` and `id` are such in the loaded modules of `package`.
+
+    A name that a module's functions read is looked up in the module before the built-in one.
+    """
+    replaced = {"set": OrderedSet, "id": Numbers()}
+    modules = [
+        vars(module)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == package and not replaced.keys() & vars(module).keys()
+    ]
+    for names in modules:
+        names.update(replaced)
+    try:
+        yield
+    finally:
+        for names in modules:
+            for name in replaced:
+                del names[name]
