@@ -6,6 +6,9 @@
    different nodes are independent, so their squares add up: what a segment takes away is its
    contribution. Segments join in that order, as few as are needed.
 3. What was joined is tried without, the costliest half first, down to single nodes.
+
+Cost is what the FP32 nodes multiply and move, and the casts around them (`onnx.cost`): a node in
+the middle of FP32 ones stays where casts to take it out would cost more than it does.
 """
 
 import math
@@ -18,9 +21,10 @@ import onnx_ir as ir
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.fit import count_batch
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.onnx.cost import Costs
 from tfmp.converters.onnx.gaps import ANY
 from tfmp.converters.onnx.precision import Decisions, decide
-from tfmp.converters.onnx.switches import SwitchedSession, name_nodes
+from tfmp.converters.onnx.switches import SwitchedSession, name_nodes, switchable_nodes
 from tfmp.converters.tensors import Batch
 from tfmp.numerics import FLOAT16
 
@@ -44,6 +48,8 @@ class Repair:
         evaluations: passes over the samples, the instrumented one included.
         samples: how many were searched on.
         kept_flops: share of the multiplications of the switchable nodes that stays in FP32.
+        casts: values that are needed in both precisions, against `casts_before` without islands.
+        casts_before: the same with every node in FP16.
     """
 
     islands: dict[str, str]
@@ -53,12 +59,15 @@ class Repair:
     evaluations: int
     samples: int
     kept_flops: float
+    casts: int = 0
+    casts_before: int = 0
 
     def notes(self) -> list[str]:
         """What a user should know, one sentence each."""
         found = (
             f"mixed precision: {len(self.islands)} nodes ({self.kept_flops:.1%} of the "
-            f"multiplications) stay in FP32; worst rel_l2 {_worst(self.before):.2g} -> "
+            f"multiplications) stay in FP32 and add {self.casts - self.casts_before} casts; "
+            f"worst rel_l2 {_worst(self.before):.2g} -> "
             f"{_worst(self.after):.2g}, found in {self.evaluations} evaluations of "
             f"{self.samples} samples in one session"
         )
@@ -108,7 +117,9 @@ def find_islands(
         after=trial.drift(found),
         evaluations=trial.evaluations,
         samples=trial.samples,
-        kept_flops=trial.share(found),
+        kept_flops=trial.costs.share(found),
+        casts=trial.costs.casts(found),
+        casts_before=trial.costs.casts(()),
     )
 
 
@@ -124,14 +135,14 @@ class _Trial:
     ) -> None:
         self._budget = budget
         self._batches = batches
+        self.costs = Costs(model, decisions, switchable_nodes(model, decisions))
+        self._inputs = list(model.graph.inputs)
         self._session = SwitchedSession(model, decisions)
         self.nodes = self._session.nodes
         self.samples = sum(len(next(iter(batch.values()))) for batch in batches)
         self.evaluations = 0
         self._measured: dict[frozenset[str], tuple[OutputDrift, ...]] = {}
         self.unfit: dict[str, str] = {}
-        self._flops = dict.fromkeys(self.nodes, 1.0)
-        self._kinds = {str(node.name): node for node in model.graph.all_nodes()}
         self._references = list(self._instrumented())
 
     def _instrumented(self) -> Iterator[Batch]:
@@ -140,21 +151,22 @@ class _Trial:
         values = {str(v.name): v for found in self._session.values.values() for v in found}
         peaks = dict.fromkeys(values, 0.0)
         lost = dict.fromkeys(values, True)
-        sizes: dict[str, int] = {}
+        sizes: dict[ir.Value, int] = {}
         outputs = self._session.outputs
         wanted = list(dict.fromkeys([*outputs, *values]))
         for batch in self._batches:
             arrays = self._session.run(batch, set(self.nodes), wanted)
-            for name in values:
+            sizes |= {v: batch[str(v.name)].size for v in self._inputs if v.name in batch}
+            for name, value in values.items():
                 magnitude = np.abs(arrays[name])
                 finite = magnitude[np.isfinite(magnitude)]
                 peaks[name] = max(peaks[name], float(np.max(finite, initial=0.0)))
                 held = bool(np.any(finite > FLOAT16.smallest_subnormal / 2)) or not finite.any()
                 lost[name] = lost[name] and not held
-                sizes[name] = magnitude.size
+                sizes[value] = magnitude.size
             yield {name: arrays[name] for name in outputs}
+        self.costs.measure(sizes)
         for node, found in self._session.values.items():
-            self._flops[node] = _flops(self._kinds[node], sizes)
             names = [str(value.name) for value in found]
             peak = max((peaks[name] for name in names), default=0.0)
             if peak >= FLOAT16.overflow_threshold:
@@ -208,34 +220,11 @@ class _Trial:
         """Evaluations that may still be spent."""
         return MAX_EVALUATIONS - self.evaluations
 
-    def cost(self, nodes: Sequence[str]) -> float:
-        """Multiplications of these nodes."""
-        return sum(self._flops[node] for node in nodes)
-
-    def share(self, nodes: Sequence[str] | dict[str, str]) -> float:
-        """The same as a share of all."""
-        return self.cost(list(nodes)) / max(self.cost(self.nodes), 1.0)
-
 
 def _ratio(measured: float, limit: float) -> float:
     if measured == 0:
         return 0.0
     return measured / limit if limit > 0 and math.isfinite(measured) else math.inf
-
-
-def _flops(node: ir.Node, sizes: dict[str, int]) -> float:
-    """Multiplications of a node, from the sizes of its results: good for comparing nodes."""
-    made = sum(sizes.get(str(value.name), 0) for value in node.outputs) or 1
-    if node.op_type not in ("Conv", "ConvTranspose", "MatMul", "Gemm"):
-        return float(made)
-    right = node.inputs[1]
-    # An operand chosen at run time stands behind a Where; its exact form has the shape.
-    shape = right.shape if right is not None else None
-    known = [size for size in shape or () if isinstance(size, int)]
-    if not known:
-        return float(made)
-    last = known[-1] if node.op_type in ("MatMul", "Gemm") else known[0]
-    return made * float(np.prod(known)) / max(last, 1)
 
 
 def _search(trial: _Trial, progress: Callable[[str], None]) -> dict[str, str]:
@@ -260,8 +249,7 @@ def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
     segments = [list(part) for part in np.array_split(np.array(rest, dtype=object), count)]
     start = trial.excess(base)
     gains = [_gain(start, trial.excess([*base, *segment])) for segment in segments]
-    order = sorted(range(count), key=lambda i: gains[i] / trial.cost(segments[i]), reverse=True)
-    order.sort(key=lambda i: gains[i] <= 0)  # what does not help comes last
+    order = _best_value(trial, base, segments, gains)
 
     def joined(number: int) -> dict[str, str]:
         found = dict(base)
@@ -283,6 +271,28 @@ def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
     return joined(high)
 
 
+def _best_value(
+    trial: _Trial, base: dict[str, str], segments: Sequence[Sequence[str]], gains: Sequence[float]
+) -> list[int]:
+    """Segments in the order to join them: the largest gain for what it adds to the cost so far."""
+    order: list[int] = []
+    joined = list(base)
+    rest = set(range(len(segments)))
+    while rest:
+        now = trial.costs.total(joined)
+
+        def worth(index: int, joined: list[str] = joined, now: float = now) -> tuple[bool, float]:
+            added = trial.costs.total([*joined, *segments[index]]) - now
+            # Next to FP32 parts a segment may save casts; what does not help comes last.
+            return gains[index] > 0, gains[index] / max(added, 1.0)
+
+        best = max(sorted(rest), key=worth)
+        order.append(best)
+        joined = [*joined, *segments[best]]
+        rest.remove(best)
+    return order
+
+
 def _gain(before: float, after: float) -> float:
     """Share of the squared drift that went away."""
     if not math.isfinite(before):
@@ -292,12 +302,14 @@ def _gain(before: float, after: float) -> float:
 
 def _shrink(trial: _Trial, found: dict[str, str]) -> dict[str, str]:
     """Takes away halves, then quarters, down to single nodes, while the budget is still met."""
-    parts = [sorted(found, key=lambda node: trial.cost([node]), reverse=True)]
+    cost = trial.costs.total(found)
+    parts = [sorted(found, key=lambda node: trial.costs.total([node]), reverse=True)]
     while parts and trial.left() > 0:
-        part = parts.pop(0)
+        part = [node for node in parts.pop(0) if node in found]
         without = {node: reason for node, reason in found.items() if node not in part}
-        if trial.meets(without):
-            found = without
+        cheaper = trial.costs.total(without)
+        if cheaper < cost and trial.meets(without):
+            found, cost = without, cheaper
         elif len(part) > 1:
             middle = len(part) // 2
             parts += [part[:middle], part[middle:]]

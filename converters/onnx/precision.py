@@ -320,8 +320,8 @@ def _settle_movers(decisions: Decisions) -> None:
         for node, decision in decisions.items()
         if node.op_type in EXACT and decision.dtype == FP16
     ]
-    for sweep in (movers, movers[::-1]):
-        for node in sweep:
+    for forwards in (True, False):
+        for node in movers if forwards else movers[::-1]:
             reads = {value for value in node.inputs if is_float(value)}
             before = [_written_as(value, decisions) for value in reads]
             after = {
@@ -335,9 +335,12 @@ def _settle_movers(decisions: Decisions) -> None:
                 into = sum(1 for other in before if other not in (None, dtype))
                 return into + len(after - {dtype})
 
-            if casts(FP32) < casts(FP16):
+            # Forwards ties go to FP32, so that it reaches through chains of movers; backwards they
+            # go to FP16, which takes back what did not lead to another FP32 node.
+            saved = casts(FP16) - casts(FP32)
+            if saved > 0 or (forwards and not saved):
                 decisions[node] = Decision(FP32, _SETTLED)
-            elif decisions[node].dtype == FP32 and casts(FP16) < casts(FP32):
+            else:
                 decisions[node] = Decision(FP16)
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import corpus_keras
 import keras
 import keras_models
 import numpy as np
@@ -15,6 +16,7 @@ from tfmp.converters import DriftBudget, convert
 from tfmp.converters import repair as repair_module
 from tfmp.converters.errors import InputError
 from tfmp.converters.onnx import switches
+from tfmp.converters.onnx.cost import Costs
 from tfmp.converters.onnx.fp16 import prepare
 from tfmp.converters.onnx.precision import decide
 from tfmp.converters.repair import MAX_EVALUATIONS, Repair, find_islands, search_batches
@@ -116,6 +118,46 @@ def test_one_session_serves_the_whole_search(monkeypatch: pytest.MonkeyPatch):
     assert opened == [1]
 
 
+BOTTLENECK = """
+agraph (float[N, 64] x) => (float[N, 64] y) <float big = {300}, float small = {0.00001}> {
+    wide = Mul(x, big)
+    sq = Mul(wide, wide)
+    neg = Tanh(sq)
+    down = Mul(sq, small)
+    both = Add(down, neg)
+    y = Identity(both)
+}
+"""
+
+
+def test_the_cost_is_told_with_the_casts(monkeypatch: pytest.MonkeyPatch):
+    found = search(parse(BOTTLENECK), normal(16, 64), BUDGET)
+    assert found.met
+    report = half(parse(BOTTLENECK), keep_nodes={})[1]
+    assert found.casts_before == report.casts
+    assert f"add {found.casts - found.casts_before} casts" in found.notes()[0]
+
+
+def test_a_cheap_node_between_fp32_ones_stays_where_its_casts_would_cost_more():
+    """Each node in turn: FP32 neighbours make the one between them cheaper in FP32."""
+    proto = deep(depth=3)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    decisions = decide(model)
+    nodes = switches.switchable_nodes(model, decisions)
+    costs = Costs(model, decisions, nodes)
+    costs.measure({value: 1024 for node in nodes for value in node.outputs})
+    products = [str(node.name) for node in nodes if node.op_type == "MatMul"]
+    bends = [str(node.name) for node in nodes if node.op_type == "Tanh"]
+    assert costs.total(products[:2]) > costs.total([*products[:2], bends[0]])
+    assert costs.casts([]) == 2  # the input and the output
+    assert costs.casts(products) == 6  # all but the input
+    assert costs.casts([*products, *bends]) == 0
+    assert costs.share([*products, *bends]) == 1
+    assert costs.multiplications(products[:1]) == 16 * 1024
+
+
 def test_a_budget_that_fp16_keeps_needs_no_island():
     found = search(deep(), normal(32, 16), DriftBudget(flip_rate=None))
     assert (found.islands, found.met, found.evaluations) == ({}, True, 2)
@@ -185,7 +227,9 @@ def masked_data() -> dict[str, np.ndarray]:
     ("model", "data"),
     [
         pytest.param(keras_models.variance_overflow, lambda: normal(64, 1024), id="variance"),
+        pytest.param(corpus_keras.logsumexp, lambda: normal(64, 16), id="logsumexp"),
         pytest.param(masked_attention, masked_data, id="mask"),
+        pytest.param(keras_models.square_overflow, lambda: normal(64, 1024), id="square"),
     ],
 )
 def test_convert_ends_in_pass_with_at_most_five_fp32_nodes(tmp_path: Path, model, data):
