@@ -99,24 +99,23 @@ class _Direction:
         self._build, self._node, self._index, self._reverse = build, node, index, reverse
         self._activations = _activations(node, index)
         self._gates = _GATES[node.op_type]
-        hidden = operand(node, 2).shape[-1]  # type: ignore[index]
+        hidden = operand(node, 2).shape[-1]
         if not isinstance(hidden, int):
             raise NotStaticError
         self._hidden = hidden
         self._sizes = build.integers([hidden] * self._gates)
         self._flag = build.integers([1])
+        self._recurrent = build.transpose(self._own(operand(node, 2)), [1, 0])
+        self._late: ir.Value | None = None  # the bias that a GRU adds before it resets
 
     def run(self, products: list[ir.Node]) -> list[ir.Value]:
         """All hidden states, the last one and, of an LSTM, the last cell state."""
         build, node = self._build, self._node
         x = operand(node, 0)
-        inner, self._recurrent = (
-            build.transpose(self._own(operand(node, index)), [1, 0]) for index in (1, 2)
-        )
+        inner = build.transpose(self._own(operand(node, 1)), [1, 0])
         inner.shape = ir.Shape([x.shape[-1] if x.shape is not None else None, None])
         given = build.op("MatMul", x, inner)
         products.append(_producer(given))
-        self._late = None
         bias = optional(node, 3)
         if bias is not None:
             given = build.op("Add", given, self._biases(self._own(bias)))
