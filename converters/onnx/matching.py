@@ -11,6 +11,8 @@ from tfmp.converters.onnx.schema import is_float
 
 Spared = Callable[[ir.Node], bool]
 
+_SAME = ir.Shape([])  # stands for the shape of the first operand
+
 
 class Pattern:
     """A float32 model in which patterns are found and replaced.
@@ -96,7 +98,7 @@ class Pattern:
         op_type: str,
         inputs: Sequence[ir.Value | None],
         suffix: str,
-        shape: ir.Shape | None = None,
+        shape: ir.Shape | None = _SAME,
         **attributes: int | float | str | Sequence[int],
     ) -> ir.Value:
         """A new float32 node before another, which lends it its name and layer.
@@ -106,7 +108,7 @@ class Pattern:
             op_type: of the default domain.
             inputs: its operands.
             suffix: what to add to the names.
-            shape: of the result; by default that of the first operand.
+            shape: of the result, None where it is not known; by default that of the first operand.
             **attributes: of the node.
         """
         node = ir.node(op_type, inputs, attributes)
@@ -116,7 +118,7 @@ class Pattern:
         name = before.outputs[0].name
         node.name, output.name = f"{before.name or name}_{suffix}", self._unique(f"{name}_{suffix}")
         output.type = ir.TensorType(ir.DataType.FLOAT)
-        output.shape = shape if shape is not None else source.shape
+        output.shape = source.shape if shape is _SAME else shape
         node.metadata_props.update(before.metadata_props)
         assert before.graph is not None
         before.graph.insert_before(before, node)
@@ -130,7 +132,6 @@ class Pattern:
         axes: Sequence[int],
         suffix: str,
         keepdims: bool = True,
-        shape: ir.Shape | None = None,
     ) -> ir.Value:
         """A new reduction; its axes became an operand with opset 18, those of ReduceSum with 13."""
         as_input = self.opset >= (13 if op_type == "ReduceSum" else 18)
@@ -141,8 +142,7 @@ class Pattern:
             inputs.append(self.constant(np.array(axes, np.int64), name))
         else:
             attributes["axes"] = list(axes)
-        if shape is None:
-            shape = reduced_shape(value, axes)
+        shape = _reduced_shape(value, axes, keepdims)
         return self.add(before, op_type, inputs, suffix, shape, **attributes)
 
     def replace(self, old: ir.Value, new: ir.Value, what: str) -> None:
@@ -291,8 +291,10 @@ def _integer(node: ir.Node, name: str, default: int) -> int:
     return node.attributes[name].as_int() if name in node.attributes else default
 
 
-def reduced_shape(value: ir.Value, axes: Sequence[int]) -> ir.Shape | None:
-    """The shape after a reduction that keeps its axes."""
+def _reduced_shape(value: ir.Value, axes: Sequence[int], keepdims: bool) -> ir.Shape | None:
     if value.shape is None:
         return None
-    return ir.Shape([1 if axis in axes else size for axis, size in enumerate(value.shape)])
+    sizes = [1 if axis in axes else size for axis, size in enumerate(value.shape)]
+    if not keepdims:
+        sizes = [size for axis, size in enumerate(sizes) if axis not in axes]
+    return ir.Shape(sizes)

@@ -340,9 +340,7 @@ def _as_length(pattern: Pattern, root: _Root) -> None:
         if padded is None:
             return
         value = padded
-    result = pattern.reduce(
-        node, "ReduceL2", value, axes, "length", root.squares.keepdims, node.outputs[0].shape
-    )
+    result = pattern.reduce(node, "ReduceL2", value, axes, "length", root.squares.keepdims)
     factor = math.sqrt(root.factor) / shrink
     if factor != 1:
         constant = pattern.scalar(factor, f"{name}_factor")

@@ -75,6 +75,22 @@ def test_a_log_sum_exp_subtracts_the_maximum(body: str, shape: str):
     assert half(model)[1].islands == ()
 
 
+def test_a_log_sum_exp_of_everything_is_a_number():
+    """Inference leaves the shape of a number inside the graph unknown."""
+    text = """
+    agraph (float[3, 8] x) => (float y) <int64[2] axes = {0, 1}> {
+        e = Exp(x)  s = ReduceSum <keepdims = 0> (e, axes)  l = Log(s)  y = Tanh(l)
+    }
+    """
+    model = parse(text)
+    converted, report = half(model)
+    assert report.rewrites
+    x = scores(0, 1.0)[0, :3].repeat(2, 1)[:, :8]
+    np.testing.assert_allclose(
+        run_emulated(converted, {"x": x})["y"], run(model, {"x": x})["y"], rtol=2e-3
+    )
+
+
 def test_a_log_sum_exp_past_what_float32_can_hold_becomes_finite_only():
     """exp(89) is infinite in float32 too; what was finite stays."""
     model = graph(LOG_SUM, shape="[N, 6, 1]")

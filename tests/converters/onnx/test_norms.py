@@ -222,11 +222,13 @@ def test_a_variance_is_scaled_before_it_is_summed():
     assert_held(model, x)
 
 
+@pytest.mark.parametrize("last", ["Sqrt", "Tanh"])
 @pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean"])
-def test_a_sum_of_all_squares_is_a_number(op: str):
+def test_a_sum_of_all_squares_is_a_number(op: str, last: str):
+    """Inference leaves the shape of a number inside the graph unknown."""
     text = (
         "agraph (float[3, 8] x) => (float y) <int64[2] axes = {0, 1}> "
-        f"{{ sq = Mul(x, x)  y = {op} <keepdims = 0> (sq, axes) }}"
+        f"{{ sq = Mul(x, x)  s = {op} <keepdims = 0> (sq, axes)  r = {last}(s)  y = Tanh(r) }}"
     )
     model = parse(text)
     changed, done = rewritten(model)
