@@ -20,7 +20,7 @@ import onnx_ir as ir
 
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.onnx.fp16 import prepare, to_fp16
-from tfmp.converters.onnx.rewrites import rewrite_masks
+from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.onnx.switches import name_nodes
 from tfmp.converters.repair import find_islands
 
@@ -62,10 +62,10 @@ def _tfmp(model: onnx.ModelProto, sample: Sample) -> onnx.ModelProto:
 def _tfmp_mixed(model: onnx.ModelProto, sample: Sample) -> onnx.ModelProto:
     loaded = ir.from_proto(model)
     prepare(loaded)
-    rewrite_masks(loaded)
+    rewritten = rewrite(loaded)
     name_nodes(loaded)
-    found = find_islands(loaded, [sample.batch], DriftBudget(), (), lambda _: None)
-    return ir.to_proto(to_fp16(loaded, keep_nodes=found.islands)[0])
+    found = find_islands(loaded, [sample.batch], DriftBudget())
+    return ir.to_proto(to_fp16(loaded, keep_nodes=found.islands, rewritten=rewritten)[0])
 
 
 def _onnxconverter_common(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -67,6 +67,16 @@ def test_the_zoo_converts_validly_at_fp16_and_mixed(zoo: Path, tmp_path: Path):
         assert_converts(case, folder)
 
 
+@pytest.mark.parametrize("name", ["wide", "MobileNet", "ResNet50"])
+def test_a_model_that_is_nearly_all_weights_ends_at_half_its_size(name: str, tmp_path: Path):
+    source = corpus()[name].open()
+    sizes = {
+        precision: convert(source, output=tmp_path / f"{precision}.onnx", precision=precision)
+        for precision in ("fp32", "fp16")
+    }
+    assert sizes["fp16"].size_bytes <= 0.51 * sizes["fp32"].size_bytes
+
+
 def test_wasted_casts_are_seen():
     model = parse("""
     agraph (float[4] x) => (float[4] y, float[4] z) <float[4] c = {1, 2, 3, 4}> {
