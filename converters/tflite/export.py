@@ -130,10 +130,8 @@ def export_tflite(
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
-        replaced = sorted({op for _, ops in filled.values() for op in ops})
-        if replaced:
-            note = f"said in operators that TFLite has: {', '.join(replaced)}"
-            result = replace(result, notes=(*result.notes, note))
+        changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
+        result = replace(result, notes=(*result.notes, *changed))
         if not result.flex_ops:
             say("checking that LiteRT loads the file")
             _check_loads(draft)

@@ -5,6 +5,7 @@ no entry here is refused by the export, with its layer.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,17 +13,37 @@ import numpy as np
 
 from tfmp.converters.source import Source
 from tfmp.converters.tflite.graph import Edits, Graph, Node, rewritten
+from tfmp.converters.tflite.masks import finite_masks, mask_constants
+from tfmp.converters.tflite.reader import layer_of
 
 # A function of a node and its graph that gives the replacement, or None where it has none.
 Gap = Callable[[Node, Graph], Callable[..., Any] | None]
+# The same where a node is the end of a chain: also the node with the inputs of the whole chain.
+Chain = Callable[[Node, Graph], tuple[Node, Callable[..., Any]] | None]
 
 
 def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
-    """The same model with what TFLite lacks said otherwise, and the operations that were."""
-    fillings = _fillings(Graph(source.graph, len(source.inputs)))
-    if not fillings:
+    """The same model as TFLite and FP16 can say it, and what was changed, in words.
+
+    Besides the gaps, masks are kept finite: TensorFlow's converter would clamp them.
+    """
+    graph = Graph(source.graph, len(source.inputs))
+    replaced = sorted({graph.makers[node.outputs[0]].op for node, _ in _fillings(graph)})
+    masks = mask_constants(graph)
+    if not replaced and not masks:
         return source, ()
-    return rewritten(source, fill_gaps), tuple(sorted({node.op for node, _ in fillings}))
+    notes = []
+    if replaced:
+        notes.append(f"said in operators that TFLite has: {', '.join(replaced)}")
+    if masks:
+        layers = dict.fromkeys(layer_of(node.name) or node.name for node in masks)
+        notes.append(f"masks made finite numbers that FP16 holds: {', '.join(layers)}")
+    return rewritten(source, _say), tuple(notes)
+
+
+def _say(graph: Graph, edits: Edits) -> None:
+    fill_gaps(graph, edits)
+    finite_masks(graph, edits)
 
 
 def fill_gaps(graph: Graph, edits: Edits) -> None:
@@ -32,8 +53,13 @@ def fill_gaps(graph: Graph, edits: Edits) -> None:
 
 
 def _fillings(graph: Graph) -> list[tuple[Node, Callable[..., Any]]]:
-    found = ((node, GAPS[node.op](node, graph)) for node in graph.nodes if node.op in GAPS)
-    return [(node, filling) for node, filling in found if filling is not None]
+    found = []
+    for node in graph.nodes:
+        if node.op in CHAINS and (chain := CHAINS[node.op](node, graph)):
+            found.append(chain)
+        elif node.op in GAPS and (filling := GAPS[node.op](node, graph)):
+            found.append((node, filling))
+    return found
 
 
 def _pool_3d(node: Node, graph: Graph, pool: str) -> Callable[..., Any] | None:
@@ -93,6 +119,43 @@ def _erf(node: Node, graph: Graph, complement: bool) -> Callable[..., Any]:
         return 1.0 - value if complement else value
 
     return erf
+
+
+def _elementary(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """Trigonometric and hyperbolic functions by those that TFLite has."""
+    import tensorflow as tf
+
+    def leg(x: Any) -> Any:
+        """The other leg of a right triangle with hypotenuse 1; exact near 1."""
+        return tf.sqrt((1.0 - x) * (1.0 + x))
+
+    def cosh(x: Any) -> Any:
+        return 0.5 * (tf.exp(x) + tf.exp(-x))
+
+    def asinh(x: Any) -> Any:
+        size = tf.abs(x)
+        # log(1 + y) loses y where it is small: the quotient puts back what rounding took.
+        y = size + size * size / (1.0 + tf.sqrt(size * size + 1.0))
+        rounded = 1.0 + y
+        small = tf.equal(rounded, 1.0)
+        safe = tf.where(small, tf.ones_like(y), rounded - 1.0)
+        return tf.sign(x) * tf.where(small, y, tf.math.log(rounded) * y / safe)
+
+    functions: dict[str, Callable[[Any], Any]] = {
+        "Acos": lambda x: tf.atan2(leg(x), x),
+        "Acosh": lambda x: tf.math.log(x + tf.sqrt(x - 1.0) * tf.sqrt(x + 1.0)),
+        "Asin": lambda x: tf.atan2(x, leg(x)),
+        "Asinh": asinh,
+        "Atan": lambda x: tf.atan2(x, tf.ones_like(x)),
+        "Atanh": lambda x: 0.5 * tf.math.log((1.0 + x) / (1.0 - x)),
+        "Cosh": cosh,
+        "Sinh": lambda x: tf.tanh(x) * cosh(x),
+        "Tan": lambda x: tf.sin(x) / tf.cos(x),
+    }
+    function = functions[node.op]
+    if graph.specs[node.outputs[0]].dtype != tf.float32:
+        return None
+    return lambda x: function(x)
 
 
 def _bicubic(node: Node, graph: Graph) -> Callable[..., Any] | None:
@@ -171,6 +234,94 @@ def _dilated_transpose(node: Node, graph: Graph) -> Callable[..., Any] | None:
     return convolved
 
 
+def _dilated(node: Node, graph: Graph) -> tuple[Node, Callable[..., Any]] | None:
+    """A dilated convolution over a size that varies.
+
+    TensorFlow moves every n-th step to a batch of its own, convolves and moves the steps back. The
+    converter sees through that where sizes are fixed; where they vary, LiteRT crashes on it.
+    """
+    import tensorflow as tf
+
+    back = _made_by(graph, node.inputs[0], "Squeeze")
+    convolution = graph.makers[back.inputs[0] if back else node.inputs[0]]
+    apart = _made_by(graph, convolution.inputs[0], "ExpandDims") if back else convolution
+    spread = _made_by(graph, apart.inputs[0], "SpaceToBatchND") if apart else None
+    if convolution.op not in ("Conv2D", "DepthwiseConv2dNative") or spread is None:
+        return None
+    rates, start = graph.static(spread.inputs[1]), _first_number(spread.inputs[2], graph)
+    shape = graph.specs[spread.inputs[0]].shape
+    unit = set(convolution.attributes["strides"].list.i) == {1}
+    if rates is None or start is None or not unit or None not in shape[1 : 1 + len(rates)]:
+        return None
+    # Only "same" pads before the first step: nothing is padded there for "valid" and "causal".
+    options = {
+        "strides": (1, 1, 1, 1),
+        "padding": "SAME" if start else "VALID",
+        "dilations": (1, *(1,) * (2 - len(rates)), *map(int, rates), 1),
+    }
+    kind = getattr(tf.raw_ops, convolution.op)
+
+    def convolved(x: Any, kernel: Any) -> Any:
+        # As Keras does it, one-dimensional sequences are images of one row.
+        given = tf.expand_dims(x, 1) if back else x
+        result = kind(input=given, filter=kernel, **options)
+        return tf.squeeze(result, 1) if back else result
+
+    return replace(node, inputs=(spread.inputs[0], convolution.inputs[1])), convolved
+
+
+def _made_by(graph: Graph, tensor: str, op: str) -> Node | None:
+    maker = graph.makers[tensor]
+    return maker if maker.op == op else None
+
+
+def _first_number(tensor: str, graph: Graph) -> int | None:
+    """The first number of a tensor that is put together of known and unknown ones."""
+    value = graph.static(tensor)
+    if value is not None:
+        return int(value.flat[0])
+    maker = graph.makers[tensor]
+    if maker.op in ("Pack", "Identity", "StridedSlice", "ConcatV2"):
+        return _first_number(maker.inputs[0], graph)
+    return None
+
+
+def _new_axes(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """`x[:, None]` where sizes vary: axes are added after slicing."""
+    import tensorflow as tf
+
+    added = node.attributes["new_axis_mask"].i
+    begin, end, strides = (graph.static(name) for name in node.inputs[1:])
+    unknown = [size for size in graph.specs[node.inputs[0]].shape if size is None]
+    if not added or len(unknown) < 2 or begin is None or end is None or strides is None:
+        return None
+    masks = {
+        name: node.attributes[f"{name}_mask"].i
+        for name in ("begin", "end", "shrink_axis", "ellipsis")
+    }
+    if masks["shrink_axis"] or masks["ellipsis"]:
+        return None
+    axes = [axis for axis in range(len(begin)) if added >> axis & 1]
+    kept = [axis for axis in range(len(begin)) if axis not in axes]
+    slices = tuple(
+        slice(
+            None if masks["begin"] >> axis & 1 else int(begin[axis]),
+            None if masks["end"] >> axis & 1 else int(end[axis]),
+            int(strides[axis]),
+        )
+        for axis in kept
+    )
+
+    def sliced(x: Any, begin: Any, end: Any, strides: Any) -> Any:
+        if any(one != slice(None, None, 1) for one in slices):
+            x = x[slices]
+        for axis in axes:
+            x = tf.expand_dims(x, axis)
+        return x
+
+    return sliced
+
+
 def _dense_bincount(node: Node, graph: Graph) -> Callable[..., Any] | None:
     """Counts, or marks, how often each number is in a row, by comparing with all of them."""
     import tensorflow as tf
@@ -207,6 +358,9 @@ def _clamped(name: str, graph: Graph) -> int | None:
 
 
 GAPS: dict[str, Gap] = {
+    **dict.fromkeys(
+        ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _elementary
+    ),
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BitwiseAnd": _sign_bit,
     "Conv2DBackpropInput": _dilated_transpose,
@@ -216,4 +370,6 @@ GAPS: dict[str, Gap] = {
     "Erfc": partial(_erf, complement=True),
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
     "ResizeBicubic": _bicubic,
+    "StridedSlice": _new_axes,
 }
+CHAINS: dict[str, Chain] = {"BatchToSpaceND": _dilated}

@@ -13,6 +13,8 @@ import numpy as np
 from tfmp.converters.source import Source, trace_call
 
 FLOAT32 = 1  # types.proto: DT_FLOAT
+# Powers of two that FP16 holds with all of their digits.
+_FP16_FACTOR = 14
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,16 @@ class Edits:
         self.graph_def = graph_def
         self._nodes = {node.name: node for node in graph_def.node}
         self._scaled: dict[tuple[str, int], str] = {}
+        self._dropped: set[str] = set()
         self.outputs: dict[str, str] = {}
 
     def scaled(self, tensor: str, exponent: int) -> str:
         """The tensor times 2**exponent, which is exact; made once."""
         if exponent == 0:
             return tensor
+        if abs(exponent) > _FP16_FACTOR:  # no FP16 constant is that small or large
+            step = _FP16_FACTOR if exponent > 0 else -_FP16_FACTOR
+            return self.scaled(self.scaled(tensor, step), exponent - step)
         if (tensor, exponent) not in self._scaled:
             factor = self.constant(f"{_label(tensor)}/scale{exponent}", 2.0**exponent)
             # The scope of the tensor's layer, so that the file still says where it belongs.
@@ -117,6 +123,14 @@ class Edits:
             self._add(name, "Mul", [tensor, factor], {"T": FLOAT32})
             self._scaled[tensor, exponent] = f"{name}:0"
         return self._scaled[tensor, exponent]
+
+    def at_least(self, tensor: str, floor: float) -> str:
+        """The larger of the tensor and a number; made once."""
+        name = f"{_label(tensor)}/floor"
+        if name not in self._nodes:
+            limit = self.constant(f"{name}/limit", floor)
+            self._add(name, "Maximum", [tensor, limit], {"T": FLOAT32})
+        return f"{name}:0"
 
     def constant(self, name: str, value: float | np.ndarray) -> str:
         """A new float32 constant."""
@@ -167,6 +181,15 @@ class Edits:
         del own.input[:]
         own.input.append(moved(traced.outputs[0].name.removesuffix(":0")))
 
+    def drop(self, *names: str) -> None:
+        """Leaves out nodes that nothing reads any more."""
+        self._dropped.update(names)
+
+    def kept(self, replaced: set[str]) -> list[Any]:
+        """The nodes that are left, without those of these names."""
+        gone = replaced | self._dropped
+        return [node for node in self.graph_def.node if node.name not in gone]
+
     def set_input(self, node: str, index: int, tensor: str) -> None:
         """Makes a node read another tensor."""
         self._nodes[node].input[index] = _reference(tensor)
@@ -214,7 +237,7 @@ def _insert(traced: Any, inputs: list[Any], rewrite: Rewrite) -> list[Any]:
     for outer, inner in traced.graph.captures:
         mapped[inner.name] = current.capture(outer)
     replaced = {name.partition(":")[0] for name in mapped}
-    kept = [node for node in edits.graph_def.node if node.name not in replaced]
+    kept = edits.kept(replaced)
     del edits.graph_def.node[:]
     edits.graph_def.node.extend(kept)
     for variable in traced.graph.variables:
