@@ -12,6 +12,8 @@ import numpy as np
 
 from tfmp.converters.source import Source
 from tfmp.converters.tensors import Batch
+from tfmp.converters.tflite.exponentials import tame_exponentials
+from tfmp.converters.tflite.gaps import without_gaps
 from tfmp.converters.tflite.graph import Graph, Node, Rewrite, rewritten
 from tfmp.converters.tflite.masks import finite_masks
 from tfmp.converters.tflite.ranges import Magnitudes, measure, worst_of
@@ -31,7 +33,7 @@ class Change:
 
     Attributes:
         layer: the layer, or the operation where there is none, in words.
-        what: "scaled by powers of two" or "mask kept finite".
+        what: "scaled by powers of two", "mask kept finite" or "largest exponent taken out".
         before: largest magnitude, of a value or of a sum on the way to one.
         after: the same in the repaired model.
     """
@@ -59,11 +61,13 @@ class Overflow:
     op: str
     peak: float
 
+    @property
+    def finding(self) -> str:
+        """What was seen."""
+        return f"{self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at {FLOAT16.max:g}"
+
     def __str__(self) -> str:
-        return (
-            f"not repaired: {self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at "
-            f"{FLOAT16.max:g}"
-        )
+        return f"not repaired: {self.finding}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ def repair(source: Source, batches: Batches) -> Repaired:
     changes: list[Change] = []
     for what, rewrite in (
         ("mask kept finite", lambda seen: finite_masks),
+        ("largest exponent taken out", lambda seen: tame_exponentials),
         ("scaled by powers of two", lambda seen: partial(rescale, seen=seen)),
     ):
         changed, after = _tried(source, rewrite(seen), batches)
@@ -107,6 +112,12 @@ def repair(source: Source, batches: Batches) -> Repaired:
             changes += _changes(what, source, seen, changed, after)
             source, seen = changed, after
     return Repaired(source, tuple(changes), _overflows(source, seen))
+
+
+def overflows(source: Source, batches: Iterable[Batch]) -> tuple[Overflow, ...]:
+    """What overflows in FP16 on these samples, the worst first, when nothing is repaired."""
+    source, _ = without_gaps(source)  # as it will be converted
+    return _overflows(source, measure(source, batches))
 
 
 def _tried(source: Source, rewrite: Rewrite, batches: Batches) -> tuple[Source | None, Magnitudes]:
@@ -144,11 +155,13 @@ def _changes(
 ) -> list[Change]:
     """The layers in which something became smaller that was too large, the worst first."""
     before, now = _worst_by_node(source, seen), _worst_by_node(changed, after)
+    new = max((worst for name, worst in now.items() if name not in before), default=0.0)
     layers: dict[str, tuple[float, float]] = {}
     for name, worst in before.items():
-        if worst >= FLOAT16.overflow_threshold and now.get(name, worst) < worst:
+        left = now.get(name, new)  # what is gone was said by new nodes
+        if worst >= FLOAT16.overflow_threshold and left < worst:
             known = layers.get(_layer(name), (0.0, 0.0))
-            layers[_layer(name)] = max(known, (worst, now[name]))
+            layers[_layer(name)] = max(known, (worst, left))
     ordered = sorted(layers.items(), key=lambda item: -item[1][0])
     return [Change(layer, what, *values) for layer, values in ordered]
 
