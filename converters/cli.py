@@ -162,7 +162,8 @@ def inspect_command(model: str, **options: Any) -> None:
     """Say what of MODEL would overflow or vanish in FP16, before it is converted.
 
     Constants always; with --data also every activation and the sums inside operators, with the
-    powers of two left to the limits of FP16.
+    powers of two left to the limits of FP16. The exit status is 1 if something would, 0 if nothing
+    would on these samples, and 3 if there were none to tell.
     """
     with session(options) as progress:
         from tfmp.converters.report.audit import check_audit_path, print_audit, save_audit
@@ -189,6 +190,7 @@ def inspect_command(model: str, **options: Any) -> None:
         print_audit(result, Console())
         for path in options["reports"]:
             click.echo(f"report: {path}")
+    sys.exit(result.exit_status)
 
 
 def _convert_and_report(
@@ -198,23 +200,26 @@ def _convert_and_report(
     with session(options) as progress:
         budget = budget_for_data(options, required=True)
         choices = {to: format_options(to, options) for to in targets}
-        from tfmp.converters.pipeline import check_conversion, write_artifact
+        from tfmp.converters.pipeline import check_conversion, tflite_converter, write_artifact
         from tfmp.converters.validation import prepare_data, validate
 
         paths = {
             to: check_conversion(model, to, output, options["force"])
             for to, output in targets.items()
         }
-        source = open_model_file(model, options, progress)
-        dataset = None
-        if options["data"] is not None:
-            dataset = prepare_data(source, options["data"], options["labels"], budget)
-        artifacts = [
-            write_artifact(
-                source, path, options["precision"], choices[to], dataset, budget, progress
-            )
-            for to, path in paths.items()
-        ]
+        with tflite_converter(targets) as converter:
+            alone = list(targets) == ["tflite"]
+            source = open_model_file(model, options, progress, several=alone)
+            dataset = None
+            if options["data"] is not None:
+                dataset = prepare_data(source, options["data"], options["labels"], budget)
+            precision = options["precision"]
+            artifacts = [
+                write_artifact(
+                    source, path, precision, choices[to], dataset, budget, progress, converter
+                )
+                for to, path in paths.items()
+            ]
         report = None
         if dataset is not None:
             report = validate(

@@ -22,10 +22,10 @@ none replaces a file without `--force`.
 
 | Exit status | Meaning |
 | --- | --- |
-| 0 | PASS, or converted without data |
-| 1 | FAIL: drift over budget |
+| 0 | PASS, or converted without data; `inspect`: FP16 holds everything that the data reached |
+| 1 | FAIL: drift over budget; `inspect`: something would overflow, vanish or clamp |
 | 2 | bad usage or bad input; nothing was written |
-| 3 | INCONCLUSIVE: too little data to certify |
+| 3 | INCONCLUSIVE: too little data to certify; `inspect`: no data, so only constants are known |
 """
 
 _TAIL = """\

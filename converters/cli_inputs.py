@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from tfmp.converters.pipeline import Options
 
 
-def open_model_file(model: str, options: dict[str, Any], progress: Callable[[str], None]) -> Any:
-    """Opens the model as the intake options say."""
+def open_model_file(
+    model: str, options: dict[str, Any], progress: Callable[[str], None], several: bool = False
+) -> Any:
+    """Opens the model as the intake options say; `several` as in `open_source`."""
     from tfmp.converters.intake import check_model_file, open_source
 
     check_model_file(Path(model))
@@ -27,6 +29,7 @@ def open_model_file(model: str, options: dict[str, Any], progress: Callable[[str
     return open_source(
         model,
         signature=options["signature"],
+        several=several,
         custom_objects=_custom_objects(options["custom_objects"]),
         unsafe_load=options["unsafe_load"],
         batch_size=options["batch_size"],

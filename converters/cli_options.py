@@ -51,7 +51,12 @@ intake = _group(
         multiple=True,
         help="Fix the shape of an input, batch axis included, as in image=1,224,224,3. Repeatable.",
     ),
-    click.option("--signature", metavar="NAME", help="Which signature of a SavedModel."),
+    click.option(
+        "--signature",
+        metavar="NAME",
+        help="Which signature of a SavedModel [default: serving_default or serve; a TFLite file "
+        "takes the others along].",
+    ),
     click.option(
         "--custom-objects",
         metavar="PACKAGE.MODULE",

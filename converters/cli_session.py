@@ -156,7 +156,7 @@ def print_results(
     for artifact in artifacts:
         size = f"{artifact.size_bytes / 1e3:,.1f} kB"
         console.print(f"{artifact.path}  {artifact.precision}  {size}", highlight=False)
-        for note in artifact.notes:
+        for note in artifact.notes if report is None else ():  # the report has them
             console.print(f"  {note}", highlight=False, markup=False)
     if report is None:
         console.print("Not validated: give samples with --data to measure the drift.")

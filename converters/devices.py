@@ -35,7 +35,7 @@ def choose(device: str, suffixes: Collection[str], emulate: bool = False) -> Pla
 
     Args:
         device: "auto" takes CUDA for ONNX files where it works, and the CPU otherwise; "cpu";
-            "gpu" for all files.
+            "gpu" for all files. TFLite files also run on a GPU in software, for what it is worth.
         suffixes: of the candidates, such as ".onnx".
         emulate: FP16 arithmetic of ONNX files is to be emulated, which only a CPU does.
 
@@ -67,7 +67,14 @@ def choose(device: str, suffixes: Collection[str], emulate: bool = False) -> Pla
             raise InputError(
                 f"device: expected a GPU for 'gpu', but {problem}. Use device cpu, or {instead}."
             )
-    return Placing(onnx, tflite, True, "gpu, as asked")
+    text = "gpu, as asked"
+    software = software_adapter() if tflite else None
+    if software is not None:
+        text += (
+            f"; for TFLite that is {software}, in software and FP32: it shows which operators a "
+            "GPU takes, not what FP16 does"
+        )
+    return Placing(onnx, tflite, onnx or software is None, text)
 
 
 def _check_emulation(device: str, suffixes: Collection[str]) -> None:
@@ -119,13 +126,22 @@ def _probe_model() -> bytes:
 
 
 def vulkan_problem() -> str | None:
-    """Why LiteRT cannot use a GPU; None if it can."""
+    """Why LiteRT cannot use a GPU, or one played by a CPU; None if it can."""
+    from tfmp.converters.tflite.vulkan import find_vulkan
+
+    try:
+        with find_vulkan():
+            return None
+    except RunnerError as error:
+        return str(error).rstrip(".")
+
+
+def software_adapter() -> str | None:
+    """The adapter that LiteRT would take, where a CPU plays the GPU; None for a real one."""
     from tfmp.converters.tflite.vulkan import find_vulkan
 
     try:
         with find_vulkan() as vulkan:
-            if vulkan.adapter.software:
-                return f"the only Vulkan adapter is in software ({vulkan.adapter.name})"
-    except RunnerError as error:
-        return str(error).rstrip(".")
-    return None
+            return vulkan.adapter.name if vulkan.adapter.software else None
+    except RunnerError:
+        return None

@@ -1,6 +1,7 @@
 """`convert`: source -> export -> FP16 -> checked file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,12 @@ from tfmp.converters.validation import open_model, prepare_data, validate
 
 if TYPE_CHECKING:
     from tfmp.converters.repair import Repair
+    from tfmp.converters.worker import Worker
 
 __all__ = ["Artifact", "check_conversion", "convert", "validate"]
+
+# Layers that a report names; `tfmp-convert inspect` lists all.
+_MOST_OVERFLOWS = 5
 
 
 @dataclass(frozen=True)
@@ -110,15 +115,30 @@ def convert(
     choices = _choices(to, options)
     _check_precision(precision, choices, data)
     path = check_conversion(model, to, output, force)
-    source = open_model(model, progress)
     budget = budget or DriftBudget()
-    if data is not None:
-        data = prepare_data(source, data, labels, budget)
-    artifact = write_artifact(source, path, precision, choices, data, budget, progress)
+    with tflite_converter([to]) as converter:
+        source = open_model(model, progress, several=to == "tflite")
+        if data is not None:
+            data = prepare_data(source, data, labels, budget)
+        artifact = write_artifact(
+            source, path, precision, choices, data, budget, progress, converter
+        )
     if data is None:
         return artifact
     report = validate(source, artifact, data, budget=budget, progress=progress)
     return replace(artifact, report=report)
+
+
+@contextmanager
+def tflite_converter(targets: Iterable[str]) -> Iterator["Worker | None"]:
+    """A process in which TensorFlow starts while the model is loaded here; None for ONNX alone."""
+    if "tflite" not in targets:
+        yield None
+        return
+    from tfmp.converters.tflite.export import start_converter
+
+    with start_converter() as converter:
+        yield converter
 
 
 def write_artifact(
@@ -129,6 +149,7 @@ def write_artifact(
     data: Dataset | None,
     budget: DriftBudget,
     progress: Progress,
+    converter: "Worker | None" = None,
 ) -> Artifact:
     """Converts an open model, without validating the result.
 
@@ -140,6 +161,7 @@ def write_artifact(
         data: samples for precision "mixed" and for repair, which search on them.
         budget: what the search for "mixed" keeps to.
         progress: called with a short text when a stage begins.
+        converter: what `tflite_converter` gave; None to start one here.
 
     Raises:
         InputError: the samples are missing or can be read only once.
@@ -157,7 +179,7 @@ def write_artifact(
         search = (data, budget) if precision == "mixed" and data is not None else None
         notes = _write_onnx(source, path, precision, choices, search, progress)
     else:
-        notes = _write_tflite(source, path, precision, choices, data, progress)
+        notes = _write_tflite(source, path, precision, choices, data, progress, converter)
     return Artifact(
         path=path,
         format="onnx" if isinstance(choices, OnnxOptions) else "tflite",
@@ -306,27 +328,58 @@ def _write_tflite(
     options: TFLiteOptions,
     data: Dataset | None,
     progress: Progress,
+    converter: "Worker | None",
 ) -> list[str]:
     from tfmp.converters.tflite.export import export_tflite
-    from tfmp.converters.tflite.repair import repair
 
     if isinstance(source, OnnxSource):
         raise InputError(
             f"{source.origin.path}: an ONNX file cannot become TFLite. Convert the Keras or "
             "TensorFlow model that it was exported from."
         )
+    others = dict(source.siblings())
+    if others and options.repair:
+        raise InputError(
+            f"repair works on one signature, received a SavedModel with {source.origin.signature!r}"
+            f", {', '.join(map(repr, others))}. Choose one with signature (--signature)."
+        )
     notes: tuple[str, ...] = ()
-    if options.repair and data is not None:
-        progress("repairing what overflows in FP16")
-        repaired = repair(source, lambda: (batch for batch, _ in data.batches()))
-        source, notes = repaired.source, repaired.notes
+    if precision == "fp16" and data is not None:
+        source, notes = _looked_at(source, options.repair, data, progress)
+    sources = {str(source.origin.signature): source, **others} if others else source
     file = export_tflite(
-        source,
+        sources,
         path,
         precision,
         None if options.dynamic_batch else 1,
         options.accumulate,
         options.allow_flex,
         progress,
+        converter,
     )
+    if others:
+        names = ", ".join(map(repr, file.signatures))
+        told = f"signatures {names}; samples are compared with {source.origin.signature!r}"
+        notes = (told, *notes)
     return [*notes, *file.notes]
+
+
+def _looked_at(
+    source: Source, mend: bool, data: Dataset, progress: Progress
+) -> tuple[Source, tuple[str, ...]]:
+    """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
+    from tfmp.converters.repair import search_batches
+    from tfmp.converters.tflite.repair import overflows, repair
+
+    if mend:
+        progress("repairing what overflows in FP16")
+        repaired = repair(source, lambda: (batch for batch, _ in data.batches()))
+        return repaired.source, repaired.notes
+    if data.once:  # the validation needs these samples
+        return source, ()
+    progress("looking for what overflows in FP16")
+    found = overflows(source, search_batches(batch for batch, _ in data.batches()))
+    notes = [f"overflows in FP16: {one.finding}" for one in found[:_MOST_OVERFLOWS]]
+    if len(found) > _MOST_OVERFLOWS:
+        notes.append(f"and {len(found) - _MOST_OVERFLOWS} layers more overflow in FP16")
+    return source, tuple(notes)

@@ -27,6 +27,7 @@ class Origin:
         sha256: of that file or folder, or of the weights of a live model.
         size_bytes: of that file or folder, or None.
         notes: what was changed on the way in, for the report.
+        signature: which entry point of a SavedModel it is.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Origin:
     sha256: str
     size_bytes: int | None = None
     notes: tuple[str, ...] = ()
+    signature: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Source:
         variables: the weights that `call` reads (kept alive by this reference).
         marked_layers: a context in which `call` records, as name scopes, which layer each op
             belongs to; gives the layers' names by scope. Empty where there are no layers.
+        siblings: opens the other entry points of the same SavedModel, by name; they share weights.
     """
 
     origin: Origin
@@ -59,6 +62,7 @@ class Source:
     graph: Any
     variables: tuple[Any, ...]
     marked_layers: MarkedLayers = field(default=lambda: nullcontext({}), compare=False)
+    siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
 
     @property
     def name(self) -> str:
@@ -98,7 +102,16 @@ class Source:
         if inputs == self.inputs:
             return self
         pinned = self.traced(self.origin, inputs, self.call, self.variables)
-        return replace(pinned, marked_layers=self.marked_layers)
+
+        def siblings() -> Mapping[str, "Source"]:
+            opened = {}
+            for key, source in self.siblings().items():
+                names = {spec.name for spec in source.inputs}
+                own = {name: shape for name, shape in (input_shapes or {}).items() if name in names}
+                opened[key] = source.pinned(batch_size, own)
+            return opened
+
+        return replace(pinned, marked_layers=self.marked_layers, siblings=siblings)
 
     def trace(self, batch_size: int) -> Any:
         """Like `graph`, with a fixed size for the first axis of every input."""

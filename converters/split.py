@@ -24,6 +24,7 @@ from tfmp.converters.runners import (
     Runner,
     RunnerInfo,
     onnx_runner,
+    weights_only_runner,
 )
 from tfmp.converters.source import AnySource, OnnxSource
 from tfmp.converters.tensors import Batch
@@ -150,7 +151,8 @@ class Split:
             baselines.require(format)
         self._light: Lane | None = None
         if info.fp16 in ("emulated", "native"):
-            self._light = Lane(path.name, source, lambda: _weights_only(path))
+            entry = source.origin.signature
+            self._light = Lane(path.name, source, lambda: _weights_only(path, entry))
             stack.callback(self._light.close)
         self._stages: dict[str, Comparison] = {}
         self._errors: dict[str, str] = {}
@@ -197,9 +199,9 @@ class Split:
         return tuple(found)
 
 
-def _weights_only(path: Path) -> Runner:
+def _weights_only(path: Path, signature: str | None) -> Runner:
     if path.suffix.lower() == ".tflite":
-        return LiteRTRunner(path, force_fp16=False)
+        return weights_only_runner(path, signature)
     return onnx_runner(path, profile=None)
 
 

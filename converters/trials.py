@@ -73,6 +73,12 @@ def _candidate_path(candidate: Any) -> Path:
     return path
 
 
+def candidate_notes(candidates: Any) -> list[tuple[str, ...]]:
+    """What is known of each file from its conversion, in the order of `candidate_files`."""
+    items = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
+    return [item.notes if isinstance(item, Artifact) else () for item in items]
+
+
 class Trial:
     """One candidate: its runner, its comparison, and what stopped it, if anything did."""
 
@@ -85,6 +91,7 @@ class Trial:
         baselines: Baselines | None = None,
         gpu: bool = False,
         profile: Profile = GPU,
+        notes: tuple[str, ...] = (),
     ) -> None:
         """Opens the file.
 
@@ -96,6 +103,7 @@ class Trial:
             baselines: the reference as FP32 files, if the drift is to be split.
             gpu: run it on a GPU.
             profile: of the hardware that an FP16 ONNX file is emulated for.
+            notes: of its conversion, which say more than the file itself can.
         """
         self.path, self.name = path, name
         self.format = path.suffix.lower().removeprefix(".")
@@ -104,14 +112,16 @@ class Trial:
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
-        self._notes: tuple[str, ...] = ()
+        self._notes = notes
         with self._surviving():
-            self._runner: Runner = stack.enter_context(open_runner(path, gpu, profile))
+            self._runner: Runner = stack.enter_context(
+                open_runner(path, gpu, profile, source.origin.signature)
+            )
             self._info = self._runner.info
             inputs = match(source.inputs, self._runner.inputs, name, "input")
             self._input_names, self._notes = (
                 inputs.names,
-                (*inputs.notes, *self._runner.notes),
+                (*inputs.notes, *(notes or self._runner.notes)),
             )
             self._comparison = Comparison(name, source.outputs, self._runner.outputs)
             self._output_names = match(source.outputs, self._runner.outputs, name).names

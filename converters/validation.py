@@ -19,7 +19,7 @@ from tfmp.converters.runners import Runner, reference_runner
 from tfmp.converters.source import AnySource, OnnxSource, Source
 from tfmp.converters.split import Baselines, NoiseFloor
 from tfmp.converters.tensors import Batch
-from tfmp.converters.trials import Trial, candidate_files
+from tfmp.converters.trials import Trial, candidate_files, candidate_notes
 
 # Called with the samples that are done, and how many there are in all if that is known.
 Count = Callable[[int, int | None], None]
@@ -29,14 +29,20 @@ def uncounted(_: int, __: int | None) -> None:
     """A `Count` that goes nowhere."""
 
 
-def open_model(model: Any, progress: Progress = silent) -> AnySource:
-    """Loads and traces a model, once for any number of conversions and validations."""
+def open_model(model: Any, progress: Progress = silent, several: bool = False) -> AnySource:
+    """Loads and traces a model, once for any number of conversions and validations.
+
+    Args:
+        model: whatever `open_source` takes, or what it returned.
+        progress: called with a short text when a stage begins.
+        several: see `open_source`.
+    """
     if isinstance(model, Source | OnnxSource):
         return model
     if isinstance(model, str | Path):
         check_model_file(Path(model))
     progress("loading the model")
-    return open_source(model)
+    return open_source(model, several=several)
 
 
 def prepare_data(source: AnySource, data: Any, labels: Any, budget: DriftBudget) -> Dataset:
@@ -108,8 +114,8 @@ def validate(
         baselines = Baselines(source, stack) if split else None
         noise = NoiseFloor(source) if split else None
         trials = [
-            Trial(path, name, source, stack, baselines, gpus[path.suffix.lower()], profile)
-            for name, path in files.items()
+            Trial(path, name, source, stack, baselines, gpus[path.suffix.lower()], profile, told)
+            for (name, path), told in zip(files.items(), candidate_notes(candidates), strict=True)
         ]
         progress("comparing")
         sample: Batch = {}

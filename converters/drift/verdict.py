@@ -19,6 +19,9 @@ from tfmp.converters.errors import InputError
 
 __all__ = ["Check", "DriftBudget", "Judgement", "Verdict", "check_overrides", "judge", "overall"]
 
+# `RunnerInfo.fp16` of FP16 weights in FP32 arithmetic.
+WEIGHTS_ONLY = "weights-only"
+
 
 class Verdict(StrEnum):
     """Whether a candidate may ship. `exit_status` is what a command returns for it."""
@@ -86,6 +89,7 @@ def judge(
     budget: DriftBudget | None = None,
     *,
     synthetic: bool = False,
+    fp16: str | None = None,
     error: str | None = None,
 ) -> Judgement:
     """Judges one candidate.
@@ -95,6 +99,8 @@ def judge(
         labels: its answers against labels, if there were any.
         budget: the limits; the defaults if None.
         synthetic: the inputs were made up, so nothing about real ones is certified.
+        fp16: how the runner computed (`RunnerInfo.fp16`); FP16 weights in FP32 arithmetic certify
+            nothing about FP16.
         error: why the candidate could not be run or compared, if so: it then fails.
 
     Raises:
@@ -117,6 +123,8 @@ def judge(
     if not checks:
         checks.append(_no_limit())
     checks += _evidence(outputs, budget, synthetic)
+    if fp16 == WEIGHTS_ONLY:
+        checks.append(_no_arithmetic())
     verdict = overall([check.verdict for check in checks])
     reasons = tuple(check.text for check in checks if check.verdict is verdict)
     return Judgement(verdict, reasons, tuple(checks))
@@ -299,6 +307,14 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
         verdict = Verdict.INCONCLUSIVE
         checks.append(Check("synthetic", "", None, None, None, None, verdict, text))
     return checks
+
+
+def _no_arithmetic() -> Check:
+    text = (
+        "the file was run in FP32 arithmetic with its FP16 weights, which shows nothing of what "
+        "FP16 arithmetic does to it. Run it where FP16 is computed or emulated (--device cpu does)"
+    )
+    return Check("arithmetic", "", None, None, None, None, Verdict.INCONCLUSIVE, text)
 
 
 def _against(lower: float, upper: float, limit: float) -> Verdict:

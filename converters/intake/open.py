@@ -21,6 +21,7 @@ def open_source(
     model: Any,
     *,
     signature: str | None = None,
+    several: bool = False,
     custom_objects: Mapping[str, Any] | None = None,
     unsafe_load: bool = False,
     batch_size: int | None = None,
@@ -32,6 +33,7 @@ def open_source(
         model: a built Keras model, a `tf.function` with an input signature, or the path of a
             `.keras`, `.h5`, `.hdf5` or `.onnx` file or of a SavedModel folder.
         signature: which signature of a SavedModel; see `from_saved_model`.
+        several: take a SavedModel none of whose signatures is the usual one; likewise.
         custom_objects: classes and functions that a Keras file names.
         unsafe_load: run Python code that a Keras file brings along (Lambda layers).
         batch_size: fixes the first axis of every input.
@@ -54,20 +56,24 @@ def open_source(
             f"signature {signature!r} was asked for, but only a SavedModel folder has signatures. "
             "Leave --signature out."
         )
-    source = _from_path(path, signature, custom_objects, unsafe_load) if path else _live(model)
+    if path is None:
+        source = _live(model)
+    else:
+        source = _from_path(path, signature, several, custom_objects, unsafe_load)
     return source.pinned(batch_size, input_shapes)
 
 
 def _from_path(
     path: Path,
     signature: str | None,
+    several: bool,
     custom_objects: Mapping[str, Any] | None,
     unsafe_load: bool,
 ) -> Any:
     if path.is_dir():
         from tfmp.converters.intake.tensorflow import from_saved_model
 
-        return from_saved_model(path, signature)
+        return from_saved_model(path, signature, several)
     from tfmp.converters.intake.keras_files import from_keras_file
 
     return from_keras_file(path, custom_objects, unsafe_load)

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,17 @@ from tfmp.converters.errors import InputError
 from tfmp.converters.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.tensors import TensorSpec
 
+# What exporters call the entry point that is meant to be served; Keras 3 writes it under both.
+_USUAL = ("serving_default", "serve")
 
-def from_saved_model(path: Path, signature: str | None = None) -> Source:
-    """Loads one signature of a SavedModel.
+
+def from_saved_model(path: Path, signature: str | None = None, several: bool = False) -> Source:
+    """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
     Args:
         path: of the folder.
         signature: its name; None for the only one, or "serving_default" or "serve" among several.
+        several: take the first where none of several has a usual name.
 
     Raises:
         InputError: not loadable, or no such signature; the text lists those there are.
@@ -37,22 +42,29 @@ def from_saved_model(path: Path, signature: str | None = None) -> Source:
             f"{' '.join(str(error).split())[:300]}). Save or export the model again."
         ) from error
     functions = dict(loaded.signatures)
-    name = _choose(path, signature, list(functions))
-    function = functions[name]
-    inputs = tuple(
-        _spec(key, spec) for key, spec in sorted(function.structured_input_signature[1].items())
-    )
-
-    def call(named: dict[str, Any]) -> dict[str, Any]:
-        # `loaded` owns the variables; without this reference they would be freed.
-        assert loaded is not None
-        return _apart(function(**named), named)
-
+    name = _choose(path, signature, list(functions), several)
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
-    return Source.traced(origin, inputs, call, function.variables)
+
+    def opened(name: str) -> Source:
+        function = functions[name]
+        inputs = tuple(
+            _spec(key, spec) for key, spec in sorted(function.structured_input_signature[1].items())
+        )
+
+        def call(named: dict[str, Any]) -> dict[str, Any]:
+            # `loaded` owns the variables; without this reference they would be freed.
+            assert loaded is not None
+            return _apart(function(**named), named)
+
+        return Source.traced(replace(origin, signature=name), inputs, call, function.variables)
+
+    others = [key for key in functions if key != name and not {key, name} <= set(_USUAL)]
+    if signature is not None or not others:
+        return opened(name)
+    return replace(opened(name), siblings=lambda: {key: opened(key) for key in others})
 
 
-def _choose(path: Path, asked: str | None, names: list[str]) -> str:
+def _choose(path: Path, asked: str | None, names: list[str], several: bool) -> str:
     if asked is not None and asked in names:
         return asked
     listed = ", ".join(map(repr, names)) or "none"
@@ -63,7 +75,9 @@ def _choose(path: Path, asked: str | None, names: list[str]) -> str:
         )
     if len(names) == 1:
         return names[0]
-    usual = [name for name in ("serving_default", "serve") if name in names]
+    usual = [name for name in _USUAL if name in names]
+    if not usual and several and names:
+        return names[0]
     if not usual:
         raise InputError(
             f"{path}: this SavedModel has the signatures {listed}, and none is the usual "

@@ -142,7 +142,9 @@ class CandidateReport:
         latency: Latency | None = None,
     ) -> Self:
         """A candidate with its verdict under `budget`; see `verdict.judge`."""
-        judgement = judge(outputs, labels, budget, synthetic=synthetic, error=error)
+        judgement = judge(
+            outputs, labels, budget, synthetic=synthetic, fp16=runner.fp16, error=error
+        )
         return cls(
             name=name,
             format=format,
@@ -220,6 +222,7 @@ class DriftReport:
                         candidate.labels,
                         budget,
                         synthetic=self.data.synthetic,
+                        fp16=candidate.runner.fp16,
                         error=candidate.error,
                     )
                 ),

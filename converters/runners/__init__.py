@@ -2,7 +2,12 @@
 
 from tfmp.converters.runners.base import Runner, RunnerInfo
 from tfmp.converters.runners.cuda import CudaRunner
-from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner, litert_runner
+from tfmp.converters.runners.litert import (
+    LiteRTGpuRunner,
+    LiteRTRunner,
+    litert_runner,
+    weights_only_runner,
+)
 from tfmp.converters.runners.onnx import OnnxRunner, onnx_runner
 from tfmp.converters.runners.opening import open_runner
 from tfmp.converters.runners.reference import SourceRunner, reference_runner
@@ -19,4 +24,5 @@ __all__ = [
     "onnx_runner",
     "open_runner",
     "reference_runner",
+    "weights_only_runner",
 ]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from tfmp.converters.errors import InputError, RunnerError
 from tfmp.converters.runners.base import RunnerInfo
-from tfmp.converters.tensors import Batch
-from tfmp.converters.worker import Worker
+from tfmp.converters.tensors import Batch, describe
+from tfmp.converters.worker import Worker, WorkerError
 
 if TYPE_CHECKING:
     from tfmp.converters.tflite.reader import TFLiteModel
@@ -35,8 +35,10 @@ class _Interpreted:
         chosen = file.signature(signature)
         self.notes = tuple(map(str, confirmed((), file)))
         # Larger and smaller batches than the file's are cut and filled up.
-        self.inputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.inputs)
-        self.outputs = tuple(replace(s, shape=(None, *s.shape[1:])) for s in chosen.outputs)
+        self.inputs, self.outputs = (
+            tuple(replace(spec, shape=(None, *spec.shape[1:])[: len(spec.shape)]) for spec in specs)
+            for specs in (chosen.inputs, chosen.outputs)
+        )
         self._held = ExitStack()
 
     def _start(self, *arguments: object, path: Path, timeout_s: float, **options: object) -> Worker:
@@ -148,7 +150,10 @@ class LiteRTGpuRunner(_Interpreted):
                 timeout_s=timeout_s,
                 environment=vulkan.environment,
             )
-            version, whole = worker.call("describe")
+            try:
+                version, whole = worker.call("describe")
+            except WorkerError as error:
+                raise _static_only(error, path, file) from error
             self._held = self._held.pop_all()
         native = vulkan.adapter.fp16
         self.info = RunnerInfo(
@@ -163,13 +168,29 @@ class LiteRTGpuRunner(_Interpreted):
         )
 
 
-def litert_runner(path: Path) -> LiteRTRunner:
+def litert_runner(
+    path: Path, gpu: bool = False, signature: str | None = None
+) -> LiteRTRunner | LiteRTGpuRunner:
     """The runner that shows most of what a .tflite file does where FP16 is computed in.
 
+    Args:
+        path: a .tflite file.
+        gpu: run it on a GPU, instead of the CPU forced to FP16.
+        signature: the entry point to run where the file has one of that name.
+
     Raises:
-        RunnerError: the file cannot be loaded.
+        RunnerError: the file cannot be loaded, or there is no GPU.
     """
-    return LiteRTRunner(path, force_fp16=_read(path).has_fp16_weights)
+    file = _read(path)
+    entry = file.entry_point(signature) or None  # "" where the file has no signature at all
+    if gpu:
+        return LiteRTGpuRunner(path, entry)
+    return LiteRTRunner(path, force_fp16=file.has_fp16_weights, signature=entry)
+
+
+def weights_only_runner(path: Path, signature: str | None = None) -> LiteRTRunner:
+    """What a .tflite file does on a CPU that computes in FP32; see `litert_runner`."""
+    return LiteRTRunner(path, False, _read(path).entry_point(signature) or None)
 
 
 def _read(path: Path) -> "TFLiteModel":
@@ -183,6 +204,22 @@ def _read(path: Path) -> "TFLiteModel":
 
 def _weights_only(file: "TFLiteModel") -> str | None:
     return "weights-only" if file.has_fp16_weights else None
+
+
+def _static_only(error: WorkerError, path: Path, file: "TFLiteModel") -> RunnerError:
+    """The same error, said plainly where it is that sizes are open."""
+    found = re.search(r"\(tensor#(\d+) is a dynamic-sized tensor\)", error.log)
+    tensors = file.tensors[0]
+    if found is not None and int(found[1]) < len(tensors):
+        which = f"the size of {tensors[int(found[1])].spec.name!r} is known only while it runs"
+    elif any(None in spec.shape for spec in file.inputs):
+        which = f"the inputs leave sizes open ({describe(file.inputs)})"
+    else:
+        return error
+    return RunnerError(
+        f"{path.name}: LiteRT's GPU backend takes tensors of fixed size only, and {which}. Fix the "
+        "input sizes with --batch and --input-shape; some recurrent layers cannot run there at all."
+    )
 
 
 def _left_out(log: str) -> str:

@@ -99,6 +99,13 @@ class Audit:
         constants = [finding for finding in self.constants if finding.serious]
         return (*constants, *(found for found in self.activations if found.status in _DANGEROUS))
 
+    @property
+    def exit_status(self) -> int:
+        """Of a command: 1 with dangers, 0 without any on real samples, 3 where none were run."""
+        if self.dangers:
+            return 1
+        return 0 if self.samples else 3
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the same names as the attributes; non-finite numbers as text."""
         document = {"schema": "tfmp.audit/1", **asdict(self)}

@@ -17,6 +17,8 @@ from tfmp.converters.tensors import TensorSpec
 
 _IDENTIFIER = b"TFL3"
 _FLEX_PREFIX = "Flex"
+# What exporters call the entry point that is meant to be served.
+_USUAL = ("serving_default", "serve")
 _BUFFER_DATA = 4  # the slot of the first field of a table
 
 
@@ -72,6 +74,11 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+    @property
+    def batch_size(self) -> int | None:
+        """First size of the first input; None when it may change."""
+        return self.inputs[0].shape[0] if self.inputs and self.inputs[0].shape else None
 
 
 class TFLiteModel:
@@ -130,18 +137,18 @@ class TFLiteModel:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """What the first signature takes, in its order."""
+        """What the default signature takes, in its order."""
         return self.signature().inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """What the first signature gives, in its order."""
+        """What the default signature gives, in its order."""
         return self.signature().outputs
 
     @property
     def batch_size(self) -> int | None:
-        """First size of the first input; None when it may change."""
-        return self.inputs[0].shape[0] if self.inputs and self.inputs[0].shape else None
+        """That of the default signature; None when it may change."""
+        return self.signature().batch_size
 
     @cached_property
     def has_fp16_weights(self) -> bool:
@@ -149,19 +156,24 @@ class TFLiteModel:
         return any(tensor.spec.dtype == "float16" for tensor in self.constants())
 
     def signature(self, key: str | None = None) -> Signature:
-        """The signature of that name, or the first.
+        """The signature of that name, or the one that is meant to be served.
 
         Raises:
             RunnerError: the file has no such signature.
         """
         if key is None:
-            return next(iter(self.signatures.values()))
+            return self.signatures[self.entry_point()]
         if key not in self.signatures:
             raise RunnerError(
                 f"{self.path} has no signature {key!r}; it has "
                 f"{', '.join(map(repr, self.signatures))}."
             )
         return self.signatures[key]
+
+    def entry_point(self, wanted: str | None = None) -> str:
+        """The name of a signature: `wanted` if there is one, else the usual one, else the first."""
+        names = (wanted, *_USUAL, *self.signatures)
+        return next(name for name in names if name is not None and name in self.signatures)
 
     def options(self, operator: Operator, kind: type) -> Any:
         """The operator's options, a table of schema.fbs such as `schema.WhileOptions`."""

@@ -59,14 +59,14 @@ def test_auto_takes_cuda_where_it_works_and_says_why_where_not(cuda):
 
 def test_gpu_without_one_is_an_error_that_says_what_is_missing(cuda, vulkan):
     cuda("no NVIDIA driver was found")
-    vulkan("the only Vulkan adapter is in software (SwiftShader)")
+    vulkan("no Vulkan adapter was found")
     with pytest.raises(InputError) as caught:
         devices.choose("gpu", {".onnx"})
     assert str(caught.value) == (
         "device: expected a GPU for 'gpu', but no NVIDIA driver was found. Use device cpu, or "
         "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU."
     )
-    with pytest.raises(InputError, match="the only Vulkan adapter is in software"):
+    with pytest.raises(InputError, match="no Vulkan adapter was found"):
         devices.choose("gpu", {".tflite"})
     cuda(None)
     with pytest.raises(InputError, match="Vulkan"):
@@ -74,6 +74,19 @@ def test_gpu_without_one_is_an_error_that_says_what_is_missing(cuda, vulkan):
     vulkan(None)
     found = devices.choose("gpu", {".onnx", ".tflite"})
     assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (True, True, True)
+
+
+def test_a_gpu_in_software_runs_tflite_files_and_is_called_what_it_is(vulkan, monkeypatch):
+    vulkan(None)
+    monkeypatch.setattr(devices, "software_adapter", lambda: "SwiftShader")
+    found = devices.choose("gpu", {".tflite"})
+    assert (found.tflite_gpu, found.reference_gpu) == (True, False)
+    assert found.text == (
+        "gpu, as asked; for TFLite that is SwiftShader, in software and FP32: it shows which "
+        "operators a GPU takes, not what FP16 does"
+    )
+    monkeypatch.setattr(devices, "software_adapter", lambda: None)
+    assert devices.choose("gpu", {".tflite"}).text == "gpu, as asked"
 
 
 def test_cpu_asks_nobody(monkeypatch):

@@ -7,6 +7,7 @@ from types import ModuleType
 import keras
 import numpy as np
 import pytest
+from corpus import corpus
 
 from tfmp.converters import open_source
 from tfmp.converters.errors import RunnerError
@@ -119,11 +120,23 @@ def test_any_number_of_samples_fits_any_batch_size(
     assert rel_l2(received, source.forward(batch)["head"]) < 1e-3
 
 
-def test_recurrent_layers_are_right(convert: Convert, models: ModuleType) -> None:
-    source, file = convert(models.recurrent)
-    batch = sample(source, 2)
-    with LiteRTRunner(file.path, force_fp16=False) as runner:
-        assert rel_l2(runner.run(batch)["head"], source.forward(batch)["head"]) < 2e-3
+RECURRENT = ("lstm", "gru", "bidirectional", "masked_lstm", "conv_lstm", "any_length")
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers_need_no_flex_and_are_right(
+    name: str, export: Callable, tmp_path: Path
+) -> None:
+    case = corpus()[name]
+    source = case.open()
+    batch = case.batch(source, samples=3)
+    file = export(source, tmp_path / "model.tflite")
+    assert file.flex_ops == ()
+    for force_fp16, limit in ((False, 4e-3), (True, 1e-2)):
+        with LiteRTRunner(file.path, force_fp16) as runner:
+            received = runner.run(batch)
+        for key, expected in source.forward(batch).items():
+            assert rel_l2(received[key], expected) < limit
 
 
 def test_batches_of_changing_size_share_a_runner(convert: Convert, models: ModuleType) -> None:
@@ -132,6 +145,59 @@ def test_batches_of_changing_size_share_a_runner(convert: Convert, models: Modul
         for rows in (2, 5, 1):
             batch = sample(source, rows)
             assert rel_l2(runner.run(batch)["head"], source.forward(batch)["head"]) < 1e-3
+
+
+@pytest.mark.parametrize("force_fp16", [False, True])
+def test_outputs_whose_size_is_known_only_afterwards_are_whole(
+    force_fp16: bool, export: Callable, tmp_path: Path
+) -> None:
+    # LiteRT's own buffers for such outputs are too small: an error at best, or damaged memory.
+    source = corpus()["transformer"].open()
+    file = export(source, tmp_path / "model.tflite")
+    with LiteRTRunner(file.path, force_fp16) as runner:
+        for length in (3, 7, 5):
+            x = np.random.default_rng(1).normal(size=(2, length, 16)).astype(np.float32)
+            received, expected = runner.run({"tokens": x}), source.forward({"tokens": x})
+            assert rel_l2(received["logits"], expected["logits"]) < 5e-3
+
+
+def test_outputs_that_litert_keeps_to_itself_are_refused_only_in_fp16(convert: Callable) -> None:
+    source, file = convert(repeated)
+    batches = [
+        {"x": np.random.default_rng(1).normal(size=(2, length, 4)).astype(np.float32)}
+        for length in (3, 7, 5)
+    ]
+    with LiteRTRunner(file.path, force_fp16=False) as runner:
+        for batch in batches:
+            received, expected = runner.run(batch), source.forward(batch)
+            for name, values in expected.items():
+                assert received[name].dtype == values.dtype
+                np.testing.assert_allclose(received[name], values, rtol=3e-3, atol=3e-3)
+    with (
+        LiteRTRunner(file.path, force_fp16=True) as runner,
+        pytest.raises(RunnerError, match=r"does not hand out 'folded', .*--input-shape"),
+    ):
+        runner.run(batches[0])
+
+
+def repeated() -> keras.Model:
+    """An open length that is read off the input and given to reshapes."""
+
+    def fold(x):
+        length = keras.ops.shape(x)[1]
+        at = keras.ops.cast(keras.ops.arange(length), "float32")[None, :, None]
+        return keras.ops.reshape(x + at, (-1, length * 2, 2))
+
+    def positive(x):
+        length = keras.ops.shape(x)[1]
+        return keras.ops.cast(keras.ops.reshape(x > 0, (-1, length * 4)), "int64")
+
+    x = keras.Input((None, 4), name="x")
+    outputs = {
+        "folded": keras.layers.Lambda(fold, output_shape=(None, 2))(x),
+        "positive": keras.layers.Lambda(positive, output_shape=(None,), dtype="int64")(x),
+    }
+    return keras.Model(x, outputs, name="repeated")
 
 
 def test_constants_at_the_limit_of_fp16_are_noted_with_their_layer(
@@ -247,6 +313,27 @@ def test_outputs_that_are_the_cpus_to_the_last_bit_are_flagged(
     with LiteRTGpuRunner(file.path) as runner:
         runner.run(sample(source, 1))
         assert "bit for bit the CPU's" in runner.info.details["fallback"]
+
+
+def sequence() -> keras.Model:
+    """The length of what a recurrent loop has gathered is open in the file."""
+    steps = keras.Input((5, 3), name="steps")
+    return keras.Model(steps, keras.layers.LSTM(2, return_sequences=True)(steps), name="sequence")
+
+
+@pytest.mark.parametrize(
+    ("make", "which"),
+    [
+        (repeated, r"the inputs leave sizes open \(x: float32\[1, \?, 4\]\)"),
+        (sequence, "the size of '"),
+    ],
+)
+def test_sizes_that_a_gpu_cannot_leave_open_are_named(
+    make: Callable, which: str, gpu: None, convert: Callable
+) -> None:
+    _, file = convert(make)
+    with pytest.raises(RunnerError, match=f"takes tensors of fixed size only, and {which}"):
+        LiteRTGpuRunner(file.path)
 
 
 def test_without_an_adapter_the_gpu_runner_is_a_runner_error(

@@ -247,6 +247,13 @@ class TestEvidence:
         assert judge([]).verdict is Verdict.INCONCLUSIVE
         assert judge([OutputAccumulator("y").result()]).verdict is Verdict.INCONCLUSIVE
 
+    def test_fp16_weights_in_fp32_arithmetic_certify_nothing_but_can_fail(self) -> None:
+        found = judge([regression()], fp16="weights-only")
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert reason(found).startswith("the file was run in FP32 arithmetic with its FP16 weights")
+        assert judge([regression()], fp16="native").verdict is Verdict.PASS
+        assert judge([regression(bad=math.nan)], fp16="weights-only").verdict is Verdict.FAIL
+
     def test_synthetic_inputs_certify_nothing_but_can_fail(self) -> None:
         found = judge([regression()], synthetic=True)
         assert found.verdict is Verdict.INCONCLUSIVE

@@ -34,7 +34,9 @@ def test_another_budget_gives_another_verdict_on_the_same_evidence(report) -> No
     assert strict.candidates[0].outputs == report.candidates[0].outputs
     assert strict.budget == DriftBudget(rel_l2=1e-9)
     loose = report.judged_by(DriftBudget(rel_l2=0.05, flip_rate=0.1, accuracy_drop=0.1))
-    assert [candidate.verdict for candidate in loose.candidates] == ["PASS", "FAIL", "PASS", "FAIL"]
+    verdicts = [candidate.verdict for candidate in loose.candidates]
+    # The third ran in FP32 arithmetic: no budget makes that prove anything about FP16.
+    assert verdicts == ["PASS", "FAIL", "INCONCLUSIVE", "FAIL"]
     assert repr(loose.judged_by(report.budget)) == repr(report)
 
 

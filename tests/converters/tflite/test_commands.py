@@ -1,4 +1,4 @@
-"""Overflow from the command line: found, refused, repaired and proven again."""
+"""TFLite from the command line: overflow found, refused, repaired and proven; signatures."""
 
 from pathlib import Path
 from types import ModuleType
@@ -6,9 +6,13 @@ from types import ModuleType
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from click.testing import CliRunner, Result
 
+from tfmp.converters import convert, validate
 from tfmp.converters.cli import main
+from tfmp.converters.errors import InputError
+from tfmp.converters.tflite.reader import TFLiteModel
 
 
 @pytest.fixture
@@ -28,9 +32,12 @@ def run(*arguments: str) -> Result:
 
 
 def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
-    result = run("tflite", "variance.keras", "--data", "samples.npz")
+    result = run("tflite", "variance.keras", "--data", "samples.npz", "--report", "drift.html")
     assert result.exit_code == 1, result.output
     assert "FAIL" in result.stdout
+    overflow = "overflows in FP16: layer norm ("
+    assert overflow in result.stdout
+    assert overflow in (folder / "drift.html").read_text()
     result = run(
         "tflite",
         "variance.keras",
@@ -60,3 +67,130 @@ def test_a_repair_that_cannot_be_made_is_refused(
     assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert not (folder / "variance.tflite").exists()
+
+
+def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType) -> None:
+    result = run("inspect", "variance.keras", "--data", "samples.npz", "--report", "audit.html")
+    assert result.exit_code == 1, result.output
+    assert "✗ overflows norm" in result.stdout
+    assert "<svg" in (folder / "audit.html").read_text()
+    np.savez("small.npz", x=np.load("samples.npz")["x"][:4] * 0.01)
+    result = run("inspect", "variance.keras", "--data", "small.npz", "--quiet")
+    assert result.exit_code == 0, result.output
+    result = run("inspect", "variance.keras")
+    assert result.exit_code == 3, result.output
+    assert "no samples were run" in result.stdout
+    models.destroyed_constants().save("destroyed.keras")
+    assert run("inspect", "destroyed.keras", "-q").exit_code == 1
+    assert run("inspect", "missing.keras").exit_code == 2
+
+
+def not_a_number() -> keras.Model:
+    """Two large numbers that are equal in FP16: infinity minus infinity."""
+    x = keras.Input((8,), name="x")
+    large = keras.layers.Rescaling(1e6, name="large")(x)
+    larger = keras.layers.Rescaling(2.0, name="larger")(large)
+    return keras.Model(x, {"y": keras.ops.tanh(larger - large)}, name="nan")
+
+
+def test_constants_and_layers_behind_a_fail_are_named(tmp_path: Path, models: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(300, 8, 8, 3)).astype(np.float32)
+    artifact = convert(
+        models.destroyed_constants(), "tflite", tmp_path / "a.tflite", data={"image": image}
+    )
+    assert artifact.report.verdict == "FAIL"
+    (candidate,) = artifact.report.candidates
+    assert any("(layer big)" in note and "clamp to 65504" in note for note in candidate.notes)
+    x = rng.normal(size=(300, 8)).astype(np.float32)
+    artifact = convert(not_a_number(), "tflite", tmp_path / "b.tflite", data={"x": x})
+    assert artifact.report.verdict == "FAIL"
+    (candidate,) = artifact.report.candidates
+    assert candidate.checks[0].name == "nonfinite"
+    assert any("overflows in FP16: layer large" in note for note in candidate.notes)
+
+
+def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
+    from tfmp.converters.devices import software_adapter, vulkan_problem
+
+    if problem := vulkan_problem():
+        pytest.skip(problem)
+    assert run("tflite", "variance.keras").exit_code == 0
+    data = {"x": np.load("samples.npz")["x"]}
+    report = validate("variance.keras", "variance.tflite", data, device="gpu")
+    (candidate,) = report.candidates
+    assert candidate.runner.name == "litert-gpu"
+    assert candidate.runner.details["accelerated"] == "every operator"
+    page = report.save("gpu.html").read_text()
+    assert candidate.runner.device in page
+    assert "every operator" in page
+    if software_adapter() is None:
+        assert report.verdict == "FAIL"
+        return
+    assert candidate.runner.device.endswith("(software)")
+    assert "in software and FP32" in report.environment["device"]
+    assert candidate.outputs[0].rel_l2 < 1e-3
+    assert report.verdict == "INCONCLUSIVE"
+    assert any("shows nothing of what FP16 arithmetic does" in text for text in candidate.reasons)
+
+
+@pytest.fixture
+def saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two entry points to the same weights, neither with a usual name, and their samples."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    keras.utils.set_random_seed(3)
+    encoder = keras.Sequential([keras.Input((32,)), keras.layers.Dense(64, name="code")])
+    decoder = keras.Sequential([keras.Input((64,)), keras.layers.Dense(32, name="decoded")])
+    module = tf.Module()
+    module.models = [encoder, decoder]
+    module.variables_kept = [*encoder.variables, *decoder.variables]
+    signature = [tf.TensorSpec((None, 32)), tf.TensorSpec((None, 32))]
+
+    @tf.function(input_signature=signature)
+    def encode(x, Bias):
+        return {"z": encoder(x + Bias), "code": encoder(x)}
+
+    @tf.function(input_signature=signature[:1])
+    def reconstruct(x):
+        return {"decoded": decoder(encoder(x))}
+
+    functions = {"reconstruct": reconstruct, "encode": encode}
+    tf.saved_model.save(module, "both", signatures=functions)
+    rng = np.random.default_rng(0)
+    arrays = {"x": rng.normal(size=(400, 32)), "Bias": rng.normal(size=(400, 32))}
+    np.savez("data.npz", **{name: value.astype(np.float32) for name, value in arrays.items()})
+    return tmp_path
+
+
+def test_all_signatures_of_a_saved_model_become_one_file(saved_model: Path) -> None:
+    result = run("tflite", "both", "-o", "both.tflite", "--accumulate", "fp16")
+    assert result.exit_code == 0, result.output
+    model = TFLiteModel(saved_model / "both.tflite")
+    assert set(model.signatures) == {"encode", "reconstruct"}
+    encode, reconstruct = model.signatures["encode"], model.signatures["reconstruct"]
+    assert [spec.name for spec in encode.inputs] == ["Bias", "x"]
+    assert [spec.name for spec in encode.outputs] == ["code", "z"]
+    assert [spec.name for spec in reconstruct.outputs] == ["decoded"]
+    weights = 2 * (32 * 64 + 64 * 32)
+    assert (saved_model / "both.tflite").stat().st_size < 2 * weights
+    assert "signatures '" in result.stdout
+
+
+def test_one_signature_can_be_picked_and_is_the_one_compared(saved_model: Path) -> None:
+    assert run("tflite", "both", "-o", "both.tflite", "-q").exit_code == 0
+    for name in ("encode", "reconstruct"):
+        result = run(
+            *("validate", "both", "both.tflite", "--signature", name, "--data", "data.npz"),
+            *("--budget", "flip_rate=1", "--json"),
+        )
+        assert result.exit_code == 0, result.output
+    result = run("tflite", "both", "-o", "one.tflite", "--signature", "reconstruct")
+    assert result.exit_code == 0, result.output
+    assert set(TFLiteModel(saved_model / "one.tflite").signatures) == {"serving_default"}
+    assert run("onnx", "both", "-o", "both.onnx").exit_code == 2
+
+
+def test_repair_works_on_one_signature(saved_model: Path) -> None:
+    with pytest.raises(InputError, match="repair works on one signature, received a SavedModel"):
+        convert("both", "tflite", "both.tflite", data="data.npz", repair=True)
