@@ -1,19 +1,27 @@
 """Writes docs/tflite-support.md: what converts to FP16 TFLite, and how it runs.
 
-Every row of tests/support/sweep.py, and every model of the folder that TFMP_ZOO names, is converted
-with FP16 weights and run in LiteRT on a seeded batch: on the CPU by default, on the CPU forced to
-compute in FP16, and on the GPU where a Vulkan adapter is found (SwiftShader counts). The numbers
-are relative L2 distances from the original in float32.
+Every Keras model of the corpus (tests/support/corpus.py, the zoo where TFMP_ZOO names it) and every
+layer, activation and op of tests/support/sweep.py is converted with FP16 weights and run in LiteRT
+on a seeded batch: on the CPU by default, on the CPU forced to compute in FP16, and on the GPU where
+a Vulkan adapter is found (SwiftShader counts). Where forced FP16 goes wrong, the model is repaired
+on the same batch and converted once more.
 
-Run: python benchmarks/tflite_table.py
+A run takes about half an hour; with --resume FILE one that was stopped goes on where it was, and
+rows can be measured --again.
+
+Run: python benchmarks/tflite_table.py [--resume FILE] [--again REGEX]
 """
 
+import argparse
+import json
+import math
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -23,6 +31,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import keras
 import numpy as np
 import sweep
+from corpus import corpus
 
 from tfmp.converters import open_source
 from tfmp.converters.errors import ConversionError, InputError, RunnerError
@@ -30,100 +39,215 @@ from tfmp.converters.runners import LiteRTGpuRunner, LiteRTRunner, Runner
 from tfmp.converters.source import Source
 from tfmp.converters.tensors import Batch, synthetic_batch
 from tfmp.converters.tflite.export import TFLiteFile, export_tflite, start_converter
+from tfmp.converters.tflite.repair import repair
 from tfmp.converters.tflite.vulkan import find_vulkan
 from tfmp.converters.worker import Worker
 
 PAGE = ROOT / "docs" / "tflite-support.md"
-MODES = ("default", "forced FP16", "GPU")
+DEFAULT, FORCED, GPU = "default CPU", "forced FP16", "GPU"
+MODES = (DEFAULT, FORCED, GPU)
+# Past this, forced FP16 has lost more than digits, and a repair is tried.
+WRONG = 0.02
+# Each conversion leaks memory in the converter's process.
+CONVERSIONS_PER_PROCESS = 100
+
+Opened = tuple[Source, Batch]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is to be measured; `sized` rows have enough weights for a size to mean something."""
+
+    group: str
+    name: str
+    open: Callable[[], Opened]
+    sized: bool
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row of the table; `drift` by mode, or what went wrong there."""
+    """One measured row: drift by mode, or why it could not be converted.
+
+    Attributes:
+        refused: the message; "" where there is a file.
+        flex: TensorFlow ops that the file needs; none in a file that was not refused.
+        drift: by mode, the relative L2 distance or what went wrong.
+        repaired: drift under forced FP16 after a repair; "" where none was tried.
+        ratio: file size against the float32 file.
+        on_gpu: whether the GPU takes every operator.
+    """
 
     group: str
     name: str
-    drift: dict[str, str]
-    size_ratio: str
-    whole_on_gpu: str
+    refused: str = ""
+    flex: str = ""
+    drift: dict[str, str] = field(default_factory=dict)
+    repaired: str = ""
+    ratio: str = ""
+    on_gpu: str = ""
 
     def __str__(self) -> str:
-        drift = [self.drift.get(mode, "") for mode in MODES]
-        return " | ".join(["", self.name, *drift, self.size_ratio, self.whole_on_gpu, ""]).strip()
+        if self.refused:
+            return f"| {self.name} | {self.refused} |  |  |  |  |  |  |"
+        drift = " | ".join(self.drift.get(mode, "") for mode in MODES)
+        cells = (self.flex or "none", drift, self.repaired, self.ratio, self.on_gpu)
+        return f"| {self.name} | {' | '.join(cells)} |"
 
 
-def run_row(group: str, name: str, model: object, folder: Path, converter: Worker) -> Line:
+def measure(row: Row, folder: Path, converter: Worker) -> Line:
     """Converts and runs one model."""
     try:
-        source = open_source(model)
+        source, batch = row.open()
         file = export_tflite(source, folder / "fp16.tflite", converter=converter)
-        full = export_tflite(source, folder / "fp32.tflite", "fp32", converter=converter)
     except (ConversionError, InputError) as error:
-        return Line(group, name, {"default": f"no: {first_words(str(error))}"}, "", "")
-    return measured(group, name, source, file, full)
-
-
-def measured(group: str, name: str, source: Source, file: TFLiteFile, full: TFLiteFile) -> Line:
-    batch = synthetic_batch(source.inputs, 2, seed=0)
+        return Line(row.group, row.name, refused=first_words(str(error)))
+    ratio = ""
+    if row.sized:
+        full = export_tflite(source, folder / "fp32.tflite", "fp32", converter=converter)
+        ratio = f"{file.sizes.file_bytes / full.sizes.file_bytes:.2f}"
     try:
-        expected = source.forward(batch)
-    except Exception as error:  # TensorFlow's CPU lacks grouped 3-D convolutions, for one
-        return Line(group, name, {"default": f"no reference: {first_words(str(error))}"}, "", "")
-    drift, whole = {}, ""
+        return compared(row, file, source, batch, ratio, folder, converter)
+    except OneByOne:  # its outputs are of the whole batch
+        batch = {name: array[:1] for name, array in batch.items()}
+        return compared(row, file, source, batch, ratio, folder, converter)
+
+
+class OneByOne(Exception):
+    """Samples that a runner cannot feed piece by piece."""
+
+
+def compared(
+    row: Row,
+    file: TFLiteFile,
+    source: Source,
+    batch: Batch,
+    ratio: str,
+    folder: Path,
+    converter: Worker,
+) -> Line:
+    """Runs a file in every mode, and its repair where that is needed."""
+    expected = source.forward(batch)
+    drift, on_gpu = {}, ""
     for mode in MODES:
-        try:
-            with open_mode(file.path, mode) as runner:
-                drift[mode] = distance(expected, runner.run(batch))
-                if mode == "GPU":
-                    whole = "yes" if runner.info.details["accelerated"].startswith("every") else ""
-        except RunnerError as error:
-            drift[mode] = first_words(str(error))
-    weights = max(full.sizes.fp32_bytes, 1)
-    ratio = f"{file.sizes.fp16_bytes / weights:.2f}" if full.sizes.fp32_bytes else "no weights"
-    return Line(group, name, drift, ratio, whole)
+        drift[mode], info = run(file.path, mode, batch, expected)
+        if mode == GPU and info:
+            on_gpu = "yes" if info["accelerated"].startswith("every") else "in part"
+    repaired = ""
+    if is_wrong(drift[FORCED]):
+        mended = repair(source, lambda: [batch])
+        if mended.changes:
+            export_tflite(mended.source, folder / "repaired.tflite", converter=converter)
+            repaired, _ = run(folder / "repaired.tflite", FORCED, batch, expected)
+    return Line(row.group, row.name, "", ", ".join(file.flex_ops), drift, repaired, ratio, on_gpu)
+
+
+def run(path: Path, mode: str, batch: Batch, expected: Batch) -> tuple[str, dict[str, str]]:
+    """Drift or what went wrong, and the runner's details."""
+    try:
+        with open_mode(path, mode) as runner:
+            return cell(distance(expected, runner.run(batch))), runner.info.details
+    except RunnerError as error:
+        if "told apart" in str(error):
+            raise OneByOne from error
+        return first_words(str(error)), {}
 
 
 def open_mode(path: Path, mode: str) -> Runner:
-    if mode == "GPU":
-        return LiteRTGpuRunner(path)
-    return LiteRTRunner(path, force_fp16=mode == "forced FP16")
+    """The runner of a column."""
+    return LiteRTGpuRunner(path) if mode == GPU else LiteRTRunner(path, mode == FORCED)
 
 
-def distance(expected: Batch, received: Batch) -> str:
-    """The worst output's relative L2 distance; what is not finite in the original is left out."""
+def is_wrong(drift: str) -> bool:
+    """Whether FP16 arithmetic lost more than digits."""
+    return drift == "not finite" or (drift[:1].isdigit() and float(drift) > WRONG)
+
+
+def distance(expected: Batch, received: Batch) -> float:
+    """The worst output's relative L2 distance, where the original is finite.
+
+    NaN where the candidate is not finite there, infinite where whole numbers differ.
+    """
     worst = 0.0
     for name, wanted in expected.items():
         got = received[name]
         if wanted.dtype.kind not in "fc":
             if not np.array_equal(wanted, got):
-                return "differs"
+                return math.inf
             continue
         finite = np.isfinite(wanted)
         if not np.isfinite(got[finite]).all():
-            return "not finite"
+            return math.nan
         error = got[finite].astype(np.float64) - wanted[finite]
         norm = float(np.linalg.norm(wanted[finite].astype(np.float64)))
         worst = max(worst, float(np.linalg.norm(error)) / norm if norm else float(error.any()))
-    return f"{worst:.0e}" if worst else "0"
+    return worst
+
+
+def cell(drift: float) -> str:
+    """A distance as the table shows it."""
+    if math.isnan(drift):
+        return "not finite"
+    return "differs" if math.isinf(drift) else f"{drift:.0e}" if drift else "0"
 
 
 def first_words(text: str) -> str:
     """A reason short enough for a cell."""
     reason = text.partition("': ")[2] or text
-    return reason.replace("|", "/").replace("\n", " ").partition(". ")[0][:90]
+    return reason.replace("|", "/").replace("\n", " ").partition(". ")[0][:120]
 
 
-def rows() -> Iterator[tuple[str, str, object]]:
-    for row in sweep.all_rows():
-        if row.group != "applications":
-            yield row.group, row.name, row.build
-    zoo = os.environ.get("TFMP_ZOO")
-    for path in sorted(Path(zoo).iterdir()) if zoo else ():
-        if path.suffix == ".h5" or path.is_dir():
-            yield "trained models", path.name, lambda path=path: path
+def rows() -> Iterator[Row]:
+    """The corpus, then what the sweep has beyond it."""
+    for case in corpus(groups="keras applications zoo").values():
+
+        def opened(case: object = case) -> Opened:
+            source = case.open()
+            return source, case.batch(source)
+
+        yield Row(case.group, case.name, opened, sized=True)
+    for one in sweep.all_rows():
+        if one.group == "applications":  # the corpus has them
+            continue
+
+        def built(one: sweep.Row = one) -> Opened:
+            keras.utils.clear_session()
+            source = open_source(one.build())
+            return source, synthetic_batch(source.inputs, 2, seed=0)
+
+        yield Row(one.group, one.name, built, sized=False)
+
+
+def measured(resume: Path | None, again: str | None) -> Iterator[Line]:
+    """Every line, from the file of an earlier run where it is there."""
+    known = {}
+    if resume is not None and resume.exists():
+        lines = [Line(**json.loads(text)) for text in resume.read_text().splitlines()]
+        known = {(line.group, line.name): line for line in lines}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        converter, done = stack.enter_context(start_converter()), 0
+        for row in rows():
+            line = known.get((row.group, row.name))
+            if line is None or (again and re.search(again, f"{row.group}: {row.name}")):
+                done += 1
+                if done % CONVERSIONS_PER_PROCESS == 0:
+                    converter.close()
+                    converter = stack.enter_context(start_converter())
+                try:
+                    line = measure(row, folder, converter)
+                except Exception as error:
+                    # Keras cannot build or run every model of the sweep; nothing is compared then.
+                    print(f"{row.group}: {row.name}: {error!r:.300}", file=sys.stderr, flush=True)
+                    continue
+                print(f"{row.group}: {line}", file=sys.stderr, flush=True)
+                if resume is not None:
+                    with resume.open("a") as file:
+                        file.write(json.dumps(asdict(line)) + "\n")
+            yield line
 
 
 def adapter() -> str:
+    """The GPU that was there."""
     try:
         with find_vulkan() as found:
             return str(found.adapter)
@@ -131,54 +255,80 @@ def adapter() -> str:
         return f"none ({error})"
 
 
+TITLES = {
+    "keras": "Corpus",
+    "applications": "Applications",
+    "zoo": "Trained models",
+    "layers": "Layers",
+    "sequences": "Sequences",
+    "activations": "Activations",
+    "ops": "Ops",
+}
+
+
 def page(lines: list[Line]) -> str:
+    """The page."""
     from importlib.metadata import version
 
     versions = ", ".join(
         f"{name} {version(name)}" for name in ("tensorflow", "keras", "ai-edge-litert")
     )
+    groups = {
+        title: own
+        for key, title in TITLES.items()
+        if (own := [line for line in lines if line.group == key])
+    }
     text = [
         "# What converts to FP16 TFLite",
         "",
-        f"Written by `benchmarks/tflite_table.py` with {versions}; GPU adapter: {adapter()}.",
+        f"Written by `python benchmarks/tflite_table.py` with {versions}; GPU: {adapter()}.",
         "",
-        "Numbers are relative L2 distances from the original in float32, on a seeded batch of two.",
-        "*default* is LiteRT's CPU path, which computes in FP32; *forced FP16* is that in FP16",
-        "arithmetic; *GPU* is LiteRT's WebGPU path. *Weights* is the size of the float constants",
-        "against float32. *All on GPU* says that a GPU takes every operator.",
+        "Numbers are relative L2 distances from the original in float32, on a seeded batch of two",
+        "(of one where outputs belong to the batch as a whole):",
+        "*default CPU* computes in FP32 with FP16 weights, *forced FP16* in FP16 arithmetic, *GPU*",
+        "is LiteRT's WebGPU path (in FP32 where the adapter is software). *After `--repair`* is",
+        f"forced FP16 again, where it was off by more than {WRONG:g} and the repair found",
+        "something to do. *Size* is the file against the float32 one. A model that TFLite has no",
+        "operators for is refused with the reason, before anything is written.",
+        "",
+        "| | models | converted | need Flex | right on the CPU | right in FP16, with `--repair` |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(f"| {title} | {summary(own)} |" for title, own in groups.items()),
     ]
-    for group in dict.fromkeys(line.group for line in lines):
-        own = [line for line in lines if line.group == group]
-        good = sum(not line.drift["default"].startswith("no") for line in own)
+    for title, own in groups.items():
         text += [
             "",
-            f"## {group[0].upper()}{group[1:]}: {good} of {len(own)}",
+            f"## {title}",
             "",
-            "| Model | default | forced FP16 | GPU | Weights | All on GPU |",
-            "|---|---|---|---|---|---|",
+            "| Model | Flex | default CPU | forced FP16 | GPU | After `--repair` | Size | "
+            "All on GPU |",
+            "|---|---|---|---|---|---|---|---|",
             *map(str, own),
         ]
     return "\n".join(text) + "\n"
 
 
+def summary(lines: list[Line]) -> str:
+    """The counts of a group."""
+    files = [line for line in lines if not line.refused]
+    flex = sum(bool(line.flex) for line in files)
+    right = sum(is_right(line.drift[DEFAULT]) for line in files)
+    half = sum(is_right(line.drift[FORCED]) or is_right(line.repaired) for line in files)
+    return f"{len(lines)} | {len(files)} | {flex} | {right} | {half}"
+
+
+def is_right(drift: str) -> bool:
+    """Whether there is a small distance."""
+    return drift[:1].isdigit() and float(drift) <= WRONG
+
+
 def main() -> None:
-    lines = []
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        converter = stack.enter_context(start_converter())
-        for count, (group, name, build) in enumerate(rows(), 1):
-            if count % 100 == 0:  # each conversion leaks memory in the converter's process
-                converter = stack.enter_context(start_converter())
-            keras.utils.clear_session()
-            try:
-                model = build()
-            except Exception as error:
-                print(f"{group}: {name}: cannot be built: {error}", file=sys.stderr)
-                continue
-            line = run_row(group, name, model, folder, converter)
-            lines.append(line)
-            print(f"{group}: {line}", file=sys.stderr, flush=True)
-    PAGE.write_text(page(lines))
+    """Measures and writes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--resume", type=Path, help="JSON lines that the rows are kept in")
+    parser.add_argument("--again", metavar="REGEX", help="rows to measure although they are kept")
+    options = parser.parse_args()
+    PAGE.write_text(page(list(measured(options.resume, options.again))))
 
 
 if __name__ == "__main__":
