@@ -26,21 +26,21 @@ def build(name: str):
     import keras
 
     keras.utils.set_random_seed(0)
-    if not name.startswith("chain"):
-        return getattr(keras.applications, name)(weights=None)
-    count, width = (int(part) for part in name.split("-")[1:])
-    layers = [keras.layers.Dense(width, activation="relu") for _ in range(count)]
-    return keras.Sequential([keras.Input((width,)), *layers])
+    if name.startswith("chain"):
+        count, width = (int(part) for part in name.split("-")[1:])
+        layers = [keras.layers.Dense(width, activation="relu") for _ in range(count)]
+        model = keras.Sequential([keras.Input((width,)), *layers])
+    else:
+        model = getattr(keras.applications, name)(weights=None)
+    model(keras.ops.zeros((1, *model.input_shape[1:])))  # Keras exports what was called
+    return model
 
 
 def measure(exporter: str, name: str) -> None:
     """Runs one export here and prints its figures as JSON."""
-    import keras
-
     export(exporter, build("chain-2-4"))  # loads the libraries that either exporter needs
     model = build(name)
     weights = sum(variable.value.numpy().nbytes for variable in model.variables)
-    model(keras.ops.zeros((1, *model.input_shape[1:])))
     before = peak_rss()
     start = time.perf_counter()
     export(exporter, model)

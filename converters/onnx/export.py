@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError, InputError
+from tfmp.converters.float64 import Float64Model
 from tfmp.converters.onnx.folding import fold_weights
 from tfmp.converters.onnx.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.layers import name_layers, with_layers
@@ -23,7 +24,7 @@ from tfmp.converters.onnx.ordered import reproducible
 from tfmp.converters.onnx.storage import open_once
 from tfmp.converters.onnx.types import light_proto
 from tfmp.converters.source import Source
-from tfmp.converters.tensors import describe, synthetic_batch
+from tfmp.converters.tensors import Batch, describe, synthetic_batch
 
 # The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
 # newest of the oldest ONNX Runtime that the dependencies admit.
@@ -231,6 +232,9 @@ def _restore_signature(model: ir.Model, source: Source) -> None:
 # model of the corpus (largest seen: 1e-6); a wrong op or weight layout does not.
 _EXPORT_REL_L2 = 1e-4
 
+# Another order of summation makes another rounding error, not a much larger one.
+_NOISE_FACTOR = 3.0
+
 
 def check_export(model: ir.Model, source: Source) -> float:
     """Runs the export and the source on a seeded probe batch and compares them.
@@ -240,7 +244,7 @@ def check_export(model: ir.Model, source: Source) -> float:
 
     Raises:
         ConversionError: ONNX Runtime refuses the model, or an output differs by more than FP32
-            rounding explains.
+            rounding explains: that of any model, or that of this one as float64 shows it.
     """
     try:
         run = open_once(model)
@@ -262,7 +266,9 @@ def check_export(model: ir.Model, source: Source) -> float:
     worst = 0.0
     for name, expected in reference.items():
         difference = _rel_l2(expected, received[name])
-        if not difference <= _EXPORT_REL_L2:
+        if not difference <= _EXPORT_REL_L2 and not _as_near_to_float64(
+            source, batch, name, expected, received[name]
+        ):
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
                 f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding). An op of "
@@ -270,6 +276,21 @@ def check_export(model: ir.Model, source: Source) -> float:
             )
         worst = max(worst, difference)
     return worst
+
+
+def _as_near_to_float64(
+    source: Source, batch: Batch, name: str, expected: np.ndarray, received: np.ndarray
+) -> bool:
+    """Whether Keras's float32 output is as wrong as that of the export.
+
+    Deep models with random weights amplify rounding until nothing else is left of their outputs.
+    """
+    try:
+        exact = Float64Model(source).run(batch)[name]
+    except ConversionError:
+        return False
+    own, ours = _rel_l2(exact, expected), _rel_l2(exact, received)
+    return own > _EXPORT_REL_L2 and ours <= _NOISE_FACTOR * own
 
 
 def _rel_l2(expected: np.ndarray, received: np.ndarray) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from tfmp.converters.errors import ConversionError
 from tfmp.converters.intake import open_source
+from tfmp.converters.onnx import export
 from tfmp.converters.onnx.export import check_export, export_onnx
 from tfmp.converters.onnx.fp16 import to_fp16
 from tfmp.converters.onnx.freeze import freeze
@@ -153,6 +154,31 @@ def test_an_op_without_an_onnx_form_is_an_error_that_names_it():
     source = open_source(keras.Model(x, Odd(name="odd_layer")(x)))
     with pytest.raises(ConversionError, match="no ONNX form for: BesselI0e in odd_layer"):
         export_onnx(source)
+
+
+def chaotic() -> keras.Model:
+    """A model that doubles the distance of neighbouring numbers in each of its sixty steps."""
+    x = keras.Input((8,), name="x")
+    y = keras.ops.sigmoid(x)
+    for _ in range(60):
+        y = 3.99 * y * (1 - y)
+    return keras.Model(x, keras.layers.Identity(name="y")(y))
+
+
+def test_an_output_that_is_nothing_but_rounding_is_held_against_float64(monkeypatch):
+    source = open_source(chaotic())
+    model = export_onnx(source)
+    # Keras and ONNX Runtime round each step alike here: let the one take another way.
+    exact = export.open_once(model)
+    monkeypatch.setattr(
+        export,
+        "open_once",
+        lambda _: lambda names, batch: exact(names, {"x": batch["x"] * np.float32(1 + 1e-6)}),
+    )
+    assert check_export(model, source) > 0.1
+    monkeypatch.setattr(export, "open_once", lambda _: lambda names, batch: [batch["x"] * 9])
+    with pytest.raises(ConversionError, match="output 'y' of the ONNX export differs"):
+        check_export(model, source)
 
 
 def test_an_export_that_is_wrong_is_refused():

@@ -89,3 +89,21 @@ def test_a_model_past_two_gibibytes(tmp_path):
     assert_runs_like(source, large.path)
     half = convert(source, output=tmp_path / "half.onnx")
     assert 1.1 * 2**30 < half.path.stat().st_size < 1.2 * 2**30
+
+
+@pytest.mark.slow
+def test_a_saved_model_past_two_gibibytes(tmp_path):
+    """TensorFlow's own freezing ends there: it writes the weights into one protobuf."""
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.int32, name="ids")])
+    def mean(ids):
+        return {"mean": tf.reduce_mean(tf.gather(module.table, ids), axis=1)}
+
+    module = tf.Module()
+    module.table = tf.Variable(tf.random.stateless_normal((1_160_000, 512), seed=(0, 1)))
+    tf.saved_model.save(module, tmp_path / "saved", signatures={"mean": mean})
+    source = open_source(tmp_path / "saved")
+    large = convert(source, output=tmp_path / "large.onnx", precision="fp32")
+    assert (tmp_path / "large.onnx.data").stat().st_size > 2.2 * 2**30
+    assert_runs_like(source, large.path)
