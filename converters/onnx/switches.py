@@ -40,7 +40,7 @@ def switchable_nodes(model: ir.Model, decisions: Decisions) -> list[ir.Node]:
         if node in decisions
         and decisions[node].dtype == FP16
         and node.op_type not in EXACT
-        and node.op_type not in ("Cast", "CastLike")
+        and node.op_type not in ("Cast", "CastLike", "Shape", "Size")
         and not has_typed_body(node, model)
     ]
 
