@@ -51,6 +51,10 @@ class GraphView:
             if attribute.type == ir.AttributeType.GRAPH
         }
 
+    def owner(self, graph: object) -> ir.Node | None:
+        """The node whose body `graph` is; None for the model's own graph."""
+        return self._parents.get(graph)
+
     def enclosing(self, node: ir.Node) -> Iterator[ir.Node]:
         """The nodes whose subgraphs hold `node`, innermost first."""
         parent = self._parents.get(node.graph)
@@ -111,7 +115,7 @@ def decide(
             continue
         reason = next(filter(None, (rule(node, view) for rule in rules)), None)
         decisions[node] = Decision(FP32, reason) if reason else Decision(FP16)
-    _settle_movers(decisions)
+    _settle_movers(decisions, view)
     return decisions
 
 
@@ -295,12 +299,38 @@ def _typed_by_attribute(node: ir.Node, view: GraphView) -> str | None:
     return None
 
 
+_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+
+
+def _counts(node: ir.Node, view: GraphView) -> str | None:
+    """Integers that are cast to be compared, as loops do: FP16 holds each one only to 2048."""
+    if node.op_type in _COMPARISONS and node.domain == "":
+        whole = any(_from_integers(value) for value in node.inputs)
+    else:
+        readers = node.outputs[0].consumers()
+        whole = (
+            _from_integers(node.outputs[0])
+            and bool(readers)
+            and all(reader.op_type in _COMPARISONS for reader in readers)
+        )
+    return "compares integers, which FP16 holds only to 2048" if whole else None
+
+
+def _from_integers(value: ir.Value | None) -> bool:
+    cast = value.producer() if value is not None else None
+    if cast is None or cast.op_type != "Cast" or cast.domain != "":
+        return False
+    source = cast.inputs[0]
+    return source is not None and source.dtype is not None and source.dtype.is_integer()
+
+
 RULES: tuple[Rule, ...] = (
     _unknown_op,
     _runtime_gap,
     _opaque_body,
     _containers,
     _quantization,
+    _counts,
     _float_attribute,
     _typed_by_attribute,
     _no_float16,
@@ -313,7 +343,7 @@ RULES: tuple[Rule, ...] = (
 _SETTLED = "between FP32 nodes, and exact in either precision"
 
 
-def _settle_movers(decisions: Decisions) -> None:
+def _settle_movers(decisions: Decisions, view: GraphView) -> None:
     """Lets ops that only move or pick values join FP32 neighbours where that saves casts."""
     movers = [
         node
@@ -323,13 +353,14 @@ def _settle_movers(decisions: Decisions) -> None:
     for forwards in (True, False):
         for node in movers if forwards else movers[::-1]:
             reads = {value for value in node.inputs if is_float(value)}
-            before = [_written_as(value, decisions) for value in reads]
+            before = [_written_as(value, decisions, view) for value in reads]
+            kept = any(output.is_graph_output() for output in node.outputs)
             after = {
                 decisions[user].dtype
                 for output in node.outputs
                 for user in output.consumers()
                 if user in decisions
-            } | {FP32 for output in node.outputs if output.is_graph_output()}
+            } | ({_boundary(node.graph, decisions, view)} if kept else set())
 
             def casts(dtype: ir.DataType, before: list = before, after: set = after) -> int:
                 into = sum(1 for other in before if other not in (None, dtype))
@@ -344,14 +375,19 @@ def _settle_movers(decisions: Decisions) -> None:
                 decisions[node] = Decision(FP16)
 
 
-def _written_as(value: ir.Value, decisions: Decisions) -> ir.DataType | None:
+def _boundary(graph: object, decisions: Decisions, view: GraphView) -> ir.DataType:
+    """The precision of a graph's inputs and outputs: a body's is that of the node it belongs to."""
+    return decisions.get(view.owner(graph), Decision(FP32)).dtype
+
+
+def _written_as(value: ir.Value, decisions: Decisions, view: GraphView) -> ir.DataType | None:
     """The precision `value` has where it is made; None for constants, which exist in both."""
     if value.const_value is not None and not value.is_graph_input():
         return None
     producer = value.producer()
-    if producer is None or producer not in decisions:
-        return FP32
-    return decisions[producer].dtype
+    if producer is None:
+        return _boundary(value.graph, decisions, view)
+    return decisions[producer].dtype if producer in decisions else FP32
 
 
 def islands(decisions: Decisions) -> Iterable[tuple[ir.Node, Decision]]:

@@ -418,3 +418,50 @@ def test_what_onnx_runtime_cannot_load_in_fp16_stays_in_fp32():
     _, report = half(model)
     assert report.islands[0].reason == "ONNX Runtime's CPU provider has no FP16 EyeLike"
     assert_close_in_fp16(model, {"x": np.eye(4, dtype=np.float32)})
+
+
+def test_a_loop_that_counts_past_2048_in_floats_makes_every_trip():
+    """tf2onnx compares a loop's counter and its limit as floats."""
+    model = parse("""
+    agraph (float[N, 4] x, int64 n) => (float[N, 4] y)
+    <bool go = {1}, int64 most = {9999}, int64 one = {1}, int64 begin = {0}> {
+        i, y = Loop (most, go, begin, x) <
+            body = once (int64 t, bool c, int64 i, float[N, 4] s)
+                => (bool more, int64 next, float[N, 4] r) {
+                next = Add(i, one)
+                r = Identity(s)
+                count = Cast <to = 1> (next)
+                limit = Cast <to = 1> (n)
+                more = Less(count, limit)
+            }
+        >
+        trips = Identity(i)
+    }
+    """)
+    model.graph.output.append(
+        onnx.helper.make_tensor_value_info("trips", onnx.TensorProto.INT64, [])
+    )
+    converted, report = half(model)
+    assert "compares integers, which FP16 holds only to 2048" in {i.reason for i in report.islands}
+    batch = X | {"n": np.array(2049, np.int64)}
+    for received in (run(converted, batch), run_emulated(converted, batch)):
+        assert received["trips"] == 2049
+
+
+def test_picking_in_a_body_stays_in_the_precision_of_its_loop():
+    model = parse("""
+    agraph (float[N, 4] x, bool[N, 1] keep) => (float[N, 4] y)
+    <bool go = {1}, int64 three = {3}> {
+        start = Exp(x)
+        end = Loop (three, go, start) <
+            body = once (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] n) {
+                d = Identity(c)
+                t = Tanh(s)
+                n = Where(keep, t, s)
+            }
+        >
+        y = Neg(end)
+    }
+    """)
+    _, report = half(model)
+    assert report.casts == 2
