@@ -281,10 +281,17 @@ def reduction_of(node: ir.Node) -> Reduction | None:
             return None
         axes = range(rank)
     found = tuple(sorted(axis % rank for axis in axes))
-    sizes = [value.shape[axis] for axis in found]
-    static = all(isinstance(size, int) for size in sizes)
-    count = math.prod(int(size) for size in sizes) if static else None  # type: ignore[call-overload]
+    sizes = static(value, found)
+    count = math.prod(sizes) if sizes is not None else None
     return Reduction(value, found, bool(_integer(node, "keepdims", 1)), count)
+
+
+def static(value: ir.Value, axes: Iterable[int]) -> list[int] | None:
+    """The sizes of a value of known rank along axes; None unless all are static."""
+    assert value.shape is not None
+    sizes = [value.shape[axis] for axis in axes]
+    known = [size for size in sizes if isinstance(size, int)]
+    return known if len(known) == len(sizes) else None
 
 
 def _integer(node: ir.Node, name: str, default: int) -> int:

@@ -19,6 +19,7 @@ from tfmp.converters.onnx.matching import (
     number_of,
     private,
     reduction_of,
+    static,
     with_constant,
 )
 from tfmp.numerics import FLOAT16
@@ -184,7 +185,7 @@ def _fuse(pattern: Pattern, root: _Root) -> bool:
     trailing = root.squares.axes == tuple(range(first, len(shape)))
     if not trailing or not root.is_mean():
         return False
-    sizes = tuple(int(size) for size in shape[first:])  # type: ignore[arg-type]
+    sizes = tuple(static(root.value, root.squares.axes) or ())
     centred = _centre(pattern, root)
     fused = "LayerNormalization" if centred else "RMSNormalization"
     if pattern.opset < (_LAYER_NORM_OPSET if centred else _RMS_NORM_OPSET):
@@ -357,11 +358,10 @@ def _with_element(pattern: Pattern, root: _Root, value: ir.Value, shrink: float)
     """`value` with one more element along a reduced axis, whose square is the epsilon."""
     assert value.shape is not None
     axis = root.squares.axes[-1]
-    others = [value.shape[other] for other in root.squares.axes[:-1]]
-    if not all(isinstance(size, int) for size in others):
+    others = static(value, root.squares.axes[:-1])
+    if others is None:
         return None
-    added = math.prod(int(size) for size in others)  # type: ignore[arg-type]
-    element = shrink * math.sqrt(root.epsilon / root.factor / added)
+    element = shrink * math.sqrt(root.epsilon / root.factor / math.prod(others))
     rank = len(value.shape)
     pads = np.zeros(2 * rank, np.int64)
     pads[rank + axis] = 1
@@ -401,8 +401,8 @@ def _divide_instead(pattern: Pattern, node: ir.Node) -> None:
     """Products with 1 / length become divisions: of a small length, 1 / length is infinite."""
     length, output = node.inputs[0], node.outputs[0]
     bound = pattern.reader(output, "Min")
+    found = with_constant(bound) if bound is not None else None
     if bound is not None:
-        found = with_constant(bound)
         if found is None or found[1] <= 0 or not _is_length(pattern, length):
             return
         output = bound.outputs[0]
@@ -411,7 +411,8 @@ def _divide_instead(pattern: Pattern, node: ir.Node) -> None:
         return
     if bound is not None:
         # min(1 / length, c) is 1 / max(length, 1 / c); the floor is one that FP16 can hold.
-        floor = max(1 / found[1], FLOAT16.smallest_subnormal)  # type: ignore[index]
+        assert found is not None
+        floor = max(1 / found[1], FLOAT16.smallest_subnormal)
         constant = pattern.scalar(floor, f"{output.name}_floor")
         assert length is not None
         length = pattern.add(node, "Max", [length, constant], "floored")
