@@ -278,12 +278,12 @@ def sizes(rows: list[Row]) -> list[str]:
     return lines
 
 
-def page(rows: list[Row], names: list[str]) -> list[str]:
+def page(rows: list[Row], names: list[str], command: str) -> list[str]:
     """The part of the page that is about the corpus."""
     return [
         "# FP16 passes compared",
         "",
-        _INTRODUCTION,
+        f"Written by `{command}` with onnx {onnx.__version__}. {_INTRODUCTION}",
         "",
         *summary(rows, names),
         "",
@@ -324,10 +324,12 @@ def main() -> None:
     parser.add_argument("--nodes", action="store_true", help="also the backend node tests")
     parser.add_argument("--resnet", action="store_true", help="also time the passes on ResNet50")
     parser.add_argument("--modelopt", default=os.environ.get("MODELOPT_PYTHON"))
+    parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
     parser.add_argument("--models", default="", help="only these, separated by commas; no page")
     options = parser.parse_args()
     wanted = set(filter(None, options.models.split(",")))
-    cases = {name: case for name, case in corpus().items() if not wanted or name in wanted}
+    found = corpus(slow=not options.quick)
+    cases = {name: case for name, case in found.items() if not wanted or name in wanted}
     with ExitStack() as stack:
         passes = fp16_passes.all_passes(stack, options.modelopt)
         rows = []
@@ -341,12 +343,12 @@ def main() -> None:
             rows.append(Row(name, size, weights, results))
             print(name, *(f"{key}: {result}" for key, result in results.items()), sep=" | ")
             sys.stdout.flush()
-        lines = page(rows, list(passes))
-        lines += node_lines() if options.nodes else []
+        lines = page(rows, list(passes), " ".join(["python", *sys.argv]))
     if options.resnet:
         lines += ["", "## Time on ResNet50", "", "| pass | seconds, best of three |"]
         lines += ["| --- | ---: |"]
         lines += [f"| {name} | {seconds:.2f} |" for name, seconds in resnet_seconds().items()]
+    lines += node_lines() if options.nodes else []
     text = "\n".join(lines) + "\n"
     if not wanted:
         PAGE.write_text(text)
@@ -354,8 +356,7 @@ def main() -> None:
 
 
 _INTRODUCTION = (
-    f"Written by `python benchmarks/fp16_peers.py --nodes --resnet` with onnx {onnx.__version__}; "
-    "one row a model of `tests/support/corpus.py`, the trained ones where `TFMP_ZOO` names them. "
+    "One row a model of `tests/support/corpus.py`, the trained ones where `TFMP_ZOO` names them. "
     "Valid means: ONNX's full check with strict types, and ONNX Runtime loads and runs it. A cell "
     "has casts, size, time, and the emulated drift from float32 (relative L2, worst output; inf: "
     "finite values were lost). †: the pass changed constants beyond rounding, such as an epsilon "
