@@ -58,8 +58,8 @@ def _opposite(first: ir.Value, second: ir.Value) -> bool:
     """Whether one Boolean is the negation of the other."""
     return any(
         one.producer() is not None
-        and one.producer().op_type == "Not"  # type: ignore[union-attr]
-        and one.producer().inputs[0] is other  # type: ignore[union-attr]
+        and one.producer().op_type == "Not"
+        and one.producer().inputs[0] is other
         for one, other in ((first, second), (second, first))
     )
 
@@ -132,7 +132,7 @@ def _choose_instead_of_adding(pattern: Pattern, node: ir.Node) -> None:
         for flag, constant in operands(product):
             number = _mask_number(constant)
             assert number is None or constant.const_value is not None
-            if number is None or number > 0 or constant.const_value.size != 1:  # type: ignore[union-attr]
+            if number is None or number > 0 or constant.const_value.size != 1:
                 continue
             if _is_flag(flag):
                 _choose(pattern, node, flag, score, _lowest(pattern, constant, ()))
