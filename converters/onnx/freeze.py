@@ -94,8 +94,10 @@ def freeze(source: Source) -> FrozenGraph:
     }
     weights: dict[str, np.ndarray] = {}
     for name, array in _lift_constants(graph_def, held):
-        variable = held[name].variable if name in held else None
-        path = paths.get(id(variable), variable.name.partition(":")[0]) if name in held else name
+        path = name
+        if name in held:
+            variable = held[name].variable
+            path = paths.get(id(variable), variable.name.partition(":")[0])
         ours = unique_name(path, taken | weights.keys())
         weights[ours], inputs[f"{name}:0"] = array, ours
     outputs = [tensor.name for tensor in traced.outputs]

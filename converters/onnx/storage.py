@@ -15,6 +15,9 @@ from tfmp.converters.onnx.types import check, detach_weights, light_proto
 from tfmp.converters.sessions import cpu_session
 from tfmp.converters.tensors import Batch
 
+# Runs a model: output names and arrays by input name, to arrays.
+Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
+
 # Protobuf ends at 2 GiB; what is no weight (nodes, names, types) has room in the rest.
 _EMBEDDED_BYTES = 2**31 - 2**26
 
@@ -32,7 +35,7 @@ def open_session(model: ir.Model) -> Any:
     return cpu_session(proto.SerializeToString(), contiguous)
 
 
-def open_once(model: ir.Model) -> Callable[[Sequence[str], Batch], list[np.ndarray]]:
+def open_once(model: ir.Model) -> Run:
     """Loads a model to see that it loads, or to run it a single time.
 
     Its weights enter as inputs: ONNX Runtime copies initializers, even those it is handed, and

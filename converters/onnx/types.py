@@ -75,7 +75,8 @@ def infer_types(model: ir.Model) -> None:
         for name, value in ir.convenience.create_value_mapping(graph).items():
             if name in known and known[name].type is not None:
                 value.type = known[name].type
-                value.shape = known[name].shape or value.shape
+                if known[name].shape is not None:
+                    value.shape = known[name].shape
 
 
 def check(model: ir.Model) -> None:
