@@ -26,7 +26,7 @@ def from_saved_model(path: Path, signature: str | None = None, several: bool = F
     Args:
         path: of the folder.
         signature: its name; None for the only one, or "serving_default" or "serve" among several.
-        several: take the first where none of several has a usual name.
+        several: take the first by name where none of several has a usual name.
 
     Raises:
         InputError: not loadable, or no such signature; the text lists those there are.
@@ -41,7 +41,7 @@ def from_saved_model(path: Path, signature: str | None = None, several: bool = F
             f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:300]}). Save or export the model again."
         ) from error
-    functions = dict(loaded.signatures)
+    functions = dict(sorted(loaded.signatures.items()))
     name = _choose(path, signature, list(functions), several)
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
 

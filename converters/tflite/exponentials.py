@@ -37,7 +37,7 @@ def _chains(graph: Graph) -> Iterator[tuple[Node, Node, Node]]:
 def _log_of_sum(total: Node, graph: Graph) -> Callable[[Any], Any]:
     import tensorflow as tf
 
-    axes = np.reshape(graph.static(total.inputs[1]), -1).tolist()
+    axes = np.asarray(graph.static(total.inputs[1])).reshape(-1).tolist()
     keep = total.attributes["keep_dims"].b
 
     def log_of_sum(x: Any) -> Any:

@@ -77,6 +77,11 @@ def _serving(graph: Any, source: Source, batch_size: int | None) -> Any:
     return tf.function(serve, autograph=False).get_concrete_function(**signature)
 
 
+_NOT_HANDED_OUT = frozenset(
+    "Placeholder While StatelessWhile If StatelessIf TensorListStack TensorListGetItem".split()
+)
+
+
 def _origin(output: Any) -> Any:
     """The operation result that an output is, behind identities."""
     while output.op.type == "Identity":
@@ -87,14 +92,15 @@ def _origin(output: Any) -> Any:
 def _told_apart(values: Sequence[Any], origins: Sequence[Any]) -> list[Any]:
     """The values, copied where one tensor would be two outputs, or an input and an output.
 
-    LiteRT's CompiledModel reads garbage from such an input, and finds only one such output.
+    LiteRT's CompiledModel reads garbage from such an input, and finds only one such output. It
+    cannot hand out what a loop or a branch gives either, since that is allocated as it comes.
     """
     import tensorflow as tf
 
     latest: dict[str, Any] = {}
     results = []
     for value, origin in zip(values, origins, strict=True):
-        if origin.op.type == "Placeholder" or origin.name in latest:
+        if origin.op.type in _NOT_HANDED_OUT or origin.name in latest:
             # Each copy is made of the one before: the converter merges copies of the same.
             value = latest.get(origin.name, value)
             copy = tf.logical_or if value.dtype.is_bool else tf.maximum

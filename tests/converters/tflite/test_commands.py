@@ -158,8 +158,9 @@ def saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     functions = {"reconstruct": reconstruct, "encode": encode}
     tf.saved_model.save(module, "both", signatures=functions)
     rng = np.random.default_rng(0)
-    arrays = {"x": rng.normal(size=(400, 32)), "Bias": rng.normal(size=(400, 32))}
-    np.savez("data.npz", **{name: value.astype(np.float32) for name, value in arrays.items()})
+    x, bias = rng.normal(size=(2, 400, 32)).astype(np.float32)
+    np.savez("encode.npz", x=x, Bias=bias)
+    np.savez("reconstruct.npz", x=x)
     return tmp_path
 
 
@@ -181,7 +182,7 @@ def test_one_signature_can_be_picked_and_is_the_one_compared(saved_model: Path) 
     assert run("tflite", "both", "-o", "both.tflite", "-q").exit_code == 0
     for name in ("encode", "reconstruct"):
         result = run(
-            *("validate", "both", "both.tflite", "--signature", name, "--data", "data.npz"),
+            *("validate", "both", "both.tflite", "--signature", name, "--data", f"{name}.npz"),
             *("--budget", "flip_rate=1", "--json"),
         )
         assert result.exit_code == 0, result.output
@@ -193,4 +194,14 @@ def test_one_signature_can_be_picked_and_is_the_one_compared(saved_model: Path) 
 
 def test_repair_works_on_one_signature(saved_model: Path) -> None:
     with pytest.raises(InputError, match="repair works on one signature, received a SavedModel"):
-        convert("both", "tflite", "both.tflite", data="data.npz", repair=True)
+        convert("both", "tflite", "both.tflite", data="encode.npz", repair=True)
+
+
+def test_what_keras_exports_under_two_names_is_one_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.export("exported", verbose=False)
+    assert run("tflite", "exported", "-o", "one.tflite", "-q").exit_code == 0
+    assert set(TFLiteModel(tmp_path / "one.tflite").signatures) == {"serving_default"}

@@ -191,3 +191,16 @@ def test_weights_past_the_format_are_refused_at_once(source: Source, tmp_path: P
         ConversionError, match=r"2\.0 GiB of fp16 weights; a TFLite file holds less"
     ):
         export_tflite(huge, tmp_path / "model.tflite")
+
+
+def test_what_a_loop_gives_is_handed_out(export: Callable, tmp_path: Path) -> None:
+    # LiteRT's CompiledModel takes no buffer for a tensor that is allocated as it comes.
+    steps = keras.Input((5, 3), name="steps")
+    sequence, state = keras.layers.GRU(2, return_sequences=True, return_state=True)(steps)
+    source = open_source(keras.Model(steps, {"sequence": sequence, "state": state}))
+    file = export(source, tmp_path / "model.tflite")
+    batch = {"steps": np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)}
+    for force_fp16 in (False, True):
+        with LiteRTRunner(file.path, force_fp16) as runner:
+            for name, expected in source.forward(batch).items():
+                np.testing.assert_allclose(runner.run(batch)[name], expected, atol=5e-3)

@@ -251,3 +251,20 @@ def test_tensors_that_were_not_measured_are_left_alone() -> None:
     same = rewritten(source, partial(rescale, seen={}))
     batch = samples(source)
     np.testing.assert_array_equal(same.forward(batch)["y"], source.forward(batch)["y"])
+
+
+def test_scales_are_products_of_constants_that_fp16_holds() -> None:
+    from tensorflow import make_ndarray
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    for exponent in (-40, 15, 3):
+        edits = Edits(GraphDef())
+        edits.scaled("x:0", exponent)
+        factors = [
+            make_ndarray(node.attr["value"].tensor)
+            for node in edits.graph_def.node
+            if node.op == "Const"
+        ]
+        assert np.prod(factors, dtype=np.float64) == 2.0**exponent
+        np.testing.assert_array_equal(np.float16(factors), factors)
+        assert min(factors) >= 2.0**-14
