@@ -1,65 +1,13 @@
 """doctor: what of this machine, its software and a model speaks against mixed precision."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from tfmp import checkup_cuda
+from tfmp.checkup_model import check_model
+from tfmp.checkup_report import Diagnosis, DoctorReport
 from tfmp.machine import Machine, read_machine
-
-STATUSES = ("ok", "note", "warning", "problem")
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What one check says.
-
-    Attributes:
-        check: name of the check.
-        status: "ok"; "note" for what changes results and may be wanted; "warning" for what costs
-            speed or accuracy; "problem" for what breaks things.
-        message: what is so.
-        mend: what to do; empty if there is nothing to.
-    """
-
-    check: str
-    status: str
-    message: str
-    mend: str = ""
-
-
-@dataclass(frozen=True)
-class DoctorReport:
-    """Everything that `doctor` found; printed, one line a finding and one a mend.
-
-    Attributes:
-        diagnoses: in the order of the checks.
-        machine: the facts that they rest on.
-    """
-
-    diagnoses: tuple[Diagnosis, ...]
-    machine: Machine
-
-    @property
-    def healthy(self) -> bool:
-        """Whether there is no problem; warnings and notes are none."""
-        return all(diagnosis.status != "problem" for diagnosis in self.diagnoses)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {
-            "healthy": self.healthy,
-            "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
-            "machine": self.machine.to_dict(),
-        }
-
-    def __str__(self) -> str:
-        width = max(map(len, STATUSES))
-        lines = []
-        for diagnosis in self.diagnoses:
-            lines.append(f"{diagnosis.status:{width}}  {diagnosis.check}: {diagnosis.message}")
-            if diagnosis.mend:
-                lines.append(f"{'':{width}}    {diagnosis.mend}")
-        return "\n".join(lines)
 
 
 def doctor(model: Any = None) -> DoctorReport:
@@ -111,26 +59,6 @@ def check_onnx_runtimes(machine: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis("ONNX Runtime", "ok", f"{runtimes[0]} {machine.packages[runtimes[0]]}")
 
 
-def check_cuda_generations(machine: Machine) -> Iterable[Diagnosis]:
-    """TensorFlow's CUDA libraries and ONNX Runtime's have to be of one generation."""
-    runtime = machine.packages.get("onnxruntime-gpu")
-    if runtime and "tensorflow" in machine.packages and _numbers(runtime) >= (1, 27):
-        yield Diagnosis(
-            "CUDA",
-            "problem" if machine.gpu else "note",
-            f"onnxruntime-gpu {runtime} is built for CUDA 13, TensorFlow for CUDA 12",
-            'Run: pip install "onnxruntime-gpu<1.27"',
-        )
-    libraries = sorted(name for name in machine.packages if name.startswith("nvidia-cudnn-"))
-    if len(libraries) > 1:
-        yield Diagnosis(
-            "CUDA",
-            "problem",
-            f"{' and '.join(libraries)} overwrite each other's files",
-            f"Keep the one TensorFlow asks for: pip uninstall -y {libraries[-1]}",
-        )
-
-
 def check_device(machine: Machine) -> Iterable[Diagnosis]:
     """What there is to train on, and what it is good at."""
     accelerators = [device for device in machine.devices if device.kind != "cpu"]
@@ -157,6 +85,23 @@ def check_environment(machine: Machine) -> Iterable[Diagnosis]:
             yield Diagnosis("environment", effect.status, f"{name}={value}: {effect.text}", mend)
 
 
+def check_xla(machine: Machine) -> Iterable[Diagnosis]:
+    """Whether steps are compiled: FP16 gains most where small operations are fused."""
+    flags = machine.environment.get("TF_XLA_FLAGS", "")
+    automatic = machine.jit or "--tf_xla_auto_jit=" in flags
+    if machine.backend == "jax":
+        yield Diagnosis("XLA", "ok", "JAX compiles every step with XLA")
+    elif automatic and "--tf_xla_auto_jit=0" not in flags:
+        yield Diagnosis(
+            "XLA",
+            "note",
+            "TensorFlow compiles clusters of every graph with XLA (global jit, TF_XLA_FLAGS)",
+            "Keras's jit_compile does it per model: unset the global one to compare",
+        )
+    else:
+        yield Diagnosis("XLA", "ok", "Keras compiles steps where jit_compile='auto' finds it safe")
+
+
 def check_keras(machine: Machine) -> Iterable[Diagnosis]:
     """Keras's own settings, which a file in the home folder may hold."""
     if machine.backend not in ("tensorflow", "jax"):
@@ -177,14 +122,17 @@ def check_keras(machine: Machine) -> Iterable[Diagnosis]:
         yield Diagnosis(
             "Keras", "note", f"the global dtype policy is {machine.dtype_policy}: new layers get it"
         )
+    elif machine.floatx == "float32" and machine.backend in ("tensorflow", "jax"):
+        yield Diagnosis("Keras", "ok", f"{machine.backend} backend, float32 policy")
 
 
 CHECKS: tuple[Check, ...] = (
     check_requirements,
     check_onnx_runtimes,
-    check_cuda_generations,
+    *checkup_cuda.CHECKS,
     check_device,
     check_environment,
+    check_xla,
     check_keras,
 )
 
@@ -213,12 +161,23 @@ _FPMATH = Effect(
     "oneDNN may compute float32 in 16 bits on this CPU", "warning", ("bf16", "f16", "any", "tf32")
 )
 
+# Read by NVIDIA's own builds; the string is not in TensorFlow 2.21's libraries from PyPI.
+_REWRITE = Effect(
+    "NVIDIA's builds of TensorFlow rewrite graphs to FP16, besides what Keras's policies say; "
+    "TensorFlow from PyPI ignores it",
+    "warning",
+    _ON,
+)
+
 # NVIDIA_TF32_OVERRIDE: NVIDIA's cuBLAS guide; TF_*: tensorflow/core/util/use_cudnn.cc and
 # tensorflow/core/kernels/matmul_util.cc; *_FPMATH_MODE: oneDNN's guide on primitive attributes.
 PRECISION_VARIABLES: Mapping[str, Effect] = {
     "NVIDIA_TF32_OVERRIDE": Effect("TF32 is off: float32 is exact and slower", "note", _OFF),
     "TF_FP16_CONV_USE_FP32_COMPUTE": Effect("FP16 convolutions sum in FP16", "warning", _OFF),
     "TF_FP16_MATMUL_USE_FP32_COMPUTE": Effect("FP16 products sum in FP16", "warning", _OFF),
+    "TF_ENABLE_AUTO_MIXED_PRECISION": _REWRITE,
+    "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE": _REWRITE,
+    "TF_GPU_ALLOCATOR": Effect("GPU memory comes from another allocator than usual"),
     "TF_ENABLE_ONEDNN_OPTS": Effect("oneDNN's operations are off on the CPU", "note", _OFF),
     "ONEDNN_DEFAULT_FPMATH_MODE": _FPMATH,
     "DNNL_DEFAULT_FPMATH_MODE": _FPMATH,
@@ -226,26 +185,6 @@ PRECISION_VARIABLES: Mapping[str, Effect] = {
     "JAX_ENABLE_X64": Effect("JAX computes in 64 bits where it is asked to", "note", _ON),
     "XLA_FLAGS": Effect("XLA runs with flags, some of which change precision"),
 }
-
-
-def check_model(model: Any) -> list[Diagnosis]:
-    """A model's plan, and what its pre-flight finds."""
-    from tfmp.policy import plan
-    from tfmp.preflight import preflight
-
-    made = plan(model)
-    narrow = plan(model, "mixed_float16") if made.policy == "float32" else made
-    kept = len(narrow.kept_float32())
-    summary = f"{len(narrow.rows)} layers, {kept} of them float32 under {narrow.policy}"
-    diagnoses = [Diagnosis("model", "ok", f"{summary}; policy='auto' takes {made.policy} here")]
-    if not model.compiled:
-        mend = "Compile it for the checks of optimizer and train_step"
-        return [*diagnoses, Diagnosis("model", "note", "the model is not compiled", mend)]
-    diagnoses += [
-        Diagnosis("model", "warning", finding.message, finding.mend)
-        for finding in preflight(model, narrow)
-    ]
-    return diagnoses
 
 
 def _no_accelerator(machine: Machine) -> Diagnosis:
@@ -269,7 +208,3 @@ def _strengths(machine: Machine, device: Any) -> str:
     if device.tf32:
         strengths.append("float32 products in TF32" if machine.tf32_in_use else "TF32 switched off")
     return f"{device}: {', '.join(strengths)}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

@@ -7,7 +7,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tfmp.cuda_versions import CudaVersions, installed_cuda
 from tfmp.hardware import CPU, Device, devices, tf32_in_use
+from tfmp.nvidia import NvidiaFacts, read_nvidia
+from tfmp.onnx_providers import read_providers
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,13 @@ class Machine:
         devices: what the Keras backend would use.
         tf32_in_use: whether float32 products really run as TF32; None if that is unknown.
         nvidia_driver: version of NVIDIA's kernel driver; None where there is none.
+        nvidia: what that driver says about its cards.
+        cuda: the CUDA and cuDNN that TensorFlow was built for, and those that are installed.
+        providers: by ONNX Runtime's execution providers that are built in, why each does not
+            load; empty for those that do.
+        memory_growth: whether the backend takes GPU memory as it needs it, instead of nearly all
+            of it at once; None where there is no GPU or it cannot say.
+        jit: whether TensorFlow's global XLA compilation is on.
         environment: the process's environment variables.
         backend, floatx, dtype_policy: Keras's settings.
     """
@@ -33,6 +43,11 @@ class Machine:
     devices: tuple[Device, ...] = (CPU,)
     tf32_in_use: bool | None = None
     nvidia_driver: str | None = None
+    nvidia: NvidiaFacts = field(default_factory=NvidiaFacts)
+    cuda: CudaVersions = field(default_factory=CudaVersions)
+    providers: dict[str, str] = field(default_factory=dict)
+    memory_growth: bool | None = None
+    jit: bool = False
     environment: dict[str, str] = field(default_factory=dict, repr=False)
     backend: str = "tensorflow"
     floatx: str = "float32"
@@ -55,19 +70,47 @@ def read_machine() -> Machine:
     import keras
 
     found = devices()
+    packages = _packages()
+    nvidia = read_nvidia()
     return Machine(
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
-        packages=_packages(),
+        packages=packages,
         unmet_requirements=_unmet_requirements(),
         devices=found,
         tf32_in_use=tf32_in_use(found[0]),
-        nvidia_driver=_nvidia_driver(),
+        nvidia_driver=nvidia.driver or _nvidia_driver(),
+        nvidia=nvidia,
+        cuda=installed_cuda(packages),
+        providers=read_providers(),
+        memory_growth=_memory_growth(),
+        jit=_global_jit(),
         environment=dict(os.environ),
         backend=keras.backend.backend(),
         floatx=keras.config.floatx(),
         dtype_policy=keras.config.dtype_policy().name,
     )
+
+
+def _memory_growth() -> bool | None:
+    from keras import backend
+
+    if backend.backend() != "tensorflow":
+        return None
+    import tensorflow as tf
+
+    cards = tf.config.list_physical_devices("GPU")
+    return bool(tf.config.experimental.get_memory_growth(cards[0])) if cards else None
+
+
+def _global_jit() -> bool:
+    from keras import backend
+
+    if backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return bool(tf.config.optimizer.get_jit())
 
 
 def _packages() -> dict[str, str]:

@@ -47,7 +47,8 @@ def test_an_unknown_command_is_bad_usage():
 def test_doctor_prints_one_line_a_finding():
     result = run("doctor")
     assert result.exit_code == 0
-    assert "device: CPU only: policy='auto' trains in float32" in result.stdout
+    assert result.stdout.splitlines()[0].split() == ["status", "check", "found"]
+    assert "CPU only: policy='auto' trains in float32" in result.stdout
 
 
 def test_doctor_prints_one_json_document():

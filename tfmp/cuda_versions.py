@@ -1,0 +1,119 @@
+"""Which CUDA and cuDNN TensorFlow was built for, and which are installed for it to find."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+# Where NVIDIA's installers leave a system-wide CUDA.
+_SYSTEM_CUDA = Path("/usr/local/cuda/version.json")
+_SYSTEM_CUDNN = (
+    Path("/usr/include/cudnn_version.h"),
+    Path("/usr/local/cuda/include/cudnn_version.h"),
+)
+
+
+@dataclass(frozen=True)
+class CudaVersions:
+    """Versions as text, "12.5.1"; empty where there is none.
+
+    Attributes:
+        built, built_cudnn: what TensorFlow was built for; cuDNN often only by its first number.
+        found, found_cudnn: what is installed.
+        where: of what was found: "pip" or a folder.
+        majors: generations of CUDA of which libraries are installed as Python packages.
+    """
+
+    built: str = ""
+    built_cudnn: str = ""
+    found: str = ""
+    found_cudnn: str = ""
+    where: str = ""
+    majors: tuple[int, ...] = ()
+
+
+def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
+    """Asks TensorFlow's build record, then Python's packages, then the system's folders.
+
+    Args:
+        packages: version by name, of everything installed.
+    """
+    built = _build_info()
+    return from_packages(
+        packages,
+        built=str(built.get("cuda_version", "")),
+        built_cudnn=str(built.get("cudnn_version", "")),
+        system=_system_version(),
+        system_cudnn=_system_cudnn(),
+    )
+
+
+def from_packages(
+    packages: Mapping[str, str],
+    built: str = "",
+    built_cudnn: str = "",
+    system: str = "",
+    system_cudnn: str = "",
+) -> CudaVersions:
+    """Puts together what is known; packages of the generation that was built for come first."""
+    runtimes = {
+        _generation(name): version
+        for name, version in packages.items()
+        if name.startswith("nvidia-cuda-runtime")
+    }
+    libraries = {
+        _generation(name): version
+        for name, version in packages.items()
+        if name.startswith("nvidia-cudnn-cu")
+    }
+    wanted = int(built.split(".")[0]) if built[:1].isdigit() else None
+    found = _preferred(runtimes, wanted)
+    cudnn = _preferred(libraries, wanted)
+    return CudaVersions(
+        built=built,
+        built_cudnn=built_cudnn,
+        found=found or system,
+        found_cudnn=cudnn or system_cudnn,
+        where="pip" if found else str(_SYSTEM_CUDA.parent) if system else "",
+        majors=tuple(sorted({major for major in (*runtimes, *libraries) if major})),
+    )
+
+
+def _generation(name: str) -> int:
+    """12 for nvidia-cuda-runtime-cu12; from CUDA 13 on, packages of CUDA itself carry no suffix."""
+    suffix = name.rpartition("-cu")[2]
+    return int(suffix) if suffix.isdigit() else 13
+
+
+def _preferred(versions: Mapping[int, str], wanted: int | None) -> str:
+    if wanted in versions:
+        return versions[wanted]
+    return versions[max(versions)] if versions else ""
+
+
+def _build_info() -> Mapping[str, object]:
+    try:
+        import tensorflow as tf
+    except ImportError:
+        return {}
+    return dict(tf.sysconfig.get_build_info())
+
+
+def _system_version() -> str:
+    try:
+        return str(json.loads(_SYSTEM_CUDA.read_text(encoding="utf-8"))["cuda"]["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _system_cudnn() -> str:
+    for path in _SYSTEM_CUDNN:
+        try:
+            words = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+        except OSError:
+            continue
+        defined = {word[1]: word[2] for word in words if len(word) >= 3 and word[0] == "#define"}
+        numbers = [defined.get(f"CUDNN_{part}") for part in ("MAJOR", "MINOR", "PATCHLEVEL")]
+        if all(numbers):
+            return ".".join(str(number) for number in numbers)
+    return ""
