@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tfmp.loss_scale import LossScaleOptimizer
     from tfmp.policy import plan, policy_scope
     from tfmp.precision_plan import PrecisionPlan
+    from tfmp.profiling import profile_training
     from tfmp.strategies import DynamicLossScale, ScheduledLossScale, StaticLossScale
     from tfmp.undo import revert
 
@@ -31,6 +32,7 @@ __all__ = [
     "locate_nonfinite",
     "plan",
     "policy_scope",
+    "profile_training",
     "revert",
 ]
 
@@ -46,6 +48,7 @@ _HOME = {
     "locate_nonfinite": "tfmp.diagnose",
     "plan": "tfmp.policy",
     "policy_scope": "tfmp.policy",
+    "profile_training": "tfmp.profiling",
     "revert": "tfmp.undo",
 }
 

@@ -58,7 +58,7 @@ def calibrate(
     rows: dict[str, ExponentHistogram] = {}
     dtypes: dict[str, str] = {}
     count = samples = 0
-    for x, y, weight in islice(_batches(data, batch_size), batches):
+    for x, y, weight in islice(labelled_batches(data, batch_size), batches):
         step = replay.make_step(model, x, y, weight)
         dtypes = dtypes or _dtypes(step)
         for path, histogram in _measure(step).items():
@@ -135,7 +135,12 @@ def _by_layer(step: Step, calls: list[Call], found: Gradients) -> Iterator[tuple
         yield owners.get(id(variable), step.root).path, gradient
 
 
-def _batches(data: Any, size: int) -> Iterator[tuple[Any, Any, Any]]:
+def labelled_batches(data: Any, size: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Batches (x, y, sample_weight or None) of arrays `(x, y)` or of an iterable of batches.
+
+    Raises:
+        TypeError: the data is neither, or a batch has no targets.
+    """
     if isinstance(data, tuple):
         x, y, weight = _unpack(data)
         samples = len(tree.flatten(x)[0])

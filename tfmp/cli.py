@@ -12,6 +12,7 @@ import click
 _COMMANDS = {
     "calibrate": ("tfmp.calibrate_command:command", "Measure gradients, recommend a loss scale."),
     "doctor": ("tfmp.doctor_command:command", "Check machine and model for mixed precision."),
+    "profile": ("tfmp.profile_command:command", "Time training in each precision; is it worth it?"),
 }
 
 
@@ -44,6 +45,7 @@ def main() -> None:
     \b
     tfmp doctor
     tfmp calibrate model.keras --data train.npz
+    tfmp profile model.keras --data train.npz
     """
 
 

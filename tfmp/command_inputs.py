@@ -36,6 +36,31 @@ def load_model(path: str) -> Any:
         ) from None
 
 
+def load_model_or_builder(text: str) -> Any:
+    """The Keras model in a file, or the function named package.module:function that builds one.
+
+    Raises:
+        click.UsageError: there is no such file or function, or it cannot be used.
+    """
+    module, colon, function = text.rpartition(":")
+    if not (colon and module and function.isidentifier()) or Path(text).exists():
+        return load_model(text)
+    try:
+        found = getattr(_imported(module), function)
+    except Exception as error:
+        raise click.UsageError(
+            f"MODEL {text!r} cannot be imported: {type(error).__name__}: {_first_line(error)} "
+            "Expected a Keras model file (.keras or .h5), or package.module:function, which "
+            "builds and compiles a model."
+        ) from error
+    if not callable(found):
+        raise click.UsageError(
+            f"MODEL {text!r} expects a function that builds and compiles a model, it is a "
+            f"{type(found).__name__}."
+        )
+    return found
+
+
 def load_training_data(text: str) -> Any:
     """Samples with labels, as `tfmp.calibrate` takes them.
 
@@ -84,16 +109,20 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[Any, ...]:
 
 
 def _call(text: str, module: str, function: str) -> Any:
-    # As `python -m` does: what is here can be named.
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     try:
-        return getattr(import_module(module), function)()
+        return getattr(_imported(module), function)()
     except Exception as error:
         raise click.UsageError(
             f"--data {text!r} cannot be called: {type(error).__name__}: {_first_line(error)} "
             f"Expected {_FORMS}."
         ) from error
+
+
+def _imported(module: str) -> Any:
+    # As `python -m` does: what is here can be named.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return import_module(module)
 
 
 def _first_line(error: Exception) -> str:

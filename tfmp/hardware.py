@@ -5,7 +5,8 @@ and works on a machine that has none.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -145,6 +146,32 @@ def tf32_in_use(device: Device) -> bool | None:
         precision = jax.config.jax_default_matmul_precision
         return precision not in ("float32", "highest", "F32_F32_F32")
     return None
+
+
+@contextmanager
+def tf32_switched(on: bool | None) -> Iterator[None]:
+    """Lets float32 products run as TF32, or not, in this block; None leaves it as it is.
+
+    On JAX it holds for what is traced in the block, or found again as it was traced in one.
+    """
+    from keras import backend
+
+    if on is None or backend.backend() not in ("tensorflow", "jax"):
+        yield
+    elif backend.backend() == "jax":
+        import jax
+
+        with jax.default_matmul_precision("tensorfloat32" if on else "float32"):
+            yield
+    else:
+        import tensorflow as tf
+
+        before = tf.config.experimental.tensor_float_32_execution_enabled()
+        tf.config.experimental.enable_tensor_float_32_execution(on)
+        try:
+            yield
+        finally:
+            tf.config.experimental.enable_tensor_float_32_execution(before)
 
 
 def _tensorflow_devices() -> tuple[Device, ...]:

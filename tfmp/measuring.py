@@ -21,6 +21,9 @@ DEVICE_MEMORY = "device memory"  # what the backend's allocator handed out on th
 PROCESS_MEMORY = "process memory"  # resident set of this process: the CPU backends count nothing
 PROCESS_LIFETIME = "process memory since its start"  # the system does not let the peak be reset
 
+# What the memory of a process rises and falls by without a reason that can be named.
+PROCESS_NOISE_BYTES = 8 * 2**20
+
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 
@@ -105,9 +108,32 @@ def interleaved(blocks: Mapping[str, Callable[[], float]], rounds: int) -> dict[
     return {name: Timing(tuple(values)) for name, values in seconds.items()}
 
 
+def ratios(of: Timing, to: Timing) -> list[float]:
+    """How many times longer `of` took than `to`, in each round."""
+    return [a / b for a, b in zip(of.seconds, to.seconds, strict=True)]
+
+
 def paired_ratio(of: Timing, to: Timing) -> float:
     """Median over rounds of how many times longer `of` took than `to` in the same round."""
-    return statistics.median(a / b for a, b in zip(of.seconds, to.seconds, strict=True))
+    return statistics.median(ratios(of, to))
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """An interval that holds the true median with that confidence, whatever the distribution.
+
+    Its ends are order statistics: of n measurements, each is above the median with probability
+    1/2. Fewer than six cannot reach 95 %: then it is from the smallest to the largest.
+    """
+    ordered = sorted(values)
+    n = len(ordered)
+    outside, index = 0.5**n, 0
+    # One more measurement may be left out at each end while both tails stay unlikely enough.
+    while index + 1 <= (n - 1) // 2:
+        outside += math.comb(n, index + 1) * 0.5**n
+        if 2 * outside > 1 - confidence:
+            break
+        index += 1
+    return ordered[index], ordered[n - 1 - index]
 
 
 def synchronize(values: Any = None) -> None:
@@ -137,6 +163,13 @@ class Memory:
 
     bytes: int
     source: str
+
+    def share_of(self, other: "Memory") -> float | None:
+        """How many times the other amount this is; None where the difference may be noise."""
+        noise = 0 if self.source == other.source == DEVICE_MEMORY else PROCESS_NOISE_BYTES
+        if not other.bytes or abs(self.bytes - other.bytes) < noise:
+            return None
+        return self.bytes / other.bytes
 
     def __str__(self) -> str:
         return f"{bytes_text(self.bytes)} of {self.source}"

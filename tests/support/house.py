@@ -12,17 +12,22 @@ BEGIN, END = "<!-- house: written by tests/support/house.py -->", "<!-- end of h
 
 # Lowest floor first. A file imports from lower floors, and from its own where that makes no circle.
 TRAINING_FLOORS = {
-    "Facts": "numerics hardware registration first_op value_range gradient_report measuring web",
+    "Facts": (
+        "numerics hardware nvidia cuda_versions onnx_providers registration first_op value_range "
+        "gradient_report measuring web"
+    ),
     "Plans and scales": (
         "structure evidence named_policies keep rules auto graph_walk dry_run precision_plan undo "
         "policy strategies counters transitions tracing gradients wrapping loss_scale attach"
     ),
     "Watching": ("telemetry replay nonfinite forward_search backward_search diagnose calibration"),
     "In `fit`, and around it": (
-        "batch_tap preflight recorder training_report watch fit_session callback machine checkup "
-        "profiling colocate"
+        "batch_tap preflight recorder training_report watch fit_session callback machine "
+        "tensor_cores checkup_report checkup_cuda checkup_model checkup profiling_copies "
+        "profiling_runs profiling_layers profiling_batches profiling_kernels profiling_report "
+        "profiling_tables profiling_page profiling colocate"
     ),
-    "Commands": "command_inputs doctor_command calibrate_command cli",
+    "Commands": "command_inputs doctor_command calibrate_command profile_command cli",
 }
 CONVERSION_FLOORS = {
     "Ground": "errors tensors files worker sessions environment",

@@ -20,6 +20,7 @@ SHARED = [
         "layer_families",
         "policy",
         "preflight",
+        "profiling",
         "rules",
         "strategies",
         "watch",

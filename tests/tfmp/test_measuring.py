@@ -33,6 +33,15 @@ def test_a_ratio_is_of_rounds_not_of_medians():
     assert measuring.paired_ratio(Timing((2.0, 4.0, 8.0)), Timing((1.0, 2.0, 4.0))) == 2.0
 
 
+@pytest.mark.parametrize(
+    ("count", "interval"),
+    # The sign test's tables: ranks that enclose the median with at least 95 %.
+    [(1, (1, 1)), (5, (1, 5)), (6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15))],
+)
+def test_the_interval_of_a_median(count, interval):
+    assert measuring.median_interval(range(count, 0, -1)) == interval
+
+
 def test_timed_returns_seconds_of_the_work():
     assert measuring.timed(lambda: None) >= 0
 
@@ -76,6 +85,14 @@ def test_where_the_peak_cannot_be_reset_it_is_labelled(monkeypatch, tmp_path):
 )
 def test_what_is_running_out_of_memory(error, answer):
     assert measuring.is_out_of_memory(error) is answer
+
+
+def test_a_small_difference_of_process_memory_is_noise():
+    small, large = (Memory(n, measuring.PROCESS_MEMORY) for n in (2**20, 2**22))
+    assert small.share_of(large) is None
+    assert Memory(2**26, measuring.PROCESS_MEMORY).share_of(Memory(2**27, small.source)) == 0.5
+    assert Memory(1, measuring.DEVICE_MEMORY).share_of(Memory(4, measuring.DEVICE_MEMORY)) == 0.25
+    assert small.share_of(Memory(0, small.source)) is None
 
 
 def test_numbers_as_people_read_them():

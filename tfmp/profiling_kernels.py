@@ -1,0 +1,193 @@
+"""What ran on a GPU, kernel by kernel, and whether it used Tensor Cores: from the profiler's trace.
+
+TensorFlow and JAX write the same kind of trace. XProf, which TensorBoard shows it with, counts
+its kernels; it is asked if it is installed (`pip install "tfmp[profile]"`).
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+# XProf 2.24 knows the kernels of Volta and Turing by name, and calls those of later cards no
+# Tensor Core kernels. Libraries name theirs by the matrix instruction (m8n8k4: 884, m16n8k8: 1688,
+# m16n8k16: 16816) or by what generated them: cuDNN's xmma on 16 bits or TF32, CUTLASS's tensorop,
+# Hopper's wgmma, and cuBLAS's nvjet.
+_TENSOR_CORE_KERNEL = re.compile(
+    r"[a-z]884(?!\d)|[a-z]1688(?!\d)|16816|16832|hmma|wgmma|gmma|tensorop|^nvjet_"
+    r"|xmma_.*(f16f16|bf16bf16|tf32)",
+    re.IGNORECASE,
+)
+# The last part of an operation's name, in TensorFlow's words, XLA's and JAX's.
+_PRODUCT = re.compile(
+    r"(batch_?)?mat_?mul|einsum|tensordot|dot_general|convolution|conv[123]d"
+    r"|conv_general_dilated",
+    re.IGNORECASE,
+)
+
+_NEEDED = ("kernel_name", "op_name", "occurrences", "total_duration_us")
+_TENSOR_CORE = "is_kernel_using_tensor_core"
+_ELIGIBLE = "is_op_tensor_core_eligible"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel launched for one operation.
+
+    Attributes:
+        name: of the kernel.
+        operation: the framework's name of the operation, with the layers that it is in.
+        occurrences: how many times it ran.
+        seconds: all of them together.
+        eligible: whether the operation is of a kind that Tensor Cores compute.
+        tensor_core: whether this kernel used them.
+    """
+
+    name: str
+    operation: str
+    occurrences: int
+    seconds: float
+    eligible: bool
+    tensor_core: bool
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """The kernels of some steps under one variant.
+
+    Attributes:
+        seconds: all kernels together.
+        tensor_core_seconds: those that used Tensor Cores.
+        missed_seconds: those of operations that could have, but did not.
+        layers: by path of the layer, the share of its kernels' time on Tensor Cores.
+    """
+
+    seconds: float
+    tensor_core_seconds: float
+    missed_seconds: float
+    layers: Mapping[str, float]
+
+    @property
+    def tensor_core_share(self) -> float:
+        """Share of the kernels' time that was spent on Tensor Cores."""
+        return self.tensor_core_seconds / self.seconds if self.seconds else 0.0
+
+
+def parse_kernel_stats(text: str | bytes) -> tuple[Kernel, ...]:
+    """Reads XProf's table `kernel_stats`: columns by name, rows of cells.
+
+    Raises:
+        ValueError: it is no such table.
+    """
+    try:
+        table = json.loads(text)
+        columns = [column["id"] for column in table["cols"]]
+        rows = [[_value(cell) for cell in row["c"]] for row in table["rows"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            "Kernel statistics expect XProf's JSON table with 'cols' and 'rows', received "
+            f"{text[:60]!r}."
+        ) from error
+    missing = [name for name in _NEEDED if name not in columns]
+    if missing:
+        raise ValueError(
+            f"Kernel statistics expect the columns {', '.join(_NEEDED)}; there is no "
+            f"{', '.join(missing)} among {', '.join(columns)}. Another version of xprof wrote them."
+        )
+    return tuple(_kernel(dict(zip(columns, row, strict=False))) for row in rows)
+
+
+def _value(cell: Any) -> Any:
+    return cell.get("v") if isinstance(cell, dict) else cell
+
+
+def _kernel(row: Mapping[str, Any]) -> Kernel:
+    return Kernel(
+        name=str(row["kernel_name"]),
+        operation=str(row["op_name"] or ""),
+        occurrences=int(row["occurrences"] or 0),
+        seconds=float(row["total_duration_us"] or 0) / 1e6,
+        eligible=_truth(row.get(_ELIGIBLE)) or is_product(str(row["op_name"] or "")),
+        tensor_core=_truth(row.get(_TENSOR_CORE)) or uses_tensor_cores(str(row["kernel_name"])),
+    )
+
+
+def uses_tensor_cores(kernel: str) -> bool:
+    """Whether a kernel's name is one of those that run on Tensor Cores."""
+    return bool(_TENSOR_CORE_KERNEL.search(kernel))
+
+
+def is_product(operation: str) -> bool:
+    """Whether an operation is a matrix product or a convolution, but not a depthwise one."""
+    last = operation.rstrip("/").rpartition("/")[2]
+    return bool(_PRODUCT.match(last))
+
+
+def _truth(value: Any) -> bool:
+    """XProf writes true or "Yes" or 1, depending on its version."""
+    return str(value).strip().lower() in ("true", "yes", "1", "✓")
+
+
+def kernel_use(kernels: Iterable[Kernel], paths: Sequence[str]) -> KernelUse:
+    """Adds kernels up, for all and by layer.
+
+    Args:
+        kernels: of some steps.
+        paths: of the model's layers.
+    """
+    kernels = list(kernels)
+    on_layer: dict[str, list[float]] = {}
+    for kernel in kernels:
+        path = layer_of(kernel.operation, paths)
+        if path is not None:
+            times = on_layer.setdefault(path, [0.0, 0.0])
+            times[0] += kernel.seconds
+            times[1] += kernel.seconds * kernel.tensor_core
+    return KernelUse(
+        seconds=sum(kernel.seconds for kernel in kernels),
+        tensor_core_seconds=sum(k.seconds for k in kernels if k.tensor_core),
+        missed_seconds=sum(k.seconds for k in kernels if k.eligible and not k.tensor_core),
+        layers={path: used / whole for path, (whole, used) in on_layer.items() if whole},
+    )
+
+
+def layer_of(operation: str, paths: Sequence[str]) -> str | None:
+    """The layer whose path, whole, is in an operation's name; of several, the longest."""
+    # TensorFlow: gradient_tape/model_1/dense_1/MatMul; JAX: jit(f)/transpose(jvp(dense_1))/dot.
+    flat = "/" + operation.replace("(", "/").replace(")", "/") + "/"
+    found = [path for path in paths if f"/{path}/" in flat]
+    return max(found, key=len, default=None)
+
+
+def trace(work: Callable[[], Any], folder: Path) -> None:
+    """Runs some steps under the backend's profiler, which writes for TensorBoard into a folder."""
+    from keras import backend
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if backend.backend() == "jax":
+        import jax
+
+        with jax.profiler.trace(str(folder)):
+            work()
+        return
+    import tensorflow as tf
+
+    tf.profiler.experimental.start(str(folder))
+    try:
+        work()
+    finally:
+        tf.profiler.experimental.stop()
+
+
+def read_kernels(folder: Path) -> tuple[Kernel, ...] | None:
+    """The kernels of the latest trace in a folder; None without XProf or without a trace."""
+    traces = sorted(folder.rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime)
+    if not traces or find_spec("xprof") is None:
+        return None
+    from xprof.convert import raw_to_tool_data
+
+    data, _ = raw_to_tool_data.xspace_to_tool_data([str(traces[-1])], "kernel_stats", {})
+    return parse_kernel_stats(data) if data else None
