@@ -145,12 +145,10 @@ def _has_softmax(layer: layers.Layer) -> bool:
 
 def check_sizes(patient: Patient) -> Iterable[Diagnosis]:
     """Features, channels, batch and vocabulary in multiples of 8 keep Tensor Cores at speed."""
-    odd = [
-        f"{node.path} {size}"
-        for node, _ in patient.narrow()
-        for size in (*sizes_of(node), *_vocabulary(node))
-        if not size.fits
-    ]
+    # Embeddings stay float32 themselves, but what they make is read in 16 bits.
+    sizes = [(node, size) for node in patient.root.within() for size in _vocabulary(node)]
+    sizes += [(node, size) for node, _ in patient.narrow() for size in sizes_of(node)]
+    odd = [f"{node.path} {size}" for node, size in sizes if not size.fits]
     batch = _static_batch(patient.model)
     if batch is not None and not batch.fits:
         odd.append(str(batch))

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tfmp.measuring import bytes_text, seconds_text
+from tfmp.measuring import DEVICE_MEMORY, PROCESS_NOISE_BYTES, bytes_text, seconds_text
 from tfmp.named_policies import is_narrow
 from tfmp.profiling_report import (
     WORTHWHILE_MEMORY,
@@ -12,6 +12,7 @@ from tfmp.profiling_report import (
     StepProfile,
 )
 from tfmp.profiling_tables import layer_cells, step_cells
+from tfmp.tensor_cores import has_them
 from tfmp.web import Bar, page_environment
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def to_html(report: ProfileReport) -> str:
             step_bars=step_bars(report),
             memory_bars=memory_bars(report),
             layer_bars=layer_bars(report),
+            noise=noise_note(report),
             more=max(0, len(report.layers) - _MOST_ROWS),
         )
         + "\n"
@@ -85,6 +87,14 @@ def memory_bars(report: ProfileReport) -> list[Bar]:
     ]
 
 
+def noise_note(report: ProfileReport) -> str:
+    """What differences of memory say nothing, if there are any such."""
+    sources = {row.memory.source for row in report.variants if row.memory}
+    if sources <= {DEVICE_MEMORY}:
+        return ""
+    return f"Differences below {bytes_text(PROCESS_NOISE_BYTES)} of process memory say nothing."
+
+
 def layer_bars(report: ProfileReport) -> list[Bar]:
     """Where the best 16-bit variant (or the baseline) spends its layers' time."""
     row = report.best or report.baseline
@@ -101,7 +111,7 @@ def layer_bars(report: ProfileReport) -> list[Bar]:
             path,
             f"{cost.share:.0%}, {seconds_text(cost.seconds)} in {cost.dtype}",
             cost.share,
-            verdict="PASS" if cost.tensor_cores.eligible and not cost.tensor_cores.reason else None,
+            verdict="PASS" if has_them(report.device) and cost.tensor_cores.at_speed else None,
         )
         for path, cost in costs[:_MOST_BARS]
     ]

@@ -71,6 +71,11 @@ class TensorCorePath:
     eligible: bool
     reason: str = ""
 
+    @property
+    def at_speed(self) -> bool:
+        """Whether nothing about the layer slows Tensor Cores down."""
+        return self.eligible and not self.reason
+
 
 def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorCorePath:
     """What Tensor Cores can do for a layer, on a card that has them.

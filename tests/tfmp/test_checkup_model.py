@@ -43,9 +43,12 @@ def test_outputs():
 
 def test_softmax_in_float32():
     inner = layers.Dense(8, activation="softmax", name="gate")
-    model = sequential(inner, layers.Softmax(name="soft"), layers.Dense(8))
-    (diagnosis,) = found(model, "softmax")
-    assert (diagnosis.status, diagnosis.message) == ("ok", "in float32: gate, soft")
+    (bad,) = found(sequential(inner, layers.Dense(8)), "softmax")
+    assert bad.status == "warning"
+    assert bad.message == "softmax would be computed in 16 bits in gate"
+    model = sequential(layers.Softmax(name="soft"), layers.Dense(8, activation="softmax", name="p"))
+    (good,) = found(model, "softmax")
+    assert (good.status, good.message) == ("ok", "in float32: soft, p")
     assert found(sequential(layers.Dense(8)), "softmax") == []
 
 
