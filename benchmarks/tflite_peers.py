@@ -360,7 +360,8 @@ def _timed(cases: dict[str, Case], folder: Path) -> list[str]:
     """A table of whole commands."""
     text = [
         "Seconds of a whole command, `tfmp-convert tflite` against a script that loads the model",
-        "and exports it by Keras: the best of three.",
+        "and exports it by Keras: the best of three. tfmp starts TensorFlow a second time, in the",
+        "process where its converter may leak or crash: seconds that only small models notice.",
         "",
         "| model | tfmp | Keras | ratio |",
         "| --- | ---: | ---: | ---: |",
