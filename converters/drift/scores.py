@@ -1,10 +1,11 @@
 """What holds only for class scores and probabilities: flips, margins, top-k, KL."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tfmp.converters.drift.distances import CHUNK
+from tfmp.converters.drift.distances import CHUNK, scratch
 from tfmp.converters.drift.exact import fold
 from tfmp.numerics import FLOAT16
 
@@ -54,42 +55,60 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
     step = max(1, CHUNK // classes)
     for start in range(0, len(one), step):
         part = slice(start, start + step)
-        expected = one[part].astype(np.float64)
+        if classes > CHUNK:
+            expected, received, ratio = np.empty((3, 1, classes))
+        else:
+            expected, received, ratio, _ = scratch(one[part].shape)
+        np.copyto(expected, one[part])
         if (np.abs(expected.sum(axis=1) - 1) > _ROW_SUM_TOLERANCE).any():
             return {"normalized": False}
-        received = other[part].astype(np.float64)
-        expected = np.maximum(expected, FLOAT16.smallest_subnormal)
-        received = np.maximum(received, FLOAT16.smallest_subnormal)
-        received = np.where(np.isfinite(received), received, expected)
-        found[part] = (expected * np.log(expected / received)).sum(axis=1)
+        np.copyto(received, other[part])
+        np.maximum(expected, FLOAT16.smallest_subnormal, out=expected)
+        np.maximum(received, FLOAT16.smallest_subnormal, out=received)
+        if not math.isfinite(received.sum()):
+            np.copyto(received, expected, where=~np.isfinite(received))
+        np.divide(expected, received, out=ratio)
+        np.log(ratio, out=ratio)
+        found[part] = np.multiply(expected, ratio, out=ratio).sum(axis=1)
     by_sample = found.reshape(len(reference), -1).sum(axis=1)
     return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(one)}
 
 
 def _ranks(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
     """Flips, margins and top-k hits of (samples, classes)."""
-    best = reference.argmax(axis=1)
-    flipped = best != candidate.argmax(axis=1)
-    index = np.searchsorted(MARGIN_EDGES, _margins(reference, best), side="right")
+    several = reference.shape[1] > TOP_K
+    top, highest = _largest(reference, TOP_K if several else 2)
+    flipped = reference.argmax(axis=1) != candidate.argmax(axis=1)
+    with np.errstate(invalid="ignore"):
+        margins = highest[:, 0].astype(np.float64) - highest[:, 1].astype(np.float64)
+    index = np.searchsorted(MARGIN_EDGES, margins, side="right")
     bins = len(MARGIN_EDGES) + 1
     found: dict[str, Any] = {
         "argmax_flips": int(np.count_nonzero(flipped)),
         "margin_samples": tuple(np.bincount(index, minlength=bins).tolist()),
         "margin_flips": tuple(np.bincount(index[flipped], minlength=bins).tolist()),
     }
-    if reference.shape[1] > TOP_K:
-        top = np.argpartition(reference, -TOP_K, axis=1)[:, -TOP_K:]
+    if several:
         # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.
-        bar = np.partition(candidate, -TOP_K, axis=1)[:, -TOP_K, None]
+        bar = _largest(candidate, TOP_K)[1][:, -1:]
         hits = np.take_along_axis(candidate, top, axis=1) >= bar
         found |= {"top_k_hits": int(np.count_nonzero(hits)), "top_k_slots": top.size}
     return found
 
 
-def _margins(reference: np.ndarray, best: np.ndarray) -> np.ndarray:
-    """Best minus second score of each sample, float64."""
-    rows = np.arange(len(reference))
-    rest = reference.copy()
-    rest[rows, best] = -np.inf
-    with np.errstate(invalid="ignore"):
-        return reference[rows, best].astype(np.float64) - rest.max(axis=1).astype(np.float64)
+def _largest(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of the largest values of each row, and those values in order; NaN is the largest.
+
+    For so few, looking again and again is several times faster than partitioning.
+    """
+    rest = values.copy()
+    rows = np.arange(len(rest))
+    columns = np.empty((len(rest), count), np.intp)
+    found = np.empty((len(rest), count), values.dtype)
+    for place in range(count):
+        columns[:, place] = at = rest.argmax(axis=1)
+        found[:, place] = rest[rows, at]
+        rest[rows, at] = -np.inf
+    if count > 2 and np.isneginf(found).any():  # what was taken and what is left look the same
+        columns = np.argpartition(values, -count, axis=1)[:, -count:]
+    return columns, found

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfmp.converters.drift.distances import ULP_LABELS
+from tfmp.converters.drift.distances import CHUNK, ULP_LABELS
+from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.scores import MARGIN_EDGES
+from tfmp.converters.drift.totals import measure
 from tfmp.numerics import ulp
 
 
@@ -323,3 +325,31 @@ def test_earlier_totals_can_be_taken_up_again() -> None:
     resumed = OutputAccumulator("y", first.result().totals)
     resumed.update(reference[6:], candidate[6:])
     assert resumed.result() == whole.result()
+
+
+@pytest.mark.parametrize("lost", [None, np.nan, -np.inf], ids=str)
+def test_top_k_is_what_partitioning_gives(lost: float | None) -> None:
+    generator = np.random.default_rng(3)
+    reference = generator.standard_normal((40, 30)).astype(np.float32)
+    candidate = reference + 0.3 * generator.standard_normal((40, 30)).astype(np.float32)
+    if lost is not None:
+        reference[::3, 4:] = lost
+        candidate[::2, ::2] = lost
+    top = np.argpartition(reference, -5, axis=1)[:, -5:]
+    bar = np.partition(candidate, -5, axis=1)[:, -5, None]
+    hits = np.take_along_axis(candidate, top, axis=1) >= bar
+    found = measure(reference, candidate)
+    assert (found.top_k_hits, found.top_k_slots) == (np.count_nonzero(hits), 200)
+
+
+def test_values_in_several_pieces_are_counted_like_those_in_one() -> None:
+    # The second batch must not see what the first left in the memory that both work in.
+    generator = np.random.default_rng(4)
+    reference = generator.standard_normal((3, CHUNK + 7)).astype(np.float32)
+    candidate = reference * np.float32(1 + 2.0**-10)
+    whole = measure(reference, candidate)
+    parts = [measure(reference[i : i + 1], candidate[i : i + 1]) for i in range(3)]
+    assert merge(merge(parts[0], parts[1]), parts[2]) == whole
+    assert sum(whole.ulps) == reference.size
+    off = np.abs(candidate.astype(float) - reference) / ulp(reference)
+    assert whole.ulps[1] == np.count_nonzero((off > 0) & (off < 0.5))
