@@ -14,6 +14,7 @@ from tfmp.converters import cli_options as options_of
 from tfmp.converters.cli_inputs import (
     budget_for_data,
     check_reports,
+    explanation,
     format_options,
     open_model_file,
 )
@@ -120,6 +121,7 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
             device=options["device"],
             emulate=options["emulate"],
             split=options["split"],
+            explain=explanation(options),
             latency=options["latency"],
             progress=progress,
             count=progress.count,
@@ -230,6 +232,7 @@ def _convert_and_report(
                 device=options["device"],
                 emulate=options["emulate"],
                 split=options["split"],
+                explain=explanation(options),
                 latency=options["latency"],
                 progress=progress,
                 count=progress.count,

@@ -121,17 +121,45 @@ def budget_for_data(options: dict[str, Any], required: bool) -> Any:
     from tfmp.converters.onnx.profiles import Profile
 
     check_reports(options)
+    explanation(options)
     budget = DriftBudget.parse(options["budget"])
     if options["emulate"] is not None:
         Profile.parse(options["emulate"])
     if options["data"] is None:
-        about_data = ("labels", "reports", "budget", "emulate", "split", "latency")
+        about_data = ("labels", "reports", "budget", "emulate", "split", "explain", "latency")
         given = any(options[name] for name in about_data) or options["device"] != "auto"
         if required and given:
             raise InputError(
-                "--labels, --report, --budget, --device, --emulate, --split and --latency need "
-                "samples to compare on: give them with --data FILE."
+                "--labels, --report, --budget, --device, --emulate, --split, --explain and "
+                "--latency need samples to compare on: give them with --data FILE."
             )
         if options["labels"]:
             raise InputError("--labels needs the samples they belong to: give them with --data.")
     return budget
+
+
+def explanation(options: dict[str, Any]) -> bool | Path:
+    """What `validate` is to explain, and the folder for what shows the error.
+
+    Raises:
+        InputError: --reproduce without --explain, or a folder that cannot be made or is in use.
+    """
+    from tfmp.converters.files import check_folder
+
+    if not options["explain"]:
+        if options["reproduce"]:
+            raise InputError("--reproduce saves what --explain finds: give --explain too.")
+        return False
+    if options["reproduce"]:
+        folder = Path(options["reproduce"])
+    elif options["reports"]:
+        folder = Path(options["reports"][0]).with_suffix(".reproduce")
+    else:
+        return True
+    check_folder(folder if folder.exists() else folder.parent)
+    if folder.exists() and any(folder.iterdir()) and not options["force"]:
+        raise InputError(
+            f"{folder}: is not empty. Choose another folder with --reproduce, or replace what is "
+            "in it with --force."
+        )
+    return folder

@@ -167,6 +167,18 @@ validation = _group(
         "and how far float32 itself is from float64. Takes about three more runs.",
     ),
     click.option(
+        "--explain",
+        is_flag=True,
+        help="Also find which layer the drift comes from, and the ten samples that drift most.",
+    ),
+    click.option(
+        "--reproduce",
+        type=PATH,
+        metavar="DIR",
+        help="Folder for the smallest model and input that show the worst error that --explain "
+        "finds, with a script [default: beside the first report, if there is one].",
+    ),
+    click.option(
         "--device",
         type=click.Choice(["auto", "cpu", "gpu"]),
         default="auto",

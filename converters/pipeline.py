@@ -83,6 +83,7 @@ def convert(
     budget: DriftBudget | None = None,
     *,
     labels: Any = None,
+    explain: bool | str | Path = False,
     force: bool = False,
     progress: Progress = silent,
     **options: Any,
@@ -99,6 +100,7 @@ def convert(
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
         labels: see `validate`.
+        explain: see `validate`.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
         **options: the fields of `OnnxOptions` or `TFLiteOptions`.
@@ -125,7 +127,7 @@ def convert(
         )
     if data is None:
         return artifact
-    report = validate(source, artifact, data, budget=budget, progress=progress)
+    report = validate(source, artifact, data, budget=budget, explain=explain, progress=progress)
     return replace(artifact, report=report)
 
 

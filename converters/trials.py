@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from tfmp.converters.artifact import SUFFIXES, Artifact
 from tfmp.converters.drift.compare import Comparison, match
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError, RunnerError
+from tfmp.converters.explain.explainer import Explainer
+from tfmp.converters.explain.opening import opener
 from tfmp.converters.latency import of_file
 from tfmp.converters.onnx.profiles import GPU, Profile
 from tfmp.converters.report.model import CandidateReport, Latency
@@ -79,6 +82,22 @@ def candidate_notes(candidates: Any) -> list[tuple[str, ...]]:
     return [item.notes if isinstance(item, Artifact) else () for item in items]
 
 
+@dataclass(frozen=True)
+class Explain:
+    """That drift is to be explained.
+
+    Attributes:
+        folder: where to save, for each candidate, the smallest model that shows its error; None
+            for nowhere.
+    """
+
+    folder: Path | None = None
+
+    def folder_of(self, name: str) -> Path | None:
+        """The folder of one candidate."""
+        return self.folder / name.replace("/", "_") if self.folder is not None else None
+
+
 class Trial:
     """One candidate: its runner, its comparison, and what stopped it, if anything did."""
 
@@ -92,6 +111,7 @@ class Trial:
         gpu: bool = False,
         profile: Profile = GPU,
         notes: tuple[str, ...] = (),
+        explain: Explain | None = None,
     ) -> None:
         """Opens the file.
 
@@ -104,11 +124,13 @@ class Trial:
             gpu: run it on a GPU.
             profile: of the hardware that an FP16 ONNX file is emulated for.
             notes: of its conversion, which say more than the file itself can.
+            explain: whether and how to explain the drift; None for not at all.
         """
         self.path, self.name = path, name
         self.format = path.suffix.lower().removeprefix(".")
         self._split: Split | None = None
         self._latency: Latency | None = None
+        self._explainer: Explainer | None = None
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -127,6 +149,13 @@ class Trial:
             self._output_names = match(source.outputs, self._runner.outputs, name).names
             if baselines is not None:
                 self._split = Split(path, self.format, self._info, source, baselines, stack)
+            if explain is not None:
+                self._explainer = Explainer(
+                    opener(path, self._info, source, profile, stack),
+                    inputs.names,
+                    self._output_names,
+                    explain.folder_of(name),
+                )
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
@@ -144,9 +173,11 @@ class Trial:
             fed = {self._input_names[name]: array for name, array in inputs.items()}
             received = self._runner.run(fed)
             self._comparison.update(expected, received, labels)
+            named = {name: received[theirs] for name, theirs in self._output_names.items()}
             if self._split is not None:
-                named = {name: received[theirs] for name, theirs in self._output_names.items()}
                 self._split.update(inputs, expected, named)
+            if self._explainer is not None:
+                self._explainer.update(inputs, expected, named)
 
     def measure_latency(self, inputs: Batch) -> None:
         """Times calls of the file, as far as it could be run.
@@ -163,7 +194,8 @@ class Trial:
             self._notes = (*self._notes, f"latency not measured: {error}")
 
     def report(self, budget: DriftBudget, synthetic: bool) -> CandidateReport:
-        """The judged candidate."""
+        """The judged candidate, explained if that was asked for."""
+        explained = self._explainer if self.error is None else None
         compared = self._comparison if self.error is None else None
         return CandidateReport.judged(
             name=self.name,
@@ -180,4 +212,5 @@ class Trial:
             error=self.error,
             latency=self._latency,
             stages=self._split.stages() if self._split and self.error is None else (),
+            explanation=explained.explanation() if explained else None,
         )

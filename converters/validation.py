@@ -11,6 +11,7 @@ from tfmp.converters.drift.data import Dataset, open_data, synthetic
 from tfmp.converters.drift.verdict import DriftBudget, check_overrides
 from tfmp.converters.environment import environment
 from tfmp.converters.errors import InputError
+from tfmp.converters.files import check_folder
 from tfmp.converters.intake import check_model_file, open_source
 from tfmp.converters.latency import of_runner
 from tfmp.converters.onnx.profiles import GPU, Profile
@@ -19,7 +20,7 @@ from tfmp.converters.runners import Runner, reference_runner
 from tfmp.converters.source import AnySource, OnnxSource, Source
 from tfmp.converters.split import Baselines, NoiseFloor
 from tfmp.converters.tensors import Batch
-from tfmp.converters.trials import Trial, candidate_files, candidate_notes
+from tfmp.converters.trials import Explain, Trial, candidate_files, candidate_notes
 
 # Called with the samples that are done, and how many there are in all if that is known.
 Count = Callable[[int, int | None], None]
@@ -69,6 +70,7 @@ def validate(
     *,
     emulate: str | None = None,
     split: bool = False,
+    explain: bool | str | Path = False,
     latency: bool = False,
     progress: Progress = silent,
     count: Count = uncounted,
@@ -90,6 +92,8 @@ def validate(
             rounded after every 16 terms) or "pessimistic:BLOCK".
         split: also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic)
             and the noise floor of float32. Takes a conversion to FP32 and three more runs.
+        explain: also find the samples and the layers that the drift is from. A path is a folder
+            that gets, for each candidate, the smallest model and input that show its error.
         latency: also time single calls of the reference and of every candidate.
         progress: called with a short text when a stage begins.
         count: called with the samples done and, where it is known, how many there are.
@@ -106,6 +110,7 @@ def validate(
     suffixes = {path.suffix.lower() for path in files.values()}
     placing = choose(device, suffixes, emulate is not None)
     gpus = {".onnx": placing.onnx_gpu, ".tflite": placing.tflite_gpu}
+    explained = _explain(explain)
     source = open_model(reference, progress)
     dataset = prepare_data(source, data, labels, budget)
     with ExitStack() as stack:
@@ -114,7 +119,17 @@ def validate(
         baselines = Baselines(source, stack) if split else None
         noise = NoiseFloor(source) if split else None
         trials = [
-            Trial(path, name, source, stack, baselines, gpus[path.suffix.lower()], profile, told)
+            Trial(
+                path,
+                name,
+                source,
+                stack,
+                baselines,
+                gpus[path.suffix.lower()],
+                profile,
+                told,
+                explained,
+            )
             for (name, path), told in zip(files.items(), candidate_notes(candidates), strict=True)
         ]
         progress("comparing")
@@ -135,6 +150,8 @@ def validate(
             for trial in trials:
                 trial.measure_latency(sample)
         described = dataset.description
+        if explained is not None:
+            progress("explaining")
         judged = [trial.report(budget, described.synthetic) for trial in trials]
     return DriftReport.of(
         reference=_reference(source, original, noise, timing),
@@ -143,6 +160,19 @@ def validate(
         budget=budget,
         environment={"device": placing.text, **environment()},
     )
+
+
+def _explain(explain: bool | str | Path) -> Explain | None:
+    if isinstance(explain, bool):
+        return Explain() if explain else None
+    if not isinstance(explain, str | Path):
+        raise InputError(
+            "explain: expected True, False or a folder, received "
+            f"{explain!r} ({type(explain).__name__})."
+        )
+    folder = Path(explain)
+    check_folder(folder if folder.exists() else folder.parent)
+    return Explain(folder)
 
 
 def _reference(

@@ -5,7 +5,7 @@ from functools import cache
 from jinja2 import Environment
 
 from tfmp.converters.drift.verdict import Verdict
-from tfmp.converters.report import figures, summary
+from tfmp.converters.report import figures, layers, summary
 from tfmp.converters.report.model import DriftReport
 from tfmp.web import page_environment
 
@@ -30,6 +30,8 @@ def template_environment() -> Environment:
         runner_text=summary.runner_text,
         fp16_text=summary.fp16_text,
         stages=summary.STAGES,
+        culprit_text=summary.culprit_text,
+        layer_figure=layers,
         figures=figures,
     )
     environment.filters.update(

@@ -10,12 +10,14 @@ from tfmp.converters.report.summary import (
     NONE,
     SIGNS,
     Row,
+    culprit_text,
     data_notes,
     headline,
     number,
     printable,
     row_of,
     stage_text,
+    worst_text,
 )
 
 # What GitHub's Markdown gives a meaning to inside a line or a table cell: marks, tags, entities,
@@ -31,13 +33,14 @@ def to_markdown(report: DriftReport) -> str:
     lines.append("")
     for candidate in report.candidates:
         # A candidate that passed needs no reasons here: the table has its numbers.
-        split = stage_text(report, candidate)
-        if candidate.verdict is Verdict.PASS and not candidate.notes and not split:
+        found = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
+        told = [text for text in found if text]
+        if candidate.verdict is Verdict.PASS and not candidate.notes and not told:
             continue
         lines.append(f"- **{escape(candidate.name)}** {candidate.verdict}")
         findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
         lines += [f"  - {escape(reason)}" for reason in findings]
-        lines += [f"  - {escape(split)}"] if split else []
+        lines += [f"  - {escape(text)}" for text in told]
         lines += [f"  - note: {escape(note)}" for note in candidate.notes]
     lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
     if lines[-1]:

@@ -108,13 +108,18 @@ def _merge_noise(reports: Sequence[DriftReport]) -> ReferenceReport:
 
 def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:
     errors = [shard.error for shard in shards if shard.error is not None]
+    notes = list(dict.fromkeys(note for shard in shards for note in shard.notes))
+    if len(shards) > 1 and any(shard.explanation is not None for shard in shards):
+        # Layers were measured on a few samples of each shard, chosen there.
+        notes.append("explanations are of single shards: see their own reports")
     return replace(
         shards[0],
         outputs=() if errors else _merge_outputs([shard.outputs for shard in shards]),
         labels=() if errors else _merge_labels([shard.labels for shard in shards]),
-        notes=tuple(dict.fromkeys(note for shard in shards for note in shard.notes)),
+        notes=tuple(notes),
         error=errors[0] if errors else None,
         stages=() if errors else _merge_stages([shard.stages for shard in shards]),
+        explanation=shards[0].explanation if len(shards) == 1 else None,
     )
 
 

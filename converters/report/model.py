@@ -12,6 +12,7 @@ from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Check, Judgement, Verdict, judge, overall
 from tfmp.converters.errors import InputError
 from tfmp.converters.files import check_folder, replacing
+from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
 
 SCHEMA = "tfmp.drift/1"
@@ -104,6 +105,7 @@ class CandidateReport:
         error: why it could not be run or compared; None if it was.
         stages: where the drift comes from, step by step; empty if it was not asked for.
         latency: of one call of the file; None if it was not measured.
+        explanation: which layers and samples the drift is from; None if it was not asked for.
     """
 
     name: str
@@ -121,6 +123,7 @@ class CandidateReport:
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None
+    explanation: Explanation | None = None
 
     @classmethod
     def judged(
@@ -140,6 +143,7 @@ class CandidateReport:
         error: str | None = None,
         stages: Sequence[Stage] = (),
         latency: Latency | None = None,
+        explanation: Explanation | None = None,
     ) -> Self:
         """A candidate with its verdict under `budget`; see `verdict.judge`."""
         judgement = judge(
@@ -158,6 +162,7 @@ class CandidateReport:
             error=error,
             stages=tuple(stages),
             latency=latency,
+            explanation=explanation,
             **_verdict_fields(judgement),
         )
 

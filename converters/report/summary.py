@@ -109,6 +109,40 @@ def _worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
     return (undefined or [max(values)])[0] if values else None
 
 
+def culprit_text(candidate: CandidateReport) -> str:
+    """Where to look first, in a sentence; "" unless the drift was explained and there is any."""
+    explanation = candidate.explanation
+    if explanation is None:
+        return ""
+    if explanation.error is not None:
+        return f"Layers not measured: {printable(explanation.error)}"
+    culprit = explanation.culprit
+    if culprit is None:
+        return ""
+    failed = candidate.verdict is Verdict.FAIL
+    text = f"{'Look first at' if failed else 'Most comes from'} layer {culprit.layer!r}"
+    text += f": {culprit.why}"
+    if culprit.node:
+        alone = (
+            f"{culprit.local_nonfinite:,} values that are not finite"
+            if culprit.local_nonfinite
+            else f"a relative L2 error of {number(culprit.local)}"
+        )
+        text += f"; its {culprit.op} {culprit.node!r} alone gives {alone}"
+    if culprit.folder is not None:
+        text += f"; python {culprit.folder}/reproduce.py shows it"
+    return printable(text)
+
+
+def worst_text(candidate: CandidateReport) -> str:
+    """The samples that drifted most, in a line; "" unless the drift was explained."""
+    worst = candidate.explanation.worst if candidate.explanation is not None else ()
+    if not worst:
+        return ""
+    shown = ", ".join(f"{sample.index} ({number(sample.error)})" for sample in worst[:3])
+    return f"Worst samples (rel. L2): {shown}"
+
+
 def headline(report: DriftReport) -> str:
     """The report in one sentence."""
     count = len(report.candidates)

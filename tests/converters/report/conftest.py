@@ -1,5 +1,6 @@
 """A report with a candidate that passes, one that fails, one that is open and one that crashed."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,6 +9,12 @@ import pytest
 from tfmp.converters.drift.compare import Comparison
 from tfmp.converters.drift.data import open_data
 from tfmp.converters.drift.verdict import DriftBudget
+from tfmp.converters.report.explanation import (
+    Culprit,
+    Explanation,
+    LayerError,
+    WorstSample,
+)
 from tfmp.converters.report.model import CandidateReport, DriftReport, ReferenceReport
 from tfmp.converters.runners import RunnerInfo
 from tfmp.converters.tensors import TensorSpec
@@ -53,6 +60,35 @@ CANDIDATES = {
 }
 
 
+# One grey pixel.
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
+)
+
+
+def explanation(layer: str) -> Explanation:
+    """A layer that overflows between two good ones, with its worst samples."""
+    layers = (
+        LayerError("stem", ("Conv", "Add"), 2e-4, 2e-4, 2e-4, peak=3.0),
+        LayerError(layer, ("Mul",), math.inf, math.inf, math.inf, 7, 7, 9e4),
+        LayerError("head", ("MatMul",), 3e-4, 0.5, 0.0, peak=1.0),
+    )
+    culprit = Culprit(
+        layer, "first value that is not finite", f"{layer}/Mul", "Mul", math.inf, 7, f"out/{layer}"
+    )
+    return Explanation(
+        worst=(WorstSample(3, math.inf, PIXEL), WorstSample(11, 0.25)),
+        samples=8,
+        computed="FP16 emulated; FP32 by this file's own graph",
+        baseline=1e-7,
+        layers=layers,
+        first_nonfinite=layer,
+        largest_jump=layer,
+        culprit=culprit,
+        notes=(f"a note on {layer}",),
+    )
+
+
 @pytest.fixture
 def make_report() -> MakeReport:
     """Makes the report on some of the samples, with names of choice."""
@@ -83,6 +119,7 @@ def make_report() -> MakeReport:
                     outputs=comparison.outputs(),
                     labels=comparison.labels(),
                     notes=("outputs matched by position",) if kind == "weights-only" else (),
+                    explanation=explanation(output) if kind == "native" else None,
                 )
             )
         if len(names) > len(CANDIDATES):

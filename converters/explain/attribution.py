@@ -1,0 +1,195 @@
+"""What each layer adds to the error, from its results in FP32, in FP16, and alone in FP16."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tfmp.converters.drift.distances import distances
+from tfmp.converters.drift.exact import Expansion, merge, total
+from tfmp.converters.report.explanation import LayerError
+from tfmp.converters.tensors import Batch
+
+
+@dataclass(frozen=True)
+class Part:
+    """A layer, or a single node, as it stands in a candidate's graph.
+
+    Attributes:
+        name: of the layer or node.
+        ops: types of its operations, in order.
+        reads: names of the values that other parts make for it.
+        writes: names of its floating results that other parts read, or that are outputs.
+    """
+
+    name: str
+    ops: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A value that passes from one part to another, or out of the model.
+
+    Attributes:
+        name: of the value.
+        maker: the part that makes it.
+        readers: the parts that read it.
+        floating: whether it can be off by a distance.
+    """
+
+    name: str
+    maker: str
+    readers: tuple[str, ...]
+    floating: bool
+
+
+def parts_of(nodes: Iterable[tuple[str, str]], seams: Sequence[Seam]) -> tuple[Part, ...]:
+    """The parts in the order of their first node; what is of part "" is left out.
+
+    Args:
+        nodes: part and op type of every node, in the order of execution.
+        seams: between the parts.
+    """
+    ops: dict[str, list[str]] = {}
+    for part, op in nodes:
+        ops.setdefault(part, []).append(op)
+    return tuple(
+        Part(
+            name,
+            tuple(types),
+            tuple(s.name for s in seams if name in s.readers and s.maker != name),
+            tuple(s.name for s in seams if s.maker == name and s.floating),
+        )
+        for name, types in ops.items()
+        if name
+    )
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values between parts, by name, from one batch.
+
+    Attributes:
+        exact: in FP32.
+        received: with the whole model in FP16.
+        alone: each made by its part alone in FP16, which was given the exact values.
+    """
+
+    exact: Batch
+    received: Batch
+    alone: Batch
+
+
+class Taps(Protocol):
+    """A candidate opened so that the values between its parts can be seen.
+
+    Attributes:
+        parts: in the order of execution.
+    """
+
+    parts: tuple[Part, ...]
+
+    def run(self, inputs: Batch) -> Values:
+        """The values of one batch; arrays by input name."""
+
+
+@dataclass(frozen=True)
+class _Distance:
+    """How far one value is off, over some samples; merges exactly."""
+
+    error_sq: Expansion = ()
+    reference_sq: Expansion = ()
+    nonfinite: int = 0
+    infinite_lost: int = 0
+    peak: float = 0.0
+
+    @classmethod
+    def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "_Distance":
+        found = distances(reference.reshape(1, -1), candidate.reshape(1, -1))
+        finite = np.abs(reference[np.isfinite(reference)])
+        return cls(
+            found["error_sq"],
+            found["reference_sq"],
+            found["nonfinite"],
+            found["infinite_lost"],
+            float(finite.max(initial=0.0)),
+        )
+
+    @property
+    def relative(self) -> float:
+        if self.nonfinite or self.infinite_lost:
+            return math.inf
+        error, signal = total(self.error_sq), total(self.reference_sq)
+        if error == 0:
+            return 0.0
+        return math.sqrt(error / signal) if signal > 0 else math.inf
+
+
+class Attribution:
+    """Collects the errors of all parts, batch by batch."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._alone: dict[str, _Distance] = {}
+        self._received: dict[str, _Distance] = {}
+
+    def update(self, values: Values) -> None:
+        """Adds one batch."""
+        for name in {name for part in self._parts for name in part.writes}:
+            exact = values.exact[name]
+            for seen, given in ((self._alone, values.alone), (self._received, values.received)):
+                found = _Distance.of(exact, given[name])
+                seen[name] = merge(seen.get(name, _Distance()), found)
+
+    def layers(self) -> tuple[LayerError, ...]:
+        """One entry for each part that has floating results, in the order of execution."""
+        return tuple(self._layer(part) for part in self._parts if part.writes)
+
+    def _layer(self, part: Part) -> LayerError:
+        alone = [self._alone[name] for name in part.writes]
+        received = [self._received[name] for name in part.writes]
+        before = [self._received[name].relative for name in part.reads if name in self._received]
+        cumulative = max(found.relative for found in received)
+        given = max(before, default=0.0)
+        return LayerError(
+            layer=part.name,
+            ops=part.ops,
+            local=max(found.relative for found in alone),
+            cumulative=cumulative,
+            jump=0.0 if math.isinf(given) else cumulative - given,
+            nonfinite=sum(found.nonfinite for found in received),
+            local_nonfinite=sum(found.nonfinite for found in alone),
+            peak=max(found.peak for found in received),
+        )
+
+
+def attribute(taps: Taps, batches: Iterable[Batch]) -> tuple[LayerError, ...]:
+    """The errors of all parts over some batches."""
+    attribution = Attribution(taps.parts)
+    for batch in batches:
+        attribution.update(taps.run(batch))
+    return attribution.layers()
+
+
+def first_nonfinite(layers: Iterable[LayerError]) -> LayerError | None:
+    """The first layer, in the order of execution, that gives values that are not finite."""
+    return next((layer for layer in layers if layer.nonfinite), None)
+
+
+def largest_jump(layers: Sequence[LayerError]) -> LayerError | None:
+    """The layer that adds most to the error; the first of those that add the same."""
+    found = max(layers, key=lambda layer: layer.jump, default=None)
+    return found if found is not None and found.jump > 0 else None
+
+
+def worst_alone(layers: Sequence[LayerError]) -> LayerError | None:
+    """The first that is not finite by itself, or else has the largest error of its own."""
+    broken = next((layer for layer in layers if layer.local_nonfinite), None)
+    if broken is not None:
+        return broken
+    found = max(layers, key=lambda layer: layer.local, default=None)
+    return found if found is not None and found.local > 0 else None

@@ -1,0 +1,151 @@
+"""Explains one candidate: its worst samples, its layers, and the node to look at first."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tfmp.converters.drift.metrics import OutputAccumulator
+from tfmp.converters.errors import ConversionError, RunnerError
+from tfmp.converters.explain.attribution import (
+    Attribution,
+    Values,
+    first_nonfinite,
+    largest_jump,
+    worst_alone,
+)
+from tfmp.converters.explain.candidate import Candidate
+from tfmp.converters.explain.samples import Sample, SampleKeeper, batched
+from tfmp.converters.explain.thumbnail import thumbnail
+from tfmp.converters.report.explanation import Culprit, Explanation, LayerError, WorstSample
+from tfmp.converters.tensors import Batch
+
+NONFINITE = "first value that is not finite"
+JUMP = "largest jump of the error"
+
+
+class Explainer:
+    """Keeps the samples that matter while the data streams by, and explains them in the end."""
+
+    def __init__(
+        self,
+        open_candidate: Callable[[], Candidate] | None,
+        inputs: dict[str, str],
+        outputs: dict[str, str],
+        folder: Path | None = None,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            open_candidate: opens the candidate for taps; None for one that computes in FP32.
+            inputs: the candidate's input names by the reference's.
+            outputs: likewise.
+            folder: where to save the smallest model that shows the error; None for nowhere.
+        """
+        self._open = open_candidate
+        self._inputs, self._outputs = inputs, outputs
+        self._folder = folder
+        self._keeper = SampleKeeper()
+
+    def update(self, inputs: Batch, expected: Batch, received: Batch) -> None:
+        """Sees one batch; all by the reference's names."""
+        self._keeper.update(inputs, expected, received)
+
+    def explanation(self) -> Explanation:
+        """What was found; a failure is said in it."""
+        worst = tuple(
+            WorstSample(sample.index, sample.error, thumbnail(sample.inputs))
+            for sample in self._keeper.worst()
+            if sample.error > 0
+        )
+        if self._open is None:
+            return Explanation(worst, notes=("it computes in FP32: no layer rounds to FP16",))
+        samples = self._keeper.chosen()
+        try:
+            return self._attributed(worst, samples)
+        except (RunnerError, ConversionError) as error:
+            return Explanation(worst, error=str(error))
+        except Exception as error:  # whatever a graph may hold, it must not cost the report
+            return Explanation(worst, error=f"{type(error).__name__}: {error}")
+
+    def _attributed(self, worst: tuple[WorstSample, ...], samples: list[Sample]) -> Explanation:
+        assert self._open is not None
+        candidate = self._open()
+        layers, baseline = self._layers(candidate, samples)
+        broken, jump = first_nonfinite(layers), largest_jump(layers)
+        culprit = None
+        if found := broken or jump:
+            culprit = self._culprit(candidate, found, broken is not None, samples)
+        return Explanation(
+            worst=worst,
+            samples=len(samples),
+            computed=candidate.computed,
+            baseline=baseline,
+            layers=layers,
+            first_nonfinite=culprit.layer if culprit and culprit.why == NONFINITE else None,
+            largest_jump=jump.layer if jump else None,
+            culprit=culprit,
+            notes=candidate.notes,
+        )
+
+    def _layers(
+        self, candidate: Candidate, samples: list[Sample]
+    ) -> tuple[tuple[LayerError, ...], float | None]:
+        """The errors of all layers, and the distance of their FP32 run from the reference."""
+        taps = candidate.layers()
+        attribution = Attribution(taps.parts)
+        accumulators = {name: OutputAccumulator(name) for name in self._outputs}
+        for inputs, expected, rows in batched(samples, candidate.batch_size):
+            values = taps.run(self._named(inputs))
+            attribution.update(values)
+            for name, accumulator in accumulators.items():
+                exact = values.exact.get(candidate.outputs.get(self._outputs[name], ""))
+                if exact is not None and exact[:rows].shape == expected[name].shape:
+                    accumulator.update(expected[name], exact[:rows])
+        drifts = [accumulator.result().rel_l2 for accumulator in accumulators.values()]
+        return attribution.layers(), max((d for d in drifts if d is not None), default=None)
+
+    def _named(self, inputs: Batch) -> Batch:
+        return {self._inputs[name]: array for name, array in inputs.items()}
+
+    def _culprit(
+        self, candidate: Candidate, layer: LayerError, broken: bool, samples: list[Sample]
+    ) -> Culprit:
+        """Looks inside the layer: what is lost there need not show in its results."""
+        taps = candidate.nodes(layer.layer)
+        whole = Attribution(taps.parts)
+        each: list[tuple[Batch, dict[str, LayerError]]] = []
+        for inputs, _, _ in batched(samples, candidate.batch_size, rows=1):
+            fed = self._named(inputs)
+            values = taps.run(fed)
+            whole.update(values)
+            one = Attribution(taps.parts)
+            one.update(values)
+            each.append((fed, {part.layer: part for part in one.layers()}))
+        nodes = whole.layers()
+        why = NONFINITE if broken or first_nonfinite(nodes) else JUMP
+        node = worst_alone(nodes)
+        if node is None:
+            return Culprit(layer.layer, why)
+        fed, _ = max(each, key=lambda pair: _severity(pair[1][node.layer]))
+        folder = self._save(candidate, node.layer, fed, taps.run(fed))
+        return Culprit(
+            layer=layer.layer,
+            why=why,
+            node=node.layer,
+            op=candidate.op(node.layer),
+            local=node.local,
+            local_nonfinite=node.local_nonfinite,
+            folder=str(folder) if folder is not None else None,
+        )
+
+    def _save(self, candidate: Candidate, node: str, inputs: Batch, values: Values) -> Path | None:
+        if self._folder is None:
+            return None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        candidate.save_node(node, inputs, values, self._folder)
+        return self._folder
+
+
+def _severity(part: LayerError) -> tuple[int, float]:
+    return part.local_nonfinite, part.local if np.isfinite(part.local) else 0.0

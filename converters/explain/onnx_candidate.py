@@ -1,0 +1,103 @@
+"""An FP16 ONNX file, opened for an explanation."""
+
+from pathlib import Path
+
+import onnx_ir as ir
+
+from tfmp.converters.errors import ConversionError
+from tfmp.converters.explain.attribution import Values
+from tfmp.converters.explain.onnx_taps import OnnxTaps, by_layer, by_node, single_node
+from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
+from tfmp.converters.explain.weights import Weights
+from tfmp.converters.onnx.export import export_onnx
+from tfmp.converters.onnx.fp16 import prepare
+from tfmp.converters.onnx.profiles import Profile
+from tfmp.converters.onnx.rewrites import rewrite
+from tfmp.converters.onnx.storage import save_checked
+from tfmp.converters.onnx.switches import name_nodes
+from tfmp.converters.source import AnySource, OnnxSource
+from tfmp.converters.tensors import Batch
+
+
+class OnnxCandidate:
+    """See `candidate.Candidate`."""
+
+    def __init__(self, path: Path, profile: Profile, source: AnySource) -> None:
+        """Reads the file.
+
+        Args:
+            path: of an FP16 ONNX file.
+            profile: of the FP16 hardware that is emulated.
+            source: the reference.
+
+        Raises:
+            ConversionError: the file's types contradict each other.
+        """
+        self._model = ir.load(path)
+        prepare(self._model)
+        name_nodes(self._model)
+        self._profile = profile
+        self._groups = by_layer(self._model)
+        self._weights, self._unknown = _weights(source)
+        graph = self._model.graph
+        first = graph.inputs[0].shape if graph.inputs else None
+        size = first[0] if first is not None and len(first) else None
+        self.batch_size = size if isinstance(size, int) else None
+        self.outputs = {str(value.name): str(value.name) for value in graph.outputs}
+        self.computed = (
+            f"FP16 emulated ({profile.describe()}); FP32 by this file's own graph in float32, with "
+            "the reference's weights"
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        found = self._unknown, self._weights.note()
+        return tuple(note for note in found if note)
+
+    def layers(self) -> OnnxTaps:
+        return OnnxTaps(self._model, self._groups, self._profile, self._weights)
+
+    def nodes(self, layer: str) -> OnnxTaps:
+        # What is not found in the reference was counted when the layers were opened.
+        counted = self._weights.found, self._weights.lost
+        taps = OnnxTaps(self._model, by_node(self._groups, layer), self._profile, self._weights)
+        self._weights.found, self._weights.lost = counted
+        return taps
+
+    def op(self, node: str) -> str:
+        return next(item.op_type for item in self._model.graph if item.name == node)
+
+    def save_node(self, node: str, inputs: Batch, values: Values, folder: Path) -> None:
+        model, given, made = single_node(self._model, node)
+        known = {**inputs, **values.exact}
+        types = {str(value.name): value.dtype for value in model.graph.inputs}
+        arrays = {
+            name: known[original].astype(types[name].numpy())  # type: ignore[union-attr]
+            for name, original in given.items()
+        }
+        expected = {name: values.exact[original] for name, original in made.items()}
+        save_checked(model, folder / "node.onnx")
+        save_reproduction(folder, arrays, expected, ONNX_SCRIPT, f"{self.op(node)} {node!r}")
+
+
+def _weights(source: AnySource) -> tuple[Weights, str | None]:
+    """The reference's weights in the forms that a conversion may give them."""
+    try:
+        model = (
+            source.model.clone() if isinstance(source, OnnxSource) else export_onnx(source, None)
+        )
+        prepare(model)
+        constants = _constants(model)
+        rewrite(model)
+        constants += _constants(model)
+    except ConversionError as error:
+        return Weights(), f"the reference cannot be exported, so its weights are unknown: {error}"
+    return Weights(constants), None
+
+
+def _constants(model: ir.Model) -> list:
+    return [
+        (name, value.const_value.numpy())
+        for name, value in model.graph.initializers.items()
+        if value.const_value is not None
+    ]

@@ -1,0 +1,286 @@
+"""An FP16 ONNX file opened at the seams between its layers: in FP32, in FP16, each layer alone.
+
+All three are made from the candidate's own graph, so that its values have counterparts:
+
+- exact: every FP16 tensor is float32, nothing is rounded, weights are the reference's own where
+  they are found there;
+- received: the emulation that the candidate was compared in, with the seams as outputs;
+- alone: the same emulation cut at every seam, so that each part reads exact values.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from tfmp.converters.explain.attribution import Part, Seam, Values, parts_of
+from tfmp.converters.explain.weights import Weights
+from tfmp.converters.onnx.emulate import emulated
+from tfmp.converters.onnx.precision import FP16, FP32
+from tfmp.converters.onnx.profiles import Profile
+from tfmp.converters.onnx.schema import is_float, retype
+from tfmp.converters.runners import OnnxRunner, RunnerInfo
+from tfmp.converters.tensors import Batch
+
+_INFO = RunnerInfo("onnxruntime", "CPU", None)
+
+_GIVEN = "__given"
+
+# Which part a node of the main graph belongs to, by the node's name.
+Grouping = Mapping[str, str]
+
+
+def by_layer(model: ir.Model) -> dict[str, str]:
+    """Nodes by Keras layer; a node that belongs to none stands for itself.
+
+    Args:
+        model: nodes named by `switches.name_nodes`.
+    """
+    short = Counter(_short(str(node.name)) for node in model.graph)
+    found: dict[str, str] = {}
+    for node in model.graph:
+        name = str(node.name)
+        layer = node.metadata_props.get("tfmp.layer", "")
+        if not layer and node.op_type == "Cast":
+            # The FP16 pass puts casts behind what they read: they are part of its result.
+            producer = node.inputs[0].producer() if node.inputs[0] is not None else None
+            source = node.inputs[0].name if node.inputs[0] is not None else name
+            layer = found.get(str(producer.name), "") if producer else f"input {source}"
+        if not layer:
+            layer = _short(name) if short[_short(name)] == 1 else name
+        found[name] = layer
+    return found
+
+
+def by_node(layers: Grouping, layer: str) -> dict[str, str]:
+    """The nodes of one layer by themselves, all others together."""
+    return {name: name if own == layer else "" for name, own in layers.items()}
+
+
+def _short(name: str) -> str:
+    """Without the scope of the whole model: "model_1/Square" is "Square"."""
+    return name.partition("/")[2] or name
+
+
+class OnnxTaps:
+    """See the module."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        groups: Grouping,
+        profile: Profile,
+        weights: Weights,
+    ) -> None:
+        """Opens three sessions.
+
+        Args:
+            model: an FP16 model, prepared, nodes named by `switches.name_nodes`; not changed.
+            groups: the part of every node of the main graph; nodes of part "" are not looked at.
+            profile: of the FP16 hardware that is emulated.
+            weights: those of the reference.
+
+        Raises:
+            RunnerError: ONNX Runtime cannot load one of them.
+        """
+        seams = _Seams(model, groups)
+        self.parts = seams.parts()
+        names = seams.names
+        exact = model.clone()
+        _give(exact, names)
+        widen(exact, weights)
+        received = model.clone()
+        _give(received, names)
+        _keep_wide(emulated(received, profile))
+        alone = seams.cut()
+        _keep_wide(emulated(alone, profile))
+        self._exact, self._received, self._alone = (
+            OnnxRunner(one, _INFO) for one in (exact, received, alone)
+        )
+
+    def run(self, inputs: Batch) -> Values:
+        """The values of one batch; arrays by input name."""
+        exact = self._exact.run(inputs)
+        given = {**inputs, **{_given(name): array for name, array in exact.items()}}
+        return Values(exact, self._received.run(inputs), self._alone.run(given))
+
+
+class _Seams:
+    """The values that pass from one part to another."""
+
+    def __init__(self, model: ir.Model, groups: Grouping) -> None:
+        self._model = model
+        self._groups = groups
+        self._owners = _owners(model)
+        self.values = [
+            value for node in model.graph for value in node.outputs if self._crosses(value)
+        ]
+        self.names = [str(value.name) for value in self.values]
+
+    def _group(self, node: ir.Node) -> str:
+        return self._groups[str(self._owners[node].name)]
+
+    def _crosses(self, value: ir.Value) -> bool:
+        if not isinstance(value.type, ir.TensorType):
+            return False
+        own = self._group(value.producer())  # type: ignore[arg-type]
+        groups = {own, *(self._group(node) for node in value.consumers())}
+        if value.is_graph_output():
+            return bool(own)
+        return len(groups) > 1
+
+    def parts(self) -> tuple[Part, ...]:
+        """The parts between the seams."""
+        seams = [
+            Seam(
+                str(value.name),
+                self._groups[_producer(value)],
+                tuple(dict.fromkeys(self._group(node) for node in value.consumers())),
+                is_float(value) or is_float(value, FP16),
+            )
+            for value in self.values
+        ]
+        nodes = ((self._groups[str(node.name)], node.op_type) for node in self._model.graph)
+        return parts_of(nodes, seams)
+
+    def cut(self) -> ir.Model:
+        """A copy in which every part reads the values at its seams from inputs of the graph."""
+        copy = self._model.clone()
+        graph = copy.graph
+        owners = _owners(copy)
+        made = {str(value.name): value for node in graph for value in node.outputs}
+        wanted = [made[name] for name in self.names if self._groups[_producer(made[name])]]
+        for name in self.names:
+            value = made[name]
+            own = self._groups[_producer(value)]
+            given = ir.Value(name=_given(name), type=value.type, shape=value.shape)
+            for user, index in list(value.uses()):
+                if self._groups[str(owners[user].name)] != own:
+                    user.replace_input_with(index, given)
+            if given.uses():
+                graph.inputs.append(given)
+        graph.outputs.clear()
+        graph.outputs.extend(wanted)
+        RemoveUnusedNodesPass()(copy)
+        _drop_unused_inputs(graph)
+        return copy
+
+
+def single_node(model: ir.Model, name: str) -> tuple[ir.Model, dict[str, str], dict[str, str]]:
+    """A model of one node of the main graph, which takes x0, x1, ... and gives y0, y1, ...
+
+    Args:
+        model: prepared, nodes named by `switches.name_nodes`; not changed.
+        name: of the node.
+
+    Returns:
+        The model, and what its inputs and outputs are called in the whole model.
+    """
+    seams = _Seams(model, {str(node.name): name * (node.name == name) for node in model.graph})
+    alone = seams.cut()
+    inputs, outputs = {}, {}
+    for index, value in enumerate(alone.graph.inputs):
+        inputs[f"x{index}"] = str(value.name).removesuffix(_GIVEN)
+        value.name = f"x{index}"
+    for index, value in enumerate(alone.graph.outputs):
+        outputs[f"y{index}"] = str(value.name)
+        value.name = f"y{index}"
+    return alone, inputs, outputs
+
+
+def _owners(model: ir.Model) -> dict[ir.Node, ir.Node]:
+    """The node of the main graph that each node is, or is inside of."""
+    found: dict[ir.Node, ir.Node] = {}
+
+    def visit(graph: ir.Graph, owner: ir.Node | None) -> None:
+        for node in graph:
+            found[node] = owner or node
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    visit(attribute.as_graph(), owner or node)
+
+    visit(model.graph, None)
+    return found
+
+
+def _given(name: str) -> str:
+    """The input that stands for a seam where the graph is cut."""
+    return f"{name}{_GIVEN}"
+
+
+def _producer(value: ir.Value) -> str:
+    producer = value.producer()
+    assert producer is not None  # seams are made by nodes
+    return str(producer.name)
+
+
+def _give(model: ir.Model, names: list[str]) -> None:
+    """Makes values inside the graph its outputs, in place of those it has."""
+    made = {str(value.name): value for node in model.graph for value in node.outputs}
+    model.graph.outputs.clear()
+    model.graph.outputs.extend(made[name] for name in names)
+
+
+def _drop_unused_inputs(graph: ir.Graph) -> None:
+    for value in list(graph.inputs):
+        if not value.uses() and not value.is_graph_output():
+            graph.inputs.remove(value)
+
+
+def widen(model: ir.Model, weights: Weights) -> None:
+    """Makes an FP16 model compute in float32 throughout, without any rounding.
+
+    Args:
+        model: prepared; changed in place.
+        weights: the reference's, which take the place of their FP16 roundings.
+    """
+    for graph in model.graphs():
+        for value in (*graph.inputs, *graph.initializers.values(), *graph.outputs):
+            _widen(value, weights)
+        for node in graph:
+            for value in node.outputs:
+                _widen(value, weights)
+            for name, attribute in list(node.attributes.items()):
+                if name in ("to", "dtype") and attribute.value == FP16.value:
+                    node.attributes[name] = ir.AttrInt64(name, FP32.value)
+                elif attribute.type == ir.AttributeType.TENSOR:
+                    tensor = attribute.as_tensor()
+                    if tensor.dtype == FP16:
+                        wide = ir.tensor(tensor.numpy().astype(np.float32))
+                        node.attributes[name] = ir.AttrTensor(name, wide)
+
+
+def _widen(value: ir.Value, weights: Weights) -> None:
+    if not is_float(value, FP16):
+        return
+    if value.const_value is not None:
+        exact = weights.find(str(value.name), value.const_value.numpy())
+        value.const_value = ir.tensor(exact, name=value.name)
+    retype(value, FP32)
+
+
+def _keep_wide(model: ir.Model) -> None:
+    """Takes away what narrows inputs and outputs at the border of an emulated graph.
+
+    A seam is no border: what a part reads there is exact, and what it gives is rounded by the node
+    that computes it, or by none.
+    """
+    graph = model.graph
+    for value in graph.inputs:
+        readers = list(value.consumers())
+        if is_float(value, FP16) and str(value.name).endswith(_GIVEN):
+            (up,) = readers
+            up.outputs[0].replace_all_uses_with(value)
+            graph.remove(up, safe=True)
+            retype(value, FP32)
+    for index, value in enumerate(list(graph.outputs)):
+        down = value.producer()
+        if down is None or down.op_type != "Cast" or not is_float(value, FP16):
+            continue
+        wide = down.inputs[0]
+        if wide is not None and wide.name == f"{value.name}_wide":
+            graph.outputs[index] = wide
+            graph.remove(down, safe=False)
+            wide.name, value.name = value.name, wide.name

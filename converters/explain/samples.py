@@ -1,0 +1,157 @@
+"""The samples that drifted most, and enough others to look at layers with."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tfmp.converters.drift.totals import is_floating
+from tfmp.converters.tensors import Batch
+
+# Samples named in a report.
+WORST = 10
+# Samples from the front of the data that layers are measured on as well: what is usual.
+USUAL = 6
+
+# Samples run at a time where the file leaves the number open.
+_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample and what became of it.
+
+    Attributes:
+        index: position in the data, from 0.
+        error: see `report.explanation.WorstSample`.
+        inputs: arrays by the reference's names, without the batch axis; those that have none as
+            they are.
+        expected: the reference's outputs, likewise.
+        shared: names of inputs that have no batch axis.
+    """
+
+    index: int
+    error: float
+    inputs: Batch = field(compare=False, repr=False)
+    expected: Batch = field(compare=False, repr=False)
+    shared: frozenset[str] = frozenset()
+
+
+class SampleKeeper:
+    """Sees every sample and keeps a bounded number of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._usual: list[Sample] = []
+        # A heap whose top is the first to go: the smallest error, then the last in the data.
+        self._worst: list[tuple[float, int, Sample]] = []
+
+    def update(self, inputs: Batch, expected: Batch, received: Batch) -> None:
+        """Adds one batch: inputs, the reference's outputs and the candidate's, by its names."""
+        for row, error in enumerate(sample_errors(expected, received).tolist()):
+            index = self._count
+            self._count += 1
+            full = len(self._worst) == WORST
+            if full and error <= self._worst[0][0] and len(self._usual) == USUAL:
+                continue
+            sample = _row(inputs, expected, row, index, error)
+            if len(self._usual) < USUAL:
+                self._usual.append(sample)
+            keep = heapq.heappushpop if full else heapq.heappush
+            keep(self._worst, (error, -index, sample))
+
+    def worst(self) -> list[Sample]:
+        """The samples with the largest errors, the worst first."""
+        return [sample for _, _, sample in sorted(self._worst, reverse=True)]
+
+    def chosen(self) -> list[Sample]:
+        """The worst samples, and the first of the data."""
+        worst = self.worst()
+        taken = {sample.index for sample in worst}
+        return worst + [sample for sample in self._usual if sample.index not in taken]
+
+
+def sample_errors(expected: Batch, received: Batch) -> np.ndarray:
+    """Relative L2 error of each sample, of its worst output.
+
+    Infinite where one side is not finite and the other differs. Of values that are compared by
+    equality, the share that differs.
+    """
+    errors = [_errors(np.asarray(expected[name]), np.asarray(received[name])) for name in expected]
+    return np.maximum.reduce(errors)
+
+
+def _errors(expected: np.ndarray, received: np.ndarray) -> np.ndarray:
+    one, other = (
+        np.reshape(array, (len(array), -1)) if array.ndim else array.reshape(1, 1)
+        for array in (expected, received)
+    )
+    if not is_floating(one.dtype):
+        different = one.astype(str) != other.astype(str) if one.dtype == object else one != other
+        return different.mean(axis=1) if different.size else np.zeros(len(one))
+    wide = np.complex128 if one.dtype.kind == "c" else np.float64
+    one, other = one.astype(wide), other.astype(wide)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        same = (one == other) | (np.isnan(one) & np.isnan(other))
+        difference = np.where(same, 0.0, np.abs(other - one))
+        length = np.sqrt((np.abs(np.where(np.isfinite(one), one, 0.0)) ** 2).sum(axis=1))
+        error = np.sqrt((difference**2).sum(axis=1))
+        relative = np.where(error == 0, 0.0, error / length)
+    return np.where(np.isnan(relative), np.inf, relative)
+
+
+def _row(inputs: Batch, expected: Batch, row: int, index: int, error: float) -> Sample:
+    shared = frozenset(name for name, array in inputs.items() if np.ndim(array) == 0)
+    return Sample(
+        index,
+        error,
+        {n: np.array(a if n in shared else a[row]) for n, a in inputs.items()},
+        {n: np.array(a[row]) if np.ndim(a) else np.array(a) for n, a in expected.items()},
+        shared,
+    )
+
+
+def batched(
+    samples: list[Sample], size: int | None, rows: int = _ROWS
+) -> Iterator[tuple[Batch, Batch, int]]:
+    """Batches of samples whose inputs have the same shapes, in order.
+
+    Args:
+        samples: to put together.
+        size: that every batch must have, for a file that fixes it; None for `rows` at a time.
+        rows: see `size`.
+
+    Yields:
+        Inputs, the reference's outputs, and how many rows of them are real: where the file takes
+        no fewer, the last sample fills the batch up.
+    """
+    groups: dict[tuple[object, ...], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(_layout(sample), []).append(sample)
+    step = size or rows
+    for group in groups.values():
+        for start in range(0, len(group), step):
+            part = group[start : start + step]
+            filled = part + part[-1:] * ((size or len(part)) - len(part))
+            first = part[0]
+            inputs = {
+                name: array
+                if name in first.shared
+                else np.stack([sample.inputs[name] for sample in filled])
+                for name, array in first.inputs.items()
+            }
+            expected = {
+                name: np.stack([sample.expected[name] for sample in part])
+                for name in first.expected
+            }
+            yield inputs, expected, len(part)
+
+
+def _layout(sample: Sample) -> tuple[object, ...]:
+    inputs = [
+        (name, array.shape, array.tobytes() if name in sample.shared else b"")
+        for name, array in sample.inputs.items()
+    ]
+    outputs = [(name, array.shape) for name, array in sample.expected.items()]
+    return (*inputs, *outputs)

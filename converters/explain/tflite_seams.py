@@ -1,0 +1,316 @@
+"""A .tflite file rewritten so that the values between its parts come out, or go in, or both."""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from tfmp.converters.errors import ConversionError
+from tfmp.converters.explain.attribution import Part, Seam, parts_of
+from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.tflite.reader import Operator, TFLiteModel, layer_of
+
+_IDENTIFIER = b"TFL3"
+_SIGNATURE = b"serving_default"
+
+# What can be handed out and in; strings, resources and variants stay where they are.
+_PLAIN = frozenset("float32 float16 int8 uint8 int16 int32 int64 bool".split())
+
+# The part of every operator of the graph, by the operator's index.
+Grouping = Mapping[int, str]
+
+
+def given(name: str) -> str:
+    """The input that stands for a value where the graph is cut."""
+    return f"{name}__given"
+
+
+@dataclass(frozen=True)
+class SeamedFile:
+    """A file that can be written anew, open at its seams.
+
+    Attributes:
+        path: of the file.
+        signature: the entry point to look at; the first if None.
+    """
+
+    path: Path
+    signature: str | None = None
+
+    @cached_property
+    def model(self) -> TFLiteModel:
+        """The file, read without its weights."""
+        return TFLiteModel(self.path)
+
+    @cached_property
+    def number(self) -> int:
+        """Index of the subgraph that the signature runs."""
+        root = self.model.root
+        if not root.SignatureDefsLength():
+            return 0
+        return int(root.SignatureDefs(self._position).SubgraphIndex())
+
+    @cached_property
+    def _position(self) -> int:
+        """Index of the signature."""
+        return list(self.model.signatures).index(self.signature) if self.signature else 0
+
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        """The tensor behind each output."""
+        root = self.model.root
+        specs = self.model.signature(self.signature).outputs
+        if not root.SignatureDefsLength():
+            return {spec.name: spec.name for spec in specs}
+        definition = root.SignatureDefs(self._position)
+        entries = (definition.Outputs(i) for i in range(definition.OutputsLength()))
+        return {entry.Name().decode(): self.name(entry.TensorIndex()) for entry in entries}
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What the signature takes."""
+        return self.model.signature(self.signature).inputs
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """Those that compute something from the inputs, in the order of execution."""
+        known = {
+            index
+            for index, tensor in enumerate(self.model.tensors[self.number])
+            if tensor.buffer is not None
+        }
+        found = []
+        for operator in self.model.operators:
+            if operator.subgraph != self.number:
+                continue
+            read = [index for index in operator.inputs if index >= 0]
+            # Weights on their way from FP16 to FP32, and what follows from fixed shapes alone:
+            # LiteRT computes such values before it runs, and does not hand them out.
+            if read and (known.issuperset(read) or self._asks_a_fixed_shape(operator)):
+                known.update(operator.outputs)
+            else:
+                found.append(operator)
+        return found
+
+    def _asks_a_fixed_shape(self, operator: Operator) -> bool:
+        shape = self.model.tensors[self.number][operator.inputs[0]].spec.shape
+        return operator.name == "SHAPE" and None not in shape
+
+    def name(self, tensor: int) -> str:
+        """The name of a tensor of the graph."""
+        return self.model.tensors[self.number][tensor].spec.name
+
+    def by_layer(self) -> dict[int, str]:
+        """Operators by Keras layer; one that belongs to none stands for its result."""
+        return {
+            operator.index: layer_of(self.name(operator.outputs[0]))
+            or _short(self.name(operator.outputs[0]))
+            for operator in self.operators
+        }
+
+    def by_node(self, layer: str) -> dict[int, str]:
+        """The operators of one layer by themselves, all others together."""
+        layers = self.by_layer()
+        return {
+            operator.index: self.name(operator.outputs[0])
+            if layers[operator.index] == layer
+            else ""
+            for operator in self.operators
+        }
+
+    def form(self) -> list[tuple[object, ...]]:
+        """What the graph does, but for names and weights."""
+        tensors = self.model.tensors[self.number]
+        return [
+            (operator.name, *(tensors[index].spec.shape for index in operator.outputs))
+            for operator in self.operators
+        ]
+
+    def unpacked(self) -> Any:
+        """The whole file as objects, with one signature.
+
+        Raises:
+            ConversionError: it is past 2 GiB, which these objects cannot hold.
+        """
+        content = self.path.read_bytes()
+        model = schema.ModelT.InitFromPackedBuf(content, 0)
+        if any(buffer.offset > 1 for buffer in model.buffers):
+            raise ConversionError(f"{self.path.name}: a .tflite file past 2 GiB cannot be tapped.")
+        if not model.signatureDefs:
+            bare = schema.SignatureDefT()
+            bare.subgraphIndex, bare.signatureKey = 0, _SIGNATURE
+            bare.inputs = [_entry(self.name(i), i) for i in model.subgraphs[0].inputs]
+            model.signatureDefs = [bare]
+        model.signatureDefs = [model.signatureDefs[self._position]]
+        return model
+
+
+def _short(name: str) -> str:
+    """Without the scope of the whole model, and without what was fused into it."""
+    first = name.partition(";")[0]
+    return first.partition("/")[2] or first
+
+
+class Seams:
+    """The values that pass from one part of a file to another."""
+
+    def __init__(self, file: SeamedFile, groups: Grouping) -> None:
+        self._file, self._groups = file, groups
+        self._readers: dict[int, set[str]] = {}
+        for operator in file.operators:
+            for tensor in operator.inputs:
+                self._readers.setdefault(tensor, set()).add(groups[operator.index])
+        self._makers = {
+            tensor: groups[operator.index]
+            for operator in file.operators
+            for tensor in operator.outputs
+        }
+        graph = file.model.root.Subgraphs(file.number)
+        outputs = set(graph.OutputsAsNumpy().tolist())
+        self.tensors = [
+            tensor
+            for operator in file.operators
+            for tensor in operator.outputs
+            if self._crosses(tensor, tensor in outputs)
+        ]
+
+    def _crosses(self, tensor: int, is_output: bool) -> bool:
+        if self._file.model.tensors[self._file.number][tensor].spec.dtype not in _PLAIN:
+            return False
+        maker = self._makers[tensor]
+        if is_output:
+            return bool(maker)
+        return bool(self._readers.get(tensor, set()) - {maker})
+
+    @property
+    def names(self) -> list[str]:
+        """Of the values."""
+        return [self._file.name(tensor) for tensor in self.tensors]
+
+    def parts(self) -> tuple[Part, ...]:
+        """The parts between the seams."""
+        tensors = self._file.model.tensors[self._file.number]
+        seams = [
+            Seam(
+                tensors[tensor].spec.name,
+                self._makers[tensor],
+                tuple(sorted(self._readers.get(tensor, ()))),
+                tensors[tensor].spec.dtype in ("float32", "float16"),
+            )
+            for tensor in self.tensors
+        ]
+        nodes = [(self._groups[op.index], op.name) for op in self._file.operators]
+        return parts_of(nodes, seams)
+
+    def exposed(self, path: Path, twin: SeamedFile | None = None) -> None:
+        """Writes the file with its seams as outputs.
+
+        Args:
+            path: to write to.
+            twin: a file of the same form to write instead, with the names of this one.
+        """
+        model = (twin or self._file).unpacked()
+        (signature,) = model.signatureDefs
+        tensors = self.tensors
+        if twin is not None:
+            counterpart = {
+                mine: theirs
+                for one, other in zip(self._file.operators, twin.operators, strict=True)
+                for mine, theirs in zip(one.outputs, other.outputs, strict=True)
+            }
+            tensors = [counterpart[tensor] for tensor in tensors]
+            for entry, spec in zip(signature.inputs, self._file.inputs, strict=True):
+                entry.name = spec.name.encode()
+        _give(model, dict(zip(self.names, tensors, strict=True)))
+        _write(model, path)
+
+    def cut(self, path: Path) -> tuple[list[str], list[str]]:
+        """Writes the file with every part reading the values at its seams from inputs.
+
+        Returns:
+            Names of its inputs and of its outputs.
+        """
+        model = self._file.unpacked()
+        graph, (signature,) = model.subgraphs[signature_graph(model)], model.signatureDefs
+        for tensor, name in zip(self.tensors, self.names, strict=True):
+            own = self._makers[tensor]
+            elsewhere = copy(graph.tensors[tensor])
+            elsewhere.name, elsewhere.buffer = given(name).encode(), 0
+            graph.tensors.append(elsewhere)
+            index = len(graph.tensors) - 1
+            for operator in self._file.operators:
+                if self._groups[operator.index] != own:
+                    inputs = np.array(graph.operators[operator.index].inputs)
+                    inputs[inputs == tensor] = index
+                    graph.operators[operator.index].inputs = inputs
+            signature.inputs.append(_entry(given(name), index))
+        wanted = {
+            name: tensor
+            for name, tensor in zip(self.names, self.tensors, strict=True)
+            if self._makers[tensor]
+        }
+        _give(model, wanted)
+        _prune(model)
+        _write(model, path)
+        return [entry.name.decode() for entry in signature.inputs], list(wanted)
+
+
+def signature_graph(model: Any) -> int:
+    """Index of the subgraph that the only signature runs."""
+    return int(model.signatureDefs[0].subgraphIndex)
+
+
+def rename(path: Path, names: Mapping[str, str]) -> None:
+    """Gives inputs and outputs of a file's signature other names."""
+    model = SeamedFile(path).unpacked()
+    for entry in (*model.signatureDefs[0].inputs, *model.signatureDefs[0].outputs):
+        entry.name = names.get(entry.name.decode(), entry.name.decode()).encode()
+    _write(model, path)
+
+
+def _give(model: Any, outputs: Mapping[str, int]) -> None:
+    """Makes tensors the outputs of the graph and of its signature."""
+    model.subgraphs[signature_graph(model)].outputs = np.array(list(outputs.values()), np.int32)
+    model.signatureDefs[0].outputs = [_entry(name, index) for name, index in outputs.items()]
+
+
+def _entry(name: str, tensor: int) -> Any:
+    entry = schema.TensorMapT()
+    entry.name, entry.tensorIndex = name.encode(), int(tensor)
+    return entry
+
+
+def _prune(model: Any) -> None:
+    """Takes away operators and inputs that no output needs, and the weights of those."""
+    graph, (signature,) = model.subgraphs[signature_graph(model)], model.signatureDefs
+    needed = set(map(int, graph.outputs))
+    kept = []
+    for operator in reversed(graph.operators):
+        if needed.intersection(map(int, operator.outputs)):
+            kept.append(operator)
+            needed.update(map(int, operator.inputs))
+    graph.operators = kept[::-1]
+    signature.inputs = [entry for entry in signature.inputs if entry.tensorIndex in needed]
+    graph.inputs = np.array([entry.tensorIndex for entry in signature.inputs], np.int32)
+    used = {
+        tensor.buffer
+        for one in model.subgraphs
+        for index, tensor in enumerate(one.tensors)
+        if one is not graph or index in needed
+    }
+    used.update(entry.buffer for entry in model.metadata or ())
+    for index, buffer in enumerate(model.buffers):
+        if index not in used:
+            buffer.data = None
+
+
+def _write(model: Any, path: Path) -> None:
+    builder = flatbuffers.Builder(1 << 20)
+    builder.Finish(model.Pack(builder), _IDENTIFIER)
+    path.write_bytes(builder.Output())

@@ -1,0 +1,125 @@
+"""The picture of the error by layer, and the table behind it."""
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from tfmp.converters.report.explanation import Explanation, LayerError
+from tfmp.converters.report.summary import number, printable
+
+# Errors below this are float32's own; the scale begins here.
+_SMALLEST_ERROR = 1e-7
+
+# On a linear scale an error this many times the usual one leaves nothing of the others.
+_FAR = 20
+
+# More bars are no longer read at a glance, more rows no longer at all.
+_MOST_BARS = 40
+_MOST_ROWS = 200
+
+# Types of operations that are named; of a layer with more, the number of the others.
+_MOST_OPS = 4
+
+
+@dataclass(frozen=True)
+class LayerBar:
+    """One row of the picture.
+
+    Attributes:
+        label: the layer.
+        text: its errors in words.
+        length: of the bar, the error of the whole model here; share of the track.
+        alone: where the error of the layer alone lies; 0 without any.
+        culprit: to look at first.
+    """
+
+    label: str
+    text: str
+    length: float
+    alone: float
+    culprit: bool
+
+
+@dataclass(frozen=True)
+class LayerPicture:
+    """What is drawn.
+
+    Attributes:
+        bars: in the order of execution.
+        scale: "linear" or "logarithmic".
+        more: layers that are left out.
+    """
+
+    bars: list[LayerBar]
+    scale: str
+    more: int
+
+
+def layer_bars(explanation: Explanation) -> LayerPicture:
+    """The layers that matter most, in the order of execution."""
+    shown = _most_telling(explanation, _MOST_BARS)
+    errors = [error for layer in shown for error in (layer.cumulative, layer.local) if error > 0]
+    finite = [error for error in errors if math.isfinite(error)]
+    largest = max([*finite, 10 * _SMALLEST_ERROR])
+    # Errors that lie close together are told apart on a linear scale only.
+    log = len(finite) < len(errors) or largest > _FAR * statistics.median(finite or [largest])
+    decades = math.log10(largest / _SMALLEST_ERROR)
+
+    def share(error: float) -> float:
+        if math.isinf(error):
+            return 1.0
+        if not log:
+            return error / largest
+        return math.log10(max(error, _SMALLEST_ERROR) / _SMALLEST_ERROR) / decades
+
+    named = explanation.culprit.layer if explanation.culprit else None
+    bars = [
+        LayerBar(
+            label=layer.layer,
+            text=_text(layer),
+            length=share(layer.cumulative),
+            alone=share(layer.local),
+            culprit=layer.layer == named,
+        )
+        for layer in shown
+    ]
+    return LayerPicture(bars, "logarithmic" if log else "linear", _left_out(explanation, shown))
+
+
+def table_rows(explanation: Explanation) -> tuple[list[LayerError], int]:
+    """The layers of the table, in the order of execution, and how many more there are."""
+    shown = _most_telling(explanation, _MOST_ROWS)
+    return shown, _left_out(explanation, shown)
+
+
+def ops_text(layer: LayerError) -> str:
+    """The types of a layer's operations."""
+    kinds = list(dict.fromkeys(layer.ops))
+    more = f" and {len(kinds) - _MOST_OPS} more" if len(kinds) > _MOST_OPS else ""
+    return printable(", ".join(kinds[:_MOST_OPS]) + more)
+
+
+def _most_telling(explanation: Explanation, count: int) -> list[LayerError]:
+    """Layers with the largest jumps and errors of their own, in the order of execution."""
+    layers = explanation.layers
+    named = {explanation.first_nonfinite, explanation.largest_jump}
+
+    def weight(index: int) -> tuple[bool, float]:
+        layer = layers[index]
+        return layer.layer in named, max(layer.jump, layer.local)
+
+    order = sorted(range(len(layers)), key=weight, reverse=True)
+    return [layers[index] for index in sorted(order[:count])]
+
+
+def _left_out(explanation: Explanation, shown: list[LayerError]) -> int:
+    return len(explanation.layers) - len(shown)
+
+
+def _text(layer: LayerError) -> str:
+    whole, alone = number(layer.cumulative), number(layer.local)
+    if layer.nonfinite:
+        whole = f"{layer.nonfinite:,} not finite"
+    if layer.local_nonfinite:
+        alone = f"{layer.local_nonfinite:,} not finite"
+    return f"{whole} (alone {alone})"

@@ -1,0 +1,245 @@
+"""Drift is attributed to the layer that makes it, in ONNX and in TFLite, and shown there alone."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import keras_models
+import litert_models
+import numpy as np
+import onnx
+import pytest
+
+from tfmp.converters import DriftBudget, convert, validate
+from tfmp.converters.errors import InputError
+from tfmp.converters.report.explanation import Explanation
+from tfmp.converters.report.merge import merge_reports
+from tfmp.converters.report.model import DriftReport, render
+
+
+def samples(count: int, *shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((count, *shape), dtype=np.float32)
+
+
+def explained(report: DriftReport) -> dict[str, Explanation]:
+    found = {candidate.format: candidate.explanation for candidate in report.candidates}
+    assert all(e is not None and e.error is None for e in found.values()), found
+    return found  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def overflow(tmp_path_factory) -> tuple[DriftReport, Path]:
+    """A square that overflows, in both formats, on samples of which the tenth is the worst."""
+    folder = tmp_path_factory.mktemp("overflow")
+    model = keras_models.square_overflow()
+    files = [convert(model, to=to, output=folder / f"model.{to}") for to in ("onnx", "tflite")]
+    x = samples(40, 1024) / 100
+    x[10] *= 400
+    return validate(model, files, x, explain=folder / "shown"), folder / "shown"
+
+
+@pytest.mark.parametrize("format", ["onnx", "tflite"])
+def test_the_operation_that_overflows_first_is_named(overflow, format: str) -> None:
+    found = explained(overflow[0])[format]
+    assert found.first_nonfinite == found.largest_jump == found.culprit.layer == "Square"
+    assert found.culprit.why == "first value that is not finite"
+    assert found.culprit.node == "square_overflow_1/Square"
+    assert found.culprit.local_nonfinite > 100
+    before = found.layers[[layer.layer for layer in found.layers].index("Square") - 1]
+    assert before.cumulative < 1e-3
+    assert found.baseline < 1e-6
+
+
+@pytest.mark.parametrize("format", ["onnx", "tflite"])
+def test_the_worst_sample_is_found_among_all(overflow, format: str) -> None:
+    found = explained(overflow[0])[format]
+    assert found.worst[0].index == 10
+    assert found.worst[0].error > 100 * found.worst[1].error
+    assert len(found.worst) == 10
+    assert found.samples == len({sample.index for sample in found.worst} | set(range(6)))
+
+
+@pytest.mark.parametrize("format", ["onnx", "tflite"])
+def test_the_saved_node_shows_the_error_by_itself(overflow, format: str) -> None:
+    report, folder = overflow
+    culprit = explained(report)[format].culprit
+    assert Path(culprit.folder) == folder / f"model.{format}"
+    result = subprocess.run(
+        [sys.executable, "reproduce.py"],
+        cwd=culprit.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    lost = re.search(r"y0: relative L2 error \S+, (\d+) of 1024 values not finite", result.stdout)
+    assert int(lost[1]) > 100
+    with np.load(Path(culprit.folder, "inputs.npz")) as inputs:
+        assert all(len(array) == 1 for array in inputs.values()), "one sample is enough"
+
+
+def test_the_saved_onnx_model_is_one_valid_node(overflow) -> None:
+    model = onnx.load(overflow[1] / "model.onnx" / "node.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == ["Mul"]
+    assert [value.name for value in model.graph.input] == ["x0"]
+
+
+def test_an_overflow_inside_a_tflite_layer_is_found_although_its_results_are_finite(
+    tmp_path: Path,
+) -> None:
+    model = litert_models.variance_overflow(64)
+    file = convert(model, to="tflite", output=tmp_path / "v.tflite")
+    (found,) = explained(validate(model, file, samples(12, 64), explain=True)).values()
+    assert found.first_nonfinite == found.largest_jump == "norm"
+    assert found.culprit.op == "SQUARED_DIFFERENCE"
+    assert found.culprit.folder is None
+    assert [layer.layer for layer in found.layers] == ["scale", "norm", "head"]
+    assert found.layers[0].cumulative < 1e-3
+
+
+class Rough(keras.layers.Layer):
+    """Adds and takes away so much that FP16 keeps three digits."""
+
+    def call(self, x):
+        return (x + 30.0) - 30.0
+
+
+@pytest.mark.parametrize("format", ["onnx", "tflite"])
+def test_the_one_bad_layer_among_good_ones_is_named(tmp_path: Path, format: str) -> None:
+    keras.utils.set_random_seed(0)
+    image = keras.Input((16, 16, 3), name="image")
+    x = keras.layers.Conv2D(4, 3, activation="relu", name="first")(image)
+    x = Rough(name="rough")(x)
+    x = keras.layers.Conv2D(4, 3, name="second")(x)
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
+    model = keras.Model(image, keras.layers.Dense(3, name="head")(x), name="net")
+    file = convert(model, to=format, output=tmp_path / f"net.{format}")
+    budget = DriftBudget(rel_l2=0.5)
+    report = validate(model, file, samples(20, 16, 16, 3), budget=budget, explain=True)
+    (found,) = explained(report).values()
+    assert found.first_nonfinite is None
+    assert found.largest_jump == found.culprit.layer == "rough"
+    assert found.culprit.why == "largest jump of the error"
+    layers = {layer.layer: layer for layer in found.layers}
+    assert layers["rough"].local > 5 * max(
+        layer.local for name, layer in layers.items() if name != "rough"
+    )
+    assert 1e-3 < layers["rough"].cumulative < 0.1
+    assert layers["rough"].jump > 0.5 * layers["rough"].cumulative
+    assert all(sample.thumbnail for sample in found.worst)
+    page = render(report, ".html")
+    assert "Most comes from layer &#39;rough&#39;" in page
+    assert page.count("data:image/png;base64,") == 10
+    assert "Most comes from layer 'rough'" in render(report, ".md")
+
+
+def test_layers_that_only_move_or_pick_values_add_nothing(tmp_path: Path) -> None:
+    x = keras.Input((8, 8, 2), name="image")
+    y = keras.layers.Permute((3, 1, 2), name="turn")(keras.layers.ReLU(name="relu")(x))
+    model = keras.Model(x, keras.layers.Dense(2, name="head")(keras.layers.Flatten()(y)))
+    file = convert(model, output=tmp_path / "net.onnx")
+    (found,) = explained(validate(model, file, samples(8, 8, 8, 2), explain=True)).values()
+    local = {layer.layer: layer.local for layer in found.layers}
+    assert [name for name, error in local.items() if error] == ["input image", "head"]
+
+
+@pytest.mark.parametrize("build", [keras_models.lstm, keras_models.transformer])
+def test_loops_and_attention_can_be_taken_apart(tmp_path: Path, build) -> None:
+    model = build()
+    shape = [size or 5 for size in model.inputs[0].shape[1:]]
+    file = convert(model, output=tmp_path / "net.onnx")
+    report = validate(model, file, samples(8, *shape), explain=tmp_path / "shown")
+    (found,) = explained(report).values()
+    assert all(layer.local < 2e-3 and layer.cumulative < 2e-3 for layer in found.layers)
+    assert max(layer.cumulative for layer in found.layers) > 1e-4
+    assert found.notes == (), "every weight is found in the reference"
+    assert Path(found.culprit.folder, "reproduce.py").exists()
+
+
+def test_a_recurrent_tflite_file_can_be_taken_apart(tmp_path: Path) -> None:
+    model = litert_models.recurrent()
+    file = convert(model, to="tflite", output=tmp_path / "net.tflite")
+    x = {"sequence": samples(8, 7, 4), "extra": samples(8, 3)}
+    (found,) = explained(validate(model, file, x, explain=True)).values()
+    assert [layer.layer for layer in found.layers][-2:] == ["join", "head"]
+    assert 1e-5 < found.layers[-1].cumulative < 1e-2
+
+
+def test_a_file_in_fp32_has_samples_but_no_layers(tmp_path: Path) -> None:
+    model = keras_models.dense()
+    file = convert(model, output=tmp_path / "full.onnx", precision="fp32")
+    (found,) = explained(validate(model, file, samples(20, 6), explain=True)).values()
+    assert found.layers == ()
+    assert found.culprit is None
+    assert found.notes == ("it computes in FP32: no layer rounds to FP16",)
+
+
+def test_weights_that_the_reference_does_not_have_are_said(tmp_path: Path) -> None:
+    model, other = keras_models.dense(), keras_models.dense()
+    other.layers[0].set_weights([w + 0.01 for w in other.layers[0].get_weights()])
+    file = convert(other, output=tmp_path / "other.onnx")
+    (found,) = explained(validate(model, file, samples(20, 6), explain=True)).values()
+    assert "56 of 83 constants are not in the reference" in found.notes[0]
+    assert found.baseline > 1e-3
+
+
+def test_a_failure_costs_the_layers_not_the_report(tmp_path: Path, monkeypatch) -> None:
+    from tfmp.converters.errors import RunnerError
+    from tfmp.converters.explain import onnx_candidate
+
+    def fail(*_: object) -> None:
+        raise RunnerError("ONNX Runtime cannot load the model: too large")
+
+    model = keras_models.dense()
+    file = convert(model, output=tmp_path / "half.onnx")
+    monkeypatch.setattr(onnx_candidate, "OnnxTaps", fail)
+    report = validate(model, file, samples(20, 6), explain=True)
+    found = report.candidates[0].explanation
+    assert found.error == "ONNX Runtime cannot load the model: too large"
+    assert len(found.worst) == 10
+    assert "Layers not measured: ONNX Runtime cannot load" in render(report, ".html")
+
+
+def test_convert_explains_too(tmp_path: Path) -> None:
+    artifact = convert(
+        keras_models.dense(), output=tmp_path / "a.onnx", data=samples(20, 6), explain=True
+    )
+    assert artifact.report.candidates[0].explanation.layers
+
+
+def test_it_is_left_out_unless_asked_for(overflow, tmp_path: Path) -> None:
+    model = keras_models.dense()
+    report = validate(model, convert(model, output=tmp_path / "a.onnx"), samples(4, 6))
+    assert report.candidates[0].explanation is None
+    assert "by layer" not in render(report, ".html")
+
+
+def test_the_report_survives_its_json(overflow) -> None:
+    report = overflow[0]
+    assert DriftReport.from_dict(report.to_dict()) == report
+
+
+def test_shards_keep_their_explanations_to_themselves(overflow, tmp_path: Path) -> None:
+    assert merge_reports([overflow[0]]) == overflow[0]
+    model = keras_models.dense()
+    file = convert(model, output=tmp_path / "a.onnx")
+    parts = [validate(model, file, samples(8, 6, seed=s), explain=s == 1) for s in (1, 2)]
+    (merged,) = merge_reports(parts).candidates
+    assert merged.explanation is None
+    assert "explanations are of single shards: see their own reports" in merged.notes
+
+
+@pytest.mark.parametrize(
+    ("explain", "message"),
+    [
+        (3, r"explain: expected True, False or a folder, received 3 \(int\)"),
+        ("no/such/folder", "no/such: no such folder"),
+    ],
+)
+def test_what_it_cannot_be_is_said_before_any_work(explain: object, message: str, tmp_path) -> None:
+    (tmp_path / "a.onnx").touch()
+    with pytest.raises(InputError, match=message):
+        validate("unread.keras", tmp_path / "a.onnx", explain=explain)
