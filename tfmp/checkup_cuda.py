@@ -110,11 +110,12 @@ def check_providers(machine: Machine) -> Iterable[Diagnosis]:
     """Which of ONNX Runtime's execution providers really come up."""
     if not machine.providers:
         return
-    loaded = [name for name, reason in machine.providers.items() if not reason]
-    short = ", ".join(name.removesuffix("ExecutionProvider") for name in loaded)
-    yield Diagnosis(
-        "ONNX Runtime", "ok" if loaded else "problem", f"providers that load: {short or 'none'}"
-    )
+    short = {name.removesuffix("ExecutionProvider"): why for name, why in machine.providers.items()}
+    loaded = [name for name, why in short.items() if not why]
+    others = [name for name, why in short.items() if why]
+    text = f"providers that load: {', '.join(loaded) or 'none'}"
+    text += f"; built in, but do not: {', '.join(others)}" if others else ""
+    yield Diagnosis("ONNX Runtime", "ok" if loaded else "problem", text)
     reason = machine.providers.get(_CUDA_PROVIDER)
     if reason and machine.nvidia.driver:
         yield Diagnosis(

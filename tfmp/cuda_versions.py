@@ -86,7 +86,7 @@ def _generation(name: str) -> int:
 
 
 def _preferred(versions: Mapping[int, str], wanted: int | None) -> str:
-    if wanted in versions:
+    if wanted is not None and wanted in versions:
         return versions[wanted]
     return versions[max(versions)] if versions else ""
 

@@ -24,6 +24,10 @@ PROCESS_LIFETIME = "process memory since its start"  # the system does not let t
 # What the memory of a process rises and falls by without a reason that can be named.
 PROCESS_NOISE_BYTES = 8 * 2**20
 
+# mallopt(3): names of settings, the value that glibc begins with, and the one it ends at.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_SMALL_BLOCK, _LARGE_BLOCK = 128 * 2**10, 32 * 2**20
+
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 
@@ -185,13 +189,16 @@ class PeakMemory:
         print(meter.read())
 
     On an accelerator the backend's allocator is asked. On a CPU it is the process's resident set,
-    which also has the compiler's memory in it and keeps what the allocator does not give back: an
-    upper bound, good to within some MiB.
+    which has the compiler's memory in it too. Until `read` is called, the C library is asked to
+    take large blocks from the system and to return them at once: memory that it had kept would be
+    used again without a rise. What threads had kept before may still be, so the largest of a few
+    meters is the best number.
     """
 
     def __init__(self) -> None:
         gc.collect()
         synchronize()
+        _tune_allocator(_SMALL_BLOCK, _SMALL_BLOCK)
         _give_back_free_memory()
         self._source, current, self._peak = _meter()
         self._before = current()
@@ -199,18 +206,21 @@ class PeakMemory:
     def read(self) -> Memory:
         """The rise so far."""
         synchronize()
-        return Memory(max(0, self._peak() - self._before), self._source)
+        peak = self._peak()
+        _tune_allocator(_LARGE_BLOCK, 2 * _LARGE_BLOCK)
+        return Memory(max(0, peak - self._before), self._source)
 
 
 def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
     """(source, bytes now, highest bytes since this call)."""
-    device = _tensorflow_gpu() if _backend() == "tensorflow" else _jax_accelerator()
-    if device is not None and _backend() == "tensorflow":
+    gpu = _tensorflow_gpu()
+    if gpu is not None:
         import tensorflow as tf
 
-        tf.config.experimental.reset_memory_stats(device)
+        tf.config.experimental.reset_memory_stats(gpu)
         info = tf.config.experimental.get_memory_info
-        return DEVICE_MEMORY, lambda: info(device)["current"], lambda: info(device)["peak"]
+        return DEVICE_MEMORY, lambda: info(gpu)["current"], lambda: info(gpu)["peak"]
+    device = _jax_accelerator()
     if device is not None:
         # JAX cannot reset its peak: what was before counts as before.
         start = device.memory_stats()
@@ -255,7 +265,20 @@ def _give_back_free_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def _tune_allocator(from_system: int, keep: int) -> None:
+    """Has glibc take blocks of that size from the system, and keep that much of what is freed.
+
+    By itself it raises both, up to `_LARGE_BLOCK` and twice that, as large blocks are freed.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # not glibc
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, from_system)
+        library.mallopt(_M_TRIM_THRESHOLD, keep)
+
+
 def _tensorflow_gpu() -> str | None:
+    if _backend() != "tensorflow":
+        return None
     import tensorflow as tf
 
     return "GPU:0" if tf.config.list_logical_devices("GPU") else None

@@ -86,7 +86,7 @@ def read_nvidia() -> NvidiaFacts:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return NvidiaFacts()
-    texts = []
+    texts: list[str] = []
     for arguments in ((), QUERY_CARDS, QUERY_USERS, LIST):
         try:
             done = subprocess.run(

@@ -159,6 +159,10 @@ class _Bench:
             raise  # the user's own mistake, the same for every variant
         try:
             self._first[name] = run.warm_up()
+            if run.unscaled:
+                self.notes.append(
+                    f"{name} was trained at scale 1: train_step never scales its loss"
+                )
             row = replace(row, memory=run.memory(), kept_float32=len(run.plan.kept_float32()))
             self.runs[name] = run
         except Exception as error:  # what a step raises in one dtype says nothing of the others
@@ -210,7 +214,7 @@ class _Bench:
             top = Path(log_dir or stack.enter_context(tempfile.TemporaryDirectory()))
             for name, run in self.runs.items():
                 folder = top / name.replace(" (TF32)", "_tf32")
-                trace(lambda run=run: run.run(_TRACED_STEPS), folder)
+                trace(_block(run, _TRACED_STEPS), folder)
                 kernels = read_kernels(folder) if device.kind == "gpu" else None
                 if kernels:
                     self.rows[name] = replace(self.rows[name], kernels=kernel_use(kernels, paths))

@@ -74,7 +74,7 @@ def test_doctor_reads_a_model(tmp_path):
     model.compile("sgd", "mse")
     model.save(tmp_path / "model.keras")
     result = run("doctor", str(tmp_path / "model.keras"))
-    assert "model: 2 layers, 1 of them float32 under mixed_float16" in result.stdout
+    assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
 
 
 def test_a_model_that_cannot_be_read_is_bad_input(tmp_path):

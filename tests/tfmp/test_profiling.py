@@ -1,6 +1,8 @@
 """profile_training: every policy from the same weights, the model untouched, layers, an answer."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -11,9 +13,11 @@ from tfmp import hardware, profile_training
 from tfmp.hardware import CPU, Device
 from tfmp.measuring import DEVICE_MEMORY, PROCESS_MEMORY, Memory, Timing
 from tfmp.profiling_copies import copy_of
+from tfmp.profiling_kernels import kernel_use, parse_kernel_stats
 from tfmp.profiling_layers import LayerCost, LayerProfile
 from tfmp.profiling_report import ProfileReport, StepProfile
 from tfmp.profiling_runs import TrainingRun, Variant, variants_of
+from tfmp.profiling_tables import layer_cells
 from tfmp.tensor_cores import TensorCorePath
 
 RNG = np.random.default_rng(0)
@@ -29,7 +33,7 @@ def build() -> keras.Model:
             layers.Input((8,)),
             layers.Dense(16, activation="relu", name="hidden"),
             layers.BatchNormalization(name="norm"),
-            layers.Dropout(0.5, name="drop"),
+            layers.ReLU(name="act"),
             layers.Dense(3, name="logits"),
         ],
         name="small",
@@ -102,7 +106,7 @@ def test_the_losses_come_from_the_same_weights_and_differ_by_rounding_only(measu
 
 def test_every_layer_has_a_cost_under_every_policy(measured):
     _, _, report = measured
-    assert [layer.path for layer in report.layers] == ["hidden", "norm", "drop", "logits"]
+    assert [layer.path for layer in report.layers] == ["hidden", "norm", "act", "logits"]
     for name in ("float32", "mixed_float16"):
         assert sum(layer.costs[name].share for layer in report.layers) == pytest.approx(1)
     hidden, norm, _, logits = report.layers
@@ -203,6 +207,11 @@ def test_a_step_that_does_not_scale_its_loss_is_not_shrunk_by_a_scale():
     )
     model(X)
     report = profile_training(model, (X, Y), rounds=2, steps=20, layers=False)
+    assert [row.error for row in report.variants] == ["", ""]
+    if keras.backend.backend() == "tensorflow":
+        assert report.notes == (
+            "mixed_float16 was trained at scale 1: train_step never scales its loss",
+        )
     wide, narrow = (row.loss for row in report.variants)
     assert narrow == pytest.approx(wide, rel=0.05)
 
@@ -257,6 +266,7 @@ def test_the_largest_batch_is_found_below_a_limit():
         rounds=1,
         steps=1,
         layers=False,
+        batch_size=2,
         largest_batch=True,
         memory_limit=1,
     )
@@ -322,6 +332,22 @@ def test_tf32_is_switched_for_a_block_only():
         on = state()
     assert off != on
     assert state() == before
+
+
+def test_what_kernels_used_is_told_by_layer():
+    report = recorded(A100, 1.0, costs=[("hidden", 0.6, GOOD), ("stem/conv", 0.4, ODD)])
+    kernels = parse_kernel_stats(
+        (Path(__file__).parent / "recorded/kernel_stats.json").read_bytes()
+    )
+    use = kernel_use(kernels, ["hidden", "stem", "stem/conv"])
+    wide, narrow = report.variants
+    report = replace(report, variants=(wide, replace(narrow, kernels=use)))
+    first, second = (row[-1] for row in layer_cells(report)[1:])
+    assert first == "used 63% of its time"
+    assert second == "used 100% of its time; units 10 (padded: 16)"
+    slow = replace(use, missed_seconds=0.9 * use.seconds)
+    report = replace(report, variants=(wide, replace(narrow, kernels=slow)))
+    assert "90% of kernel time in products that did not use Tensor Cores" in report.answer
 
 
 def test_a_speed_up_within_the_noise_is_not_worth_it():
