@@ -1,10 +1,12 @@
 """profile_training: one training step under several policies, timed in turns in one process."""
 
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from tfmp.keep import Pattern
 from tfmp.measuring import Timing, compile_seconds, interleaved, is_out_of_memory
 from tfmp.profiling_batches import check_memory_limit, find_largest_batch
 from tfmp.profiling_copies import Batch, check_compiled, copy_of
-from tfmp.profiling_kernels import kernel_use, read_kernels, trace
+from tfmp.profiling_kernels import Kernel, kernel_use, read_kernels, trace
 from tfmp.profiling_layers import LayerProfile, profile_layers
 from tfmp.profiling_report import ProfileReport, StepProfile
 from tfmp.profiling_runs import TrainingRun, Variant, variants_of, without_retracing_advice
@@ -215,14 +217,21 @@ class _Bench:
             for name, run in self.runs.items():
                 folder = top / name.replace(" (TF32)", "_tf32")
                 trace(_block(run, _TRACED_STEPS), folder)
-                kernels = read_kernels(folder) if device.kind == "gpu" else None
+                kernels = self._kernels(folder) if device.kind == "gpu" else None
                 if kernels:
                     self.rows[name] = replace(self.rows[name], kernels=kernel_use(kernels, paths))
-        if device.kind == "gpu" and not any(row.kernels for row in self.rows.values()):
+        if device.kind == "gpu" and find_spec("xprof") is None:
             self.notes.append(
                 "whether kernels used Tensor Cores is unknown without xprof: "
                 'pip install "tfmp[profile]"'
             )
+
+    def _kernels(self, folder: Path) -> tuple[Kernel, ...] | None:
+        try:
+            return read_kernels(folder)
+        except (ValueError, OSError, subprocess.SubprocessError) as error:
+            self.notes.append(_reason(error))
+            return None
 
     def search_batches(self, memory_limit: int | None) -> None:
         """Looks for the largest batch of every run, with the memory of all of them given back."""

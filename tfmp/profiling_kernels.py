@@ -6,6 +6,8 @@ its kernels; it is asked if it is installed (`pip install "tfmp[profile]"`).
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -27,6 +29,14 @@ _PRODUCT = re.compile(
     r"|conv_general_dilated",
     re.IGNORECASE,
 )
+
+_READ = """
+import sys
+from xprof.convert import raw_to_tool_data
+data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "kernel_stats", {})
+sys.stdout.buffer.write(data if isinstance(data, bytes) else (data or "").encode())
+"""
+_PATIENCE = 600  # seconds; traces of large models have gigabytes
 
 _NEEDED = ("kernel_name", "op_name", "occurrences", "total_duration_us")
 _TENSOR_CORE = "is_kernel_using_tensor_core"
@@ -183,11 +193,20 @@ def trace(work: Callable[[], Any], folder: Path) -> None:
 
 
 def read_kernels(folder: Path) -> tuple[Kernel, ...] | None:
-    """The kernels of the latest trace in a folder; None without XProf or without a trace."""
+    """The kernels of the latest trace in a folder; None without XProf or without a trace.
+
+    Raises:
+        ValueError: XProf cannot read the trace.
+    """
     traces = sorted(folder.rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime)
     if not traces or find_spec("xprof") is None:
         return None
-    from xprof.convert import raw_to_tool_data
-
-    data, _ = raw_to_tool_data.xspace_to_tool_data([str(traces[-1])], "kernel_stats", {})
-    return parse_kernel_stats(data) if data else None
+    # In a process of its own: XProf logs much to stderr, and brings libraries that TensorFlow and
+    # JAX have too, in other versions.
+    done = subprocess.run(
+        [sys.executable, "-c", _READ, str(traces[-1])], capture_output=True, timeout=_PATIENCE
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise ValueError(f"xprof cannot read {traces[-1]}: {said[-1]}")
+    return parse_kernel_stats(done.stdout) if done.stdout else None

@@ -4,6 +4,7 @@ recorded/kernel_stats.json is what XProf 2.24.2 made of a trace of twelve kernel
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,45 @@ def test_what_is_no_table_of_kernels(text, message):
 
 def test_no_trace_no_kernels(tmp_path):
     assert read_kernels(tmp_path) is None
+
+
+@pytest.fixture
+def xprof(tmp_path, monkeypatch):
+    """Puts a module in the place of XProf, which answers with the text it is given."""
+
+    def install(answer):
+        package = tmp_path / "xprof"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "convert.py").write_text(
+            "class raw_to_tool_data:\n"
+            "    @staticmethod\n"
+            "    def xspace_to_tool_data(paths, tool, options):\n"
+            "        assert tool == 'kernel_stats' and paths[0].endswith('new.xplane.pb')\n"
+            f"        {answer}\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        traces = tmp_path / "traces" / "plugins"
+        traces.mkdir(parents=True)
+        for age, name in enumerate(("new", "old")):
+            path = traces / f"{name}.xplane.pb"
+            path.write_bytes(b"")
+            os.utime(path, (1e9 - age, 1e9 - age))
+        return tmp_path / "traces"
+
+    return install
+
+
+def test_the_latest_trace_is_read_by_xprof(xprof):
+    table = Path(__file__).parent / "recorded" / "kernel_stats.json"
+    traces = xprof(f"return open({str(table)!r}, 'rb').read(), 'application/json'")
+    assert read_kernels(traces) == parse_kernel_stats(RECORDED)
+
+
+def test_a_trace_that_xprof_cannot_read_is_told(xprof):
+    with pytest.raises(ValueError, match=r"xprof cannot read .*new\.xplane\.pb: OSError: broken"):
+        read_kernels(xprof("raise OSError('broken')"))
 
 
 def test_without_kernels_nothing_is_shared_out():
