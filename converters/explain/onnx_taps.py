@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from tfmp.converters.explain.attribution import Part, Seam, Values, parts_of
 from tfmp.converters.explain.weights import Weights
@@ -163,8 +162,7 @@ class _Seams:
                 graph.inputs.append(given)
         graph.outputs.clear()
         graph.outputs.extend(wanted)
-        RemoveUnusedNodesPass()(copy)
-        _drop_unused_inputs(graph)
+        _prune(copy, owners)
         return copy
 
 
@@ -223,10 +221,30 @@ def _give(model: ir.Model, names: list[str]) -> None:
     model.graph.outputs.extend(made[name] for name in names)
 
 
-def _drop_unused_inputs(graph: ir.Graph) -> None:
+def _prune(model: ir.Model, owners: Mapping[ir.Node, ir.Node]) -> None:
+    """Takes away nodes, inputs and weights that no output needs.
+
+    Unlike onnx-ir's pass, also what only the body of a removed loop or branch reads.
+    """
+    inside: dict[ir.Node, list[ir.Node]] = {}
+    for node, owner in owners.items():
+        inside.setdefault(owner, []).append(node)
+    graph = model.graph
+    needed: set[ir.Value | None] = set(graph.outputs)
+    for node in reversed(list(graph)):
+        if needed.intersection(node.outputs):
+            needed.update(value for inner in inside[node] for value in inner.inputs)
+            continue
+        for inner in inside[node]:
+            for index in range(len(inner.inputs)):
+                inner.replace_input_with(index, None)
+        graph.remove(node)
     for value in list(graph.inputs):
-        if not value.uses() and not value.is_graph_output():
+        if value not in needed:
             graph.inputs.remove(value)
+    for value in list(graph.initializers.values()):
+        if value not in needed:
+            del graph.initializers[str(value.name)]
 
 
 def widen(model: ir.Model, weights: Weights) -> None:

@@ -244,3 +244,53 @@ def test_the_installed_command_keeps_stdout_for_results(folder):
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["artifacts"][0]["path"] == "dense.onnx"
     assert run.stderr == ""
+
+
+def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    command = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz", "--explain")
+    result = tfmp_convert(*command, "--report", "drift.html")
+    assert result.exit_code == 0, result.output
+    assert "Most comes from layer" in result.stdout
+    assert "Worst samples (rel. L2):" in result.stdout
+    saved = folder / "drift.reproduce" / "dense.onnx"
+    assert sorted(path.name for path in saved.iterdir()) == [
+        "expected.npz",
+        "inputs.npz",
+        "node.onnx",
+        "reproduce.py",
+    ]
+    assert "Error by layer" in (folder / "drift.html").read_text()
+    again = tfmp_convert(*command, "--reproduce", "drift.reproduce")
+    assert (again.exit_code, again.stderr) == (
+        2,
+        "Error: drift.reproduce: is not empty. Choose another folder with --reproduce, or replace "
+        "what is in it with --force.\n",
+    )
+    document = tfmp_convert(*command, "--reproduce", "drift.reproduce", "--force", "--json")
+    (candidate,) = json.loads(document.stdout)["candidates"]
+    assert candidate["explanation"]["culprit"]["folder"] == "drift.reproduce/dense.onnx"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--reproduce", "shown", "--data", "few.npz"),
+            "--reproduce saves what --explain finds: give --explain too.",
+        ),
+        (
+            ("--explain", "--reproduce", "no/shown", "--data", "few.npz"),
+            "no: no such folder. Create it (`mkdir -p no`) first.",
+        ),
+        (
+            ("--explain",),
+            "--labels, --report, --budget, --device, --emulate, --split, --explain and --latency "
+            "need samples to compare on: give them with --data FILE.",
+        ),
+    ],
+)
+def test_what_cannot_be_explained_is_said_first(folder, options, message):
+    result = tfmp_convert("onnx", "dense.keras", *options)
+    assert (result.exit_code, result.stderr) == (2, f"Error: {message}\n")
+    assert not (folder / "dense.onnx").exists()
