@@ -4,11 +4,12 @@
 without, any framework.
 """
 
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 QUERY_CARDS = (
     "--query-gpu=index,name,driver_version,compute_cap,memory.total,memory.used,mig.mode.current",
@@ -70,7 +71,7 @@ class NvidiaFacts:
         driver: version; None if there is none.
         cuda: the newest CUDA that this driver runs, (major, minor).
         cards: in the driver's order.
-        users: processes on any card.
+        users: other processes that compute on any card.
         error: why the driver could not be asked although its tool is here.
     """
 
@@ -98,7 +99,8 @@ def read_nvidia() -> NvidiaFacts:
             said = (done.stdout or done.stderr).strip().splitlines() or ["no reason given"]
             return NvidiaFacts(error=f"nvidia-smi: {said[0]}")
         texts.append(done.stdout if done.returncode == 0 else "")
-    return parse_nvidia(*texts)
+    facts = parse_nvidia(*texts)
+    return replace(facts, users=tuple(user for user in facts.users if user.pid != os.getpid()))
 
 
 def parse_nvidia(banner: str, cards: str, users: str = "", listing: str = "") -> NvidiaFacts:

@@ -27,7 +27,7 @@ _CONVOLUTIONS = (
 _DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
 _SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
 _ATTENTION = (layers.MultiHeadAttention, layers.GroupQueryAttention)
-_RECURRENT = (layers.LSTM, layers.GRU, layers.SimpleRNN)
+_RECURRENT = (layers.RNN,)  # LSTM, GRU and ConvLSTM are kinds of it
 _PRODUCTS = (layers.Dense, layers.EinsumDense, layers.Dot, layers.Attention)
 
 
@@ -108,8 +108,9 @@ def why_none(layer: layers.Layer) -> str:
         return ""
     if isinstance(layer, (*_CONVOLUTIONS, *_SEPARABLE, *_ATTENTION, *_RECURRENT, *_PRODUCTS)):
         return ""
-    if isinstance(layer, layers.Wrapper):
-        return why_none(layer.layer)
+    inner = _wrapped(layer)
+    if inner is not None:
+        return why_none(inner)
     if isinstance(layer, layers.Embedding):
         return "looks rows up"
     return "no matrix product"
@@ -117,9 +118,7 @@ def why_none(layer: layers.Layer) -> str:
 
 def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[Size]:
     """The sizes of a layer's matrix products that its weights and settings fix."""
-    layer = node.layer
-    if isinstance(layer, layers.Wrapper):
-        layer = layer.layer
+    layer = _wrapped(node.layer) or node.layer
     found: dict[str, int] = {}
     kernel = getattr(layer, "kernel", None)
     shape = tuple(getattr(kernel, "shape", ()) or ())
@@ -138,6 +137,13 @@ def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[
         if isinstance(value, int) and value:
             found[name] = value
     return [Size(name, value, multiple) for name, value in found.items()]
+
+
+def _wrapped(layer: layers.Layer) -> layers.Layer | None:
+    """The layer that a wrapper does its work with."""
+    if isinstance(layer, layers.Bidirectional):
+        return layer.forward_layer
+    return layer.layer if isinstance(layer, layers.Wrapper) else None
 
 
 def has_them(device: Device) -> bool:

@@ -1,5 +1,6 @@
 """nvidia: what the driver's tool prints, on recorded machines, and what to make of its absence."""
 
+import os
 import subprocess
 
 import nvidia_machines as machines
@@ -74,6 +75,17 @@ def test_the_queries_are_those_that_are_parsed(tool):
         "esac"
     )
     assert read_nvidia() == recorded.facts()
+
+
+def test_this_process_is_no_other_user(tool):
+    users = f"{os.getpid()}, python, 100\n1, /bin/train, 200"
+    tool(
+        'case "$1" in\n'
+        f"--query-gpu=*) echo '{machines.T4.cards.strip()}';;\n"
+        f"--query-compute-apps=*) printf '{users}';;\n"
+        "esac"
+    )
+    assert read_nvidia().users == (CardUser(1, "train", 200),)
 
 
 def test_a_tool_that_hangs_is_given_up(monkeypatch):
