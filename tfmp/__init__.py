@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from tfmp.calibration import calibrate
     from tfmp.callback import MixedPrecision
     from tfmp.checkup import doctor
+    from tfmp.colocation import colocate
+    from tfmp.colocation_job import Job
     from tfmp.diagnose import locate_nonfinite
+    from tfmp.graph_rewriting import graph_rewrite
     from tfmp.loss_scale import LossScaleOptimizer
     from tfmp.policy import plan, policy_scope
     from tfmp.precision_plan import PrecisionPlan
@@ -22,13 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DynamicLossScale",
+    "Job",
     "LossScaleOptimizer",
     "MixedPrecision",
     "PrecisionPlan",
     "ScheduledLossScale",
     "StaticLossScale",
     "calibrate",
+    "colocate",
     "doctor",
+    "graph_rewrite",
     "locate_nonfinite",
     "plan",
     "policy_scope",
@@ -38,13 +44,16 @@ __all__ = [
 
 _HOME = {
     "DynamicLossScale": "tfmp.strategies",
+    "Job": "tfmp.colocation_job",
     "LossScaleOptimizer": "tfmp.loss_scale",
     "MixedPrecision": "tfmp.callback",
     "PrecisionPlan": "tfmp.precision_plan",
     "ScheduledLossScale": "tfmp.strategies",
     "StaticLossScale": "tfmp.strategies",
     "calibrate": "tfmp.calibration",
+    "colocate": "tfmp.colocation",
     "doctor": "tfmp.checkup",
+    "graph_rewrite": "tfmp.graph_rewriting",
     "locate_nonfinite": "tfmp.diagnose",
     "plan": "tfmp.policy",
     "policy_scope": "tfmp.policy",

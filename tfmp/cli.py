@@ -11,6 +11,7 @@ import click
 # One line per command: name, the click command as module:attribute, and its line in the help.
 _COMMANDS = {
     "calibrate": ("tfmp.calibrate_command:command", "Measure gradients, recommend a loss scale."),
+    "colocate": ("tfmp.colocate_command:command", "Train several models on one device."),
     "doctor": ("tfmp.doctor_command:command", "Check machine and model for mixed precision."),
     "profile": ("tfmp.profile_command:command", "Time training in each precision; is it worth it?"),
 }
@@ -46,6 +47,7 @@ def main() -> None:
     tfmp doctor
     tfmp calibrate model.keras --data train.npz
     tfmp profile model.keras --data train.npz
+    tfmp colocate my_jobs:jobs
     """
 
 

@@ -46,7 +46,7 @@ def load_model_or_builder(text: str) -> Any:
     if not (colon and module and function.isidentifier()) or Path(text).exists():
         return load_model(text)
     try:
-        found = getattr(_imported(module), function)
+        found = getattr(imported(module), function)
     except Exception as error:
         raise click.UsageError(
             f"MODEL {text!r} cannot be imported: {type(error).__name__}: {_first_line(error)} "
@@ -110,7 +110,7 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[Any, ...]:
 
 def _call(text: str, module: str, function: str) -> Any:
     try:
-        return getattr(_imported(module), function)()
+        return getattr(imported(module), function)()
     except Exception as error:
         raise click.UsageError(
             f"--data {text!r} cannot be called: {type(error).__name__}: {_first_line(error)} "
@@ -118,7 +118,8 @@ def _call(text: str, module: str, function: str) -> Any:
         ) from error
 
 
-def _imported(module: str) -> Any:
+def imported(module: str) -> Any:
+    """A module, found in the current folder too."""
     # As `python -m` does: what is here can be named.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

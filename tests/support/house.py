@@ -14,7 +14,7 @@ BEGIN, END = "<!-- house: written by tests/support/house.py -->", "<!-- end of h
 TRAINING_FLOORS = {
     "Facts": (
         "numerics hardware nvidia cuda_versions onnx_providers registration first_op value_range "
-        "gradient_report measuring web"
+        "gradient_report measuring graph_rewriting web"
     ),
     "Plans and scales": (
         "structure evidence named_policies keep rules auto graph_walk dry_run precision_plan undo "
@@ -25,9 +25,12 @@ TRAINING_FLOORS = {
         "batch_tap preflight recorder training_report watch fit_session callback machine "
         "tensor_cores checkup_report checkup_cuda checkup_model checkup profiling_copies "
         "profiling_runs profiling_layers profiling_batches profiling_kernels profiling_report "
-        "profiling_tables profiling_page profiling colocate"
+        "profiling_tables profiling_page profiling colocation_job colocation_training "
+        "colocation_fused colocation_report colocation_modes colocation_processes colocation"
     ),
-    "Commands": "command_inputs doctor_command calibrate_command profile_command cli",
+    "Commands": (
+        "command_inputs doctor_command calibrate_command profile_command colocate_command cli"
+    ),
 }
 CONVERSION_FLOORS = {
     "Ground": "errors tensors files worker sessions environment",
@@ -36,7 +39,7 @@ CONVERSION_FLOORS = {
     "Running": "runners",
     "Measuring": "drift",
     "Judging, repairing and telling": "report repair",
-    "Work": "artifact devices latency split trials validation explain distributed pipeline",
+    "Work": "artifact devices latency split trials bench validation explain distributed pipeline",
     "Commands": "cli_config cli_options cli_session cli_inputs cli cli_docs",
 }
 

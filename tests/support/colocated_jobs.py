@@ -1,0 +1,101 @@
+"""Jobs for tests of `colocate`: functions at the top of a module, which other processes find."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+import tfmp
+
+_RNG = np.random.default_rng(0)
+X = _RNG.standard_normal((40, 6)).astype("float32")
+Y = (X[:, :3] @ _RNG.standard_normal((3, 3))).argmax(-1)
+
+
+def small() -> keras.Model:
+    """A classifier with dropout and batch normalization: random and running state."""
+    model = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Dense(16, activation="relu"),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dropout(0.3),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def other() -> keras.Model:
+    """Another model, which on TensorFlow draws random numbers without a generator of its own."""
+    inputs = keras.Input((6,))
+    x = Noisy()(keras.layers.Dense(12, activation="gelu")(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(3, activation="softmax")(x))
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy")
+    return model
+
+
+class Noisy(keras.layers.Layer):
+    """Adds noise: by Keras's global generator, which JAX refuses in compiled steps."""
+
+    def build(self, input_shape: object) -> None:
+        on_jax = keras.backend.backend() == "jax"
+        self.seeds = keras.random.SeedGenerator() if on_jax else None
+
+    def call(self, inputs: Any) -> Any:
+        noise = keras.random.normal(keras.ops.shape(inputs), dtype=inputs.dtype, seed=self.seeds)
+        return inputs + noise * 0.01
+
+
+class Stumbling(keras.layers.Layer):
+    """Raises in the middle of training: on TensorFlow, from inside the compiled step."""
+
+    def build(self, input_shape: object) -> None:
+        self.calls = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False)
+
+    def call(self, inputs: Any) -> Any:
+        import tensorflow as tf
+
+        self.calls.assign(self.calls + 1)
+        with tf.control_dependencies([tf.debugging.assert_less(self.calls.value, 4, "stumbled")]):
+            return tf.identity(inputs)
+
+
+def stumbling() -> keras.Model:
+    """A model whose fourth step fails."""
+    model = keras.Sequential([keras.Input((6,)), Stumbling(), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True), jit_compile=False)
+    return model
+
+
+def broken() -> keras.Model:
+    """A model that cannot be built."""
+    raise RuntimeError("no such architecture")
+
+
+def huge() -> keras.Model:
+    """A model with 64 GiB of weights."""
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2**33 // 3)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def batches() -> list[tuple[np.ndarray, np.ndarray]]:
+    """Data by a function."""
+    return [(X[i : i + 8], Y[i : i + 8]) for i in range(0, 40, 8)]
+
+
+def jobs() -> list[tfmp.Job]:
+    """Four precisions side by side, of different lengths."""
+    return [
+        tfmp.Job(small, (X, Y), "float32", 9, name="single", batch_size=8, seed=1),
+        tfmp.Job(small, (X, Y), "float64", 7, name="double", batch_size=8, seed=2),
+        tfmp.Job(other, batches, "mixed_float16", 8, name="half", seed=3),
+        tfmp.Job(other, batches, "mixed_bfloat16", 6, name="brain", seed=4),
+    ]
+
+
+def no_jobs() -> list[tfmp.Job]:
+    """What a user may return by mistake."""
+    return []

@@ -1,0 +1,379 @@
+"""colocate: jobs side by side, each with the result it has alone; on TensorFlow and JAX."""
+
+import keras
+import numpy as np
+import pytest
+from colocated_jobs import X, Y, batches, jobs, other, small
+
+import tfmp
+from tfmp.colocation import MODES, colocate, predicted_seconds, recommend
+from tfmp.colocation_job import Batches, Job
+from tfmp.colocation_modes import IN_PROCESS, describe, run_in_process
+from tfmp.colocation_report import JobResult, ModeResult, jain
+
+ON_JAX = keras.backend.backend() == "jax"
+TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reproducible():
+    """Bit for bit, with float64 on both backends; as it was afterwards."""
+    if ON_JAX:
+        import jax
+
+        before = jax.config.jax_enable_x64
+        jax.config.update("jax_enable_x64", True)
+        yield
+        jax.config.update("jax_enable_x64", before)
+    else:
+        import tensorflow as tf
+        from tensorflow.python.framework import config
+
+        tf.config.experimental.enable_op_determinism()
+        yield
+        config.disable_op_determinism()
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, JobResult]:
+    return {job.name: run_in_process("sequential", [job], keep=True).jobs[0] for job in jobs()}
+
+
+def assert_same(result: JobResult, expected: JobResult) -> None:
+    assert result.error == ""
+    assert result.history == expected.history
+    for one, two in zip(result.weights, expected.weights, strict=True):
+        assert one.dtype == two.dtype
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("mode", TOGETHER)
+def test_every_job_ends_as_it_does_alone(mode, alone):
+    result = run_in_process(mode, jobs(), keep=True)
+    for job, expected in zip(result.jobs, jobs(), strict=True):
+        assert job.steps == expected.steps
+        assert_same(job, alone[job.name])
+
+
+def test_each_precision_is_really_its_own(alone):
+    assert alone["single"].weights[0].dtype == np.float32
+    assert alone["double"].weights[0].dtype == np.float64
+    assert {v.dtype for v in alone["double"].model.trainable_variables} == {"float64"}
+    assert alone["half"].model.layers[1].compute_dtype == "float16"
+    assert isinstance(alone["half"].model.optimizer, tfmp.LossScaleOptimizer)
+    assert alone["brain"].model.layers[1].compute_dtype == "bfloat16"
+    # float64 to the end: weights that float32 cannot hold
+    kernel = alone["double"].weights[0]
+    assert (kernel.astype("float32") != kernel).any()
+
+
+def test_the_loss_of_a_float64_job_is_float64(alone):
+    model = alone["double"].model
+    assert model._compile_loss.dtype == "float64"
+
+
+def test_nothing_of_the_jobs_leaks(alone):
+    import random
+
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        random.seed(5)
+        np.random.seed(5)
+        expected = random.random(), np.random.rand()
+        random.seed(5)
+        np.random.seed(5)
+        result = run_in_process("threads", jobs()[:2], keep=True)
+        assert (random.random(), np.random.rand()) == expected
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+        assert keras.config.floatx() == "float32"
+    finally:
+        keras.config.set_dtype_policy("float32")
+    for job in result.jobs:  # nor the other way round
+        assert_same(job, alone[job.name])
+
+
+@pytest.mark.parametrize("mode", IN_PROCESS)
+def test_a_job_that_raises_ends_alone(mode, alone):
+    class Tripping(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 2:
+                raise OSError("disk full")
+
+    def no_model() -> keras.Model:
+        raise RuntimeError("no such architecture")
+
+    def short() -> list[tuple[np.ndarray, np.ndarray]]:
+        return [] if ON_JAX else [(X[:8], Y[:8, None, None])]
+
+    found = [
+        jobs()[0],
+        Job(small, (X, Y), steps=9, name="tripping", batch_size=8, callbacks=[Tripping()]),
+        Job(no_model, (X, Y), name="no model"),
+        Job(small, short, name="data"),
+        jobs()[2],
+    ]
+    result = run_in_process(mode, found, keep=True)
+    single, tripping, no_model_, data, half = result.jobs
+    assert_same(single, alone["single"])
+    assert_same(half, alone["half"])
+    assert (tripping.error, tripping.steps) == ("OSError: disk full", 2)
+    assert no_model_.error == "RuntimeError: no such architecture"
+    assert data.error
+    assert [job.name for job in result.failed] == ["tripping", "no model", "data"]
+    assert tripping.model is None
+
+
+@pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
+@pytest.mark.parametrize("mode", ["fused", "threads"])
+def test_a_step_that_fails_inside_is_put_down_to_its_job(mode, alone):
+    from colocated_jobs import stumbling
+
+    found = [
+        jobs()[0],
+        Job(stumbling, (X, Y), steps=9, name="stumbling", batch_size=8),
+        jobs()[2],
+    ]
+    single, failed, half = run_in_process(mode, found, keep=True).jobs
+    assert (failed.steps, failed.error.split(":")[0]) == (3, "InvalidArgumentError")
+    assert "stumbled" in failed.error
+    assert_same(single, alone["single"])
+    assert_same(half, alone["half"])
+
+
+def test_callbacks_see_what_they_see_in_fit():
+    seen = []
+
+    class Seeing(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            seen.append(("epoch", epoch))
+
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(("batch", batch, float(logs["loss"]) > 0))
+
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append(("end", epoch, sorted(logs), int(self.model.optimizer.iterations)))
+            self.model.stop_training = epoch == 1
+
+        def on_train_end(self, logs=None):
+            seen.append("over")
+
+    job = Job(
+        other, (X, Y), steps=6, name="a", batch_size=8, steps_per_epoch=2, callbacks=[Seeing()]
+    )
+    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    assert seen == [
+        ("epoch", 0),
+        ("batch", 0, True),
+        ("batch", 1, True),
+        ("end", 0, ["loss"], 2),
+        ("epoch", 1),
+        ("batch", 0, True),
+        ("batch", 1, True),
+        ("end", 1, ["loss"], 4),
+        "over",
+    ]
+    assert (result.steps, len(result.history["loss"])) == (4, 2)
+
+
+def test_the_weights_are_those_of_fit():
+    """The same batches, seeds and policy: nothing is lost against Keras's own loop."""
+    job = Job(other, (X, Y), steps=5, name="a", batch_size=8, shuffle=False, seed=7)
+    found = run_in_process("sequential", [job], keep=True).jobs[0]
+    keras.utils.set_random_seed(7)
+    model = other()
+    model.fit(X, Y, batch_size=8, epochs=1, shuffle=False, verbose=0)
+    for one, two in zip(found.weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert found.history["loss"] == pytest.approx(model.history.history["loss"], rel=1e-6)
+
+
+def test_an_interrupted_job_goes_on_from_its_checkpoint(tmp_path, alone):
+    class Interrupting(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    folder = tmp_path / "backup"
+    common = {"steps": 8, "name": "half", "seed": 3, "steps_per_epoch": 2}
+    job = Job(other, batches, "mixed_float16", checkpoint=folder, **common)
+    interrupted = Job(
+        other, batches, "mixed_float16", checkpoint=folder, callbacks=[Interrupting()], **common
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run_in_process("sequential", [interrupted], keep=False)
+    assert folder.exists()
+    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    assert result.error == ""
+    assert (result.steps, len(result.history["loss"])) == (8, 2)
+    for one, two in zip(result.weights, alone["half"].weights, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not folder.exists()
+
+
+def test_progress_is_told_for_each_job():
+    told = []
+    run_in_process("interleaved", jobs()[2:], False, lambda *news: told.append(news))
+    assert [news for news in told if news[0] == "half"] == [("half", n, 8) for n in range(1, 9)]
+    assert told[-1] == ("half", 8, 8)
+    assert told[2:4] == [("half", 2, 8), ("brain", 2, 6)]
+
+
+def test_batches_are_the_same_at_the_same_step_wherever_it_starts():
+    job = Job(small, (X, Y), name="a", batch_size=12, seed=4)
+    stream = Batches(job)
+    first = [next(stream) for _ in range(7)]
+    later = Batches(job, start=5)
+    np.testing.assert_array_equal(next(later)[0], first[5][0])
+    assert all(len(x) == 12 for x, _, _ in first)  # whole batches: three a pass
+    assert not np.array_equal(first[0][0], first[3][0])  # shuffled anew
+    function = Batches(Job(small, batches, name="b"), start=6)
+    np.testing.assert_array_equal(next(function)[0], X[8:16])
+
+
+def test_auto_measures_and_trains():
+    report = colocate(jobs()[2:], measure_steps=2)
+    assert [row.mode for row in report.measured] == list(IN_PROCESS)
+    assert report.mode in IN_PROCESS
+    assert report.run is not None
+    assert report.run.mode == report.mode
+    assert report["half"].steps == 8
+    assert report["half"].slowdown > 0
+    assert "processes was not measured: all of the work takes" in report.notes[0]
+    assert all(row.predicted_s > 0 and 0 < row.fairness <= 1 for row in report.measured)
+    assert all(row.memory.bytes >= 0 for row in report.measured)
+    text = str(report)
+    assert text.splitlines()[0].startswith("mode ")
+    assert text.splitlines()[-1].startswith(f"{report.mode}: ")
+    document = report.to_dict()
+    assert document["schema"] == "tfmp.colocate/1"
+    assert document["run"]["jobs"][0]["history"]["loss"] == report["half"].history["loss"]
+    with pytest.raises(KeyError, match="no job 'third'"):
+        report["third"]
+
+
+def test_measuring_leaves_no_trace(tmp_path):
+    made = []
+    job = Job(
+        other,
+        batches,
+        steps=4,
+        name="a",
+        callbacks=lambda: made.append(1) or [],
+        checkpoint=tmp_path / "b",
+    )
+    report = colocate([job], "sequential", train=False, measure_steps=2)
+    assert (report.run, report.jobs, made) == (None, (), [])
+    assert not (tmp_path / "b").exists()
+
+
+def row(mode: str, seconds: dict[str, float], failed: tuple[str, ...] = ()) -> ModeResult:
+    """A short run of ten steps with known seconds a step."""
+    found = tuple(
+        JobResult(
+            n, "float32", 11, 10, 1.0, 10 * s, 10 * s, slowdown=1.0, error="x" * (n in failed)
+        )
+        for n, s in seconds.items()
+    )
+    return ModeResult(mode, found, 2.0, 5.0)
+
+
+def test_the_prediction_goes_on_alone_when_one_job_is_left():
+    alone = row("sequential", {"a": 1.0, "b": 1.0})
+    together = row("threads", {"a": 1.5, "b": 1.5})
+    assert predicted_seconds(alone, alone, {"a": 10, "b": 30}) == 2 + 10 + 30
+    # 10 steps of both at 1.5, then 20 of one at 1
+    assert predicted_seconds(together, alone, {"a": 10, "b": 30}) == pytest.approx(2 + 15 + 20)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "failed", "mode", "reason"),
+    [
+        ((40.0, 20.0), (), "threads", "2.00 times as fast as one after another: all steps in 20 s"),
+        ((40.0, 39.0), (), "sequential", "no mode is faster by 1.05 times or more (the next"),
+        ((40.0, 60.0), (), "sequential", "no mode is faster by 1.05 times or more"),
+        ((40.0, 20.0), ("a",), "sequential", "no other mode could run all jobs"),
+    ],
+)
+def test_the_recommendation_and_its_reason(seconds, failed, mode, reason):
+    from dataclasses import replace
+
+    alone, together = row("sequential", {"a": 1.0}), row("threads", {"a": 1.0}, failed)
+    measured = [replace(r, predicted_s=s) for r, s in zip((alone, together), seconds, strict=True)]
+    found = recommend(measured)
+    assert found[0] == mode
+    assert found[1].startswith(reason)
+
+
+def test_jains_index():
+    assert jain([1.0, 1.0, 1.0]) == 1.0
+    assert jain([1.0, 0.0]) == 0.5
+    assert jain([1.0, 0.5]) == pytest.approx(0.9)
+
+
+def test_errors_are_told_by_the_line_that_says_something():
+    text = (
+        "Graph execution error:\n\nDetected at node x\n<stack traces unavailable>\nit broke\n[[x]]"
+    )
+    assert describe(ValueError(text)) == "ValueError: it broke"
+    assert describe(MemoryError()) == "out of memory"
+    assert describe(RuntimeError("OOM when allocating tensor")).startswith("out of memory: OOM")
+    assert describe(None) == ""
+
+
+GOOD = Job(small, (X, Y), name="good")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: colocate([]), ValueError, "at least one job, received none"),
+        (lambda: colocate(GOOD), TypeError, r"expects a list of tfmp\.Job, received Job"),
+        (lambda: colocate([small]), TypeError, r"one of them is .* of type function"),
+        (lambda: colocate([GOOD, GOOD]), ValueError, r"'good' comes 2 times\. Pass name="),
+        (lambda: colocate([GOOD], "both"), ValueError, r"'fused', 'processes'; received 'both'"),
+        (lambda: colocate([GOOD], measure_steps=0), ValueError, "'auto' chooses by measuring"),
+        (
+            lambda: colocate([GOOD], "fused", measure_steps=0, train=False),
+            ValueError,
+            r"at least 1 here \(nothing would be done\)",
+        ),
+        (lambda: colocate([GOOD], measure_steps=1.5), TypeError, "received 1.5 of type float"),
+        (
+            lambda: colocate([GOOD], "threads", memory_limit=2**30),
+            ValueError,
+            "mode 'threads' has none",
+        ),
+        (lambda: colocate([GOOD], memory_limit=5), ValueError, "at least 1048576"),
+        (
+            lambda: colocate([Job(lambda: small(), (X, Y))], "processes"),
+            ValueError,
+            "Define its functions at the top of a module",
+        ),
+        (lambda: Job(keras.Sequential(), (X, Y)), TypeError, "pass the function itself"),
+        (lambda: Job(small, (X, Y), "fp16"), ValueError, "received 'fp16'"),
+        (lambda: Job(small, (X, Y), steps=0), ValueError, "steps to be a whole number, at least 1"),
+        (lambda: Job(small, (X, Y), seed=-1), ValueError, "seed to be a whole number from 0"),
+    ],
+)
+def test_wrong_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_float64_on_jax_needs_its_64_bit_types():
+    if not ON_JAX:
+        pytest.skip("JAX only")
+    import jax
+
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(ValueError, match="JAX_ENABLE_X64=1"):
+            colocate([Job(small, (X, Y), "float64")])
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_the_modes_of_the_command_are_all_modes():
+    from tfmp.colocate_command import MODES as COMMAND
+
+    assert set(COMMAND) == set(MODES)
