@@ -8,6 +8,8 @@ import contextlib
 import ctypes
 import gc
 import math
+import os
+import platform
 import statistics
 import sys
 import time
@@ -19,6 +21,7 @@ from typing import Any
 # Where a number of bytes comes from.
 DEVICE_MEMORY = "device memory"  # what the backend's allocator handed out on the accelerator
 PROCESS_MEMORY = "process memory"  # resident set of this process: the CPU backends count nothing
+POOLED_MEMORY = "process memory, at least: TensorFlow's oneDNN allocator keeps what steps free"
 PROCESS_LIFETIME = "process memory since its start"  # the system does not let the peak be reset
 
 # What the memory of a process rises and falls by without a reason that can be named.
@@ -162,7 +165,7 @@ class Memory:
 
     Attributes:
         bytes: how much.
-        source: `DEVICE_MEMORY`, `PROCESS_MEMORY` or `PROCESS_LIFETIME`.
+        source: `DEVICE_MEMORY`, `PROCESS_MEMORY`, `POOLED_MEMORY` or `PROCESS_LIFETIME`.
     """
 
     bytes: int
@@ -171,12 +174,19 @@ class Memory:
     def share_of(self, other: "Memory") -> float | None:
         """How many times the other amount this is; None where the difference may be noise."""
         noise = 0 if self.source == other.source == DEVICE_MEMORY else PROCESS_NOISE_BYTES
-        if not other.bytes or abs(self.bytes - other.bytes) < noise:
+        known = POOLED_MEMORY not in (self.source, other.source)
+        if not known or not other.bytes or abs(self.bytes - other.bytes) < noise:
             return None
         return self.bytes / other.bytes
 
+    @property
+    def text(self) -> str:
+        """The amount as people read it, with a sign where it is a lower bound."""
+        sign = "≥ " if self.source == POOLED_MEMORY else ""
+        return f"{sign}{bytes_text(self.bytes)}"
+
     def __str__(self) -> str:
-        return f"{bytes_text(self.bytes)} of {self.source}"
+        return f"{self.text} of {self.source}"
 
 
 class PeakMemory:
@@ -238,9 +248,21 @@ def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
 def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
     try:
         _CLEAR_REFS.write_text("5", encoding="ascii")  # Linux: resets VmHWM, proc(5)
-        return PROCESS_MEMORY, lambda: _status("VmRSS"), lambda: _status("VmHWM")
+        source = POOLED_MEMORY if keeps_freed_memory() else PROCESS_MEMORY
+        return source, lambda: _status("VmRSS"), lambda: _status("VmHWM")
     except OSError:
         return PROCESS_LIFETIME, lambda: 0, _lifetime_peak
+
+
+def keeps_freed_memory() -> bool:
+    """Whether the backend's CPU allocator is a pool, of which the system sees only the growth.
+
+    That is TensorFlow's with oneDNN, which it uses by default on x86
+    (tensorflow/core/common_runtime/mkl_cpu_allocator.h).
+    """
+    if _backend() != "tensorflow" or platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").strip().lower() not in ("0", "false")
 
 
 def _status(name: str) -> int:

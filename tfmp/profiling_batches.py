@@ -15,7 +15,7 @@ from keras import tree
 
 from tfmp import hardware
 from tfmp.keep import Pattern
-from tfmp.measuring import Memory, bytes_text, is_out_of_memory
+from tfmp.measuring import Memory, bytes_text, is_out_of_memory, keeps_freed_memory
 from tfmp.profiling_copies import Batch, copy_of
 from tfmp.profiling_runs import TrainingRun, Variant
 
@@ -110,6 +110,12 @@ def check_memory_limit(memory_limit: int | None) -> None:
             "The search for the largest batch expects a memory_limit on a CPU, received none: "
             "without one it would fill the machine's memory. Pass what a training step may need, "
             "such as memory_limit=2 * 2**30 (--memory-limit 2GiB)."
+        )
+    if memory_limit is not None and not hardware.accelerators() and keeps_freed_memory():
+        raise ValueError(
+            "The search for the largest batch expects to see what a step needs, but TensorFlow's "
+            "oneDNN allocator keeps what steps free. Set the environment variable "
+            "TF_ENABLE_ONEDNN_OPTS=0 for the search, or use the JAX backend."
         )
 
 

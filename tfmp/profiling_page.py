@@ -76,7 +76,7 @@ def memory_bars(report: ProfileReport) -> list[Bar]:
     return [
         Bar(
             row.variant,
-            f"{bytes_text(row.memory.bytes)} of {row.memory.source}",
+            str(row.memory),
             row.memory.bytes / most if most else 0.0,
             verdict=_verdict(
                 report, row, _inverse(report.memory_ratio(row)), 1 / WORTHWHILE_MEMORY

@@ -256,7 +256,8 @@ def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
     found = []
     if not has_them(report.device):
         what = "this CPU" if report.device.kind == "cpu" else report.device.name
-        return [f"{what}, which has no Tensor Cores"]
+        # A processor that multiplies in bfloat16 can be faster without them.
+        return [] if report.worth_it else [f"{what}, which has no Tensor Cores"]
     costs = [(layer, layer.costs[best.variant]) for layer in report.layers]
     layers_time = sum(cost.seconds for _, cost in costs)
     if layers_time and best.step and layers_time < (1 - _MUCH) * best.step.median:

@@ -1,6 +1,6 @@
 """The profile's tables, for the terminal and for the page: cells of text."""
 
-from tfmp.measuring import bytes_text, seconds_text
+from tfmp.measuring import seconds_text
 from tfmp.profiling_layers import LayerProfile
 from tfmp.profiling_report import ProfileReport
 
@@ -20,7 +20,7 @@ def step_cells(report: ProfileReport) -> list[tuple[str, ...]]:
             f"{seconds_text(row.step.low)} to {seconds_text(row.step.high)}",
             f"{report.speedup(row) or 0:.2f}x",
             f"{row.samples_per_second or 0:,.0f}",
-            bytes_text(row.memory.bytes) if row.memory else "-",
+            row.memory.text if row.memory else "-",
             seconds_text(row.compile_s),
             "-" if row.loss is None else f"{row.loss:.4g}",
         ]

@@ -59,7 +59,8 @@ def test_the_peak_is_seen_after_it_was_given_back():
     del held
     peak = meter.read()
     assert peak.bytes >= 60 * 2**20
-    assert peak.source in (measuring.PROCESS_MEMORY, measuring.PROCESS_LIFETIME)
+    process = (measuring.PROCESS_MEMORY, measuring.POOLED_MEMORY, measuring.PROCESS_LIFETIME)
+    assert peak.source in process
 
 
 def test_memory_that_a_thread_kept_is_counted_again():
@@ -112,6 +113,18 @@ def test_a_small_difference_of_process_memory_is_noise():
     assert Memory(2**26, measuring.PROCESS_MEMORY).share_of(Memory(2**27, small.source)) == 0.5
     assert Memory(1, measuring.DEVICE_MEMORY).share_of(Memory(4, measuring.DEVICE_MEMORY)) == 0.25
     assert small.share_of(Memory(0, small.source)) is None
+
+
+def test_a_pool_shows_only_its_growth(monkeypatch):
+    monkeypatch.setattr(measuring, "_backend", lambda: "tensorflow")
+    monkeypatch.setattr(measuring.platform, "machine", lambda: "x86_64")
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    assert measuring.keeps_freed_memory()
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert not measuring.keeps_freed_memory()
+    least = Memory(2**30, measuring.POOLED_MEMORY)
+    assert least.text == "≥ 1 GiB"
+    assert least.share_of(Memory(2**33, measuring.POOLED_MEMORY)) is None
 
 
 def test_numbers_as_people_read_them():

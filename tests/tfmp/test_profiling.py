@@ -258,7 +258,8 @@ def test_traces_for_tensorboard_are_written(tmp_path):
     assert list((tmp_path / "float32").rglob("*.xplane.pb"))
 
 
-def test_the_largest_batch_is_found_below_a_limit():
+def test_the_largest_batch_is_found_below_a_limit(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     report = profile_training(
         build(),
         (X, Y),
@@ -273,6 +274,12 @@ def test_the_largest_batch_is_found_below_a_limit():
     (row,) = report.variants
     assert (row.largest_batch.fits, row.largest_batch.fails) == (0, 1)
     assert "below 1" in str(report)
+
+
+def test_a_search_that_cannot_see_what_a_step_needs_says_so(monkeypatch):
+    monkeypatch.setattr("tfmp.profiling_batches.keeps_freed_memory", lambda: True)
+    with pytest.raises(ValueError, match=r"TF_ENABLE_ONEDNN_OPTS=0 for the search"):
+        profile_training(build(), (X, Y), largest_batch=True, memory_limit=2**30)
 
 
 @pytest.mark.parametrize(
@@ -332,6 +339,11 @@ def test_tf32_is_switched_for_a_block_only():
         on = state()
     assert off != on
     assert state() == before
+
+
+def test_a_processor_that_is_faster_in_16_bits_is_not_held_back():
+    assert recorded(CPU, 1.5).worth_it
+    assert "held back" not in recorded(CPU, 1.5).answer
 
 
 def test_what_kernels_used_is_told_by_layer():
