@@ -72,8 +72,7 @@ class OnnxCandidate:
         known = {**inputs, **values.exact}
         types = {str(value.name): value.dtype for value in model.graph.inputs}
         arrays = {
-            name: known[original].astype(types[name].numpy())  # type: ignore[union-attr]
-            for name, original in given.items()
+            name: known[original].astype(types[name].numpy()) for name, original in given.items()
         }
         expected = {name: values.exact[original] for name, original in made.items()}
         save_checked(model, folder / "node.onnx")

@@ -124,11 +124,9 @@ class _Seams:
     def _crosses(self, value: ir.Value) -> bool:
         if not isinstance(value.type, ir.TensorType):
             return False
-        own = self._group(value.producer())  # type: ignore[arg-type]
+        own = self._group(value.producer())
         groups = {own, *(self._group(node) for node in value.consumers())}
-        if value.is_graph_output():
-            return bool(own)
-        return len(groups) > 1
+        return len(groups) > 1 or (value.is_graph_output() and bool(own))
 
     def parts(self) -> tuple[Part, ...]:
         """The parts between the seams."""

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
@@ -184,9 +183,7 @@ class Seams:
         if self._file.model.tensors[self._file.number][tensor].spec.dtype not in _PLAIN:
             return False
         maker = self._makers[tensor]
-        if is_output:
-            return bool(maker)
-        return bool(self._readers.get(tensor, set()) - {maker})
+        return bool(self._readers.get(tensor, set()) - {maker} or (is_output and maker))
 
     @property
     def names(self) -> list[str]:
@@ -276,8 +273,38 @@ def rename(path: Path, names: Mapping[str, str]) -> None:
 
 def _give(model: Any, outputs: Mapping[str, int]) -> None:
     """Makes tensors the outputs of the graph and of its signature."""
-    model.subgraphs[signature_graph(model)].outputs = np.array(list(outputs.values()), np.int32)
-    model.signatureDefs[0].outputs = [_entry(name, index) for name, index in outputs.items()]
+    given_out = {name: _handed_out(model, index) for name, index in outputs.items()}
+    model.subgraphs[signature_graph(model)].outputs = np.array(list(given_out.values()), np.int32)
+    model.signatureDefs[0].outputs = [_entry(name, index) for name, index in given_out.items()]
+
+
+def _handed_out(model: Any, tensor: int) -> int:
+    """The tensor, or a copy of what a loop or a branch gives: LiteRT keeps that memory to itself."""
+    graph, codes = model.subgraphs[signature_graph(model)], model.operatorCodes
+    builtin = schema.BuiltinOperator
+    keeps = [
+        operator
+        for operator in graph.operators
+        if codes[operator.opcodeIndex].builtinCode in (builtin.WHILE, builtin.IF)
+    ]
+    if not any(tensor in operator.outputs for operator in keeps):
+        return tensor
+    duplicate = copy(graph.tensors[tensor])
+    duplicate.name = duplicate.name + b"__copy"
+    graph.tensors.append(duplicate)
+    code, operator, options = schema.OperatorCodeT(), schema.OperatorT(), schema.ReshapeOptionsT()
+    code.builtinCode = code.deprecatedBuiltinCode = builtin.RESHAPE
+    code.version = 1
+    codes.append(code)
+    operator.opcodeIndex = len(codes) - 1
+    operator.inputs = np.array([tensor], np.int32)
+    operator.outputs = np.array([len(graph.tensors) - 1], np.int32)
+    # Without an operand that says it, the new shape is in the options: the old one.
+    options.newShape = np.array(duplicate.shape, np.int32)
+    operator.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
+    operator.builtinOptions = options
+    graph.operators.append(operator)
+    return len(graph.tensors) - 1
 
 
 def _entry(name: str, tensor: int) -> Any:
@@ -311,6 +338,6 @@ def _prune(model: Any) -> None:
 
 
 def _write(model: Any, path: Path) -> None:
-    builder = flatbuffers.Builder(1 << 20)
+    builder = schema.flatbuffers.Builder(1 << 20)  # the version that LiteRT's schema is made for
     builder.Finish(model.Pack(builder), _IDENTIFIER)
     path.write_bytes(builder.Output())

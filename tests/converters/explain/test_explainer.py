@@ -172,6 +172,20 @@ def test_a_loop_is_saved_with_what_its_body_reads_and_nothing_else(tmp_path: Pat
     assert all(float(error) < 2e-3 for error in re.findall(r"error (\S+),", result))
 
 
+@pytest.mark.parametrize("format", ["onnx", "tflite"])
+def test_a_layer_behind_an_output_is_taken_apart_alone(tmp_path: Path, format: str) -> None:
+    keras.utils.set_random_seed(0)
+    x = keras.Input((6,), name="x")
+    middle = keras.layers.Dense(4, name="middle")(x)
+    model = keras.Model(x, {"middle": middle, "end": Rough(name="end")(middle)}, name="net")
+    file = convert(model, to=format, output=tmp_path / f"net.{format}")
+    report = validate(model, file, samples(8, 6), explain=tmp_path / "shown")
+    (found,) = explained(report).values()
+    assert found.culprit.layer == "end"
+    assert f"{found.culprit.op}" in ("Add", "ADD")
+    assert "y0: relative L2 error" in reproduce(found.culprit.folder)
+
+
 @pytest.mark.parametrize("build", [keras_models.lstm, keras_models.transformer])
 def test_loops_and_attention_can_be_taken_apart(tmp_path: Path, build) -> None:
     model = build()
@@ -192,6 +206,20 @@ def test_a_recurrent_tflite_file_can_be_taken_apart(tmp_path: Path) -> None:
     (found,) = explained(validate(model, file, x, explain=True)).values()
     assert [layer.layer for layer in found.layers][-2:] == ["join", "head"]
     assert 1e-5 < found.layers[-1].cumulative < 1e-2
+
+
+def test_a_tflite_layer_may_end_in_a_loop(tmp_path: Path) -> None:
+    model = keras_models.lstm()
+    file = convert(model, to="tflite", output=tmp_path / "net.tflite")
+    (found,) = explained(validate(model, file, samples(4, 7, 5), explain=True)).values()
+    assert [layer.layer for layer in found.layers] == [
+        "lstm",
+        "bidirectional/backward_gru",
+        "bidirectional/forward_gru",
+        "bidirectional",
+        "out",
+    ]
+    assert all(1e-5 < layer.cumulative < 1e-2 for layer in found.layers)
 
 
 def test_a_file_in_fp32_has_samples_but_no_layers(tmp_path: Path) -> None:
