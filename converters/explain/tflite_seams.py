@@ -279,7 +279,7 @@ def _give(model: Any, outputs: Mapping[str, int]) -> None:
 
 
 def _handed_out(model: Any, tensor: int) -> int:
-    """The tensor, or a copy of what a loop or a branch gives: LiteRT keeps that memory to itself."""
+    """The tensor, or a copy of what a loop or branch gives: LiteRT keeps that memory to itself."""
     graph, codes = model.subgraphs[signature_graph(model)], model.operatorCodes
     builtin = schema.BuiltinOperator
     keeps = [

@@ -212,7 +212,8 @@ def test_a_tflite_layer_may_end_in_a_loop(tmp_path: Path) -> None:
     model = keras_models.lstm()
     file = convert(model, to="tflite", output=tmp_path / "net.tflite")
     (found,) = explained(validate(model, file, samples(4, 7, 5), explain=True)).values()
-    assert [layer.layer for layer in found.layers] == [
+    # Keras numbers the names of a class's layers in a process.
+    assert [re.sub(r"_\d+", "", layer.layer) for layer in found.layers] == [
         "lstm",
         "bidirectional/backward_gru",
         "bidirectional/forward_gru",
