@@ -116,6 +116,7 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
     from tf2onnx import optimizer, tf_loader, tfonnx, utils
 
     import tfmp.converters.onnx.handlers  # noqa: F401  (registers its handlers)
+    from tfmp.converters.onnx.tf2onnx_passes import one_walk_for_unused_nodes, optimize
 
     inputs = list(traced.inputs)
     _forget_xla(traced.graph_def)
@@ -134,10 +135,10 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
             )
 
     utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
-    with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"):
+    with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"), one_walk_for_unused_nodes():
         try:
             try:
-                onnx_graph = optimizer.optimize_graph(convert(), catch_errors=False)
+                onnx_graph = optimize(convert())
             except Exception:  # one of its passes failed, and left the graph half changed
                 # To go on without that pass it copies the graph for each: slow, so second.
                 complaints.clear()

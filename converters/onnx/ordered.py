@@ -16,7 +16,7 @@ class OrderedSet(MutableSet):
     """What tf2onnx uses of `set`, in the order of insertion."""
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
-        self._items = dict.fromkeys(items)
+        self._items: dict[Any, None] = dict.fromkeys(items) if items else {}
 
     def __contains__(self, item: Any) -> bool:
         return item in self._items

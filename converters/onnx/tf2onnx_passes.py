@@ -1,0 +1,94 @@
+"""tf2onnx's passes over a graph, without the bookkeeping that takes most of their time.
+
+Around every pass tf2onnx writes all nodes to protobuf, counts them for its log, and builds the
+graph's tables anew. It looks for unused nodes once per input, and weights are inputs here. After
+every transpose that it moved, it begins with the first node again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tf2onnx import optimizer
+from tf2onnx.graph import Graph
+from tf2onnx.optimizer import transpose_optimizer
+
+
+def optimize(graph: Any) -> Any:
+    """Runs the passes in tf2onnx's order until none finds anything to do; gives the graph."""
+    changed, iteration = True, 0
+    while changed:
+        changed = False
+        for name, make in optimizer._get_optimizers().items():
+            current = _TransposeOptimizer() if name == "optimize_transpose" else make()
+            current.opt_iteration = iteration
+            graph = current._optimize(graph)
+            graph.delete_unused_nodes(graph.outputs)
+            changed = changed or current.graph_been_opt
+        iteration += 1
+    graph.topological_sort(graph.get_nodes())
+    return graph
+
+
+class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):
+    """tf2onnx's, which goes on behind a transpose that it moved."""
+
+    def _optimize_at_current_graph_level(self, graph: Any) -> Any:
+        self._g = graph
+        self.pre_optimize_action()
+        acted = True
+        while acted:
+            acted = False
+            self._force_stop: dict[str, int] = {}
+            for node in list(self.nodes):
+                if graph.get_node_by_name(node.name) is not node:
+                    continue  # gone meanwhile
+                if not transpose_optimizer.is_transpose(node):
+                    continue
+                if self._handle_nhwc_tranpose(node):
+                    self.graph_been_opt = acted = True
+                elif transpose_optimizer.is_useless_transpose(node):
+                    self._remove_useless_tranpose(node)
+                    acted = True
+            if self._force_stop.get("stop"):
+                break
+        self.merge_duplicated_transposes()
+        self.post_optimize_action()
+        return graph
+
+
+@contextmanager
+def one_walk_for_unused_nodes() -> Iterator[None]:
+    """While it lasts, tf2onnx finds unused nodes in one walk, and rebuilds where there are any."""
+    original = Graph.delete_unused_nodes
+    Graph.delete_unused_nodes = _delete_unused_nodes
+    try:
+        yield
+    finally:
+        Graph.delete_unused_nodes = original
+
+
+def _delete_unused_nodes(graph: Any, outputs: list[str]) -> None:
+    if not outputs:
+        return
+    used = _reached(graph, [*outputs, *(node.output[0] for node in graph.inputs)])
+    for node in used:
+        for body in (node.get_body_graphs() or {}).values():
+            body.delete_unused_nodes(body.outputs)
+    if len(used) < len(graph.get_nodes()):
+        graph.reset_nodes(used)
+
+
+def _reached(graph: Any, names: list[str]) -> list[Any]:
+    """The nodes of this graph that make the named values, and all that these are made of."""
+    found: dict[Any, None] = {}
+    waiting = list(names)
+    while waiting:
+        node = graph.get_node_by_output(waiting.pop(), search_in_parent_graphs=False)
+        if node is None or node in found:
+            continue
+        found[node] = None
+        waiting.extend(node.input)
+        if node.get_body_graphs():
+            waiting.extend(node.get_implicit_inputs())
+    return list(found)
