@@ -133,7 +133,7 @@ class ProfileReport:
     def best(self) -> StepProfile | None:
         """The fastest variant that computes in 16 bits."""
         narrow = [row for row in self.variants if row.step and is_narrow(row.policy)]
-        return min(narrow, key=_median, default=None)
+        return max(narrow, key=lambda row: self.speedup(row) or 0.0, default=None)
 
     @property
     def worth_it(self) -> bool:
