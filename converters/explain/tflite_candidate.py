@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tfmp.converters.errors import ConversionError, InputError
+from tfmp.converters.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.explain.attribution import Values
 from tfmp.converters.explain.reproduction import TFLITE_SCRIPT, save_reproduction
 from tfmp.converters.explain.tflite_seams import Grouping, SeamedFile, Seams, given, rename
@@ -48,6 +48,7 @@ class TFLiteTaps:
         """
         self._seams = seams = Seams(file, groups)
         self.parts = seams.parts()
+        self._open = any(None in spec.shape for spec in file.inputs)
         paths = [folder / f"{name}.tflite" for name in ("exact", "received", "alone")]
         seams.exposed(paths[0], twin)
         seams.exposed(paths[1])
@@ -60,6 +61,17 @@ class TFLiteTaps:
 
     def run(self, inputs: Batch) -> Values:
         """The values of one batch; arrays by input name."""
+        try:
+            return self._run(inputs)
+        except RunnerError as error:
+            if not self._open:
+                raise
+            raise RunnerError(
+                "LiteRT does not hand out values inside a file whose sizes it knows only while it "
+                "runs. Explain a file with a fixed batch: convert without --dynamic"
+            ) from error
+
+    def _run(self, inputs: Batch) -> Values:
         exact: Batch = self._exact.call("run_whole", inputs)
         known = {**inputs, **{given(name): array for name, array in exact.items()}}
         return Values(

@@ -18,8 +18,9 @@ from tfmp.converters.tflite.reader import Operator, TFLiteModel, layer_of
 _IDENTIFIER = b"TFL3"
 _SIGNATURE = b"serving_default"
 
-# What can be handed out and in; strings, resources and variants stay where they are.
-_PLAIN = frozenset("float32 float16 int8 uint8 int16 int32 int64 bool".split())
+# What can be off by a distance. Shapes and indices stay connected: LiteRT does not hand out those
+# that it knows before it runs.
+_FLOATING = ("float32", "float16")
 
 # The part of every operator of the graph, by the operator's index.
 Grouping = Mapping[int, str]
@@ -180,7 +181,7 @@ class Seams:
         ]
 
     def _crosses(self, tensor: int, is_output: bool) -> bool:
-        if self._file.model.tensors[self._file.number][tensor].spec.dtype not in _PLAIN:
+        if self._file.model.tensors[self._file.number][tensor].spec.dtype not in _FLOATING:
             return False
         maker = self._makers[tensor]
         return bool(self._readers.get(tensor, set()) - {maker} or (is_output and maker))
@@ -198,7 +199,7 @@ class Seams:
                 tensors[tensor].spec.name,
                 self._makers[tensor],
                 tuple(sorted(self._readers.get(tensor, ()))),
-                tensors[tensor].spec.dtype in ("float32", "float16"),
+                floating=True,
             )
             for tensor in self.tensors
         ]
