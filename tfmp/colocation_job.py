@@ -1,6 +1,5 @@
 """Job: one model's training among several on a device, and the batches it gets at each step."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from tfmp.strategies import LossScale, as_loss_scale
 Batch = tuple[Any, Any, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
     """One model's training.
 
@@ -128,44 +127,68 @@ class Batches:
     """The batch of any step: the same at the same step in every run of the job.
 
     Args:
-        job: whose data.
-        start: the first step that will be asked for.
+        job: whose data; a function is called once.
+
+    Attributes:
+        per_pass: batches in a pass over arrays; None with other data.
 
     Raises:
         TypeError: the data is of the wrong kind.
         ValueError: there is no batch in it.
     """
 
-    def __init__(self, job: Job, start: int = 0) -> None:
+    def __init__(self, job: Job) -> None:
         data = job.data() if callable(job.data) else job.data
         self._job = job
+        self._step = 0
+        self._ahead: Batch | None = None
+        self._turn = -1
         self._arrays = _arrays(data) if isinstance(data, tuple) else None
+        self.per_pass: int | None = None
+        if self._arrays is None:
+            self._stream = self._forever(data)
+            return
+        self._samples = len(tree.flatten(self._arrays[0])[0])
+        self.per_pass = max(1, self._samples // job.batch_size)
+        if not self._samples:
+            raise ValueError(f"Job {job.name!r} expects data with samples in it, it has none.")
+
+    def peek(self) -> Batch:
+        """The batch that comes next."""
+        if self._ahead is None:
+            self._ahead = next(self)
+            self._step -= 1
+        return self._ahead
+
+    def skip(self, steps: int) -> None:
+        """Leaves out the batches of so many steps."""
         if self._arrays is not None:
-            self._samples = len(tree.flatten(self._arrays[0])[0])
-            self.per_pass: int | None = max(1, self._samples // job.batch_size)
-            if not self._samples:
-                raise ValueError(f"Job {job.name!r} expects data with samples in it, has none.")
-        else:
-            self.per_pass = None
-            self._stream = itertools.islice(self._forever(data), start, None)
-        self._step = start
+            self._step += steps
+            self._ahead = None
+            return
+        for _ in range(steps):
+            next(self)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
 
     def __next__(self) -> Batch:
         step, self._step = self._step, self._step + 1
+        if self._ahead is not None:
+            batch, self._ahead = self._ahead, None
+            return batch
         if self._arrays is None:
             return next(self._stream)
         assert self.per_pass is not None
         turn, index = divmod(step, self.per_pass)
-        if index == 0 or not hasattr(self, "_order"):
-            self._order = self._order_of(turn)
+        if turn != self._turn:
+            self._turn, self._order = turn, self._order_of(turn)
         rows = self._order[index * self._job.batch_size : (index + 1) * self._job.batch_size]
-        return tuple(
+        x, y, weight = (
             None if part is None else tree.map_structure(lambda array: array[rows], part)
             for part in self._arrays
-        )  # type: ignore[return-value]
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
+        )
+        return x, y, weight
 
     def _order_of(self, turn: int) -> np.ndarray:
         if not self._job.shuffle:

@@ -206,14 +206,22 @@ class _Threads(_InTurns):
 
         def work(runner: Runner) -> None:
             gate.wait()
-            runner.run()
+            try:
+                runner.run()
+            except BaseException as error:  # nobody else would hear of it
+                runner.fail(error)
 
         threads = [threading.Thread(target=work, args=(runner,), daemon=True) for runner in runners]
         for thread in threads:
             thread.start()
         gate.set()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # Ctrl-C arrives here
+            for runner in runners:
+                runner.training.stop()
+            raise
 
 
 class _Fused(_InTurns):

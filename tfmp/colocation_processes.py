@@ -31,12 +31,14 @@ class Settings:
         tf32: TensorFlow's use of TF32.
         x64: JAX's 64-bit types.
         memory_limit: bytes that the child may use; None is no limit.
+        tell: whether the child reports its steps.
     """
 
     deterministic: bool = False
     tf32: bool = True
     x64: bool = False
     memory_limit: int | None = None
+    tell: bool = False
 
 
 def check_can_travel(job: "Job") -> None:
@@ -71,18 +73,20 @@ def run_in_processes(
     for job in jobs:
         check_can_travel(job)
     began = time.perf_counter()
-    settings = _settings(memory_limit)
-    children = [_Child(job, settings, keep) for job in jobs]
-    for _ in _messages(children, until=_READY, progress=progress):
-        pass
-    start = time.perf_counter()
-    for child in children:
-        child.go()
-    for _ in _messages(children, until=_DONE, progress=progress):
-        pass
-    total = time.perf_counter() - began
-    for child in children:
-        child.join()
+    settings = replace(_settings(memory_limit), tell=progress is not None)
+    children: list[_Child] = []
+    try:
+        for job in jobs:
+            children.append(_Child(job, settings, keep))
+        _listen(children, until=_READY, progress=progress)
+        start = time.perf_counter()
+        for child in children:
+            child.go()
+        _listen(children, until=_DONE, progress=progress)
+        total = time.perf_counter() - began
+    finally:
+        for child in children:
+            child.end()
     found = [child.memory for child in children if child.memory is not None]
     memory = Memory(sum(m.bytes for m in found), found[0].source) if found else None
     return ModeResult(
@@ -134,8 +138,10 @@ class _Child:
         if kind == _DONE:
             self._result, self.memory = content
 
-    def join(self) -> None:
-        """Waits until the process has ended."""
+    def end(self) -> None:
+        """Waits until the process has ended, or ends it if it has more to do."""
+        if self.state != _DONE:
+            self._process.terminate()
         self._process.join()
         self.pipe.close()
 
@@ -149,19 +155,15 @@ class _Child:
         return self._result
 
 
-def _messages(
-    children: list[_Child], until: str, progress: "Progress | None"
-) -> "Iterator[_Child]":
-    """Listens until every child has said so, or is done; yields each at that moment."""
+def _listen(children: list[_Child], until: str, progress: "Progress | None") -> None:
+    """Listens until every child has said so, or is done."""
     waiting = [child for child in children if child.state not in (until, _DONE)]
     while waiting:
         heard = wait([child.pipe for child in waiting])
-        for child in list(waiting):
+        for child in waiting:
             if child.pipe in heard:
                 child.listen(progress)
-                if child.state in (until, _DONE):
-                    waiting.remove(child)
-                    yield child
+        waiting = [child for child in waiting if child.state not in (until, _DONE)]
 
 
 @contextmanager
@@ -175,6 +177,8 @@ def _environment(settings: Settings) -> Iterator[None]:
     if settings.memory_limit is None:
         # Otherwise the first process takes the whole card.
         changed |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    elif share := _share_of_card(settings.memory_limit):
+        changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.4f}"  # JAX knows no bytes
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:
@@ -185,6 +189,16 @@ def _environment(settings: Settings) -> Iterator[None]:
                 os.environ.pop(name)
             else:
                 os.environ[name] = value
+
+
+def _share_of_card(memory_limit: int) -> float | None:
+    """Bytes as a share of the first card's memory; None without one that says how much it has."""
+    from tfmp.nvidia import read_nvidia
+
+    cards = read_nvidia().cards
+    if not cards or not cards[0].memory_mib:
+        return None
+    return min(1.0, memory_limit / 2**20 / cards[0].memory_mib)
 
 
 def _settings(memory_limit: int | None) -> Settings:
@@ -223,15 +237,15 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     def tell(name: str, done: int, steps: int) -> None:
         pipe.send((_STEP, (done, steps)))
 
-    runner = Runner(job, tell)
+    runner = Runner(job, tell if settings.tell else None)
     runner.set_up()
     pipe.send((_READY, None))
     pipe.recv()
     runner.begin()
     start = time.perf_counter()
     runner.run()
-    result = runner.result(start, keep=True)
-    if keep and result.model is not None:
+    result = runner.result(start, keep)
+    if result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))
     pipe.send((_DONE, (replace(result, model=None), meter.read())))
 

@@ -192,7 +192,9 @@ def jain(values: list[float]) -> float:
 
 
 def _mode_cells(rows: tuple[ModeResult, ...]) -> list[tuple[str, ...]]:
-    cells = [("mode", "whole training", "slow-down", "fairness", "memory", "ended early")]
+    cells: list[tuple[str, ...]] = [
+        ("mode", "whole training", "slow-down", "fairness", "memory", "ended early")
+    ]
     for row in rows:
         slow = [f"{job.slowdown:.2f}x" for job in row.jobs if job.slowdown]
         cells.append(
@@ -209,7 +211,9 @@ def _mode_cells(rows: tuple[ModeResult, ...]) -> list[tuple[str, ...]]:
 
 
 def _job_cells(run: ModeResult) -> list[tuple[str, ...]]:
-    cells = [("job", "policy", "steps", "set-up", "done after", "samples/s", "slow-down", "loss")]
+    cells: list[tuple[str, ...]] = [
+        ("job", "policy", "steps", "set-up", "done after", "samples/s", "slow-down", "loss")
+    ]
     for job in run.jobs:
         rate = job.samples_per_second
         cells.append(

@@ -19,6 +19,7 @@ from keras.src.backend.common import global_state
 from tfmp import measuring
 from tfmp import policy as policies
 from tfmp.attach import attach_loss_scale
+from tfmp.colocation_checkpoint import Checkpoint
 from tfmp.colocation_job import Batch, Batches, Job
 from tfmp.loss_scale import LossScaleOptimizer
 from tfmp.named_policies import is_narrow
@@ -72,7 +73,8 @@ class Training:
         with self._own_state(tracing=True), _random_state_kept():
             keras.utils.set_random_seed(self.job.seed)
             self.model = self._build()
-            batch = self._placed(next(Batches(self.job)))
+            self._batches = Batches(self.job)
+            batch = self._placed(self._batches.peek())
             if not self.model.built:
                 self.model(batch[0])
             self._apply_policy()
@@ -136,6 +138,10 @@ class Training:
             if _on_jax():
                 self._model._jax_state = None
 
+    def stop(self) -> None:
+        """Makes the step that is being taken the last one."""
+        self._model.stop_training = True
+
     def wait(self) -> None:
         """Until the device has done the steps that were taken."""
         state = self._model._jax_state if self.model is not None and _on_jax() else None
@@ -151,7 +157,9 @@ class Training:
     def skipped_steps(self) -> int:
         """Steps that the loss-scale optimizer did not apply."""
         optimizer = getattr(self.model, "optimizer", None)
-        return read_counters(optimizer).skipped_steps if _is_scaled(optimizer) else 0
+        if not isinstance(optimizer, LossScaleOptimizer):
+            return 0
+        return read_counters(optimizer).skipped_steps
 
     def values(self) -> list[list[Any]]:
         """On TensorFlow, everything that a step changes, for `restore`."""
@@ -208,12 +216,11 @@ class Training:
 
     def _begin(self) -> None:
         model, job = self._model, self.job
-        per_pass = Batches(job).per_pass
-        self._epoch_steps = job.steps_per_epoch or per_pass or job.steps
+        self._epoch_steps = job.steps_per_epoch or self._batches.per_pass or job.steps
         self._epoch_logs: dict[str, Any] = {}
         callbacks = job.new_callbacks()
         if job.checkpoint is not None:
-            callbacks.append(keras.callbacks.BackupAndRestore(job.checkpoint))
+            callbacks.append(Checkpoint(job.checkpoint))
         self._callbacks = keras.callbacks.CallbackList(
             callbacks,
             add_history=True,
@@ -231,9 +238,9 @@ class Training:
         self._callbacks.on_train_begin()
         if _on_jax():
             model._jax_state_synced = True
-        # BackupAndRestore tells where it was interrupted.
+        # The checkpoint tells where it was interrupted.
         self.steps_taken = min(job.steps, (model._initial_epoch or 0) * self._epoch_steps)
-        self._batches = Batches(job, self.steps_taken)
+        self._batches.skip(self.steps_taken)
         self._finished = self.steps_taken >= job.steps
 
     def _end_epoch(self) -> None:
@@ -306,10 +313,6 @@ def _random_state_kept() -> Iterator[None]:
         random.setstate(python)
         np.random.set_state(numpy)
         global_state.set_global_attribute(_SEED, seed)
-
-
-def _is_scaled(optimizer: Any) -> bool:
-    return isinstance(optimizer, LossScaleOptimizer)
 
 
 def _on_jax() -> bool:

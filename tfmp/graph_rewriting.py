@@ -253,9 +253,25 @@ def _cluster(device: hardware.Device) -> Any:
 
 
 def _nodes(graph: Any) -> Iterator[Any]:
-    yield from graph.node
-    for function in graph.library.function:
-        yield from function.node_def
+    """The nodes of a graph and of the functions it calls, but for those that XLA compiles.
+
+    When a graph runs, those are left as they are; when it is only optimized, they are not.
+    """
+    functions = {function.signature.name: function for function in graph.library.function}
+    waiting, seen = [graph.node], set[str]()
+    while waiting:
+        for node in waiting.pop():
+            yield node
+            for name in _called(node) - seen:
+                seen.add(name)
+                if name in functions and not functions[name].attr["_XlaMustCompile"].b:
+                    waiting.append(functions[name].node_def)
+
+
+def _called(node: Any) -> set[str]:
+    values = list(node.attr.values())
+    listed = [function.name for value in values for function in value.list.func]
+    return {*listed, *(value.func.name for value in values if value.func.name)}
 
 
 def _computing_in(graph: Any, dtype: int) -> Counter[str]:

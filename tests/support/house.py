@@ -25,8 +25,9 @@ TRAINING_FLOORS = {
         "batch_tap preflight recorder training_report watch fit_session callback machine "
         "tensor_cores checkup_report checkup_cuda checkup_model checkup profiling_copies "
         "profiling_runs profiling_layers profiling_batches profiling_kernels profiling_report "
-        "profiling_tables profiling_page profiling colocation_job colocation_training "
-        "colocation_fused colocation_report colocation_modes colocation_processes colocation"
+        "profiling_tables profiling_page profiling colocation_checkpoint colocation_job "
+        "colocation_training colocation_fused colocation_report colocation_modes "
+        "colocation_processes colocation"
     ),
     "Commands": (
         "command_inputs doctor_command calibrate_command profile_command colocate_command cli"

@@ -102,14 +102,14 @@ def test_a_job_that_raises_ends_alone(mode, alone):
     def no_model() -> keras.Model:
         raise RuntimeError("no such architecture")
 
-    def short() -> list[tuple[np.ndarray, np.ndarray]]:
-        return [] if ON_JAX else [(X[:8], Y[:8, None, None])]
+    def empty() -> list[tuple[np.ndarray, np.ndarray]]:
+        return []
 
     found = [
         jobs()[0],
         Job(small, (X, Y), steps=9, name="tripping", batch_size=8, callbacks=[Tripping()]),
         Job(no_model, (X, Y), name="no model"),
-        Job(small, short, name="data"),
+        Job(small, empty, name="data"),
         jobs()[2],
     ]
     result = run_in_process(mode, found, keep=True)
@@ -118,7 +118,7 @@ def test_a_job_that_raises_ends_alone(mode, alone):
     assert_same(half, alone["half"])
     assert (tripping.error, tripping.steps) == ("OSError: disk full", 2)
     assert no_model_.error == "RuntimeError: no such architecture"
-    assert data.error
+    assert data.error.startswith("ValueError: Job 'data' expects batches in its data, found none.")
     assert [job.name for job in result.failed] == ["tripping", "no model", "data"]
     assert tripping.model is None
 
@@ -222,12 +222,33 @@ def test_batches_are_the_same_at_the_same_step_wherever_it_starts():
     job = Job(small, (X, Y), name="a", batch_size=12, seed=4)
     stream = Batches(job)
     first = [next(stream) for _ in range(7)]
-    later = Batches(job, start=5)
+    later = Batches(job)
+    later.peek()
+    later.skip(5)
+    np.testing.assert_array_equal(later.peek()[0], first[5][0])
     np.testing.assert_array_equal(next(later)[0], first[5][0])
+    np.testing.assert_array_equal(next(later)[0], first[6][0])
     assert all(len(x) == 12 for x, _, _ in first)  # whole batches: three a pass
     assert not np.array_equal(first[0][0], first[3][0])  # shuffled anew
-    function = Batches(Job(small, batches, name="b"), start=6)
+    function = Batches(Job(small, batches, name="b"))
+    function.peek()
+    function.skip(6)
     np.testing.assert_array_equal(next(function)[0], X[8:16])
+
+
+def test_a_function_that_gives_batches_once_does_for_one_pass():
+    called = []
+
+    def once():
+        called.append(1)
+        return (batch for batch in batches())
+
+    job = Job(other, once, steps=5, name="a")
+    assert run_in_process("sequential", [job], keep=False).jobs[0].error == ""
+    assert called == [1]
+    longer = run_in_process("sequential", [Job(other, once, steps=6, name="a")], keep=False).jobs[0]
+    assert longer.steps == 5
+    assert "found none a second time. Pass arrays, a list" in longer.error
 
 
 def test_auto_measures_and_trains():

@@ -152,6 +152,10 @@ def test_what_xla_compiles_is_not_rewritten():
         found = rewrite.inspect(around, X)
     assert found.changed_ops == 0
     assert "jit_compile=True" in str(found)
+    # and so it is when it runs
+    expected = around(X).numpy()
+    with tfmp.graph_rewrite("bfloat16"):
+        np.testing.assert_array_equal(around(X).numpy(), expected)
 
 
 def test_python_functions_specs_loops_and_keras_models():

@@ -15,6 +15,7 @@ SHARED = [
         "attach",
         "calibration",
         "callback",
+        "colocation",
         "diagnose",
         "dry_run",
         "layer_families",
