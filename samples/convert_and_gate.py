@@ -40,7 +40,8 @@ def main(folder: Path) -> int:
     model, x, labels = trained_model()
 
     artifact = convert(model, to="onnx", output=folder / "model.onnx", force=True)
-    budget = DriftBudget(rel_l2=0.01, flip_rate=0.01)  # declared before the run, written into reports
+    # Declared before the run, and written into the reports.
+    budget = DriftBudget(rel_l2=0.01, flip_rate=0.01)
     report = validate(model, artifact, {"features": x}, labels=labels, budget=budget)
 
     for name in ("drift.html", "drift.md", "drift.xml"):
