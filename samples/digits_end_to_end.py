@@ -60,7 +60,7 @@ def main(folder: Path) -> int:
     command = [
         *(str(Path(sys.executable).with_name("tfmp-convert")), "all", "digits.keras"),
         *("-o", ".", "--data", "held_out.npz", "--force"),
-        *("--report", "drift.json", "--report", "drift.html"),
+        *("--report", "drift.json", "--report", "drift.html", "--explain"),
     ]
     print("$ tfmp-convert", *command[1:], flush=True)
     status = subprocess.run(command, cwd=folder).returncode
