@@ -3,9 +3,10 @@
 Every row of tests/support/sweep.py is exported by tfmp and by `model.export(format="onnx")`, run
 in ONNX Runtime on the same seeded batch, and compared with Keras.
 
-Run: python benchmarks/support_table.py [--every-application]
+Run: python benchmarks/support_table.py [--every-application] [--again REGEX]
 """
 
+import argparse
 import contextlib
 import io
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "support.md"
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import keras
@@ -38,6 +40,13 @@ class Outcome:
 
     difference: float | None
     reason: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Outcome":
+        """The outcome that a cell of the page shows."""
+        if text.startswith("no: "):
+            return cls(None, text.removeprefix("no: "))
+        return cls(float(text))
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -121,16 +130,42 @@ def quiet():
         yield
 
 
+def published() -> dict[tuple[str, str], tuple[Outcome, Outcome]]:
+    """The outcomes on the page as it is, by group and row."""
+    found, group = {}, ""
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("## "):
+            group = line.removeprefix("## ").lower()
+        cells = re.split(r" (?<!\\)\| ", line.strip("|").strip())
+        if group and len(cells) == 3 and cells[0] not in ("model", "---|---|---"):
+            name, mine, theirs = (cell.replace("\\|", "|") for cell in cells)
+            found[group, name] = Outcome.parse(mine), Outcome.parse(theirs)
+    return found
+
+
 def main() -> None:
     """Sweeps and writes."""
-    rows = sweep.all_rows("--every-application" in sys.argv)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every-application", action="store_true", help="not one of each family")
+    parser.add_argument(
+        "--again", metavar="REGEX", help="measure rows of these names, and rows that are new"
+    )
+    options = parser.parse_args()
+    rows = sweep.all_rows(options.every_application)
+    known = published() if options.again else {}
+    due = [
+        row
+        for row in rows
+        if (row.group, row.name) not in known or re.search(options.again, row.name)
+    ]
     # Keras first: our handlers, once loaded, would help its exporter too.
     theirs = [
-        each(row, index, lambda m: keras_own(m, try_open(m))) for index, row in enumerate(rows)
+        each(row, index, lambda m: keras_own(m, try_open(m))) for index, row in enumerate(due)
     ]
-    mine = [each(row, index, ours) for index, row in enumerate(rows)]
-    results = list(zip(rows, mine, theirs, strict=True))
-    write(results)
+    mine = [each(row, index, ours) for index, row in enumerate(due)]
+    for row, own, other in zip(due, mine, theirs, strict=True):
+        known[row.group, row.name] = own, other
+    write([(row, *known[row.group, row.name]) for row in rows])
 
 
 def write(results: list[tuple[sweep.Row, Outcome, Outcome]]) -> None:
@@ -167,7 +202,7 @@ def write(results: list[tuple[sweep.Row, Outcome, Outcome]]) -> None:
         for reason in dict.fromkeys(names.values()):
             listed = ", ".join(f"`{name}`" for name, why in names.items() if why == reason)
             lines.append(f"- {kind}: {listed}: {reason}")
-    (ROOT / "docs" / "support.md").write_text("\n".join(lines) + "\n")
+    PAGE.write_text("\n".join(lines) + "\n")
     worse = [str(row) for row, a, b in results if a.difference is None and b.difference is not None]
     print("rows where Keras's exporter is right and ours is not:", worse or "none")
 
