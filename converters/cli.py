@@ -14,7 +14,7 @@ from tfmp.converters import cli_options as options_of
 from tfmp.converters.cli_inputs import (
     budget_for_data,
     check_reports,
-    explanation,
+    comparison,
     format_options,
     open_model_file,
 )
@@ -46,46 +46,31 @@ def main() -> None:
 
 
 @main.command("onnx")
-@click.argument("model", metavar="MODEL", type=_PATH)
-@click.option(
-    "-o", "--output", type=_PATH, metavar="FILE", help="Output file [default: MODEL.onnx]."
+@options_of.converting(
+    options_of.onnx_file, metavar="FILE", written="Output file [default: MODEL.onnx]."
 )
-@options_of.conversion
-@options_of.onnx_file
-@options_of.intake
-@options_of.validation
-@options_of.output
 def onnx_command(model: str, output: str | None, **options: Any) -> None:
     """Convert MODEL (.keras, .h5, SavedModel, .onnx) to ONNX; with --data, validate the result."""
     _convert_and_report(model, {"onnx": output}, options)
 
 
 @main.command("tflite")
-@click.argument("model", metavar="MODEL", type=_PATH)
-@click.option(
-    "-o", "--output", type=_PATH, metavar="FILE", help="Output file [default: MODEL.tflite]."
+@options_of.converting(
+    options_of.tflite_file, metavar="FILE", written="Output file [default: MODEL.tflite]."
 )
-@options_of.conversion
-@options_of.tflite_file
-@options_of.intake
-@options_of.validation
-@options_of.output
 def tflite_command(model: str, output: str | None, **options: Any) -> None:
     """Convert MODEL (.keras, .h5, SavedModel) to TFLite; with --data, validate the result."""
     _convert_and_report(model, {"tflite": output}, options)
 
 
 @main.command("all")
-@click.argument("model", metavar="MODEL", type=_PATH)
-@click.option(
-    "-o", "--output", type=_PATH, metavar="DIR", required=True, help="Folder for the files."
+@options_of.converting(
+    options_of.onnx_file,
+    options_of.tflite_file,
+    metavar="DIR",
+    written="Folder for the files.",
+    required=True,
 )
-@options_of.conversion
-@options_of.onnx_file
-@options_of.tflite_file
-@options_of.intake
-@options_of.validation
-@options_of.output
 def all_command(model: str, output: str, **options: Any) -> None:
     """Convert MODEL to ONNX and TFLite; with --data, validate both in one run."""
     folder = Path(output)
@@ -118,13 +103,7 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
             options["data"],
             options["labels"],
             budget,
-            device=options["device"],
-            emulate=options["emulate"],
-            split=options["split"],
-            explain=explanation(options),
-            latency=options["latency"],
-            progress=progress,
-            count=progress.count,
+            **comparison(options, progress),
         )
         _save_reports(report, options)
     print_results(report, [], options)
@@ -229,13 +208,7 @@ def _convert_and_report(
                 artifacts,
                 dataset,
                 budget=budget,
-                device=options["device"],
-                emulate=options["emulate"],
-                split=options["split"],
-                explain=explanation(options),
-                latency=options["latency"],
-                progress=progress,
-                count=progress.count,
+                **comparison(options, progress),
             )
             _save_reports(report, options)
     print_results(report, artifacts, options)

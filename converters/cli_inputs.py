@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfmp.converters.cli_session import import_tensorflow
+from tfmp.converters.cli_session import Progress, import_tensorflow
 from tfmp.converters.errors import InputError
 
 if TYPE_CHECKING:
@@ -122,20 +122,47 @@ def budget_for_data(options: dict[str, Any], required: bool) -> Any:
 
     check_reports(options)
     explanation(options)
+    _check_ray(options)
     budget = DriftBudget.parse(options["budget"])
     if options["emulate"] is not None:
         Profile.parse(options["emulate"])
     if options["data"] is None:
-        about_data = ("labels", "reports", "budget", "emulate", "split", "explain", "latency")
+        about_data = "labels reports budget emulate split explain latency ray".split()
         given = any(options[name] for name in about_data) or options["device"] != "auto"
         if required and given:
             raise InputError(
-                "--labels, --report, --budget, --device, --emulate, --split, --explain and "
-                "--latency need samples to compare on: give them with --data FILE."
+                "--labels, --report, --budget, --device, --emulate, --split, --explain, --latency "
+                "and --ray need samples to compare on: give them with --data FILE."
             )
         if options["labels"]:
             raise InputError("--labels needs the samples they belong to: give them with --data.")
     return budget
+
+
+def comparison(options: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """How `validate` is to compare, as its keyword arguments."""
+    asked = {name: options[name] for name in "device emulate split latency ray workers".split()}
+    return {
+        **asked,
+        "explain": explanation(options),
+        "progress": progress,
+        "count": progress.count,
+    }
+
+
+def _check_ray(options: dict[str, Any]) -> None:
+    """Raises `InputError` for what would only fail once the models are converted and loaded."""
+    if options["ray"] is None:
+        if options["workers"] is not None:
+            raise InputError(
+                f"--workers {options['workers']} is about --ray: give --ray too, or leave it out."
+            )
+        return
+    from tfmp.converters.distributed.cluster import check_address
+    from tfmp.converters.validation import check_for_ray
+
+    check_for_ray(explain=options["explain"], latency=options["latency"])
+    check_address(options["ray"])
 
 
 def explanation(options: dict[str, Any]) -> bool | Path:

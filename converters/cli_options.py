@@ -196,6 +196,18 @@ validation = _group(
     click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of every file."
     ),
+    click.option(
+        "--ray",
+        metavar="ADDRESS|local",
+        help="Compare on Ray's workers: local starts a Ray on this machine, auto and HOST:PORT "
+        "take one that runs. The report is the same.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many workers --ray takes [default: as many as fit, with four CPUs each].",
+    ),
 )
 
 inspection = _group(
@@ -238,3 +250,25 @@ output = _group(
         help="Write the options that were given to a TOML file for --config, and run.",
     ),
 )
+
+
+def converting(
+    *formats: Decorator, metavar: str, written: str, required: bool = False
+) -> Decorator:
+    """The argument and the options of a command that converts.
+
+    Args:
+        formats: options of the formats that it writes.
+        metavar: of --output.
+        written: help on --output.
+        required: whether --output is.
+    """
+    return _group(
+        click.argument("model", metavar="MODEL", type=PATH),
+        click.option("-o", "--output", type=PATH, metavar=metavar, required=required, help=written),
+        conversion,
+        *formats,
+        intake,
+        validation,
+        output,
+    )

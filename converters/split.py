@@ -8,7 +8,7 @@ The FP32 file is tfmp's own conversion of the reference, made once per format.
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tfmp.converters.runners import (
     onnx_runner,
     weights_only_runner,
 )
-from tfmp.converters.source import AnySource, OnnxSource
+from tfmp.converters.source import AnySource, OnnxSource, Source
 from tfmp.converters.tensors import Batch
 
 EXPORT, WEIGHTS, ARITHMETIC = "export", "weights", "arithmetic"
@@ -77,10 +77,19 @@ class Lane:
 class Baselines:
     """The reference as an FP32 file of each format, and its outputs on the batch at hand."""
 
-    def __init__(self, source: AnySource, stack: ExitStack) -> None:
-        """Converts nothing yet; `stack` holds what will be opened."""
+    def __init__(
+        self, source: AnySource, stack: ExitStack, made: Mapping[str, Path | str] | None = None
+    ) -> None:
+        """Converts nothing yet.
+
+        Args:
+            source: the reference.
+            stack: holds what will be opened.
+            made: what `make_baselines` gave; None to convert here, as far as it is needed.
+        """
         self._source = source
         self._stack = stack
+        self._made = made
         self._lanes: dict[str, Lane] = {}
         self._given: dict[str, Batch | None] = {}
 
@@ -90,8 +99,10 @@ class Baselines:
         if format in self._lanes or isinstance(self._source, OnnxSource):
             return
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-"))
-        opener = self._onnx if format == "onnx" else lambda: self._tflite(Path(folder))
-        self._lanes[format] = Lane(f"the FP32 {format} file", self._source, opener)
+        made = self._made or make_baselines(self._source, (format,), Path(folder))
+        self._lanes[format] = Lane(
+            f"the FP32 {format} file", self._source, lambda: _open_baseline(made[format])
+        )
         self._stack.callback(self._lanes[format].close)
 
     def run(self, inputs: Batch) -> None:
@@ -106,21 +117,56 @@ class Baselines:
         """The FP32 file of a format; None where the reference is one."""
         return self._lanes.get(format)
 
-    def _onnx(self) -> Runner:
-        import onnxruntime
 
-        from tfmp.converters.onnx.export import export_onnx
+def make_baselines(
+    source: AnySource, formats: Collection[str], folder: Path
+) -> dict[str, Path | str]:
+    """Converts the reference to FP32 files.
 
-        details = {"onnxruntime": onnxruntime.__version__}
-        info = RunnerInfo("onnxruntime", "CPU", None, details)
-        return OnnxRunner(export_onnx(self._source), info)  # type: ignore[arg-type]
+    Args:
+        source: the reference.
+        formats: "onnx", "tflite".
+        folder: for the files.
 
-    def _tflite(self, folder: Path) -> Runner:
+    Returns:
+        By format, the file, or why the reference cannot be converted. Empty for an ONNX file, which
+        is the FP32 file itself.
+    """
+    if isinstance(source, OnnxSource):
+        return {}
+    made: dict[str, Path | str] = {}
+    for format in formats:
+        path = folder / f"reference.{format}"
+        try:
+            _export(source, path)
+        except ConversionError as error:
+            made[format] = str(error)
+        else:
+            made[format] = path
+    return made
+
+
+def _export(source: Source, path: Path) -> None:
+    if path.suffix == ".tflite":
         from tfmp.converters.tflite.export import export_tflite
 
-        path = folder / "reference.tflite"
-        export_tflite(self._source, path, "fp32")  # type: ignore[arg-type]
-        return LiteRTRunner(path, force_fp16=False)
+        export_tflite(source, path, "fp32")
+        return
+    from tfmp.converters.onnx.export import export_onnx
+    from tfmp.converters.onnx.storage import save_checked
+
+    save_checked(export_onnx(source), path)
+
+
+def _open_baseline(made: Path | str) -> Runner:
+    if isinstance(made, str):
+        raise ConversionError(made)
+    if made.suffix == ".tflite":
+        return LiteRTRunner(made, force_fp16=False)
+    import onnxruntime
+
+    details = {"onnxruntime": onnxruntime.__version__}
+    return OnnxRunner(made, RunnerInfo("onnxruntime", "CPU", None, details))
 
 
 class Split:
@@ -171,6 +217,10 @@ class Split:
         if weights:
             self._step(ARITHMETIC, weights, received)
 
+    def start_over(self) -> None:
+        """Forgets what was measured, but not what failed."""
+        self._stages.clear()
+
     def _step(self, stage: str, before: Batch, after: Batch) -> Batch | None:
         """Compares one step; gives `after`, or None if it could not be compared."""
         if not after or stage in self._errors:
@@ -213,14 +263,19 @@ class NoiseFloor:
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._model: Any = None
+        self._outputs = source.outputs
         if isinstance(source, OnnxSource):
             self.error = "ONNX Runtime has no float64 for most operators"
             return
         try:
             self._model = Float64Model(source)
-            self._comparison = Comparison("float64", source.outputs, source.outputs)
+            self.start_over()
         except ConversionError as error:
             self.error = str(error)
+
+    def start_over(self) -> None:
+        """Forgets what was measured, but not what failed."""
+        self._comparison = Comparison("float64", self._outputs, self._outputs)
 
     def update(self, inputs: Batch, expected: Batch) -> None:
         """Adds one batch with the float32 reference's outputs."""

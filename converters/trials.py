@@ -1,7 +1,7 @@
 """The candidates of a validation: which files, under which names, run and compared."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +135,7 @@ class Trial:
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
         self._notes = notes
+        self._sha256, self._size_bytes = file_sha256(path), path.stat().st_size
         with self._surviving():
             self._runner: Runner = stack.enter_context(
                 open_runner(path, gpu, profile, source.origin.signature)
@@ -179,6 +180,18 @@ class Trial:
             if self._explainer is not None:
                 self._explainer.update(inputs, expected, named)
 
+    def start_over(self, label_kinds: Mapping[str, str] | None) -> None:
+        """Forgets what was measured; see `Bench.start_over`."""
+        if self._comparison is not None:
+            self._comparison.start_over(label_kinds)
+        if self._split is not None:
+            self._split.start_over()
+
+    @property
+    def label_kinds(self) -> Mapping[str, str]:
+        """How labels are read, by output, once there were any."""
+        return self._comparison.label_kinds if self._comparison is not None else {}
+
     def measure_latency(self, inputs: Batch) -> None:
         """Times calls of the file, as far as it could be run.
 
@@ -206,8 +219,8 @@ class Trial:
             labels=compared.labels() if compared else (),
             synthetic=synthetic,
             path=str(self.path),
-            sha256=file_sha256(self.path),
-            size_bytes=self.path.stat().st_size,
+            sha256=self._sha256,
+            size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
             error=self.error,
             latency=self._latency,

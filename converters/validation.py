@@ -1,26 +1,22 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tfmp.converters.artifact import Progress, silent
-from tfmp.converters.devices import choose
+from tfmp.converters.bench import Bench, Plan
+from tfmp.converters.devices import Placing, choose
 from tfmp.converters.drift.data import Dataset, open_data, synthetic
 from tfmp.converters.drift.verdict import DriftBudget, check_overrides
-from tfmp.converters.environment import environment
 from tfmp.converters.errors import InputError
 from tfmp.converters.files import check_folder
 from tfmp.converters.intake import check_model_file, open_source
-from tfmp.converters.latency import of_runner
-from tfmp.converters.onnx.profiles import GPU, Profile
-from tfmp.converters.report.model import DriftReport, Latency, ReferenceReport
-from tfmp.converters.runners import Runner, reference_runner
+from tfmp.converters.onnx.profiles import Profile
+from tfmp.converters.report.model import DriftReport
 from tfmp.converters.source import AnySource, OnnxSource, Source
-from tfmp.converters.split import Baselines, NoiseFloor
-from tfmp.converters.tensors import Batch
-from tfmp.converters.trials import Explain, Trial, candidate_files, candidate_notes
+from tfmp.converters.trials import Explain, candidate_files, candidate_notes
 
 # Called with the samples that are done, and how many there are in all if that is known.
 Count = Callable[[int, int | None], None]
@@ -72,6 +68,8 @@ def validate(
     split: bool = False,
     explain: bool | str | Path = False,
     latency: bool = False,
+    ray: str | None = None,
+    workers: int | None = None,
     progress: Progress = silent,
     count: Count = uncounted,
 ) -> DriftReport:
@@ -95,6 +93,9 @@ def validate(
         explain: also find the samples and the layers that the drift is from. A path is a folder
             that gets, for each candidate, the smallest model and input that show its error.
         latency: also time single calls of the reference and of every candidate.
+        ray: compare on Ray's workers: "local" starts a Ray on this machine, "auto" and HOST:PORT
+            take one that runs. The report is the same as without. Takes the extra `ray`.
+        workers: how many there are to be; None for as many as fit, with four CPUs each.
         progress: called with a short text when a stage begins.
         count: called with the samples done and, where it is known, how many there are.
 
@@ -102,64 +103,69 @@ def validate(
         The report; `report.verdict` is PASS, FAIL or INCONCLUSIVE.
 
     Raises:
-        InputError: a model, the data, the budget, the device or the emulation cannot be used.
+        InputError: a model, the data, the budget, the device, the emulation or Ray cannot be used.
     """
-    budget = budget or DriftBudget()
-    profile = GPU if emulate is None else Profile.parse(emulate)
     files = candidate_files(candidates)
+    plan = Plan(
+        budget=budget or DriftBudget(),
+        device=device,
+        profile=None if emulate is None else Profile.parse(emulate),
+        split=split,
+        explain=_explain(explain),
+    )
+    if ray is not None:
+        check_for_ray(explain=bool(explain), latency=latency)
+    elif workers is not None:
+        raise InputError(f"workers are Ray's, received workers={workers!r} without ray. Give both.")
     suffixes = {path.suffix.lower() for path in files.values()}
-    placing = choose(device, suffixes, emulate is not None)
-    gpus = {".onnx": placing.onnx_gpu, ".tflite": placing.tflite_gpu}
-    explained = _explain(explain)
+    placing = choose(device, suffixes, emulate is not None) if ray is None else None
     source = open_model(reference, progress)
-    dataset = prepare_data(source, data, labels, budget)
+    dataset = prepare_data(source, data, labels, plan.budget)
+    notes = candidate_notes(candidates)
+    if placing is None:
+        from tfmp.converters.distributed.driver import validate_on_ray
+
+        return validate_on_ray(
+            source, files, notes, dataset, plan, str(ray), workers, progress, count
+        )
+    return _validate_here(source, files, notes, dataset, plan, placing, latency, progress, count)
+
+
+def _validate_here(
+    source: AnySource,
+    files: Mapping[str, Path],
+    notes: Sequence[tuple[str, ...]],
+    dataset: Dataset,
+    plan: Plan,
+    placing: Placing,
+    latency: bool,
+    progress: Progress,
+    count: Count,
+) -> DriftReport:
     with ExitStack() as stack:
-        original = stack.enter_context(reference_runner(source, placing.reference_gpu))
         progress("loading the candidates")
-        baselines = Baselines(source, stack) if split else None
-        noise = NoiseFloor(source) if split else None
-        trials = [
-            Trial(
-                path,
-                name,
-                source,
-                stack,
-                baselines,
-                gpus[path.suffix.lower()],
-                profile,
-                told,
-                explained,
-            )
-            for (name, path), told in zip(files.items(), candidate_notes(candidates), strict=True)
-        ]
+        bench = Bench(source, files, notes, plan, placing, stack)
         progress("comparing")
-        sample: Batch = {}
         for inputs, labels in dataset.batches():
-            sample = inputs
-            expected = original.run(inputs)
-            if baselines is not None and noise is not None:
-                baselines.run(inputs)
-                noise.update(inputs, expected)
-            for trial in trials:
-                trial.update(inputs, expected, labels)
+            bench.update(inputs, labels)
             count(dataset.description.samples, dataset.samples)
-        timing = None
         if latency:
             progress("timing calls")
-            timing = of_runner(original, sample)
-            for trial in trials:
-                trial.measure_latency(sample)
-        described = dataset.description
-        if explained is not None:
-            progress("explaining")
-        judged = [trial.report(budget, described.synthetic) for trial in trials]
-    return DriftReport.of(
-        reference=_reference(source, original, noise, timing),
-        candidates=judged,
-        data=described,
-        budget=budget,
-        environment={"device": placing.text, **environment()},
-    )
+            bench.measure_latency()
+        return bench.report(dataset.description, progress)
+
+
+def check_for_ray(explain: bool, latency: bool) -> None:
+    """Raises `InputError` for what a run that is spread over machines cannot measure."""
+    for name, asked, why in (
+        ("explain", explain, "looks into one model on the worst samples of all"),
+        ("latency", latency, "is measured on a machine that does nothing else"),
+    ):
+        if asked:
+            raise InputError(
+                f"{name} {why}, so not on Ray's workers. Leave it out, and run it without ray on "
+                "some of the samples."
+            )
 
 
 def _explain(explain: bool | str | Path) -> Explain | None:
@@ -173,23 +179,3 @@ def _explain(explain: bool | str | Path) -> Explain | None:
     folder = Path(explain)
     check_folder(folder if folder.exists() else folder.parent)
     return Explain(folder)
-
-
-def _reference(
-    source: AnySource, original: Runner, noise: NoiseFloor | None, latency: Latency | None
-) -> ReferenceReport:
-    origin = source.origin
-    notes = origin.notes
-    if noise is not None and noise.error is not None:
-        notes = (*notes, f"noise floor not measured: {noise.error}")
-    return ReferenceReport(
-        name=source.name,
-        format=origin.format,
-        path=str(origin.path) if origin.path else None,
-        sha256=origin.sha256,
-        size_bytes=origin.size_bytes,
-        runner=original.info,
-        notes=notes,
-        noise_floor=noise.outputs() if noise is not None else (),
-        latency=latency,
-    )

@@ -155,9 +155,25 @@ class Comparison:
         self.name = name
         self.notes = matching.notes
         self._names = matching.names
-        self._accumulators = [OutputAccumulator(spec.name) for spec in reference]
+        self._accumulators: list[OutputAccumulator] = []
         self._label_totals: dict[str, LabelTotals] = {}
         self._label_kinds: dict[str, str] = {}
+        self.start_over()
+
+    def start_over(self, label_kinds: Mapping[str, str] | None = None) -> None:
+        """Forgets all batches.
+
+        Args:
+            label_kinds: how labels are read, by output; None to let the next batch decide.
+        """
+        self._accumulators = [OutputAccumulator(name) for name in self._names]
+        self._label_totals = {}
+        self._label_kinds = dict(label_kinds or {})
+
+    @property
+    def label_kinds(self) -> Mapping[str, str]:
+        """How labels are read, by output, once there were any; see `label_kind`."""
+        return self._label_kinds
 
     def update(self, reference: Batch, candidate: Batch, labels: Labels | None = None) -> None:
         """Adds one batch.

@@ -29,11 +29,20 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     """
     if not reports:
         raise InputError("there is no report to merge. Name at least one.")
-    first = reports[0]
     for number, report in enumerate(reports[1:], start=2):
-        _check_same_run(first, report, number)
+        check_same_run(reports[0], report, f"report {number}")
     _check_no_shard_twice(reports)
-    data = _merge_data([report.data for report in reports])
+    return join(reports, _merge_data([report.data for report in reports]))
+
+
+def join(reports: Sequence[DriftReport], data: DataReport) -> DriftReport:
+    """Judges the samples of all reports together, without asking what they are of.
+
+    Args:
+        reports: at least one.
+        data: all of the samples.
+    """
+    first = reports[0]
     rows = zip(*(report.candidates for report in reports), strict=True)
     merged = replace(
         first,
@@ -44,7 +53,14 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     return merged.judged_by(first.budget)
 
 
-def _check_same_run(first: DriftReport, other: DriftReport, number: int) -> None:
+def check_same_run(first: DriftReport, other: DriftReport, name: str) -> None:
+    """Raises `InputError` unless two reports are of the same models, runners and budget.
+
+    Args:
+        first: one report.
+        other: another one.
+        name: of the other one, for the message.
+    """
     for what, one, two in (
         ("reference", _reference(first), _reference(other)),
         ("candidates", _candidates(first), _candidates(other)),
@@ -53,7 +69,7 @@ def _check_same_run(first: DriftReport, other: DriftReport, number: int) -> None
     ):
         if one != two:
             raise InputError(
-                f"report {number} is of another run: its {what} is {two}, the first report's is "
+                f"{name} is of another run: its {what} is {two}, the first report's is "
                 f"{one}. Merge reports of the same models, runners and budget."
             )
 
@@ -103,7 +119,12 @@ def _merge_data(shards: Sequence[DataReport]) -> DataReport:
 def _merge_noise(reports: Sequence[DriftReport]) -> ReferenceReport:
     """Left out unless every shard has it: it must be of all samples."""
     floors = [report.reference.noise_floor for report in reports]
-    return replace(reports[0].reference, noise_floor=_merge_outputs(floors) if all(floors) else ())
+    notes = dict.fromkeys(note for report in reports for note in report.reference.notes)
+    return replace(
+        reports[0].reference,
+        notes=tuple(notes),
+        noise_floor=_merge_outputs(floors) if all(floors) else (),
+    )
 
 
 def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:

@@ -1,0 +1,169 @@
+"""A Ray to run on: found or started, and how many workers fit."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tfmp.converters.errors import InputError
+
+LOCAL, RUNNING = "local", "auto"
+
+# CPUs for a worker where nothing else is asked for: TensorFlow and ONNX Runtime use several.
+_CPUS = 4
+
+# Ray itself retries an address that nobody answers at for minutes.
+_ANSWER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Staffing:
+    """Workers, and what each is given.
+
+    Attributes:
+        workers: how many.
+        cpus: for each.
+        gpus: for each.
+    """
+
+    workers: int
+    cpus: int
+    gpus: int
+
+    @property
+    def text(self) -> str:
+        """For the report."""
+        gpu = " and a GPU" if self.gpus else ""
+        return f"{_count(self.workers, 'worker')} with {_count(self.cpus, 'CPU')}{gpu} each"
+
+
+def check_workers(workers: Any) -> None:
+    """Raises `InputError` unless `workers` is None or a number of at least 1."""
+    if workers is None or (isinstance(workers, int) and workers >= 1 and workers is not True):
+        return
+    raise InputError(f"workers: expected a number of at least 1, received {workers!r}.")
+
+
+def check_address(address: str) -> None:
+    """Raises `InputError` unless Ray is installed and something answers at `address`."""
+    try:
+        import ray  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "ray: validation on several machines needs Ray, which is not installed. Install it "
+            "with: pip install 'tfmp[ray]'"
+        ) from error
+    if address in (LOCAL, RUNNING):
+        return
+    host, colon, port = address.rpartition(":")
+    if "/" in address or not colon or not host or not port.isdecimal():
+        raise InputError(
+            f"ray: expected local, auto or HOST:PORT of a cluster's head, received {address!r}. "
+            "Start a run on a machine of the cluster, and name its Ray with auto."
+        )
+    _check_answer(address)
+
+
+@contextmanager
+def connected(address: str, workers: int | None) -> Iterator[Any]:
+    """The module `ray`, connected; a Ray that was started here is ended.
+
+    Args:
+        address: "local" to start one on this machine, "auto" for the one this machine is part of,
+            or HOST:PORT. A connection that is open already is taken as it is.
+        workers: that a Ray on this machine has to have room for.
+
+    Raises:
+        InputError: there is no Ray.
+    """
+    check_address(address)
+    import ray
+
+    if ray.is_initialized():
+        yield ray
+        return
+    # Nothing about a run leaves the machine unless its owner has said so.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address == LOCAL:
+        cpus = max(os.cpu_count() or 1, workers or 1)
+        quiet |= {"num_cpus": cpus, "include_dashboard": False}
+    try:
+        ray.init(address=address, **quiet)
+    except Exception as error:  # ConnectionError, RuntimeError, ValueError: by what is wrong
+        raise InputError(
+            f"ray: no Ray answers at {address!r} ({' '.join(str(error).split())[:300]}). Start one "
+            "with `ray start --head`, or use local."
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_answer(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S):
+            pass
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"ray: nothing answers at {address!r} ({error}). Check host and port of the cluster's "
+            "head (`ray status` there), start one with `ray start --head`, or use local."
+        ) from error
+
+
+def staffing(
+    nodes: Sequence[Mapping[str, float]], workers: int | None, device: str, onnx: bool
+) -> Staffing:
+    """How many workers fit on a cluster, and what each is given.
+
+    Args:
+        nodes: resources of each machine: "CPU", "GPU".
+        workers: how many there are to be; None for as many as fit.
+        device: "cpu", "gpu" or "auto", which takes GPUs for ONNX files where there are any.
+        onnx: whether a candidate is an ONNX file.
+
+    Raises:
+        InputError: no GPU where one was asked for, or fewer workers fit than were asked for.
+    """
+    gpus = [int(node.get("GPU", 0)) for node in nodes]
+    gpu = int(device == "gpu" or (device == "auto" and onnx and any(gpus)))
+    cpus = [int(node.get("CPU", 0)) for node in nodes]
+    if gpu:
+        cpus = [cpu for cpu, cards in zip(cpus, gpus, strict=True) if cards]
+        gpus = [cards for cards in gpus if cards]
+    each = min([_CPUS, *(cpu for cpu in cpus if cpu)])
+
+    def room(each: int) -> int:
+        return sum(
+            min(cpu // each, cards) if gpu else cpu // each
+            for cpu, cards in zip(cpus, gpus, strict=True)
+        )
+
+    if gpu and not room(1):
+        raise InputError(
+            "device: expected a GPU for 'gpu', but no machine of this Ray has one. Use device cpu, "
+            "or start Ray with `ray start --num-gpus N` where there is one."
+        )
+    while workers is not None and each > 1 and room(each) < workers:
+        each -= 1
+    if room(each) < (workers or 1):
+        what = "GPUs and CPUs" if gpu else "CPUs"
+        raise InputError(
+            f"workers: this Ray has {what} for {room(each)}, received {workers or 1}. Ask for "
+            "fewer, or add machines to it."
+        )
+    return Staffing(workers or room(each), each, gpu)
+
+
+def resources(ray: Any) -> list[Mapping[str, float]]:
+    """Resources of each machine that is up."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

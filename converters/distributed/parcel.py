@@ -1,0 +1,167 @@
+"""A model and its candidates as arrays of bytes, for machines that share no disk."""
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.errors import InputError
+from tfmp.converters.source import AnySource, OnnxSource, Origin, Source
+from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.tflite.signature import safe_names
+
+# Contents by path inside a folder. Arrays, which Ray's workers read without copying them.
+Files = dict[str, np.ndarray]
+
+_SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A reference that can be opened elsewhere, without the code that it was made by.
+
+    Attributes:
+        form: "onnx", "savedmodel" (the user's own) or "snapshot" (a SavedModel made here).
+        files: of the model.
+        entry: the ONNX file among them; "" for a folder.
+        origin: of the original.
+        inputs: of the original, sizes that were fixed included.
+        outputs: likewise.
+    """
+
+    form: str
+    files: Files
+    entry: str
+    origin: Origin
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+def pack_source(source: AnySource) -> Model:
+    """A reference as bytes.
+
+    Raises:
+        InputError: a live model whose lookup tables cannot be taken along.
+    """
+    origin = source.origin
+    entry = ""
+    if isinstance(source, OnnxSource):
+        assert origin.path is not None
+        form, files, entry = "onnx", pack_file(origin.path), origin.path.name
+    elif origin.format == "savedmodel" and origin.path is not None:
+        form, files = "savedmodel", _pack_folder(origin.path)
+    else:
+        with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
+            _save(source, folder)
+            form, files = _SNAPSHOT, _pack_folder(Path(folder))
+    return Model(form, files, entry, origin, source.inputs, source.outputs)
+
+
+def unpack_source(model: Model, folder: Path) -> AnySource:
+    """The reference, written to `folder` and opened from there; it computes what it did."""
+    unpack(model.files, folder)
+    shapes: dict[str, Any] = {spec.name: spec.shape for spec in model.inputs}
+    if model.form == "onnx":
+        from tfmp.converters.intake.onnx_file import from_onnx
+
+        opened = from_onnx(folder / model.entry, None, shapes)
+        # A GPU runs the file itself, which lies here and not where it came from.
+        return replace(opened, origin=replace(model.origin, path=folder / model.entry))
+    if model.form == "savedmodel":
+        from tfmp.converters.intake.tensorflow import from_saved_model
+
+        saved = from_saved_model(folder, model.origin.signature).pinned(None, shapes)
+        return replace(saved, origin=model.origin)
+    return _load(model, folder)
+
+
+def pack_file(path: Path) -> Files:
+    """A model file, with the external data that an ONNX file names."""
+    paths = [path]
+    if path.suffix.lower() == ".onnx":
+        paths += [path.parent / name for name in _external_data(path)]
+    return {str(each.relative_to(path.parent)): _read(each) for each in paths if each.is_file()}
+
+
+def unpack(files: Files, folder: Path) -> Path:
+    """Writes files under a folder; gives the first, which the others belong to."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.write(content.data)
+    return folder / next(iter(files))
+
+
+def _read(path: Path) -> np.ndarray:
+    return np.fromfile(path, dtype=np.uint8)
+
+
+def _pack_folder(folder: Path) -> Files:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): _read(path) for path in paths}
+
+
+def _external_data(path: Path) -> list[str]:
+    """Files beside an ONNX file that hold its weights; none for a file that cannot be read, which
+    its runner will say."""
+    import onnx_ir as ir
+
+    try:
+        graph = ir.load(path).graph
+    except Exception:  # protobuf and onnx-ir each raise their own
+        return []
+    weights = [value.const_value for value in graph.initializers.values()]
+    for node in graph.all_nodes():
+        weights += [item.value for item in node.attributes.values() if item.type.name == "TENSOR"]
+        for item in node.attributes.values():
+            if item.type.name == "GRAPH":
+                weights += [value.const_value for value in item.value.initializers.values()]
+    return sorted({str(item.location) for item in weights if isinstance(item, ir.ExternalTensor)})
+
+
+def _save(source: Source, folder: str) -> None:
+    """Writes the traced graph with its variables: nothing of the model's own classes is needed."""
+    import tensorflow as tf
+
+    names = safe_names("in", len(source.inputs))
+    signature = [
+        tf.TensorSpec(spec.shape, spec.dtype, name=name)
+        for name, spec in zip(names, source.inputs, strict=True)
+    ]
+
+    def serve(*tensors: Any) -> dict[str, Any]:
+        results = source.graph(*tensors)
+        return dict(zip(safe_names("out", len(results)), results, strict=True))
+
+    module = tf.Module()
+    module.weights = list(source.graph.graph.variables)
+    function = tf.function(serve, autograph=False, input_signature=signature)
+    try:
+        tf.saved_model.save(module, folder, signatures=function)
+    except AssertionError as error:  # TensorFlow's word for a resource that is no variable
+        raise InputError(
+            f"model {source.name!r} looks values up in a table, which cannot be sent to Ray's "
+            "workers as part of a Keras model. Export it (`model.export('folder')`) and validate "
+            "against that folder."
+        ) from error
+
+
+def _load(model: Model, folder: Path) -> Source:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(folder))
+    function = loaded.signatures["serving_default"]
+    taken = safe_names("in", len(model.inputs))
+    given = safe_names("out", len(model.outputs))
+
+    def call(named: dict[str, Any]) -> dict[str, Any]:
+        # `loaded` owns the variables; without this reference they would be freed.
+        assert loaded is not None
+        fed = {safe: named[spec.name] for safe, spec in zip(taken, model.inputs, strict=True)}
+        results = function(**fed)
+        return {spec.name: results[safe] for safe, spec in zip(given, model.outputs, strict=True)}
+
+    return Source.traced(model.origin, model.inputs, call, function.variables)

@@ -1,0 +1,110 @@
+"""What runs in a process of Ray's: the models, opened once, and comparisons of single batches."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfmp.converters.drift.data import DataReport
+from tfmp.converters.tensors import Batch
+
+if TYPE_CHECKING:
+    from tfmp.converters.bench import Bench, Plan
+    from tfmp.converters.distributed.parcel import Files, Model
+    from tfmp.converters.report.model import DriftReport
+
+
+@dataclass(frozen=True)
+class Models:
+    """Everything that a worker opens.
+
+    Attributes:
+        reference: the original.
+        candidates: files by the names that the report gives them; each begins with the file.
+        notes: what is known of each from its conversion.
+        plan: what is to be measured.
+        baselines: the original as FP32 files, by format, where the drift is to be split; the text
+            is why there is none.
+    """
+
+    reference: "Model"
+    candidates: Mapping[str, "Files"]
+    notes: tuple[tuple[str, ...], ...]
+    plan: "Plan"
+    baselines: Mapping[str, "Files | str"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one batch.
+
+    Attributes:
+        report: of these samples alone.
+        label_kinds: how their labels were read, by output.
+    """
+
+    report: "DriftReport"
+    label_kinds: Mapping[str, str]
+
+
+class BenchWorker:
+    """A bench in a process of its own; it keeps nothing of a batch once that is answered."""
+
+    def __init__(self) -> None:
+        """Opens nothing: what fails in a constructor reaches the driver as a dead worker."""
+        self._stack = ExitStack()
+        self._bench: Bench | None = None
+
+    def open(self, models: Models) -> None:
+        """Writes the models to a folder of its own and opens them.
+
+        Raises:
+            InputError: this machine cannot run them as planned.
+        """
+        # As on the command line: TensorFlow traces, whatever backend this machine is set to.
+        os.environ["KERAS_BACKEND"] = "tensorflow"
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        from tfmp.converters.bench import Bench
+        from tfmp.converters.devices import choose
+        from tfmp.converters.distributed.parcel import unpack, unpack_source
+
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-")))
+        source = unpack_source(models.reference, folder / "reference")
+        paths = {
+            name: unpack(files, folder / str(number))
+            for number, (name, files) in enumerate(models.candidates.items())
+        }
+        baselines = {
+            format: files if isinstance(files, str) else unpack(files, folder / format)
+            for format, files in models.baselines.items()
+        }
+        plan = models.plan
+        suffixes = {path.suffix.lower() for path in paths.values()}
+        placing = choose(plan.device, suffixes, plan.profile is not None)
+        self._bench = Bench(source, paths, models.notes, plan, placing, self._stack, baselines)
+
+    def compare(
+        self, batch: tuple[Batch, Any, DataReport], label_kinds: Mapping[str, str] | None
+    ) -> Answer:
+        """Runs one batch.
+
+        Args:
+            batch: arrays by the reference's names; labels of these samples, if there are any; and
+                the description of samples that the report is to carry.
+            label_kinds: see `Bench.start_over`.
+
+        Raises:
+            InputError: labels that fit no output.
+        """
+        assert self._bench is not None
+        inputs, labels, data = batch
+        self._bench.start_over(label_kinds)
+        self._bench.update(inputs, labels)
+        return Answer(self._bench.report(data, lambda _: None), dict(self._bench.label_kinds))
+
+    def identity(self) -> int:
+        """The number of the process."""
+        return os.getpid()

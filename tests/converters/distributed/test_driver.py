@@ -1,0 +1,154 @@
+"""A report from two of Ray's workers is the one from here, whoever died on the way."""
+
+import json
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tfmp.converters import DriftBudget, convert, validate
+from tfmp.converters.cli import main
+from tfmp.converters.distributed import driver
+from tfmp.converters.errors import InputError
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'tfmp[ray]'")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A Ray on this machine for all tests here, with room for two workers."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
+        logging_level="ERROR",
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """A model with two outputs, its file, one that does not load, and labelled samples."""
+    folder = tmp_path_factory.mktemp("ray")
+    keras.utils.set_random_seed(3)
+    image = keras.Input((8, 8, 3), name="image")
+    y = keras.layers.Conv2D(6, 3, use_bias=False)(image)
+    y = keras.layers.GlobalAveragePooling2D()(keras.layers.BatchNormalization()(y))
+    scores = keras.layers.Dense(5, activation="softmax", name="scores")(y)
+    age = keras.layers.Dense(1, activation="sigmoid", name="age")(y)
+    model = keras.Model(image, [scores, age], name="two")
+    model.save(folder / "two.keras")
+    good = convert(model, output=folder / "good.onnx")
+    broken = folder / "broken.onnx"
+    broken.write_bytes(b"not a model")
+    generator = np.random.default_rng(0)
+    data = generator.standard_normal((330, 8, 8, 3), dtype=np.float32)
+    ages = generator.random(330, dtype=np.float32)
+    ages[40:80] = ages[40:80].round()  # a batch by itself would be taken for yes and no
+    labels = {"scores": generator.integers(0, 5, 330), "age": ages}
+    np.savez(folder / "data.npz", image=data, **{f"labels.{k}": v for k, v in labels.items()})
+    return model, [good, broken], (data, labels), folder
+
+
+def evidence(report):
+    document = report.to_dict()
+    del document["environment"]
+    return document
+
+
+def test_two_workers_report_what_one_process_does(cluster, converted):
+    model, candidates, (data, labels), _ = converted
+    asked = {"budget": DriftBudget(confidence=0.9), "split": True}
+    here = validate(model, candidates, data, labels, **asked)
+    counted = []
+    there = validate(
+        model, candidates, data, labels, **asked, ray="local", workers=2,
+        count=lambda done, total: counted.append((done, total)),
+    )  # fmt: skip
+    assert evidence(there) == evidence(here)
+    assert there.candidates[0].stages
+    assert there.reference.noise_floor
+    assert there.candidates[0].labels[1].kind == "regression"
+    assert "broken.onnx" in there.candidates[1].reasons[0]
+    assert counted[-1] == (330, 330)
+    assert there.environment["ray"] == f"{ray.__version__}, 2 workers with 1 CPU each"
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, converted, monkeypatch):
+    """Killed with a batch in its hands, which then runs elsewhere, and with answers given."""
+    model, candidates, (data, labels), _ = converted
+    killed = []
+
+    class Killing(driver.RayCrew):
+        def give(self, worker, task):
+            # Methods of an actor run in order: while this one sleeps, the batch is its own.
+            process = ray.get(worker.identity.remote())
+            ticket = super().give(worker, task)
+            if task.done >= 160 and not killed:
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+            return ticket
+
+    monkeypatch.setattr(driver, "RayCrew", Killing)
+    here = validate(model, candidates[0], data, labels)
+    there = validate(model, candidates[0], data, labels, ray="local", workers=2)
+    assert len(killed) == 1
+    assert evidence(there) == evidence(here)
+    assert there.data.samples == there.candidates[0].outputs[0].samples == 330
+    assert there.environment["ray"].endswith("1 replaced after they died")
+
+
+def test_a_worker_s_input_error_is_the_user_s(cluster, converted):
+    model, candidates, (data, _), _ = converted
+    with pytest.raises(InputError, match=r"^labels of shape \(32, 7\) fit none of the outputs"):
+        validate(model, candidates[0], data, np.ones((330, 7)), ray="local", workers=1)
+
+
+def test_the_command_line_reports_the_same(cluster, converted):
+    _, (good, _), _, folder = converted
+    arguments = ["validate", f"{folder}/two.keras", str(good.path), "--data", f"{folder}/data.npz"]
+    results = [
+        CliRunner().invoke(main, [*arguments, "--json", *more])
+        for more in ([], ["--ray", "local", "--workers", "1"])
+    ]
+    here, there = (json.loads(result.stdout) for result in results)
+    assert [result.exit_code for result in results] == [3, 3]  # labels at random prove nothing
+    assert "1 worker with 2 CPUs each" in there.pop("environment")["ray"]
+    del here["environment"]
+    assert there == here
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ray": "local", "explain": True}, "explain looks into one model on the worst samples"),
+        ({"ray": "local", "latency": True}, "latency is measured on a machine that does nothing"),
+        ({"ray": "local", "workers": 0}, "workers: expected a number of at least 1, received 0"),
+        ({"workers": 2}, "workers are Ray's, received workers=2 without ray. Give both."),
+    ],
+)
+def test_what_cannot_be_spread_is_told(converted, options, message):
+    model, candidates, (data, _), _ = converted
+    with pytest.raises(InputError, match=message):
+        validate(model, candidates[0], data, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "2"], "--workers 2 is about --ray: give --ray too"),
+        (["--ray", "local", "--explain"], "explain looks into one model"),
+        (["--ray", "nowhere"], "ray: expected local, auto or HOST:PORT"),
+        (["--ray", "127.0.0.1:1"], "ray: nothing answers at '127.0.0.1:1'"),
+    ],
+)
+def test_mistakes_end_with_status_2(converted, options, message):
+    _, (good, _), _, folder = converted
+    arguments = ["validate", f"{folder}/two.keras", str(good.path), "--data", f"{folder}/data.npz"]
+    result = CliRunner().invoke(main, [*arguments, *options])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
