@@ -101,6 +101,8 @@ def recommend(measured: Sequence[ModeResult]) -> tuple[str, str]:
     if best is alone or gain < _WORTHWHILE:
         others = [row for row in usable if row is not alone]
         near = f" (the next, {best.mode}, by {gain:.2f} times)" if best is not alone else ""
+        if len(alone.jobs) == 1:
+            return alone.mode, "there is one job"
         if not others:
             return alone.mode, "no other mode could run all jobs"
         return alone.mode, f"no mode is faster by {_WORTHWHILE:.2f} times or more{near}"
@@ -146,6 +148,10 @@ def _measure(
     if not steps:
         return [], []
     short = _short(jobs, steps)
+    if mode == PROCESSES and hardware.accelerators():
+        # This process must not take the memory of the device that the others are to share.
+        alone = _alone_in_processes(short, memory_limit)
+        return [_judged(alone, alone, jobs)], []
     alone = run_in_process("sequential", short, keep=False)
     more = _steps_worth_timing(alone, steps)
     if _short(jobs, more)[0].steps > short[0].steps:
@@ -169,7 +175,21 @@ def _measure(
 
 def _short(jobs: tuple[Job, ...], steps: int) -> list[Job]:
     """Runs of one length, so that all jobs are there all the time; one step is set-up."""
-    return [job.measured(min([steps + 1, *(job.steps for job in jobs)])) for job in jobs]
+    length = min([steps + 1, *(job.steps for job in jobs if job.steps > 1)])
+    return [job.measured(length) for job in jobs]
+
+
+def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeResult:
+    """One after another, each in a process of its own."""
+    runs = [run_in_processes([job], False, memory_limit) for job in jobs]
+    needs = [run.memory for run in runs if run.memory is not None]
+    return ModeResult(
+        "sequential",
+        tuple(run.jobs[0] for run in runs),
+        setup_s=sum(run.setup_s for run in runs),
+        total_s=sum(run.total_s for run in runs),
+        memory=max(needs, key=lambda memory: memory.bytes, default=None),
+    )
 
 
 def _steps_worth_timing(alone: ModeResult, steps: int) -> int:

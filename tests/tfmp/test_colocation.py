@@ -272,6 +272,28 @@ def test_auto_measures_and_trains():
         report["third"]
 
 
+def test_processes_on_a_card_are_measured_in_processes(monkeypatch):
+    """This process would take the card's memory from them."""
+    from tfmp import colocation
+    from tfmp.hardware import Device
+
+    def in_processes(found, keep, memory_limit=None, progress=None):
+        return row("processes", {job.name: job.seed + 1.0 for job in found})
+
+    def in_process(*_):
+        raise AssertionError("the card was used")
+
+    monkeypatch.setattr(colocation, "run_in_processes", in_processes)
+    monkeypatch.setattr(colocation, "run_in_process", in_process)
+    monkeypatch.setattr(
+        colocation.hardware, "accelerators", lambda: (Device("gpu", "A100", (8, 0)),)
+    )
+    report = colocate(jobs()[2:], "processes")
+    assert [result.mode for result in report.measured] == ["sequential"]
+    assert report.measured[0].predicted_s == 2 * 2 + 8 * 4 + 6 * 5
+    assert report["half"].slowdown == pytest.approx(1.0)
+
+
 def test_measuring_leaves_no_trace(tmp_path):
     made = []
     job = Job(
@@ -318,11 +340,21 @@ def test_the_prediction_goes_on_alone_when_one_job_is_left():
 def test_the_recommendation_and_its_reason(seconds, failed, mode, reason):
     from dataclasses import replace
 
-    alone, together = row("sequential", {"a": 1.0}), row("threads", {"a": 1.0}, failed)
+    both = {"a": 1.0, "b": 1.0}
+    alone, together = row("sequential", both), row("threads", both, failed)
     measured = [replace(r, predicted_s=s) for r, s in zip((alone, together), seconds, strict=True)]
     found = recommend(measured)
     assert found[0] == mode
     assert found[1].startswith(reason)
+
+
+def test_one_job_is_trained_alone():
+    from dataclasses import replace
+
+    assert (
+        recommend([replace(row("sequential", {"a": 1.0}), predicted_s=1.0)])[1]
+        == "there is one job"
+    )
 
 
 def test_jains_index():
