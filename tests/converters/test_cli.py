@@ -285,8 +285,8 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
         ),
         (
             ("--explain",),
-            "--labels, --report, --budget, --device, --emulate, --split, --explain, --latency and --ray "
-            "need samples to compare on: give them with --data FILE.",
+            "--labels, --report, --budget, --device, --emulate, --split, --explain, --latency "
+            "and --ray need samples to compare on: give them with --data FILE.",
         ),
     ],
 )
