@@ -38,10 +38,9 @@ def main() -> None:
     """Convert a Keras model to static FP16 ONNX or TFLite, and measure what that cost.
 
     \b
-    tfmp-convert all model.keras -o out/ --data test.npz --report out/drift.html
-    tfmp-convert onnx model.keras
-    tfmp-convert validate model.keras out/model.onnx --data test.npz
     tfmp-convert inspect model.keras --data test.npz
+    tfmp-convert all model.keras -o out/ --data test.npz --report out/drift.html
+    tfmp-convert validate model.keras out/model.onnx --data test.npz
     """
 
 

@@ -294,3 +294,22 @@ def test_what_cannot_be_explained_is_said_first(folder, options, message):
     result = tfmp_convert("onnx", "dense.keras", *options)
     assert (result.exit_code, result.stderr) == (2, f"Error: {message}\n")
     assert not (folder / "dense.onnx").exists()
+
+
+def test_without_arguments_it_shows_the_three_commands_one_needs():
+    shown = CliRunner().invoke(main, []).output
+    lines = [line.split() for line in shown.splitlines()]
+    examples = [words[1] for words in lines if words[:1] == ["tfmp-convert"]]
+    assert examples == ["inspect", "all", "validate"]
+    assert "0 PASS or converted, 1 FAIL" in shown
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_color_is_for_terminals_that_want_it(folder, shards, monkeypatch, plain):
+    """FORCE_COLOR makes the pipe of a test count as a terminal, until NO_COLOR overrules it."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    if not plain:
+        monkeypatch.delenv("NO_COLOR")
+        monkeypatch.setenv("TERM", "xterm-256color")
+    shown = tfmp_convert("report", shards[0]).output
+    assert ("\x1b[1;3" in shown) is not plain
