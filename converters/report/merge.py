@@ -129,10 +129,10 @@ def _merge_noise(reports: Sequence[DriftReport]) -> ReferenceReport:
 
 def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:
     errors = [shard.error for shard in shards if shard.error is not None]
-    notes = list(dict.fromkeys(note for shard in shards for note in shard.notes))
+    notes = dict.fromkeys(note for shard in shards for note in shard.notes)
     if len(shards) > 1 and any(shard.explanation is not None for shard in shards):
         # Layers were measured on a few samples of each shard, chosen there.
-        notes.append("explanations are of single shards: see their own reports")
+        notes["explanations are of single shards: see their own reports"] = None
     return replace(
         shards[0],
         outputs=() if errors else _merge_outputs([shard.outputs for shard in shards]),
