@@ -36,7 +36,7 @@ class Float64Model:
 
         self._source = source
         frozen = convert_variables_to_constants_v2(
-            source.graph, lower_control_flow=False, aggressive_inlining=True
+            source.marked, lower_control_flow=False, aggressive_inlining=True
         )
         if len(frozen.inputs) != len(source.inputs):
             raise ConversionError("float64: a layer uses a table that cannot be a constant.")

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,10 +49,11 @@ class Source:
         inputs: in the order of the model's own signature; sizes that vary are None.
         outputs: likewise.
         call: the forward pass on TensorFlow tensors, inputs and outputs by name.
-        graph: the forward pass traced with these inputs (a `WrappedFunction`).
+        marked: the forward pass traced with these inputs (a `WrappedFunction`), the ops of each
+            layer in a name scope of its own.
+        layers: names of layers by those scopes. Empty where there are no layers.
         variables: the weights that `call` reads (kept alive by this reference).
-        marked_layers: a context in which `call` records, as name scopes, which layer each op
-            belongs to; gives the layers' names by scope. Empty where there are no layers.
+        marked_layers: a context in which `call` records those scopes; gives `layers`.
         siblings: opens the other entry points of the same SavedModel, by name; they share weights.
     """
 
@@ -59,9 +61,10 @@ class Source:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     call: Call
-    graph: Any
+    marked: Any
+    layers: Mapping[str, str]
     variables: tuple[Any, ...]
-    marked_layers: MarkedLayers = field(default=lambda: nullcontext({}), compare=False)
+    marked_layers: MarkedLayers = field(compare=False)
     siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
 
     @property
@@ -71,7 +74,12 @@ class Source:
 
     @classmethod
     def traced(
-        cls, origin: Origin, inputs: tuple[TensorSpec, ...], call: Call, variables: Sequence[Any]
+        cls,
+        origin: Origin,
+        inputs: tuple[TensorSpec, ...],
+        call: Call,
+        variables: Sequence[Any],
+        marked_layers: MarkedLayers = lambda: nullcontext({}),
     ) -> Self:
         """Traces `call` and reads the outputs off the trace.
 
@@ -80,7 +88,8 @@ class Source:
                 fixed number of axes.
         """
         try:
-            graph, names = trace_call(call, inputs)
+            with marked_layers() as layers:
+                marked, names = trace_call(call, inputs)
         except Exception as error:
             # Whatever a custom layer raises while it is traced is the user's to read.
             raise ConversionError(
@@ -90,9 +99,9 @@ class Source:
             ) from error
         outputs = tuple(
             TensorSpec(name, _static_shape(name, value), value.dtype.name)
-            for name, value in zip(names, graph.outputs, strict=True)
+            for name, value in zip(names, marked.outputs, strict=True)
         )
-        return cls(origin, inputs, outputs, call, graph, tuple(variables))
+        return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
 
     def pinned(
         self, batch_size: int | None = None, input_shapes: Mapping[str, Sequence[int]] | None = None
@@ -101,7 +110,7 @@ class Source:
         inputs = pin(self.inputs, batch_size, input_shapes or {})
         if inputs == self.inputs:
             return self
-        pinned = self.traced(self.origin, inputs, self.call, self.variables)
+        pinned = self.traced(self.origin, inputs, self.call, self.variables, self.marked_layers)
 
         def siblings() -> Mapping[str, "Source"]:
             opened = {}
@@ -111,7 +120,12 @@ class Source:
                 opened[key] = source.pinned(batch_size, own)
             return opened
 
-        return replace(pinned, marked_layers=self.marked_layers, siblings=siblings)
+        return replace(pinned, siblings=siblings)
+
+    @cached_property
+    def graph(self) -> Any:
+        """The forward pass traced with these inputs, its ops named as the model names them."""
+        return trace_call(self.call, self.inputs)[0] if self.layers else self.marked
 
     def trace(self, batch_size: int) -> Any:
         """Like `graph`, with a fixed size for the first axis of every input."""
@@ -123,7 +137,7 @@ class Source:
         import tensorflow as tf
 
         tensors = [tf.constant(batch[spec.name], dtype=spec.dtype) for spec in self.inputs]
-        outputs = self.graph(*tensors)
+        outputs = self.marked(*tensors)
         names = (spec.name for spec in self.outputs)
         return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}
 

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -60,8 +59,7 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
         size_bytes=path_size(path) if path else None,
         notes=notes,
     )
-    source = Source.traced(origin, inputs, call, model.variables)
-    return replace(source, marked_layers=lambda: _marked_layers(model))
+    return Source.traced(origin, inputs, call, model.variables, lambda: _marked_layers(model))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfmp.converters.errors import ConversionError
 from tfmp.converters.onnx.tensor_lists import unwrap_single_lists
-from tfmp.converters.source import Source, trace_call, unique_name
+from tfmp.converters.source import Source, unique_name
 from tfmp.converters.tensors import describe
 
 # tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
@@ -58,7 +58,7 @@ class _Weight:
 
 
 def freeze(source: Source) -> FrozenGraph:
-    """Traces `source` and turns its variables into constants, the large ones into inputs.
+    """Turns the variables of a traced source into constants, the large ones into inputs.
 
     Raises:
         ConversionError: the graph has inputs that the model does not declare.
@@ -72,8 +72,7 @@ def freeze(source: Source) -> FrozenGraph:
             large = hasattr(tensor, "read_value") and _bytes(tensor) > _BESIDE_BYTES
             return _Weight(tensor) if large else super()._eval(tensor)
 
-    with source.marked_layers() as layers:
-        traced, _ = trace_call(source.call, source.inputs)
+    traced = source.marked
     data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
     unwrap_single_lists(graph_def)
@@ -101,7 +100,7 @@ def freeze(source: Source) -> FrozenGraph:
         ours = unique_name(path, taken | weights.keys())
         weights[ours], inputs[f"{name}:0"] = array, ours
     outputs = [tensor.name for tensor in traced.outputs]
-    return FrozenGraph(graph_def, inputs, outputs, weights, layers)
+    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers))
 
 
 def _bytes(variable: Any) -> int:

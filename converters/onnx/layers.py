@@ -14,7 +14,7 @@ def name_layers(model: ir.Model, layers: Mapping[str, str]) -> None:
 
     Args:
         model: changed in place.
-        layers: names by name scope, from `Source.marked_layers`; scopes inside each other give a
+        layers: names by name scope, `Source.layers`; scopes inside each other give a
             path. Without any, a node keeps the scope of its name.
 
     Nodes that the export itself inserted belong where their operands come from, or else where
