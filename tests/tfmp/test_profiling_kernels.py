@@ -1,6 +1,6 @@
 """Kernel statistics: XProf's own table, what it misses on newer cards, and kernels by layer.
 
-recorded/kernel_stats.json is what XProf 2.24.2 made of a trace that lists twelve Ampere kernels by hand.
+recorded/kernel_stats.json is what XProf 2.24.2 made of a trace, written by hand, of Ampere kernels.
 """
 
 import json
