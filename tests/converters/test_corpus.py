@@ -17,12 +17,17 @@ from tfmp.converters.tensors import Batch
 SAMPLES = 8
 
 
+# Two architectures stand for the others: each takes half a minute.
+QUICK_APPLICATIONS = ("MobileNet", "ResNet50")
+
+
 def cases() -> list:
+    def marks(case: Case) -> list:
+        quick = case.group != "applications" or case.name in QUICK_APPLICATIONS
+        return [] if quick else [pytest.mark.slow]
+
     found = corpus(groups="keras onnx applications")
-    return [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else [])
-        for case in found.values()
-    ]
+    return [pytest.param(case, id=case.name, marks=marks(case)) for case in found.values()]
 
 
 def assert_valid(path: Path, source: AnySource, batch: Batch) -> onnx.ModelProto:

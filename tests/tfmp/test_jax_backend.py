@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parent / "jax"
 ROOT = FOLDER.parents[2]
 
@@ -15,13 +17,11 @@ SHARED = [
         "attach",
         "calibration",
         "callback",
-        "colocation",
         "diagnose",
         "dry_run",
         "layer_families",
         "policy",
         "preflight",
-        "profiling",
         "rules",
         "strategies",
         "watch",
@@ -29,7 +29,14 @@ SHARED = [
 ]
 
 
-def test_everything_passes_on_jax():
+# Two minutes of compiling.
+SLOW = [FOLDER.parent / f"test_{name}.py" for name in ("colocation", "profiling")]
+
+
+@pytest.mark.parametrize(
+    "paths", [[FOLDER, *SHARED], pytest.param(SLOW, marks=pytest.mark.slow)], ids=["fast", "slow"]
+)
+def test_everything_passes_on_jax(paths):
     environment = {
         **os.environ,
         "KERAS_BACKEND": "jax",
@@ -46,8 +53,7 @@ def test_everything_passes_on_jax():
             "-q",
             "-p",
             "no:cacheprovider",
-            str(FOLDER),
-            *map(str, SHARED),
+            *map(str, paths),
         ],
         cwd=ROOT,
         env=environment,
