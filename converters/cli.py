@@ -44,7 +44,7 @@ def main() -> None:
     """
 
 
-@main.command("onnx")
+@main.command("onnx", short_help="Convert MODEL to ONNX.")
 @options_of.converting(
     options_of.onnx_file, metavar="FILE", written="Output file [default: MODEL.onnx]."
 )
@@ -53,7 +53,7 @@ def onnx_command(model: str, output: str | None, **options: Any) -> None:
     _convert_and_report(model, {"onnx": output}, options)
 
 
-@main.command("tflite")
+@main.command("tflite", short_help="Convert MODEL to TFLite.")
 @options_of.converting(
     options_of.tflite_file, metavar="FILE", written="Output file [default: MODEL.tflite]."
 )
@@ -62,7 +62,7 @@ def tflite_command(model: str, output: str | None, **options: Any) -> None:
     _convert_and_report(model, {"tflite": output}, options)
 
 
-@main.command("all")
+@main.command("all", short_help="Convert MODEL to ONNX and TFLite.")
 @options_of.converting(
     options_of.onnx_file,
     options_of.tflite_file,
@@ -78,7 +78,7 @@ def all_command(model: str, output: str, **options: Any) -> None:
     _convert_and_report(model, targets, options)
 
 
-@main.command("validate")
+@main.command("validate", short_help="Measure the drift of converted files.")
 @click.argument("reference", metavar="REFERENCE", type=_PATH)
 @click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True, type=_PATH)
 @options_of.intake
@@ -109,7 +109,7 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
     sys.exit(report.verdict.exit_status)
 
 
-@main.command("report")
+@main.command("report", short_help="Judge and render a saved report again.")
 @click.argument("documents", metavar="DRIFT.json...", nargs=-1, required=True, type=_PATH)
 @options_of.rejudging
 @options_of.output
@@ -133,7 +133,7 @@ def report_command(documents: tuple[str, ...], **options: Any) -> None:
     sys.exit(report.verdict.exit_status)
 
 
-@main.command("inspect")
+@main.command("inspect", short_help="Say what of MODEL overflows in FP16.")
 @click.argument("model", metavar="MODEL", type=_PATH)
 @options_of.intake
 @options_of.inspection
