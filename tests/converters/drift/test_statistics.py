@@ -1,6 +1,7 @@
 """Bounds and tests against published and hand-computed values."""
 
 import math
+from statistics import NormalDist
 
 import pytest
 
@@ -25,6 +26,29 @@ class TestBinomialBounds:
     def test_rule_of_three(self) -> None:
         # Hanley and Lippman-Hand 1983: about 3/n.
         assert binomial_bounds(0, 1000, 0.95)[1] == pytest.approx(3 / 1000, rel=0.01)
+
+    @pytest.mark.parametrize(
+        ("events", "trials", "expected"),
+        [
+            # Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in
+            # Medicine 17 (1998), table I: Clopper and Pearson's 95 % intervals.
+            (81, 263, (0.2527, 0.3676)),
+            (15, 148, (0.0578, 0.1617)),
+            (0, 20, (0.0, 0.1684)),
+            (1, 29, (0.0009, 0.1776)),
+        ],
+    )
+    def test_published(self, events: int, trials: int, expected: tuple[float, float]) -> None:
+        assert binomial_bounds(events, trials, 0.975) == pytest.approx(expected, abs=5e-5)
+
+    @pytest.mark.parametrize(
+        ("events", "trials"), list(enumerate((59, 93, 124, 153, 181, 208))), ids=str
+    )
+    def test_published_numbers_of_samples(self, events: int, trials: int) -> None:
+        # Nutt and Wallis, Reliability Engineering and System Safety 83 (2004): runs that bound
+        # 95 % of all with 95 % confidence, of which so many may lie beyond (Wilks's formula).
+        enough, short = (binomial_bounds(events, n, 0.95)[1] for n in (trials, trials - 1))
+        assert enough <= 0.05 < short
 
     def test_299_without_an_event_prove_one_percent_and_298_do_not(self) -> None:
         assert binomial_bounds(0, 299, 0.95)[1] <= 0.01 < binomial_bounds(0, 298, 0.95)[1]
@@ -79,6 +103,16 @@ class TestPairedDifference:
     def test_published(self, lost, gained, samples, expected) -> None:
         found = paired_difference(lost, gained, samples, 0.975)
         assert found == pytest.approx(expected, abs=5e-5)
+
+    def test_equivalence_test_published(self) -> None:
+        # Tango 1998, section 6.1: soft contact lenses, thermal against hydrogen peroxide
+        # disinfection, one of 44 lost, none gained. Lower limit of the 90 % interval -0.096, so
+        # "not more than 10 % inferior" is shown at 5 % (Z = 1.709).
+        upper = paired_difference(1, 0, 44, 0.95)[1]
+        assert upper == pytest.approx(0.096, abs=5e-4)
+        assert paired_difference(1, 0, 44, NormalDist().cdf(1.709))[1] == pytest.approx(
+            0.1, abs=2e-4
+        )
 
     def test_nothing_changed_by_hand(self) -> None:
         # n d / (1 - d) = z**2 at the bound.
