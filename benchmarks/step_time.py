@@ -1,10 +1,12 @@
 """Step time of tfmp.LossScaleOptimizer against Keras's own, paired in one run.
 
-    python benchmarks/step_time.py [--rounds 60] [--steps 30] [--json FILE]
+    python benchmarks/step_time.py [--copies 10] [--rounds 15] [--steps 30] [--json FILE]
 
 Both optimizers train the same model on the same batches. Every round times a block of steps with
-each of them, in alternating order, so that drift of the machine hits both alike; what is reported
-is the median over rounds of the ratio within a round, with a distribution-free 95 % interval.
+each of them, in alternating order, so that drift of the machine hits both alike. Where a compiled
+step happens to lie in memory moves its time by a few percent, so the models are built again for
+each copy; what is reported is the geometric mean over copies, each the median over rounds of the
+ratio within a round, with Student's 95 % interval over the copies.
 """
 
 import argparse
@@ -12,7 +14,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,7 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import t
 
 import tfmp
 
@@ -34,19 +36,16 @@ class Comparison:
         jit: whether XLA compiled the step.
         keras_ms: median milliseconds per step with Keras's LossScaleOptimizer.
         tfmp_ms: the same with tfmp's.
-        ratio: median over rounds of tfmp over Keras.
-        ratio_low, ratio_high: 95 % confidence interval of that median.
-        control: the same median for Keras against a second copy of Keras: what noise alone does.
+        ratio: tfmp over Keras, with the ends of its 95 % confidence interval.
+        control: the same for Keras over a second Keras: what noise alone does.
     """
 
     model: str
     jit: bool
     keras_ms: float
     tfmp_ms: float
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    control: float
+    ratio: tuple[float, float, float]
+    control: tuple[float, float, float]
 
 
 def dense_model() -> tuple[keras.Model, np.ndarray]:
@@ -142,58 +141,74 @@ def jax_block(
     return run
 
 
-def compare(name: str, jit: bool, rounds: int, steps: int) -> Comparison:
-    """Times Keras twice (the second as control) and tfmp, interleaved."""
-    wrappers = {
-        "keras": keras.optimizers.LossScaleOptimizer,
-        "control": keras.optimizers.LossScaleOptimizer,
-        "tfmp": tfmp.LossScaleOptimizer,
-    }
-    blocks = {key: training_block(MODELS[name], wrap, jit, steps) for key, wrap in wrappers.items()}
+WRAPPERS = {
+    "keras": keras.optimizers.LossScaleOptimizer,
+    "control": keras.optimizers.LossScaleOptimizer,
+    "tfmp": tfmp.LossScaleOptimizer,
+}
+
+
+def compare(name: str, jit: bool, copies: int, rounds: int, steps: int) -> Comparison:
+    """Times Keras twice (the second as control) and tfmp on fresh copies of the model."""
+    medians = [time_copy(name, jit, copy, rounds, steps) for copy in range(copies)]
+    tfmp_ratios, controls, milliseconds = zip(*medians, strict=True)
+    keras_ms, tfmp_ms = np.median(milliseconds, axis=0)
+    return Comparison(
+        name, jit, float(keras_ms), float(tfmp_ms), interval(tfmp_ratios), interval(controls)
+    )
+
+
+def time_copy(
+    name: str, jit: bool, copy: int, rounds: int, steps: int
+) -> tuple[float, float, tuple[float, float]]:
+    """Median ratios of tfmp and of the control over Keras, and milliseconds of Keras and tfmp."""
+    keras.backend.clear_session()
+    order = list(WRAPPERS)
+    order = order[copy % 3 :] + order[: copy % 3]
+    blocks = {key: training_block(MODELS[name], WRAPPERS[key], jit, steps) for key in order}
     for block in blocks.values():
         block()
     seconds: dict[str, list[float]] = {key: [] for key in blocks}
-    order = list(blocks)
     for _ in range(rounds):
         for key in order:
             seconds[key].append(blocks[key]())
         order = order[1:] + order[:1]
     baseline = np.array(seconds["keras"])
-    ratios = np.sort(np.array(seconds["tfmp"]) / baseline)
-    # Order statistics that enclose the median with 95 %: binomial(rounds, 1/2) quantiles.
-    low = max(0, int(binom.ppf(0.025, rounds, 0.5)) - 1)
-    return Comparison(
-        model=name,
-        jit=jit,
-        keras_ms=1e3 * float(np.median(baseline)) / steps,
-        tfmp_ms=1e3 * float(np.median(seconds["tfmp"])) / steps,
-        ratio=float(np.median(ratios)),
-        ratio_low=float(ratios[low]),
-        ratio_high=float(ratios[-1 - low]),
-        control=float(np.median(np.array(seconds["control"]) / baseline)),
-    )
+    ratios = [float(np.median(np.array(seconds[key]) / baseline)) for key in ("tfmp", "control")]
+    per_step = [1e3 * float(np.median(seconds[key])) / steps for key in ("keras", "tfmp")]
+    return ratios[0], ratios[1], (per_step[0], per_step[1])
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
+    """The geometric mean of ratios and the ends of its 95 % confidence interval."""
+    logs = np.log(ratios)
+    half = t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+    middle = logs.mean()
+    return float(np.exp(middle)), float(np.exp(middle - half)), float(np.exp(middle + half))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=60, help="paired rounds per comparison")
+    parser.add_argument("--copies", type=int, default=10, help="times that each model is built")
+    parser.add_argument("--rounds", type=int, default=15, help="paired rounds per copy")
     parser.add_argument("--steps", type=int, default=30, help="training steps per round")
     parser.add_argument("--json", help="also write the comparisons to this file")
     options = parser.parse_args()
-    if options.rounds < 6:
-        parser.error(f"--rounds must be 6 or more for a 95 % interval, received {options.rounds}")
+    if options.copies < 3:
+        parser.error(f"--copies must be 3 or more for an interval, received {options.copies}")
     keras.config.set_dtype_policy("mixed_float16")
     print(f"Keras {keras.__version__} on {keras.backend.backend()}, mixed_float16")
-    print("model  jit    keras ms  tfmp ms  tfmp/keras  95 % interval   keras/keras")
+    print("model  jit    keras ms  tfmp ms  tfmp/keras  95 % interval   keras/keras  95 % interval")
     comparisons = []
     for name in MODELS:
         for jit in (False, True) if keras.backend.backend() == "tensorflow" else (True,):
-            result = compare(name, jit, options.rounds, options.steps)
+            result = compare(name, jit, options.copies, options.rounds, options.steps)
             comparisons.append(asdict(result))
+            (ratio, low, high), (control, *ends) = result.ratio, result.control
             print(
                 f"{result.model:<6} {result.jit!s:<6} {result.keras_ms:8.3f} {result.tfmp_ms:8.3f}"
-                f"  {result.ratio:10.3f}  {result.ratio_low:.3f} - {result.ratio_high:.3f}"
-                f"   {result.control:.3f}",
+                f"  {ratio:10.3f}  {low:.3f} - {high:.3f}"
+                f"   {control:11.3f}  {ends[0]:.3f} - {ends[1]:.3f}",
                 flush=True,
             )
     if options.json:
