@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,13 +49,13 @@ def from_saved_model(path: Path, signature: str | None = None, several: bool = F
     def opened(name: str) -> Source:
         function = functions[name]
         inputs = tuple(
-            _spec(key, spec) for key, spec in sorted(function.structured_input_signature[1].items())
+            _spec(key, spec) for key, spec in _sorted(function.structured_input_signature[1]).items()
         )
 
         def call(named: dict[str, Any]) -> dict[str, Any]:
             # `loaded` owns the variables; without this reference they would be freed.
             assert loaded is not None
-            return _apart(function(**named), named)
+            return _apart(_sorted(function(**named)), named)
 
         return Source.traced(replace(origin, signature=name), inputs, call, function.variables)
 
@@ -184,6 +185,18 @@ def _spec(name: str, spec: Any) -> TensorSpec:
             "that has one."
         )
     return TensorSpec(name, tuple(spec.shape), spec.dtype.name)
+
+
+def _sorted(named: dict[str, Any]) -> dict[str, Any]:
+    """In the order of their names, "output_2" before "output_10".
+
+    A SavedModel keeps the names in a map, which gives them in another order in each process.
+    """
+
+    def numbers_by_value(name: str) -> list[str | int]:
+        return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+    return {name: named[name] for name in sorted(named, key=numbers_by_value)}
 
 
 def _apart(outputs: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,19 @@ def two_signatures(tmp_path):
     return tmp_path
 
 
+def test_inputs_and_outputs_of_a_saved_model_are_in_the_order_of_their_names(tmp_path):
+    names = [f"x_{index}" for index in range(12)]
+
+    @tf.function(input_signature=[tf.TensorSpec((2,), name=name) for name in names])
+    def serve(*inputs):
+        return {f"y{name}": value + 1.0 for name, value in zip(names, inputs, strict=True)}
+
+    tf.saved_model.save(tf.Module(), tmp_path / "saved", signatures=serve)
+    source = open_source(tmp_path / "saved")
+    assert [spec.name for spec in source.inputs] == names
+    assert [spec.name for spec in source.outputs] == [f"y{name}" for name in names]
+
+
 def test_signatures_are_chosen_by_name(two_signatures):
     for name, factor in (("up", 3.0), ("down", 1 / 3)):
         source = open_source(two_signatures, signature=name)
