@@ -48,9 +48,8 @@ def from_saved_model(path: Path, signature: str | None = None, several: bool = F
 
     def opened(name: str) -> Source:
         function = functions[name]
-        inputs = tuple(
-            _spec(key, spec) for key, spec in _sorted(function.structured_input_signature[1]).items()
-        )
+        taken = _sorted(function.structured_input_signature[1])
+        inputs = tuple(_spec(key, spec) for key, spec in taken.items())
 
         def call(named: dict[str, Any]) -> dict[str, Any]:
             # `loaded` owns the variables; without this reference they would be freed.
