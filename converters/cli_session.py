@@ -125,20 +125,10 @@ def _save_config(path: Path) -> None:
 
 def import_tensorflow() -> None:
     """Imports TensorFlow without what its C++ prints on every start; errors still show."""
-    import tempfile
+    from tfmp.stderr import held_back
 
-    with tempfile.TemporaryFile() as held:
-        stderr = os.dup(2)
-        os.dup2(held.fileno(), 2)
-        try:
-            import tensorflow  # noqa: F401
-        except BaseException:
-            held.seek(0)
-            os.write(stderr, held.read())
-            raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
+    with held_back():
+        import tensorflow  # noqa: F401
 
 
 def print_results(

@@ -1,12 +1,10 @@
 """Writing files so that a failure leaves nothing behind and nothing is lost by accident."""
 
-import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tfmp.converters.errors import InputError
+from tfmp.replacing import replacing as replacing
 
 
 def check_output(path: Path, suffix: str, force: bool) -> None:
@@ -45,21 +43,3 @@ def check_folder(folder: Path) -> None:
         raise InputError(
             f"{folder}: cannot be written to ({error.strerror}). Choose another folder."
         ) from error
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Gives a temporary path in the same folder that takes the place of `path` on success."""
-    handle, name = tempfile.mkstemp(
-        prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent or Path(".")
-    )
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes it private
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

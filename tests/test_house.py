@@ -36,7 +36,7 @@ def import_graph(on_load: bool = False) -> dict[str, set[str]]:
 
 
 # What both wings stand on.
-SHARED = ("tfmp.numerics", "tfmp.web")
+SHARED = ("tfmp.numerics", "tfmp.replacing", "tfmp.stderr", "tfmp.web")
 
 
 def test_a_file_imports_only_its_own_floor_and_lower_ones():

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from tfmp.cli_session import import_keras
+
 
 @click.command("calibrate")
 @click.argument("model", type=click.Path(dir_okay=False))
@@ -54,6 +56,7 @@ def command(
             check_report_path(path)
             if Path(path).exists() and not force:
                 raise ValueError(f"{path!r} exists. Pass --force to overwrite it.")
+        import_keras()
         from tfmp.calibration import calibrate
         from tfmp.command_inputs import load_model, load_training_data
 

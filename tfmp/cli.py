@@ -5,8 +5,11 @@ command runs.
 """
 
 from importlib import import_module
+from typing import Any
 
 import click
+
+from tfmp.cli_session import session
 
 # One line per command: name, the click command as module:attribute, and its line in the help.
 _COMMANDS = {
@@ -19,6 +22,10 @@ _COMMANDS = {
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are run."""
+
+    def invoke(self, context: click.Context) -> Any:
+        with session():
+            return super().invoke(context)
 
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -48,6 +55,8 @@ def main() -> None:
     tfmp calibrate model.keras --data train.npz
     tfmp profile model.keras --data train.npz
     tfmp colocate my_jobs:jobs
+
+    Exit status: 2 on bad usage, 130 after Ctrl-C; each command says what else.
     """
 
 

@@ -1,5 +1,7 @@
-"""Checkpoint: Keras's backup of a training, with the states of random generators in it."""
+"""Checkpoint: the whole state of a training after each epoch, with its random generators."""
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,44 +9,68 @@ import keras
 import numpy as np
 from keras.src.random.seed_generator import global_seed_generator
 
+_WEIGHTS, _SEEDS = "latest.weights.h5", "seeds.npz"
+_EPOCH = re.compile(r"epoch-(\d+)")
 
-class Checkpoint(keras.callbacks.BackupAndRestore):
+
+class Checkpoint(keras.callbacks.Callback):
     """Writes the whole training state after each epoch; the next training goes on from there.
 
-    Keras leaves the states of dropout and of other random layers out of weights files: a run that
-    was interrupted would draw the numbers of its beginning again.
+    Two things that Keras's `BackupAndRestore` does not: the states of dropout and of other random
+    layers are kept, without which a run that was interrupted would draw the numbers of its
+    beginning again; and each epoch is a folder that gets its name when all of it is written, so
+    that there is a whole one whenever the process ends.
 
     Args:
         folder: where to write; removed when the training ends.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        super().__init__(str(folder))
+        super().__init__()
         self._folder = Path(folder)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Goes on from what is in the folder, if anything is."""
-        super().on_train_begin(logs)
-        saved = self._seeds(self.model._initial_epoch or 0)
-        if saved.exists():
-            with np.load(saved) as states:
-                for name, generator in self._generators().items():
-                    if name in states:
-                        generator.state.assign(states[name])
+        """Goes on from the latest epoch in the folder, if there is any."""
+        epochs = self._epochs()
+        if not epochs:
+            return
+        saved = epochs[max(epochs)]
+        model = self.model
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+        model.load_weights(saved / _WEIGHTS)
+        with np.load(saved / _SEEDS) as states:
+            for name, generator in self._generators().items():
+                if name in states:
+                    generator.state.assign(states[name])
+        model._initial_epoch = max(epochs)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Writes the state after an epoch; the seeds first, so that weights never lack theirs."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        """Writes the state after an epoch, then removes the one before it."""
+        before = self._epochs()
+        unfinished = self._folder / "unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        self.model.save_weights(unfinished / _WEIGHTS)
         states = {
             name: keras.ops.convert_to_numpy(generator.state)
             for name, generator in self._generators().items()
         }
-        np.savez(self._seeds(epoch + 1), **states)
-        super().on_epoch_end(epoch, logs)
-        self._seeds(epoch - 1).unlink(missing_ok=True)
+        np.savez(unfinished / _SEEDS, **states)
+        finished = self._folder / f"epoch-{epoch + 1}"
+        shutil.rmtree(finished, ignore_errors=True)
+        unfinished.rename(finished)
+        for folder in before.values():
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _seeds(self, epoch: int) -> Path:
-        return self._folder / f"seeds-{epoch}.npz"
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Removes the folder: the training is done."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _epochs(self) -> dict[int, Path]:
+        """By the epochs that were done, the folder with the state after them."""
+        found = {path: _EPOCH.fullmatch(path.name) for path in self._folder.glob("epoch-*")}
+        return {int(match[1]): path for path, match in found.items() if match}
 
     def _generators(self) -> dict[str, Any]:
         """By place in the model: names differ between two models of one function."""

@@ -220,7 +220,9 @@ class _Threads(_InTurns):
                 thread.join()
         except BaseException:  # Ctrl-C arrives here
             for runner in runners:
-                runner.training.stop()
+                runner.training.abandon()
+            for thread in threads:  # a thread that computes while Python ends takes it down
+                thread.join()
             raise
 
 

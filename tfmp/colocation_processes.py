@@ -4,13 +4,17 @@ import contextlib
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
+
+from tfmp.stderr import held_back
 
 if TYPE_CHECKING:  # a child imports this module before it may import Keras
     from tfmp.colocation_job import Job
@@ -20,6 +24,9 @@ if TYPE_CHECKING:  # a child imports this module before it may import Keras
 # What a child says, with what: (_READY, seconds of set-up or None), (_STEP, (done, all)),
 # (_DONE, (JobResult, Memory)).
 _READY, _STEP, _DONE = "ready", "step", "done"
+
+# How long a process that was told to end, or has said its last, may take for that.
+_PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,8 @@ def run_in_processes(
         total = time.perf_counter() - began
     finally:
         for child in children:
+            child.stop()
+        for child in children:
             child.end()
     found = [child.memory for child in children if child.memory is not None]
     memory = Memory(sum(m.bytes for m in found), found[0].source) if found else None
@@ -104,7 +113,7 @@ class _Child:
         self._process = context.Process(
             target=_child, args=(theirs, pickle.dumps(job), settings, keep), daemon=True
         )
-        with _environment(settings):
+        with _environment(settings), _deaf_to_ctrl_c():
             self._process.start()
         theirs.close()
         self.state = ""
@@ -123,11 +132,7 @@ class _Child:
             kind, content = self.pipe.recv()
         except (EOFError, OSError):
             self._process.join()
-            code = self._process.exitcode
-            self._error = (
-                f"its process ended without a result (exit status {code}), as it does when the "
-                "system refuses it memory"
-            )
+            self._error = _why_it_ended(self._process.exitcode)
             self.state = _DONE
             return
         if kind == _STEP:
@@ -138,11 +143,17 @@ class _Child:
         if kind == _DONE:
             self._result, self.memory = content
 
-    def end(self) -> None:
-        """Waits until the process has ended, or ends it if it has more to do."""
+    def stop(self) -> None:
+        """Ends the process if it has more to do."""
         if self.state != _DONE:
             self._process.terminate()
-        self._process.join()
+
+    def end(self) -> None:
+        """Waits until the process has ended; not for ever."""
+        self._process.join(_PATIENCE_S)
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
         self.pipe.close()
 
     def outcome(self) -> "JobResult":
@@ -155,6 +166,17 @@ class _Child:
         return self._result
 
 
+def _why_it_ended(code: int | None) -> str:
+    """What is known of a process that ended without a result."""
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return f"its process was ended by {name}, as the system does where memory runs out"
+    return (
+        f"its process ended without a result (exit status {code}); what it wrote is above. A "
+        "script that starts processes needs `if __name__ == '__main__':` around its own work"
+    )
+
+
 def _listen(children: list[_Child], until: str, progress: "Progress | None") -> None:
     """Listens until every child has said so, or is done."""
     waiting = [child for child in children if child.state not in (until, _DONE)]
@@ -164,6 +186,35 @@ def _listen(children: list[_Child], until: str, progress: "Progress | None") -> 
             if child.pipe in heard:
                 child.listen(progress)
         waiting = [child for child in waiting if child.state not in (until, _DONE)]
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """A process that starts in this block does not hear of Ctrl-C.
+
+    A terminal tells every process of a command; this one decides, and ends the others.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that started it is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch(sentinel: int) -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
 
 
 @contextmanager
@@ -220,7 +271,9 @@ def _settings(memory_limit: int | None) -> Settings:
 
 def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> None:
     """What a child process does."""
-    _prepare(settings)
+    _end_with_parent()
+    with held_back():
+        _prepare(settings)
     from tfmp.colocation_modes import Runner, describe
     from tfmp.colocation_report import JobResult
     from tfmp.measuring import PeakMemory

@@ -60,12 +60,13 @@ class Training:
         self._seeds: Any = None
         self._logs: Any = {}
         self._finished = False
+        self._abandoned = False
         self._inside = False
 
     @property
     def done(self) -> bool:
-        """Whether there are no steps left, or a callback stopped the training."""
-        return self._finished
+        """Whether there are no steps left, a callback stopped the training, or it was abandoned."""
+        return self._finished or self._abandoned
 
     def set_up(self) -> None:
         """Builds the model and takes the first step, which compiles. One job at a time may."""
@@ -138,9 +139,12 @@ class Training:
             if _on_jax():
                 self._model._jax_state = None
 
-    def stop(self) -> None:
-        """Makes the step that is being taken the last one."""
-        self._model.stop_training = True
+    def abandon(self) -> None:
+        """Makes the step that is being taken the last one, without ending its epoch.
+
+        A checkpoint of half an epoch would be taken for one of a whole epoch.
+        """
+        self._abandoned = True
 
     def wait(self) -> None:
         """Until the device has done the steps that were taken."""

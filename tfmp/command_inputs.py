@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 import zipfile
 import zlib
 from importlib import import_module
@@ -11,7 +12,11 @@ from typing import Any
 import click
 import numpy as np
 
+from tfmp.cli_session import import_keras
+
 LABELS, SAMPLE_WEIGHT = "labels", "sample_weight"
+
+_KERAS_FILE = "expects a Keras model file (.keras or .h5)"
 
 _FORMS = (
     f"an .npz file with one array per model input, named like the input, and {LABELS!r}; or "
@@ -25,15 +30,31 @@ def load_model(path: str) -> Any:
     Raises:
         click.UsageError: it cannot be read.
     """
+    if not Path(path).exists():
+        raise click.UsageError(
+            f"MODEL {_KERAS_FILE}, received {path!r}: no such file. "
+            "Save one with model.save('model.keras')."
+        )
+    import_keras()
     import keras
 
     try:
-        return keras.models.load_model(path)
+        with warnings.catch_warnings():
+            # The optimizer of a model that was compiled and not trained has no state to load.
+            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
+            return keras.models.load_model(path)
     except Exception as error:
         raise click.UsageError(
-            f"MODEL expects a Keras model file (.keras or .h5), received {path!r}: "
-            f"{_first_line(error)} Save one with model.save('model.keras')."
+            f"MODEL {_KERAS_FILE}, received {path!r}: {_why_unreadable(path, error)} "
+            "Save one with model.save('model.keras')."
         ) from None
+
+
+def _why_unreadable(path: str, error: Exception) -> str:
+    # Keras says of a file that is no archive that it is not there.
+    if Path(path).suffix == ".keras" and Path(path).is_file() and not zipfile.is_zipfile(path):
+        return "it is no .keras archive."
+    return _first_line(error)
 
 
 def load_model_or_builder(text: str) -> Any:
@@ -120,6 +141,7 @@ def _call(text: str, module: str, function: str) -> Any:
 
 def imported(module: str) -> Any:
     """A module, found in the current folder too."""
+    import_keras()  # the module most likely does, aloud
     # As `python -m` does: what is here can be named.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

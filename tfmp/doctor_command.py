@@ -5,6 +5,8 @@ import sys
 
 import click
 
+from tfmp.cli_session import import_keras
+
 
 @click.command("doctor")
 @click.argument("model", required=False, metavar="[MODEL]", type=click.Path(dir_okay=False))
@@ -14,10 +16,13 @@ def command(model: str | None, as_json: bool) -> None:
 
     Exit status: 0 if nothing is broken, 1 if something is, 2 on a model that cannot be read.
     """
-    from tfmp.checkup import doctor
     from tfmp.command_inputs import load_model
 
-    report = doctor(load_model(model) if model else None)
+    loaded = load_model(model) if model else None
+    import_keras()
+    from tfmp.checkup import doctor
+
+    report = doctor(loaded)
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
     else:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.numerics import FLOAT16
+from tfmp.replacing import replacing
 
 # Exponent of the largest magnitude that rounds to zero in FP16: half the smallest subnormal.
 _VANISHING = FLOAT16.min_exponent - FLOAT16.fraction_bits - 1
@@ -169,10 +170,11 @@ class GradientReport:
         """
         path = check_report_path(path)
         try:
-            if path.suffix == ".json":
-                path.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
-            else:
-                _draw(self, path)
+            with replacing(path) as new:
+                if path.suffix == ".json":
+                    new.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+                else:
+                    _draw(self, new)
         except OSError as error:
             raise ValueError(
                 f"A report file expects a folder that can be written to, received {str(path)!r}: "

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from tfmp.cli_session import import_keras
+
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16", "float64")
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -89,6 +91,7 @@ def command(
 
     Exit status: 0 measured, 2 on a model or data that cannot be used.
     """
+    import_keras()
     from tfmp.profiling_report import check_profile_path
 
     try:

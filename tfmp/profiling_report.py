@@ -12,6 +12,7 @@ from tfmp.named_policies import is_narrow
 from tfmp.profiling_batches import BatchLimit
 from tfmp.profiling_kernels import KernelUse
 from tfmp.profiling_layers import LayerProfile
+from tfmp.replacing import replacing
 from tfmp.tensor_cores import has_them
 
 SCHEMA = "tfmp.profile/1"
@@ -224,7 +225,8 @@ class ProfileReport:
         else:
             text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
         try:
-            path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+            with replacing(path) as new:
+                new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
         except OSError as error:
             raise ValueError(
                 f"A profile expects a file that can be written, received {str(path)!r}: "

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- house: written by tests/support/house.py -->", "<!-- end of h
 TRAINING_FLOORS = {
     "Facts": (
         "numerics hardware nvidia cuda_versions onnx_providers registration first_op value_range "
-        "gradient_report measuring graph_rewriting web"
+        "gradient_report measuring graph_rewriting replacing stderr web"
     ),
     "Plans and scales": (
         "structure evidence named_policies keep rules auto graph_walk dry_run precision_plan undo "
@@ -30,7 +30,8 @@ TRAINING_FLOORS = {
         "colocation_processes colocation"
     ),
     "Commands": (
-        "command_inputs doctor_command calibrate_command profile_command colocate_command cli"
+        "cli_session command_inputs doctor_command calibrate_command profile_command "
+        "colocate_command cli"
     ),
 }
 CONVERSION_FLOORS = {
@@ -40,7 +41,7 @@ CONVERSION_FLOORS = {
     "Running": "runners",
     "Measuring": "drift",
     "Judging, repairing and telling": "report repair",
-    "Work": "artifact devices latency split trials bench validation explain distributed pipeline",
+    "Work": "artifact choices devices latency split trials bench validation explain distributed pipeline",
     "Commands": "cli_config cli_options cli_session cli_inputs cli cli_docs",
 }
 

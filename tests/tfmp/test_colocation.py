@@ -10,6 +10,7 @@ from tfmp.colocation import MODES, colocate, predicted_seconds, recommend
 from tfmp.colocation_job import Batches, Job
 from tfmp.colocation_modes import IN_PROCESS, describe, run_in_process
 from tfmp.colocation_report import JobResult, ModeResult, jain
+from tfmp.colocation_training import Training
 
 ON_JAX = keras.backend.backend() == "jax"
 TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
@@ -208,6 +209,65 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint(tmp_path, alone):
     for one, two in zip(result.weights, alone["half"].weights, strict=True):
         np.testing.assert_array_equal(one, two)
     assert not folder.exists()
+
+
+def test_ctrl_c_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, monkeypatch, alone):
+    save_weights = keras.Model.save_weights
+
+    def write_half(model, path, **options):
+        save_weights(model, path, **options)
+        if written:
+            path.write_bytes(path.read_bytes()[:100])
+            raise KeyboardInterrupt
+        written.append(path)
+
+    written = []
+    folder = tmp_path / "backup"
+    job = Job(
+        *(other, batches, "mixed_float16", 8, "half"), seed=3, steps_per_epoch=2, checkpoint=folder
+    )
+    monkeypatch.setattr(keras.Model, "save_weights", write_half)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_process("sequential", [job], keep=False)
+    monkeypatch.undo()
+    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    assert (result.error, result.steps, len(result.history["loss"])) == ("", 8, 3)
+    for one, two in zip(result.weights, alone["half"].weights, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not folder.exists()
+
+
+def test_ctrl_c_in_the_middle_of_an_epoch_of_a_thread(tmp_path, monkeypatch, alone):
+    """It reaches the main thread; the jobs stop without taking half an epoch for a whole one."""
+    import signal
+    import threading
+
+    abandon, told = Training.abandon, threading.Event()
+
+    def abandon_and_tell(training):
+        abandon(training)
+        told.set()
+
+    class Interrupting(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1:
+                signal.raise_signal(signal.SIGINT)
+                assert told.wait(60)
+
+    monkeypatch.setattr(Training, "abandon", abandon_and_tell)
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # perhaps it was ignored
+
+    common = {"steps": 8, "name": "half", "seed": 3, "steps_per_epoch": 3}
+    common["checkpoint"] = tmp_path / "backup"
+    interrupted = Job(other, batches, "mixed_float16", callbacks=[Interrupting()], **common)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_process("threads", [interrupted], keep=False)
+    signal.signal(signal.SIGINT, heard)
+    job = Job(other, batches, "mixed_float16", **common)
+    result = run_in_process("threads", [job], keep=True).jobs[0]
+    assert (result.error, result.steps) == ("", 8)
+    for one, two in zip(result.weights, alone["half"].weights, strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_progress_is_told_for_each_job():
