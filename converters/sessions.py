@@ -6,16 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.errors import RunnerError
+from tfmp.converters.tensors import TEXT, TensorSpec
 
 _NUMPY_DTYPES = {"float": "float32", "double": "float64"}
 
 
 def tensor_spec(value: Any) -> TensorSpec:
-    """The signature of a session's input or output (`NodeArg`)."""
+    """The signature of a session's input or output (`NodeArg`).
+
+    Raises:
+        RunnerError: it is no tensor, but a sequence, a map or something optional.
+    """
+    if not value.type.startswith("tensor("):
+        raise RunnerError(
+            f"{value.name!r} is a {value.type}, not a tensor, so it cannot be compared value by "
+            "value. Export the model with tensors alone (scikit-learn's with zipmap=False)."
+        )
     element = value.type.removeprefix("tensor(").removesuffix(")")
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
-    return TensorSpec(value.name, shape, str(np.dtype(_NUMPY_DTYPES.get(element, element))))
+    dtype = TEXT if element == TEXT else str(np.dtype(_NUMPY_DTYPES.get(element, element)))
+    return TensorSpec(value.name, shape, dtype)
 
 
 def cpu_session(

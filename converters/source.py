@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tfmp.converters.errors import ConversionError, InputError
-from tfmp.converters.tensors import Batch, TensorSpec, describe
+from tfmp.converters.tensors import Batch, TensorSpec, describe, texts
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
@@ -139,7 +139,12 @@ class Source:
         tensors = [tf.constant(batch[spec.name], dtype=spec.dtype) for spec in self.inputs]
         outputs = self.marked(*tensors)
         names = (spec.name for spec in self.outputs)
-        return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}
+        return {name: _array(value) for name, value in zip(names, outputs, strict=True)}
+
+
+def _array(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return texts(array) if array.dtype == object else array
 
 
 @dataclass(frozen=True)

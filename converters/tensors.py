@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# What TensorFlow and ONNX call the dtype of texts; in NumPy they are objects.
+TEXT = "string"
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -13,7 +16,7 @@ class TensorSpec:
     Attributes:
         name: as the model's signature has it.
         shape: including the batch axis; None where the size is dynamic.
-        dtype: NumPy dtype name, such as "float32".
+        dtype: NumPy dtype name, such as "float32"; `TEXT` for texts.
     """
 
     name: str
@@ -36,6 +39,20 @@ class TensorSpec:
 Batch = dict[str, np.ndarray]
 
 
+def in_dtype(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The array in the dtype of a `TensorSpec`."""
+    return texts(array) if dtype == TEXT else array.astype(dtype)
+
+
+def texts(array: np.ndarray) -> np.ndarray:
+    """Texts, which TensorFlow and NumPy also hold as bytes, as an array of Python's."""
+    plain = [
+        item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
+        for item in array.ravel()
+    ]
+    return np.array(plain, dtype=object).reshape(array.shape)
+
+
 def describe(specs: Sequence[TensorSpec]) -> str:
     """One line for error messages: every spec, separated by semicolons."""
     return "; ".join(map(str, specs)) or "none"
@@ -50,7 +67,7 @@ def synthetic_batch(specs: Sequence[TensorSpec], samples: int, seed: int) -> Bat
         seed: of the generator.
 
     Returns:
-        Standard normal floats; integers 0 and 1, which are valid ids of any vocabulary.
+        Standard normal floats; integers 0 and 1, which are valid ids of any vocabulary; texts "a".
     """
     generator = np.random.default_rng(seed)
 
@@ -59,6 +76,8 @@ def synthetic_batch(specs: Sequence[TensorSpec], samples: int, seed: int) -> Bat
             shape: tuple[int, ...] = ()
         else:
             shape = (spec.shape[0] or samples, *(size or 8 for size in spec.shape[1:]))
+        if spec.dtype == TEXT:
+            return np.full(shape, "a", dtype=object)
         if np.issubdtype(np.dtype(spec.dtype), np.floating):
             return generator.standard_normal(shape).astype(spec.dtype)
         return generator.integers(0, 2, shape).astype(spec.dtype)

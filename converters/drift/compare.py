@@ -16,7 +16,7 @@ from tfmp.converters.drift.labels import (
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.totals import is_floating
 from tfmp.converters.errors import InputError, RunnerError
-from tfmp.converters.tensors import Batch, TensorSpec, describe
+from tfmp.converters.tensors import Batch, TensorSpec, describe, texts
 
 # Labels of one batch: for the one output they fit, or by output name.
 Labels = np.ndarray | Mapping[str, np.ndarray]
@@ -276,12 +276,6 @@ def _accepts(labels: np.ndarray, output: np.ndarray, name: str) -> bool:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """As a NumPy array; TensorFlow's byte strings as text, which ONNX Runtime gives."""
+    """As a NumPy array, texts alike whichever framework they are from."""
     array = np.asarray(array)
-    if array.dtype.kind not in "OS":
-        return array
-    texts = [
-        item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
-        for item in array.ravel()
-    ]
-    return np.array(texts, dtype=object).reshape(array.shape)
+    return texts(array) if array.dtype.kind in "OSU" else array

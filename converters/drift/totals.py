@@ -149,7 +149,7 @@ def _common_row(array: np.ndarray) -> str | None:
     """Digest of the row that all samples share, "" if they differ, None without samples."""
     if len(array) == 0:
         return None
-    first = array[0]
+    first = np.asarray(array[0], array.dtype)  # a text by itself is no array
     if not (array[1:] == first).all():
         return ""
     if first.dtype.kind == "f":

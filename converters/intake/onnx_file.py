@@ -8,7 +8,7 @@ import onnx_ir as ir
 from tfmp.converters.errors import InputError
 from tfmp.converters.sessions import cpu_session
 from tfmp.converters.source import OnnxSource, Origin, path_sha256, path_size, pin
-from tfmp.converters.tensors import Batch, TensorSpec
+from tfmp.converters.tensors import TEXT, Batch, TensorSpec, in_dtype
 
 
 def from_onnx(
@@ -41,7 +41,7 @@ def from_onnx(
 
     def forward(batch: Batch) -> Batch:
         names = [spec.name for spec in outputs]
-        fed = {spec.name: batch[spec.name].astype(spec.dtype) for spec in inputs}
+        fed = {spec.name: in_dtype(batch[spec.name], spec.dtype) for spec in inputs}
         return dict(zip(names, session.run(names, fed), strict=True))
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
@@ -55,4 +55,5 @@ def _spec(value: ir.Value) -> TensorSpec:
             "model, or export it with typed inputs and outputs."
         )
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
-    return TensorSpec(str(value.name), shape, value.dtype.numpy().name)
+    dtype = TEXT if value.dtype is ir.DataType.STRING else value.dtype.numpy().name
+    return TensorSpec(str(value.name), shape, dtype)

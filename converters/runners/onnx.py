@@ -7,7 +7,7 @@ from tfmp.converters.errors import RunnerError
 from tfmp.converters.onnx.profiles import GPU, Profile
 from tfmp.converters.runners.base import Held, RunnerInfo
 from tfmp.converters.sessions import cpu_session, tensor_spec
-from tfmp.converters.tensors import Batch
+from tfmp.converters.tensors import Batch, in_dtype
 
 
 class OnnxRunner(Held):
@@ -28,7 +28,7 @@ class OnnxRunner(Held):
         )
 
     def run(self, batch: Batch) -> Batch:
-        feed = {spec.name: batch[spec.name].astype(spec.dtype) for spec in self.inputs}
+        feed = {spec.name: in_dtype(batch[spec.name], spec.dtype) for spec in self.inputs}
         names = [spec.name for spec in self.outputs]
         try:
             return dict(zip(names, self._session.run(names, feed), strict=True))
