@@ -14,7 +14,7 @@ from tfmp.converters.drift.files import load_labels, open_path
 from tfmp.converters.drift.fit import arrays_by_name, cast, check, count_batch, kind_of
 from tfmp.converters.drift.sources import Stream, stream_of
 from tfmp.converters.errors import InputError
-from tfmp.converters.tensors import Batch, TensorSpec, describe
+from tfmp.converters.tensors import Batch, TensorSpec, describe, texts
 
 # Sizes chosen where a signature leaves them open, for synthetic inputs.
 _OPEN_IMAGE_SIDE = 64
@@ -109,21 +109,24 @@ class Dataset:
                 self._reject_partial(rows)
                 continue
             labels = self._labels_for(labels, rows)
+            self._check_labelled(labels)
             self._content = add_hashes(self._content, *_sample_hashes(batch, labels))
-            self._labelled = self._labelled or labels is not None
             self._count += rows
             yield batch, labels
         self._check_end()
 
-    def check_first(self) -> None:
-        """Raises `InputError` if the first batch does not fit; does nothing on what is read once.
+    def first(self) -> tuple[Batch, Labels | None] | None:
+        """The first batch, for callers that do work before they read: mistakes are told before.
 
-        For callers that do work before they read: a mistake is told before that work.
+        Returns:
+            None for data that can be read only once.
+
+        Raises:
+            InputError: it does not fit, or there is none.
         """
-        if not self._stream.once:
-            for arrays, _ in self._stream.batches(1):
-                count_batch(self._fit(arrays), self._stream.name)
-                break
+        if self._stream.once:
+            return None
+        return next(self.batches(), None)
 
     @property
     def description(self) -> DataReport:
@@ -177,6 +180,15 @@ class Dataset:
                 f"{rows} samples. Pass one label for each sample."
             )
         return labels
+
+    def _check_labelled(self, labels: Labels | None) -> None:
+        """Accuracy on a part of the samples would stand beside distances on all of them."""
+        if self._count and self._labelled != (labels is not None):
+            raise InputError(
+                f"data {self._stream.name}: labels came with some batches and not with others. "
+                "Pass them with every batch, or with none."
+            )
+        self._labelled = labels is not None
 
     def _check_end(self) -> None:
         if self._count == 0:
@@ -280,10 +292,10 @@ def _values(labels: Labels | None) -> list[np.ndarray]:
 def _check_label_count(labels: Labels, stream: Stream) -> None:
     for array in _values(labels):
         if array.ndim == 0 or (stream.samples is not None and len(array) != stream.samples):
-            count = len(array) if array.ndim else "a single value, not an array of"
+            given = f"{len(array)} labels were" if array.ndim else "a single value was"
             raise InputError(
-                f"{count} labels were given for {stream.samples or 'the'} samples of "
-                f"{stream.name}. Pass one label for each sample, in the same order."
+                f"{given} given for {stream.samples or 'the'} samples of {stream.name}. Pass one "
+                "label for each sample, in the same order."
             )
 
 
@@ -319,9 +331,7 @@ def _layout(array: np.ndarray) -> str:
 
 def _rows_as_bytes(array: np.ndarray) -> Iterator[bytes]:
     if array.dtype.kind in "OSU":
-        for row in array:
-            texts = np.asarray(row).ravel().tolist()
-            plain = [t.decode(errors="replace") if isinstance(t, bytes) else str(t) for t in texts]
-            yield repr(plain).encode()
+        for row in texts(array):
+            yield repr(np.asarray(row).ravel().tolist()).encode()
     else:
         yield from (row.tobytes() for row in array)

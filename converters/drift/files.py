@@ -68,6 +68,8 @@ def load_labels(path: str | os.PathLike[str]) -> Any:
     path = Path(path)
     if path.suffix.lower() not in (".npz", ".npy"):
         raise InputError(f"labels {str(path)!r}: expected an .npy or .npz file. Save them as one.")
+    if not path.is_file():
+        raise InputError(f"there is no labels file {str(path)!r}. Check the path.")
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -76,9 +78,10 @@ def load_labels(path: str | os.PathLike[str]) -> Any:
             arrays = {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise _unreadable(path, error) from error
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
-    return arrays
+    _, labels = without_labels(arrays, ())  # the data's own file may be named for its labels
+    if labels is not None:
+        return labels
+    return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
 
 def _open_npz(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
@@ -184,13 +187,13 @@ def _call(text: str, module: str, function: str, inputs: Sequence[TensorSpec]) -
         raise InputError(
             f"data {text!r}: module {module!r} has no {function!r}. Check the function's name."
         ) from error
-    except Exception as error:  # whatever the user's module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
         raise _user_error(text, error) from error
     finally:
         sys.path.remove(where)
     try:
         result = found()
-    except Exception as error:  # whatever the user's function does
+    except (Exception, SystemExit) as error:  # whatever the user's function does
         raise _user_error(text, error) from error
     if isinstance(result, str | os.PathLike):
         raise InputError(
@@ -206,13 +209,17 @@ def _guarded(text: str, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
         yield from batches
     except InputError:
         raise
-    except Exception as error:  # the user's generator runs here
+    except (Exception, SystemExit) as error:  # the user's generator runs here
         raise _user_error(text, error) from error
 
 
-def _user_error(text: str, error: Exception) -> InputError:
+def _user_error(text: str, error: BaseException) -> InputError:
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+    last = frames[-1].filename if frames else __file__
+    # The last frame is Python's own for a module that does not parse, and ours for what no call
+    # can make of the object: neither is a place to mend.
+    own = last == __file__ or last.startswith("<")
+    place = "" if own else f" at {last}, line {frames[-1].lineno}"
     return InputError(
         f"data {text!r} raised {type(error).__name__}: {error}{place}. Mend the function; it takes "
         "no arguments and returns an iterable of batches."
@@ -220,7 +227,11 @@ def _user_error(text: str, error: Exception) -> InputError:
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
+    reason = str(error).rstrip(".")
+    if "pickled (object)" in reason or "Python objects" in reason:
+        # NumPy says so of any file that it does not know, and how to have it run.
+        reason = "it is no array file, or it holds pickled objects, which could run code"
     return InputError(
-        f"cannot read data file {str(path)!r}: {error}. Write it with np.savez(path, "
+        f"cannot read data file {str(path)!r}: {reason}. Write it with np.savez(path, "
         "INPUT_NAME=array), or np.save(path, array) for a model with one input."
     )

@@ -36,7 +36,8 @@ def arrays_by_name(arrays: Any, inputs: Sequence[TensorSpec], source: str) -> di
             return {spec.name: array for spec, array in zip(inputs, arrays, strict=True)}
         raise InputError(
             f"data {source}: a batch holds {len(arrays)} arrays, but the model has {len(inputs)} "
-            f"inputs: {describe(inputs)}. Pass one array for each, best as a dict by name."
+            f"input{'' if len(inputs) == 1 else 's'}: {describe(inputs)}. Pass one array for each, "
+            "best as a dict by name."
         )
     if len(inputs) == 1:
         return {inputs[0].name: arrays}
@@ -58,7 +59,9 @@ def check(array: np.ndarray, spec: TensorSpec, source: str) -> None:
             f"{array.shape}. {_shape_advice(array, spec)}"
         )
     fits = _FITTING.get(kind_of(spec.dtype), "USO")
-    if array.dtype.kind not in fits and not ("f" in fits and is_floating(array.dtype)):
+    # Where NumPy has no kind for a float, as for bfloat16, its name has to tell.
+    floating = array.dtype.kind != "c" and is_floating(array.dtype)
+    if array.dtype.kind not in fits and not ("f" in fits and floating):
         raise InputError(
             f"data {source}: input {spec.name!r} expects {spec.dtype} values, received "
             f"{array.dtype}. Convert the array first, if that keeps its meaning: "

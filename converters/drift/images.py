@@ -51,10 +51,9 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
             for element in dataset:
                 yield element if classes else (element, None)
         except (tf.errors.OpError, ValueError) as error:
-            reason = str(error).splitlines()[0]
             raise InputError(
-                f"cannot read the images of {str(path)!r}: {reason}. Remove or repair what is not "
-                "an image."
+                f"cannot read the images of {str(path)!r}: {_reason(images, error)}. Remove or "
+                "repair what is not an image."
             ) from error
 
     return Stream(str(path), batches, len(images), notes=tuple(notes))
@@ -75,6 +74,20 @@ def _size(path: Path, inputs: Sequence[TensorSpec]) -> tuple[int, int, int, bool
         "Expected one input [batch, height, width, channels] of fixed size with 1, 3 or 4 "
         "channels. Pass an .npz file or package.module:function instead."
     )
+
+
+def _reason(images: Sequence[Path], error: Exception) -> str:
+    """The file that is no image; TensorFlow's pipelines do not say which."""
+    import tensorflow as tf
+
+    for image in sorted(images):
+        try:
+            tf.io.decode_image(tf.io.read_file(str(image)), expand_animations=False)
+        except tf.errors.OpError as found:
+            # Around the reason stand names of TensorFlow's own.
+            reason = found.message.rpartition("}} ")[2].partition(" [Op:")[0]
+            return f"{image}: {reason.splitlines()[0].rstrip('.')}"
+    return str(error).splitlines()[0].rstrip(".")
 
 
 def _some(names: list[str]) -> str:

@@ -42,7 +42,7 @@ def check_audit_path(path: str, force: bool = True) -> None:
     if suffix not in SUFFIXES:
         raise InputError(
             f"{path}: expected an audit to end in {' or '.join(SUFFIXES)}, received suffix "
-            f"{Path(path).suffix!r}."
+            f"{Path(path).suffix!r}. Rename it."
         )
     check_output(Path(path), suffix, force)
 

@@ -41,9 +41,15 @@ def load(path: str | Path) -> DriftReport:
             f"{str(path)!r} is not JSON: {error}. Name a JSON file that tfmp-convert wrote."
         ) from error
     try:
-        return DriftReport.from_dict(document)
+        report = DriftReport.from_dict(document)
     except InputError as error:
         raise InputError(f"{str(path)!r}: {error}") from error
+    if not report.candidates:
+        raise InputError(
+            f"{str(path)!r}: report.candidates is empty; the document was cut or changed. Write it "
+            "again with tfmp-convert."
+        )
+    return report
 
 
 def encode(value: Any) -> Any:

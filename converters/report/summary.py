@@ -156,11 +156,15 @@ def headline(report: DriftReport) -> str:
 
 def data_notes(data: DataReport) -> list[str]:
     """What a reader should know about the samples."""
-    nonfinite = [
+    return [*nonfinite_notes(data), *data.notes]
+
+
+def nonfinite_notes(data: DataReport) -> list[str]:
+    """Which inputs were not finite to begin with."""
+    return [
         f"input {name!r} holds {count:,} values that are NaN or infinite"
         for name, count in data.nonfinite.items()
     ]
-    return [*nonfinite, *data.notes]
 
 
 def runner_text(runner: RunnerInfo) -> str:

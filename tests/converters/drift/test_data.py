@@ -55,6 +55,7 @@ class TestForms:
             "npz with any name": ("any_name.npz", None),
             "npy": ("x.npy", "y.npy"),
             "npy with labels from npz": ("x.npy", Path("y.npz")),
+            "npy with labels from data": ("x.npy", Path("plain.npz")),
             "dict": ({"image": X, "labels": Y}, None),
             "dict with labels beside it": ({"image": X}, Y),
             "array": (X, Y),
@@ -230,6 +231,16 @@ class TestRefusals:
                 "sample.",
             ),
             (
+                [(X, Y), X],
+                "data list of batches: labels came with some batches and not with others. Pass "
+                "them with every batch, or with none.",
+            ),
+            (
+                X * 1j,
+                "data array: input 'image' expects float32 values, received complex128. Convert "
+                "the array first, if that keeps its meaning: array.astype('float32').",
+            ),
+            (
                 {"image": X, "labels": Y, "labels.y": Y},
                 "data has both 'labels' and 'labels.y'. Name all labels after outputs, or pass "
                 "only 'labels'.",
@@ -272,6 +283,26 @@ class TestRefusals:
             with pytest.raises(InputError):
                 open_data(data, [IMAGE])
 
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("own:leaves", "raised SystemExit: 7 at {folder}/own.py, line 2. Mend the function"),
+            (
+                "own:takes",
+                "raised TypeError: takes() missing 1 required positional argument: 'x'. ",
+            ),
+            ("own:number", "raised TypeError: 'int' object is not callable. Mend the function; it"),
+            ("odd:f", "raised SyntaxError: invalid syntax (odd.py, line 1). Mend the function"),
+        ],
+    )
+    def test_a_function_of_the_users(self, folder: Path, name: str, message: str) -> None:
+        (folder / "own.py").write_text(
+            "def leaves():\n    raise SystemExit(7)\ndef takes(x): ...\nnumber = 3\n"
+        )
+        (folder / "odd.py").write_text("def f(:\n")
+        sys.modules.pop("own", None)
+        assert f"data {name!r} " + message.format(folder=folder) in refusal(name, [IMAGE])
+
     def test_several_inputs_need_several_arrays(self) -> None:
         both = [IMAGE, IDS]
         assert "array holds one array, but the model has 2 inputs: image" in refusal(X, both)
@@ -300,9 +331,9 @@ class TestRefusals:
         ("labels", "message"),
         [
             (Y[:5], "5 labels were given for 70 samples of array. Pass one label for each sample"),
-            (np.array(3), "a single value, not an array of labels were given for 70 samples"),
+            (np.array(3), "a single value was given for 70 samples of array. Pass one label for"),
             ("labels.csv", "labels 'labels.csv': expected an .npy or .npz file. Save them as one."),
-            ("none.npy", "cannot read data file 'none.npy': "),
+            ("none.npy", "there is no labels file 'none.npy'. Check the path."),
         ],
     )
     def test_labels(self, labels: Any, message: str) -> None:
