@@ -5,6 +5,7 @@ Only click is imported here, so that `--help` answers at once; each command impo
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import click
 from tfmp.converters import cli_options as options_of
 from tfmp.converters.cli_inputs import (
     budget_for_data,
+    check_paths,
     check_reports,
     comparison,
     format_options,
@@ -93,17 +95,18 @@ def validate_command(reference: str, candidates: tuple[str, ...], **options: Any
     """
     with session(options) as progress:
         budget = budget_for_data(options, required=False)
-        from tfmp.converters.validation import validate
+        from tfmp.converters.intake import check_model_file
+        from tfmp.converters.trials import candidate_files
+        from tfmp.converters.validation import prepare_comparison, validate
 
-        source = open_model_file(reference, options, progress)
-        report = validate(
-            source,
-            list(candidates),
-            options["data"],
-            options["labels"],
-            budget,
-            **comparison(options, progress),
-        )
+        check_model_file(Path(reference))
+        suffixes = {path.suffix.lower() for path in candidate_files(list(candidates)).values()}
+        asked = comparison(options, progress)
+        with prepare_comparison(suffixes, **asked):
+            source = open_model_file(reference, options, progress)
+            report = validate(
+                source, list(candidates), options["data"], options["labels"], budget, **asked
+            )
         _save_reports(report, options)
     print_results(report, [], options)
     sys.exit(report.verdict.exit_status)
@@ -147,19 +150,23 @@ def inspect_command(model: str, **options: Any) -> None:
     """
     with session(options) as progress:
         from tfmp.converters.report.audit import check_audit_path, print_audit, save_audit
+        from tfmp.converters.report.summary import nonfinite_notes
 
-        for path in options["reports"]:
-            check_audit_path(path, options["force"])
+        check_paths(options["reports"], lambda path: check_audit_path(path, options["force"]))
         source = open_model_file(model, options, progress)
         from tfmp.converters.drift.budget import DriftBudget
         from tfmp.converters.tflite.audit import audit
         from tfmp.converters.validation import prepare_data
 
-        batches = None
+        dataset, batches = None, None
         if options["data"] is not None:
             dataset = prepare_data(source, options["data"], None, DriftBudget())
             batches = (batch for batch, _ in dataset.batches())
         result = audit(source, batches, progress)
+        if dataset is not None and dataset.description.nonfinite:
+            blame = "; what is not finite behind it may be the data's doing"
+            told = (note + blame for note in nonfinite_notes(dataset.description))
+            result = replace(result, unknown=(*told, *result.unknown))
         for path in options["reports"]:
             save_audit(result, path)
     if options["as_json"]:
@@ -180,38 +187,55 @@ def _convert_and_report(
     with session(options) as progress:
         budget = budget_for_data(options, required=True)
         choices = {to: format_options(to, options) for to in targets}
-        from tfmp.converters.pipeline import check_conversion, tflite_converter, write_artifact
-        from tfmp.converters.validation import prepare_data, validate
+        from tfmp.converters.pipeline import check_conversion
+        from tfmp.converters.validation import prepare_comparison, validate
 
         paths = {
             to: check_conversion(model, to, output, options["force"])
             for to, output in targets.items()
         }
-        with tflite_converter(targets) as converter:
-            alone = list(targets) == ["tflite"]
-            source = open_model_file(model, options, progress, several=alone)
-            dataset = None
-            if options["data"] is not None:
-                dataset = prepare_data(source, options["data"], options["labels"], budget)
-            precision = options["precision"]
-            artifacts = [
-                write_artifact(
-                    source, path, precision, choices[to], dataset, budget, progress, converter
-                )
-                for to, path in paths.items()
-            ]
-        report = None
-        if dataset is not None:
-            report = validate(
-                source,
-                artifacts,
-                dataset,
-                budget=budget,
-                **comparison(options, progress),
-            )
-            _save_reports(report, options)
+        asked = comparison(options, progress)
+        with prepare_comparison([f".{to}" for to in targets], **asked):
+            source, dataset, artifacts = _convert(model, paths, choices, budget, options, progress)
+            report = None
+            if dataset is not None:
+                report = validate(source, artifacts, dataset, budget=budget, **asked)
+                _save_reports(report, options)
     print_results(report, artifacts, options)
     sys.exit(report.verdict.exit_status if report else 0)
+
+
+def _convert(
+    model: str,
+    paths: dict[str, Path],
+    choices: dict[str, Any],
+    budget: Any,
+    options: dict[str, Any],
+    progress: Any,
+) -> tuple[Any, Any, list[Any]]:
+    """The open model, the samples if there are any, and the files that were written."""
+    from tfmp.converters.pipeline import tflite_converter, write_artifact
+    from tfmp.converters.validation import prepare_data
+
+    with tflite_converter(paths) as converter:
+        source = open_model_file(model, options, progress, several=list(paths) == ["tflite"])
+        dataset = None
+        if options["data"] is not None:
+            dataset = prepare_data(source, options["data"], options["labels"], budget)
+        artifacts = [
+            write_artifact(
+                source,
+                path,
+                options["precision"],
+                choices[to],
+                dataset,
+                budget,
+                progress,
+                converter,
+            )
+            for to, path in paths.items()
+        ]
+    return source, dataset, artifacts
 
 
 def _save_reports(report: Any, options: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ none replaces a file without `--force`.
 | --- | --- |
 | 0 | PASS, or converted without data; `inspect`: FP16 holds everything that the data reached |
 | 1 | FAIL: drift over budget; `inspect`: something would overflow, vanish or clamp |
-| 2 | bad usage or bad input; nothing was written |
+| 2 | bad usage or bad input; nothing is half-written |
 | 3 | INCONCLUSIVE: too little data to certify; `inspect`: no data, so only constants are known |
 """
 

@@ -12,7 +12,7 @@ from tfmp.converters.cli_session import Progress, import_tensorflow
 from tfmp.converters.errors import InputError
 
 if TYPE_CHECKING:
-    from tfmp.converters.pipeline import Options
+    from tfmp.converters.choices import Options
 
 
 def open_model_file(
@@ -71,11 +71,13 @@ def _custom_objects(modules: Sequence[str]) -> dict[str, Any]:
 
 def format_options(to: str, options: dict[str, Any]) -> "Options":
     """The options of one format."""
-    from tfmp.converters.pipeline import OnnxOptions, TFLiteOptions
+    from tfmp.converters.choices import TFLiteOptions, check_precision, choices_of
 
     if to == "onnx":
         names = ("keep_fp32", "opset", "external_data", "fp16_io", "target")
-        return OnnxOptions(**{name: options[name] for name in names})
+        choices = choices_of(to, {name: options[name] for name in names})
+        check_precision(options["precision"], choices, options["data"])
+        return choices
     if options["precision"] == "mixed":
         raise InputError(
             "--precision mixed is for ONNX files: TFLite's GPU path computes a whole file in one "
@@ -88,12 +90,14 @@ def format_options(to: str, options: dict[str, Any]) -> "Options":
         )
     if options["repair"] and options["data"] is None:
         raise InputError("--repair measures what overflows on samples: give them with --data.")
-    return TFLiteOptions(
+    tflite = TFLiteOptions(
         dynamic_batch=options["dynamic"],
         accumulate=options["accumulate"],
         allow_flex=options["allow_flex"],
         repair=options["repair"],
     )
+    check_precision(options["precision"], tflite, options["data"])
+    return tflite
 
 
 def check_reports(options: dict[str, Any]) -> None:
@@ -101,13 +105,21 @@ def check_reports(options: dict[str, Any]) -> None:
     from tfmp.converters.files import check_output
     from tfmp.converters.report.model import check_path
 
-    taken: set[Path] = set()
-    for text in options["reports"]:
+    def check(text: str) -> None:
         path = check_path(text)
         check_output(path, path.suffix.lower(), options["force"])
-        if path.resolve() in taken:
-            raise InputError(f"--report {path}: is given twice. Name each report once.")
-        taken.add(path.resolve())
+
+    check_paths(options["reports"], check)
+
+
+def check_paths(paths: Sequence[str], check: Callable[[str], None]) -> None:
+    """Checks each path of a report; raises `InputError` for one that is given twice."""
+    taken: set[Path] = set()
+    for text in paths:
+        check(text)
+        if Path(text).resolve() in taken:
+            raise InputError(f"--report {Path(text)}: is given twice. Name each report once.")
+        taken.add(Path(text).resolve())
 
 
 def budget_for_data(options: dict[str, Any], required: bool) -> Any:
@@ -152,17 +164,21 @@ def comparison(options: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _check_ray(options: dict[str, Any]) -> None:
     """Raises `InputError` for what would only fail once the models are converted and loaded."""
-    if options["ray"] is None:
-        if options["workers"] is not None:
-            raise InputError(
-                f"--workers {options['workers']} is about --ray: give --ray too, or leave it out."
-            )
-        return
-    from tfmp.converters.distributed.cluster import check_address
-    from tfmp.converters.validation import check_for_ray
+    if options["ray"] is None and options["workers"] is not None:
+        raise InputError(
+            f"--workers {options['workers']} is about --ray: give --ray too, or leave it out."
+        )
+    if options["ray"] is not None:
+        from tfmp.converters.distributed.cluster import check_address
+        from tfmp.converters.validation import check_for_ray
 
-    check_for_ray(explain=options["explain"], latency=options["latency"])
-    check_address(options["ray"])
+        check_for_ray(
+            options["ray"],
+            options["workers"],
+            explain=options["explain"],
+            latency=options["latency"],
+        )
+        check_address(options["ray"])
 
 
 def explanation(options: dict[str, Any]) -> bool | Path:

@@ -1,8 +1,8 @@
 """`convert`: source -> export -> FP16 -> checked file."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,27 @@ from tfmp.converters.artifact import (
     check_choice,
     silent,
 )
+from tfmp.converters.choices import (
+    OnnxOptions,
+    Options,
+    TFLiteOptions,
+    check_precision,
+    choices_of,
+)
 from tfmp.converters.drift.data import Dataset
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError
 from tfmp.converters.files import check_output
 from tfmp.converters.intake import check_model_file
-from tfmp.converters.onnx.gaps import ANY, TARGETS
 from tfmp.converters.source import AnySource, OnnxSource, Source, file_sha256
-from tfmp.converters.validation import open_model, prepare_data, validate
+from tfmp.converters.validation import (
+    Count,
+    open_model,
+    prepare_comparison,
+    prepare_data,
+    uncounted,
+    validate,
+)
 
 if TYPE_CHECKING:
     from tfmp.converters.repair import Repair
@@ -32,46 +45,14 @@ __all__ = ["Artifact", "check_conversion", "convert", "validate"]
 # Layers that a report names; `tfmp-convert inspect` lists all.
 _MOST_OVERFLOWS = 5
 
-
-@dataclass(frozen=True)
-class OnnxOptions:
-    """Choices for ONNX files.
-
-    Attributes:
-        keep_fp32: regular expressions over node names, Keras layers and op types that stay FP32.
-        opset: version of the ONNX operator set; None for the default, or an ONNX model's own.
-        external_data: write weights to a second file beside the model. Models past 2 GiB always do.
-        fp16_io: let float32 inputs and outputs of the file be float16.
-        target: where the file is taken: "any", "cpu", "cuda" or "tensorrt". Ops that this runtime
-            has no FP16 kernel for stay FP32; for "any" only what could not be loaded.
-    """
-
-    keep_fp32: Sequence[str] = ()
-    opset: int | None = None
-    external_data: bool = False
-    fp16_io: bool = False
-    target: str = ANY
-
-
-@dataclass(frozen=True)
-class TFLiteOptions:
-    """Choices for TFLite files.
-
-    Attributes:
-        dynamic_batch: let the file take any number of samples at a time; else one, or as many as
-            the model fixes.
-        accumulate: the sums that the file allows FP16 hardware, "fp32" or "fp16".
-        allow_flex: keep ops that TFLite lacks as TensorFlow ops, which plain LiteRT cannot run.
-        repair: rewrite what overflows in FP16 on `data`, so that it fits. The float32 outputs stay.
-    """
-
-    dynamic_batch: bool = False
-    accumulate: str = "fp32"
-    allow_flex: bool = False
-    repair: bool = False
-
-
-Options = OnnxOptions | TFLiteOptions
+_NO_SAMPLES = (
+    "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
+    "ones as data (--data); random ones would prove nothing."
+)
+_READ_ONCE = (
+    "which layers overflow in FP16 was not looked for: the samples can be read only once, and are "
+    "compared. Give arrays, or a function that makes a new iterator."
+)
 
 
 def convert(
@@ -83,9 +64,16 @@ def convert(
     budget: DriftBudget | None = None,
     *,
     labels: Any = None,
+    device: str = "auto",
+    emulate: str | None = None,
+    split: bool = False,
     explain: bool | str | Path = False,
+    latency: bool = False,
+    ray: str | None = None,
+    workers: int | None = None,
     force: bool = False,
     progress: Progress = silent,
+    count: Count = uncounted,
     **options: Any,
 ) -> Artifact:
     """Converts a model to a static ONNX or TFLite file.
@@ -99,8 +87,8 @@ def convert(
             budget on `data`.
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
-        labels: see `validate`.
-        explain: see `validate`.
+        labels, device, emulate, split, explain, latency, ray, workers, count: of that validation,
+            see `validate`.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
         **options: the fields of `OnnxOptions` or `TFLiteOptions`.
@@ -114,21 +102,46 @@ def convert(
     """
     check_choice("to", to, tuple(SUFFIXES))
     check_choice("precision", precision, PRECISIONS)
-    choices = _choices(to, options)
-    _check_precision(precision, choices, data)
+    choices = choices_of(to, options)
+    check_precision(precision, choices, data)
     path = check_conversion(model, to, output, force)
-    budget = budget or DriftBudget()
-    with tflite_converter([to]) as converter:
-        source = open_model(model, progress, several=to == "tflite")
-        if data is not None:
-            data = prepare_data(source, data, labels, budget)
-        artifact = write_artifact(
-            source, path, precision, choices, data, budget, progress, converter
-        )
+    asked: dict[str, Any] = {
+        "device": device,
+        "emulate": emulate,
+        "split": split,
+        "explain": explain,
+        "latency": latency,
+        "ray": ray,
+        "workers": workers,
+    }
     if data is None:
-        return artifact
-    report = validate(source, artifact, data, budget=budget, explain=explain, progress=progress)
+        _check_nothing_asked(labels=labels, budget=budget, **asked)
+    budget = budget or DriftBudget()
+    with prepare_comparison([SUFFIXES[to]], **asked):
+        with tflite_converter([to]) as converter:
+            source = open_model(model, progress, several=to == "tflite")
+            if data is not None:
+                data = prepare_data(source, data, labels, budget)
+            artifact = write_artifact(
+                source, path, precision, choices, data, budget, progress, converter
+            )
+        if data is None:
+            return artifact
+        report = validate(
+            source, artifact, data, budget=budget, progress=progress, count=count, **asked
+        )
     return replace(artifact, report=report)
+
+
+def _check_nothing_asked(**options: Any) -> None:
+    """Raises `InputError` for options of a validation that will not be."""
+    for name, value in options.items():
+        unasked = value is None or value is False or (name == "device" and value == "auto")
+        if not unasked:
+            raise InputError(
+                f"{name} is about samples to compare on, received {name}={value!r} without data. "
+                "Pass data, or leave it out."
+            )
 
 
 @contextmanager
@@ -169,7 +182,7 @@ def write_artifact(
         InputError: the samples are missing or can be read only once.
         ConversionError: the model has a part that the format cannot express.
     """
-    _check_precision(precision, choices, data)
+    check_precision(precision, choices, data)
     searches = precision == "mixed" or (isinstance(choices, TFLiteOptions) and choices.repair)
     if searches and data is not None and data.once:
         name = "precision='mixed'" if precision == "mixed" else "repair"
@@ -190,56 +203,6 @@ def write_artifact(
         sha256=file_sha256(path),
         notes=(*source.origin.notes, *notes),
     )
-
-
-def _choices(to: str, options: dict[str, Any]) -> Options:
-    kind = OnnxOptions if to == "onnx" else TFLiteOptions
-    known = [field.name for field in fields(kind)]
-    for name in options:
-        if name not in known:
-            raise InputError(
-                f"{name} is no option of a conversion to {to}, received {name}={options[name]!r}; "
-                f"its options: {', '.join(known)}."
-            )
-    if "opset" in options and options["opset"] is not None:
-        from tfmp.converters.onnx.export import check_opset
-
-        check_opset(options["opset"])
-    if "target" in options:
-        check_choice("target", options["target"], TARGETS)
-    return kind(**options)
-
-
-def _check_precision(precision: str, choices: Options, data: Any) -> None:
-    """Raises `InputError` where the options contradict the precision."""
-    if precision == "fp32" and isinstance(choices, OnnxOptions):
-        for name in ("keep_fp32", "fp16_io", "target"):
-            if getattr(choices, name) not in ((), [], False, ANY):
-                raise InputError(
-                    f"{name} is about FP16 files, received precision='fp32'. Leave one of them out."
-                )
-    if isinstance(choices, TFLiteOptions) and choices.repair:
-        if precision != "fp16":
-            raise InputError(
-                f"repair is about FP16 files, received precision={precision!r}. Leave it out."
-            )
-        if data is None:
-            raise InputError(
-                "repair measures what overflows on samples, received none. Pass data, or leave "
-                "repair out."
-            )
-    if precision != "mixed":
-        return
-    if not isinstance(choices, OnnxOptions):
-        raise InputError(
-            "precision='mixed' is for ONNX files: TFLite's GPU path computes a whole file in one "
-            "precision. Use precision='fp16' or to='onnx'."
-        )
-    if data is None:
-        raise InputError(
-            "precision='mixed' finds the nodes that need FP32 on samples, received none. Pass "
-            "data, or use precision='fp16' and keep_fp32."
-        )
 
 
 def check_conversion(model: Any, to: str, output: str | Path | None, force: bool) -> Path:
@@ -346,7 +309,7 @@ def _write_tflite(
             f", {', '.join(map(repr, others))}. Choose one with signature (--signature)."
         )
     notes: tuple[str, ...] = ()
-    if precision == "fp16" and data is not None:
+    if precision == "fp16":
         source, notes = _looked_at(source, options.repair, data, progress)
     sources = {str(source.origin.signature): source, **others} if others else source
     file = export_tflite(
@@ -367,18 +330,20 @@ def _write_tflite(
 
 
 def _looked_at(
-    source: Source, mend: bool, data: Dataset, progress: Progress
+    source: Source, mend: bool, data: Dataset | None, progress: Progress
 ) -> tuple[Source, tuple[str, ...]]:
     """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
     from tfmp.converters.repair import search_batches
     from tfmp.converters.tflite.repair import overflows, repair
 
+    if data is None:
+        return source, (_NO_SAMPLES,)
     if mend:
         progress("repairing what overflows in FP16")
         repaired = repair(source, lambda: (batch for batch, _ in data.batches()))
         return repaired.source, repaired.notes
     if data.once:  # the validation needs these samples
-        return source, ()
+        return source, (_READ_ONCE,)
     progress("looking for what overflows in FP16")
     found = overflows(source, search_batches(batch for batch, _ in data.batches()))
     notes = [f"overflows in FP16: {one.finding}" for one in found[:_MOST_OVERFLOWS]]

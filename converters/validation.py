@@ -1,13 +1,14 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tfmp.converters.artifact import Progress, silent
 from tfmp.converters.bench import Bench, Plan
 from tfmp.converters.devices import Placing, choose
+from tfmp.converters.drift.compare import Comparison
 from tfmp.converters.drift.data import Dataset, open_data, synthetic
 from tfmp.converters.drift.verdict import DriftBudget, check_overrides
 from tfmp.converters.errors import InputError
@@ -52,7 +53,11 @@ def prepare_data(source: AnySource, data: Any, labels: Any, budget: DriftBudget)
             raise InputError("labels came without the samples they belong to: pass data too.")
         return synthetic(source.inputs)
     dataset = open_data(data, source.inputs, labels)
-    dataset.check_first()
+    first = dataset.first()
+    if first is not None and first[1] is not None:
+        inputs, labels = first
+        expected = source.forward(inputs)
+        Comparison("labels", source.outputs, source.outputs).update(expected, expected, labels)
     return dataset
 
 
@@ -106,6 +111,7 @@ def validate(
         InputError: a model, the data, the budget, the device, the emulation or Ray cannot be used.
     """
     files = candidate_files(candidates)
+    check_for_ray(ray, workers, explain=bool(explain), latency=latency)
     plan = Plan(
         budget=budget or DriftBudget(),
         device=device,
@@ -113,10 +119,6 @@ def validate(
         split=split,
         explain=_explain(explain),
     )
-    if ray is not None:
-        check_for_ray(explain=bool(explain), latency=latency)
-    elif workers is not None:
-        raise InputError(f"workers are Ray's, received workers={workers!r} without ray. Give both.")
     suffixes = {path.suffix.lower() for path in files.values()}
     placing = choose(device, suffixes, emulate is not None) if ray is None else None
     source = open_model(reference, progress)
@@ -155,8 +157,56 @@ def _validate_here(
         return bench.report(dataset.description, progress)
 
 
-def check_for_ray(explain: bool, latency: bool) -> None:
-    """Raises `InputError` for what a run that is spread over machines cannot measure."""
+@contextmanager
+def prepare_comparison(
+    suffixes: Collection[str],
+    *,
+    device: str = "auto",
+    emulate: str | None = None,
+    explain: bool | str | Path = False,
+    latency: bool = False,
+    ray: str | None = None,
+    workers: int | None = None,
+    **_: Any,
+) -> Iterator[None]:
+    """Finds before a conversion whatever would keep `validate` from comparing what it writes.
+
+    A Ray that is to be used is connected to already, and stays so for the length of the block.
+
+    Args:
+        suffixes: of the files that will be written.
+        device, emulate, explain, latency, ray, workers: see `validate`; its others cannot fail.
+
+    Raises:
+        InputError: what `validate` would raise of these.
+    """
+    check_for_ray(ray, workers, explain=bool(explain), latency=latency)
+    _explain(explain)
+    if emulate is not None:
+        Profile.parse(emulate)
+    if ray is None:
+        if device != "auto" or emulate is not None:  # auto takes what there is
+            choose(device, suffixes, emulate is not None)
+        yield
+        return
+    from tfmp.converters.distributed.cluster import connected, resources, staffing
+
+    with connected(ray, workers) as module:
+        staffing(resources(module), workers, device, ".onnx" in suffixes)
+        yield
+
+
+def check_for_ray(
+    ray: str | None, workers: int | None, *, explain: bool = False, latency: bool = False
+) -> None:
+    """Raises `InputError` for workers without Ray, and what Ray's workers cannot measure."""
+    if ray is None:
+        if workers is None:
+            return
+        raise InputError(f"workers are Ray's, received workers={workers!r} without ray. Give both.")
+    from tfmp.converters.distributed.cluster import check_workers
+
+    check_workers(workers)
     for name, asked, why in (
         ("explain", explain, "looks into one model on the worst samples of all"),
         ("latency", latency, "is measured on a machine that does nothing else"),

@@ -36,8 +36,12 @@ class Staffing:
     @property
     def text(self) -> str:
         """For the report."""
-        gpu = " and a GPU" if self.gpus else ""
-        return f"{_count(self.workers, 'worker')} with {_count(self.cpus, 'CPU')}{gpu} each"
+        return f"{_count(self.workers, 'worker')} with {self.each} each"
+
+    @property
+    def each(self) -> str:
+        """What each is given, in words."""
+        return _count(self.cpus, "CPU") + (" and a GPU" if self.gpus else "")
 
 
 def check_workers(workers: Any) -> None:

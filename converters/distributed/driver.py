@@ -25,6 +25,9 @@ from tfmp.converters.report.model import DriftReport
 from tfmp.converters.source import AnySource
 from tfmp.converters.split import make_baselines
 
+# A Ray that others keep busy lets workers wait for ever; by now one would have started.
+_START_S = 600.0
+
 # Answers that are added up at a time: adding goes faster so, and few are held.
 _AT_ONCE = 32
 
@@ -171,6 +174,7 @@ class RayCrew:
         self._ray = ray
         self.paths = paths
         self.size = staff.workers
+        self._needs = staff.each
         self._actor = ray.remote(
             num_cpus=staff.cpus, num_gpus=staff.gpus, max_restarts=0, max_task_retries=0
         )(BenchWorker)
@@ -178,6 +182,7 @@ class RayCrew:
         self._workers: list[Any] = []
         self._tasks: dict[Any, Task] = {}
         self._label_kinds: Mapping[str, str] = {}
+        self._answered = False
 
     def put(self, batch: Any) -> Any:
         """Ray's reference to a batch."""
@@ -197,7 +202,17 @@ class RayCrew:
         return ticket
 
     def next_done(self, tickets: list[Any]) -> Any:
-        return self._ray.wait(tickets, num_returns=1, fetch_local=False)[0][0]
+        patience_s = None if self._answered else _START_S
+        done, _ = self._ray.wait(tickets, num_returns=1, timeout=patience_s, fetch_local=False)
+        if not done:
+            free = self._ray.available_resources()
+            raise InputError(
+                f"ray: none of {self.size} workers with {self._needs} has started within "
+                f"{_START_S:g} s; free are {free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} "
+                "GPUs. See what else runs on it with `ray status`, ask for fewer workers, or wait."
+            )
+        self._answered = True
+        return done[0]
 
     def result(self, ticket: Any) -> tuple[Task, Answer] | None:
         task = self._tasks.pop(ticket, None)

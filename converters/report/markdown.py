@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields
 
+from tfmp.converters.drift.labels import ACCURACY
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.summary import (
@@ -69,17 +70,22 @@ def _table(report: DriftReport) -> list[str]:
 
 def _small_print(report: DriftReport) -> str:
     budget = report.budget
-    limits = {
+    limits: dict[str, float | None] = {
         "rel_l2": budget.rel_l2,
         "max_abs": budget.max_abs,
         "flip_rate": budget.flip_rate,
-        "accuracy_drop": budget.accuracy_drop if report.data.labelled else None,
     }
-    declared = ", ".join(
-        f"{escape(name)} {number(value)}" for name, value in limits.items() if value is not None
-    )
+    metrics = {label.metric for candidate in report.candidates for label in candidate.labels}
+    limits |= {"accuracy_drop": budget.accuracy_drop} if ACCURACY in metrics else {}
+    limits |= {"error_increase": budget.error_increase} if metrics - {ACCURACY} else {}
+    told = [f"{name} {number(value)}" for name, value in limits.items() if value is not None]
+    told += [
+        f"{name} of {output} {number(value) if value is not None else 'none'}"
+        for output, own in budget.overrides.items()
+        for name, value in own.items()
+    ]
     return (
         f"Data: {escape(report.data.source)}, {report.data.samples:,} samples, "
-        f"sha256 {report.data.sha256[:12]}. Budget: {declared or 'none'}, "
+        f"sha256 {report.data.sha256[:12]}. Budget: {escape(', '.join(told)) or 'none'}, "
         f"confidence {budget.confidence:.0%}."
     )

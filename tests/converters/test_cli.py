@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from tfmp.converters import devices
 from tfmp.converters.cli import main
 from tfmp.converters.tflite.reader import TFLiteModel
 
@@ -207,6 +208,14 @@ def test_force_replaces(folder):
         (["tflite", "dense.keras", "--dynamic", "--batch", "2"], "--batch 2 fixes it: give one"),
         (["tflite", "dense.keras", "--batch", "0"], "0 is not in the range x>=1"),
         (["inspect", "dense.keras", "--report", "audit.md"], "end in .json or .html"),
+        (["inspect", "m.keras", "--report", "a.json", "--report", "./a.json"], "given twice. Name"),
+        (["validate", "dense.keras", ".", "--data", "good.npz"], "received suffix ''. Name the"),
+        (["onnx", "dense.keras", "--precision", "mixed"], "finds the nodes that need FP32 on samp"),
+        (
+            ["onnx", "dense.keras", "--precision", "fp32", "--fp16-io"],
+            "fp16_io is about FP16 files",
+        ),
+        (["onnx", "dense.keras", "--opset", "99"], "opset: expected a number from 13 to 23, recei"),
         (["inspect", "dense.keras", "--data", "narrow.npz"], "features"),
         (["onnx"], "Missing argument 'MODEL'"),
         (["onnx", "dense.keras", "--precision", "int8"], "'int8' is not one of"),
@@ -220,6 +229,26 @@ def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, m
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--device", "gpu"], "device: expected a GPU for 'gpu', but none is here. Use device cpu"),
+        (["--labels", "far.npy"], "hold class id 7, but the output has 3 classes: ids 0 to 2 were"),
+    ],
+)
+@pytest.mark.parametrize("command", ["onnx", "tflite"])
+def test_what_cannot_be_compared_is_told_before_anything_is_converted(
+    folder, monkeypatch, command, arguments, message
+):
+    for problem in ("cuda_problem", "vulkan_problem"):
+        monkeypatch.setattr(devices, problem, lambda: "none is here")
+    np.save("far.npy", np.full(10, 7))
+    result = tfmp_convert(command, "dense.keras", "--data", "few.npz", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (folder / f"dense.{command}").exists()
 
 
 def test_an_existing_output_is_kept_without_force(folder):

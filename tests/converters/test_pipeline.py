@@ -141,6 +141,26 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
         ({"batch_size": 2}, "is no option of a conversion to onnx"),
         ({"to": "tflite", "batch_size": -1}, "is no option of a conversion to tflite"),
         ({"output": "model.txt"}, "expected an output file ending in .onnx"),
+        ({"latency": True}, "latency is about samples to compare on, received latency=True with"),
+        ({"labels": np.arange(3)}, r"labels is about samples to compare on, received labels=array"),
+        (
+            {"budget": DriftBudget()},
+            r"budget is about samples to compare on, received budget=Drift",
+        ),
+        ({"data": samples(4, 6), "emulate": "cpu"}, "emulate: expected 'gpu', 'pessimistic' or"),
+        (
+            {"data": samples(4, 6), "workers": 2},
+            "workers are Ray's, received workers=2 without ray",
+        ),
+        (
+            {"data": samples(4, 6), "device": "tpu"},
+            "device: expected one of auto, cpu, gpu, receiv",
+        ),
+        (
+            {"data": samples(4, 6), "explain": 3},
+            r"explain: expected True, False or a folder, recei",
+        ),
+        ({"data": samples(4, 6), "labels": np.full(4, 9)}, "hold class id 9, but the output has 3"),
         ({"data": samples(4, 5)}, r"features"),
         ({"data": {"wrong": samples(4, 6), "more": samples(4, 6)}}, "features"),
         ({"data": samples(0, 6)}, "empty"),

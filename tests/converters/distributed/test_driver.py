@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from tfmp.converters import DriftBudget, convert, validate
 from tfmp.converters.cli import main
 from tfmp.converters.distributed import driver
+from tfmp.converters.distributed.cluster import Staffing
 from tfmp.converters.errors import InputError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'tfmp[ray]'")
@@ -27,6 +29,13 @@ def cluster():
     )  # fmt: skip
     yield
     ray.shutdown()
+
+
+def small_model() -> keras.Model:
+    """For files of both formats; its last batch in a fixed batch is not a full one."""
+    keras.utils.set_random_seed(4)
+    x = keras.Input((4,), name="x")
+    return keras.Model(x, keras.layers.Dense(3, name="y")(x), name="small")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +84,52 @@ def test_two_workers_report_what_one_process_does(cluster, converted):
     assert "broken.onnx" in there.candidates[1].reasons[0]
     assert counted[-1] == (330, 330)
     assert there.environment["ray"] == f"{ray.__version__}, 2 workers with 1 CPU each"
+
+
+def test_a_conversion_is_validated_there_too(cluster, tmp_path):
+    """TFLite: each worker has a LiteRT process of its own. ONNX: emulated as asked."""
+    data = np.random.default_rng(1).standard_normal((300, 4), dtype=np.float32)
+    model = small_model()
+    for to, asked in (("tflite", {}), ("onnx", {"emulate": "pessimistic", "split": True})):
+        here, there = (
+            convert(
+                model, to, tmp_path / f"small.{to}", data=data, force=True, **asked, **where
+            ).report
+            for where in ({}, {"ray": "local", "workers": 2})
+        )
+        assert evidence(there) == evidence(here)
+        assert "2 workers" in there.environment["ray"]
+        assert there.candidates[0].runner.name == {"tflite": "litert-fp16", "onnx": "emulated"}[to]
+
+
+def test_workers_that_never_start_are_told(monkeypatch):
+    """A Ray that others keep busy; waiting is up to its `wait`, which says when time is up."""
+
+    class Busy:
+        @staticmethod
+        def remote(**_):
+            return lambda worker: SimpleNamespace(remote=lambda: object())
+
+        @staticmethod
+        def put(_):
+            return object()
+
+        @staticmethod
+        def wait(tickets, num_returns, timeout, fetch_local):
+            assert timeout == 600.0
+            return [], tickets
+
+        @staticmethod
+        def available_resources():
+            return {"CPU": 1.0}
+
+    crew = driver.RayCrew(Busy, Staffing(2, 4, 1), None, {})
+    with pytest.raises(InputError) as caught:
+        crew.next_done([object()])
+    assert str(caught.value) == (
+        "ray: none of 2 workers with 4 CPUs and a GPU has started within 600 s; free are 1 CPUs "
+        "and 0 GPUs. See what else runs on it with `ray status`, ask for fewer workers, or wait."
+    )
 
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, converted, monkeypatch):

@@ -1,0 +1,273 @@
+"""Outputs of every kind, name and order, from files of both formats to the report."""
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import keras
+import numpy as np
+import onnx
+import onnx_graphs
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+
+from tfmp.converters import DriftBudget, convert, trials, validate
+from tfmp.converters.cli import main
+from tfmp.converters.errors import InputError
+from tfmp.converters.report.html import to_html
+from tfmp.converters.report.markdown import to_markdown
+from tfmp.converters.report.model import DriftReport
+from tfmp.converters.runners.reference import SourceRunner
+
+SAMPLES = np.random.default_rng(0).standard_normal((400, 4), dtype=np.float32)
+ANIMALS = ["cat", "dog", "emu", "fox"]
+
+
+def onnx_file(path: Path, graph: str, **initializers: np.ndarray) -> Path:
+    onnx.save(onnx_graphs.parse(graph, **initializers), path)
+    return path
+
+
+def namer(path: Path, words: list[str]) -> Path:
+    """A file that gives the word for the largest of four numbers."""
+    graph = """namer (float[n,4] x) => (string[n] animal) {
+        best = ArgMax <axis = 1, keepdims = 0> (x)
+        animal = Gather (words, best)
+    }"""
+    return onnx_file(path, graph, words=np.array(words, object))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory) -> tuple[keras.Model, list[Path]]:
+    """A model with a boolean and an integer output, and its files in both formats."""
+    folder = tmp_path_factory.mktemp("answers")
+    x = keras.Input((4,), name="x")
+    total = keras.ops.sum(x, axis=1)
+    model = keras.Model(
+        x, {"positive": keras.ops.greater(total, 0), "best": keras.ops.argmax(x, axis=1)}
+    )
+    files = [convert(model, to=to, output=folder / f"m.{to}").path for to in ("onnx", "tflite")]
+    return model, files
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory) -> tuple[keras.Model, list[Path]]:
+    """A model whose outputs are a list in a dict, and its files in both formats."""
+    folder = tmp_path_factory.mktemp("nested")
+    keras.utils.set_random_seed(5)
+    x = keras.Input((4,), name="x")
+    scores = keras.layers.Dense(3, name="scores")(x)
+    boxes = [keras.layers.Dense(size, name=f"box{size}")(x) for size in (2, 5)]
+    model = keras.Model(x, {"scores": scores, "boxes": boxes}, name="nested")
+    model.save(folder / "nested.keras")
+    files = [convert(model, to=to, output=folder / f"n.{to}").path for to in ("onnx", "tflite")]
+    return model, files
+
+
+def renamed_and_turned_round(file: Path, path: Path) -> Path:
+    """The same model with outputs in the opposite order, called a, b and c."""
+    model = onnx.load(file)
+    for new, output in zip("abc", model.graph.output, strict=True):
+        model.graph.node.append(onnx.helper.make_node("Identity", [output.name], [new]))
+        output.name = new
+    outputs = list(model.graph.output)[::-1]
+    del model.graph.output[:]
+    model.graph.output.extend(outputs)
+    onnx.save(model, path)
+    return path
+
+
+class TestTexts:
+    @staticmethod
+    def reference() -> tf.types.experimental.PolymorphicFunction:
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
+        def name(x):
+            return {"animal": tf.gather(tf.constant(ANIMALS), tf.argmax(x, axis=1))}
+
+        return name
+
+    def test_those_of_tensorflow_and_of_a_file_are_equal(self, tmp_path) -> None:
+        report = validate(self.reference(), namer(tmp_path / "same.onnx", ANIMALS), SAMPLES)
+        (output,) = report.candidates[0].outputs
+        assert report.verdict == "PASS"
+        assert (output.decision, output.flips, output.samples) == ("equality", 0, 400)
+        assert output.rel_l2 is None
+
+    def test_every_other_word_counts(self, tmp_path) -> None:
+        other = namer(tmp_path / "other.onnx", [*ANIMALS[:3], "wolf"])
+        report = validate(namer(tmp_path / "same.onnx", ANIMALS), other, SAMPLES)
+        foxes = int((SAMPLES.argmax(axis=1) == 3).sum())
+        assert report.verdict == "FAIL"
+        assert report.candidates[0].outputs[0].flips == foxes > 50
+        assert f"{foxes} of 400 samples differ" in report.candidates[0].reasons[0]
+
+    def test_inputs_may_be_texts(self, tmp_path) -> None:
+        graph = "same (string[n] word) => (string[n] out) { out = Identity (word) }"
+        file = onnx_file(tmp_path / "same.onnx", graph)
+        words = np.array(ANIMALS * 100)
+        for data in (words, words.astype(bytes), words.astype(object), None):
+            report = validate(file, onnx_file(tmp_path / "copy.onnx", graph), data)
+            assert report.candidates[0].outputs[0].flips == 0
+
+    def test_an_onnx_file_of_the_function_is_equal(self, tmp_path) -> None:
+        artifact = convert(self.reference(), output=tmp_path / "namer.onnx", data=SAMPLES)
+        assert artifact.report is not None
+        assert artifact.report.verdict == "PASS"
+
+
+class TestIntegersAndBooleans:
+    def test_are_equal_in_files_of_both_formats(self, answers) -> None:
+        model, files = answers
+        report = validate(model, files, SAMPLES)
+        assert report.verdict == "PASS"
+        for candidate in report.candidates:
+            kinds = {output.name: output.dtype for output in candidate.outputs}
+            assert set(kinds.values()) == {"bool", "int32"}, candidate.name
+            assert {output.decision for output in candidate.outputs} == {"equality"}
+
+    def test_every_other_answer_counts(self, answers, tmp_path) -> None:
+        model, _ = answers
+        # Says yes from 1 on, not from 0.
+        graph = """agraph (float[n,4] x) => (bool[n] positive, int32[n] best) {
+            total = ReduceSum <keepdims = 0> (x, axis)
+            positive = Greater (total, one)
+            at = ArgMax <axis = 1, keepdims = 0> (x)
+            best = Cast <to = 6> (at)
+        }"""
+        numbers = {"axis": np.array([1], np.int64), "one": np.array(1, np.float32)}
+        file = onnx_file(tmp_path / "late.onnx", graph, **numbers)
+        report = validate(model, file, SAMPLES)
+        flips = {output.name: output.flips for output in report.candidates[0].outputs}
+        total = SAMPLES.sum(axis=1)
+        assert flips == {"positive": int(((total > 0) & (total <= 1)).sum()), "best": 0}
+        assert report.verdict == "FAIL"
+
+
+class TestNestedOutputs:
+    def test_have_their_counterparts_in_both_formats(self, nested) -> None:
+        model, files = nested
+        report = validate(model, files, SAMPLES)
+        assert report.verdict == "PASS"
+        sizes = {
+            output.name: output.totals.values // 400 for output in report.candidates[0].outputs
+        }
+        assert sorted(sizes.values()) == [2, 3, 5]
+        assert [o.name for o in report.candidates[1].outputs] == list(sizes)
+        for candidate in report.candidates:
+            assert not any("matched" in note for note in candidate.notes)
+
+    def test_other_names_and_another_order_are_matched_and_said(self, nested, tmp_path) -> None:
+        model, (file, _) = nested
+        turned = renamed_and_turned_round(file, tmp_path / "turned.onnx")
+        report = validate(model, [file, turned], SAMPLES)
+        straight, other = report.candidates
+        assert other.outputs == straight.outputs
+        (note,) = [note for note in other.notes if "matched" in note]
+        assert note.startswith("outputs matched by position and shape, not by name: ")
+        for text in (to_html(report), to_markdown(report), json.dumps(report.to_dict())):
+            assert "outputs matched by position and shape, not by name" in text
+
+
+class TestBudgetsOfOutputs:
+    def test_from_the_command_line_to_every_rendering(self, nested, tmp_path, monkeypatch) -> None:
+        _, (file, _) = nested
+        monkeypatch.chdir(tmp_path)
+        np.save("x.npy", SAMPLES)
+        command = ["validate", str(file.parent / "nested.keras"), str(file), "--data", "x.npy"]
+        limits = ["scores.rel_l2=1e-9", "boxes_1.rel_l2=none", "scores.flip_rate=0.5"]
+        for limit in limits:
+            command += ["--budget", limit]
+        result = CliRunner().invoke(main, [*command, "--json", "--report", "drift.html"])
+        assert result.exit_code == 1, result.output
+        report = DriftReport.from_dict(json.loads(result.stdout))
+        assert report.budget.overrides == {
+            "scores": {"rel_l2": 1e-9, "flip_rate": 0.5},
+            "boxes_1": {"rel_l2": None},
+        }
+        (reason,) = report.candidates[0].reasons
+        assert reason.startswith("output 'scores': rel_l2")
+        assert "over the budget of 1e-09" in reason
+        limited = {(check.name, check.output): check.limit for check in report.candidates[0].checks}
+        assert limited["flip_rate", "scores"] == 0.5
+        assert limited["rel_l2", "boxes"] == 0.01
+        assert ("rel_l2", "boxes_1") not in limited
+        page = (tmp_path / "drift.html").read_text()
+        assert "<dt>rel_l2 of scores</dt><dd>1e-09</dd>" in page
+        assert "<dt>rel_l2 of boxes_1</dt><dd>not limited</dd>" in page
+        told = to_markdown(report)
+        assert "rel_l2 of scores 1e-09, flip_rate of scores 0.5, rel_l2 of boxes_1 none" in told
+
+    def test_in_python(self, nested) -> None:
+        model, (file, _) = nested
+        budget = DriftBudget(overrides={"boxes": {"max_abs": 0.0}})
+        report = validate(model, file, SAMPLES, budget=budget)
+        assert report.verdict == "FAIL"
+        assert all("output 'boxes': max_abs" in reason for reason in report.candidates[0].reasons)
+        with pytest.raises(InputError, match="limits for output 'nobody'"):
+            validate(model, file, SAMPLES, budget=DriftBudget(overrides={"nobody": {"rel_l2": 1}}))
+
+
+class Batches:
+    """Samples that are made as they are read; counts how often that begins."""
+
+    def __init__(self, batches: int) -> None:
+        self.batches = batches
+        self.reads = 0
+
+    def __iter__(self):
+        self.reads += 1
+        generator = np.random.default_rng(3)
+        for _ in range(self.batches):
+            yield generator.standard_normal((32, 2048), dtype=np.float32), np.zeros(32, np.int64)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory) -> tuple[Path, Path]:
+    """A saved model of many inputs, and its ONNX file."""
+    folder = tmp_path_factory.mktemp("wide")
+    keras.utils.set_random_seed(6)
+    x = keras.Input((2048,), name="x")
+    keras.Model(x, keras.layers.Dense(2, name="y")(x), name="wide").save(folder / "wide.keras")
+    return folder / "wide.keras", convert(folder / "wide.keras").path
+
+
+class TestResources:
+    def test_memory_does_not_grow_with_samples(self, wide) -> None:
+        """Of 160 batches of 256 kB, which are 42 MB, no more is held than of ten."""
+        peaks = []
+        for batches in (10, 160):
+            tracemalloc.start()
+            try:
+                report = validate(*wide, Batches(batches), explain=True)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+            assert report.data.samples == 32 * batches
+        assert peaks[1] - peaks[0] < 4e6
+
+    def test_nothing_is_loaded_twice_and_the_reference_runs_once_for_all(
+        self, wide, tmp_path, monkeypatch
+    ) -> None:
+        loads, runs, files = [], [], []
+        load, run, opened = keras.models.load_model, SourceRunner.run, trials.open_runner
+        monkeypatch.setattr(
+            keras.models, "load_model", lambda *a, **b: loads.append(a) or load(*a, **b)
+        )
+        monkeypatch.setattr(SourceRunner, "run", lambda s, x: runs.append(s) or run(s, x))
+        monkeypatch.setattr(trials, "open_runner", lambda *a: files.append(a[0]) or opened(*a))
+        reference, candidate = wide
+        copy = tmp_path / "copy.onnx"
+        copy.write_bytes(candidate.read_bytes())
+        data = (batch for batch in Batches(7))  # a second reading would be an error
+        report = validate(reference, [candidate, copy], data)
+        assert len(loads) == 1
+        assert len(runs) == 7
+        assert files == [candidate, copy]
+        assert [c.outputs[0].samples for c in report.candidates] == [224, 224]
+
+    def test_of_data_that_can_be_read_again_only_the_first_batch_is(self, wide) -> None:
+        """It is looked at before the candidates are loaded, so that what does not fit is told."""
+        data = Batches(7)
+        assert validate(*wide, data).data.samples == 224
+        assert data.reads == 2
