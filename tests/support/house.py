@@ -27,7 +27,7 @@ TRAINING_FLOORS = {
         "profiling_runs profiling_layers profiling_batches profiling_kernels profiling_report "
         "profiling_tables profiling_page profiling colocation_checkpoint colocation_job "
         "colocation_training colocation_fused colocation_report colocation_modes "
-        "colocation_processes colocation"
+        "colocation_processes colocation_choice colocation"
     ),
     "Commands": (
         "cli_session command_inputs doctor_command calibrate_command profile_command "
