@@ -53,6 +53,8 @@ def facts_of(array: np.ndarray) -> ConstantFacts:
     if not np.isfinite(peak):
         peak = float(np.max(magnitude[np.isfinite(magnitude)], initial=0.0))
     small = magnitude[magnitude < FLOAT16.smallest_normal]
+    if not small.size:
+        return ConstantFacts(array.size, peak, array.size, 0, 0, 0.0)
     counts = range_counts(small)
     vanished = counts[RangeClass.VANISHES]
     return ConstantFacts(

@@ -12,7 +12,6 @@ from onnx_ir.passes.common import (
     InlinePass,
     LiftConstantsToInitializersPass,
     LiftSubgraphInitializersToMainGraphPass,
-    RemoveUnusedNodesPass,
 )
 
 from tfmp.converters.onnx import gaps
@@ -30,6 +29,7 @@ from tfmp.converters.onnx.precision import (
 )
 from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.onnx.schema import is_float, reads_any, slots
+from tfmp.converters.onnx.traversal import UniqueNames, bodies_of, nodes_of, remove_unused
 from tfmp.converters.onnx.types import infer_types
 
 
@@ -67,7 +67,7 @@ def to_fp16(
     decisions = decide(model, keep_fp32, keep_nodes, target)
     rewriter = _Rewriter(model, decisions)
     rewriter.run(fp16_io)
-    RemoveUnusedNodesPass()(model)
+    remove_unused(model)
     kept = tuple(
         Island(
             node.name or "",
@@ -79,7 +79,7 @@ def to_fp16(
     )
     return model, Fp16Report(
         fp16_nodes=sum(decision.dtype == FP16 for decision in decisions.values()),
-        casts=sum(1 for node in model.graph.all_nodes() if node in rewriter.inserted),
+        casts=sum(node.graph is not None for node in rewriter.inserted),
         islands=kept,
         constants=tuple(rewriter.changes),
         rewrites=tuple(rewritten),
@@ -96,8 +96,11 @@ def prepare(model: ir.Model) -> None:
         InlinePass()(model)
     # Casts are ops of the default domain, which a model of other domains need not import.
     model.opset_imports.setdefault("", _CAST_OPSET)
-    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    LiftSubgraphInitializersToMainGraphPass()(model)
+    nodes = nodes_of(model.graph)
+    if any(node.op_type == "Constant" for node in nodes):
+        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    if any(any(bodies_of(node)) for node in nodes):
+        LiftSubgraphInitializersToMainGraphPass()(model)
     infer_types(model)
 
 
@@ -110,7 +113,7 @@ def _count_fp16(model: ir.Model) -> int:
     """Nodes, other than casts, that write FP16."""
     return sum(
         any(is_float(value, FP16) for value in node.outputs)
-        for node in model.graph.all_nodes()
+        for node in nodes_of(model.graph)
         if node.op_type != "Cast"
     )
 
@@ -124,11 +127,7 @@ class _Rewriter:
         self.changes: list[ConstantChange] = []
         self._decisions = decisions
         self._copies: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
-        self._names = {
-            value.name
-            for graph in model.graphs()
-            for value in (*graph.inputs, *graph.initializers.values())
-        } | {value.name for node in model.graph.all_nodes() for value in node.outputs}
+        self._unique = UniqueNames(model)
 
     def run(self, fp16_io: bool) -> None:
         """Rewrites the whole model."""
@@ -150,7 +149,7 @@ class _Rewriter:
 
     def _drop_idle_casts(self) -> None:
         """Removes the model's own casts that have become, or were, casts to the type they read."""
-        for node in list(self.model.graph.all_nodes()):
+        for node in nodes_of(self.model.graph):
             if node.op_type not in ("Cast", "CastLike") or node.domain != "":
                 continue
             source, output = node.inputs[0], node.outputs[0]
@@ -168,9 +167,8 @@ class _Rewriter:
             if has_typed_body(node, self.model):
                 _SUBGRAPH_HANDLERS[node.op_type](self, node, decision.dtype)
                 continue
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.GRAPH:
-                    self._walk(attribute.as_graph())
+            for _, body in bodies_of(node):
+                self._walk(body)
             self._retype(node, decision.dtype)
 
     def _retype(self, node: ir.Node, dtype: ir.DataType) -> None:
@@ -223,7 +221,7 @@ class _Rewriter:
             name=name,
             type=ir.TensorType(dtype),
             shape=value.shape,
-            const_value=ir.tensor(narrow, name=name),
+            const_value=ir.Tensor(narrow, name=name),
         )
         graph.initializers.add(copy)
         return copy
@@ -258,14 +256,6 @@ class _Rewriter:
         output.name, output.type, output.shape = name, ir.TensorType(dtype), value.shape
         self.inserted.add(cast)
         return cast
-
-    def _unique(self, name: str) -> str:
-        unique, count = name, 1
-        while unique in self._names:
-            count += 1
-            unique = f"{name}_{count}"
-        self._names.add(unique)
-        return unique
 
     def _convert_output(self, graph: ir.Graph, index: int, dtype: ir.DataType) -> None:
         """Makes one graph output `dtype`, under its old name."""

@@ -5,6 +5,7 @@ op that a runtime would only run elsewhere or not optimize counts where that run
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 CPU, CUDA, TENSORRT = "cpu", "cuda", "tensorrt"
 
@@ -98,6 +99,7 @@ GAPS = (
 )
 
 
+@cache
 def gap_of(op_type: str, opset: int, target: str = ANY) -> Gap | None:
     """The first gap that keeps an op of the default domain in FP32, if there is one.
 

@@ -106,8 +106,9 @@ def _mask_number(value: ir.Value | None) -> float | None:
         return None
     if not is_float(value) or not constant_facts(value).overflows:
         return None
-    numbers = np.unique(value.const_value.numpy())
-    return float(numbers[0]) if numbers.size == 1 and np.isfinite(numbers[0]) else None
+    numbers = value.const_value.numpy()
+    first = float(numbers.flat[0])  # what overflows is not empty
+    return first if np.isfinite(first) and bool(np.all(numbers == first)) else None
 
 
 def _clamp_choice(pattern: Pattern, node: ir.Node) -> bool:

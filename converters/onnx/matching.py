@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.onnx.schema import is_float
+from tfmp.converters.onnx.traversal import UniqueNames, bodies_of, nodes_of
 
 Spared = Callable[[ir.Node], bool]
 
@@ -30,26 +31,22 @@ class Pattern:
         self.opset = model.opset_imports.get("", 1)
         self.done: list[str] = []
         self._spared = spared
-        self._names = {
-            value.name
-            for graph in model.graphs()
-            for value in (*graph.inputs, *graph.initializers.values())
-        } | {value.name for node in model.graph.all_nodes() for value in node.outputs}
-
-    def _unique(self, name: str) -> str:
-        """A name that no value has yet."""
-        unique, count = name, 1
-        while unique in self._names:
-            count += 1
-            unique = f"{name}_{count}"
-        self._names.add(unique)
-        return unique
+        self._listed: list[ir.Node] | None = None  # None where nodes have come or gone
+        self._names: UniqueNames | None = None
 
     def nodes(self, *op_types: str) -> Iterator[ir.Node]:
         """The nodes of these ops, without those that are removed on the way."""
-        for node in list(self.model.graph.all_nodes()):
-            if node.graph is not None and self._is(node, op_types):
+        if self._listed is None:
+            self._listed = nodes_of(self.model.graph)
+        for node in self._listed:
+            if node.op_type in op_types and node.graph is not None and self._is(node, op_types):
                 yield node
+
+    def _unique(self, name: str) -> str:
+        """A name that no value has yet."""
+        if self._names is None:  # most models need none
+            self._names = UniqueNames(self.model)
+        return self._names(name)
 
     def made_by(self, value: ir.Value | None, *op_types: str) -> ir.Node | None:
         """The node that makes a value, if it is one of these ops."""
@@ -83,7 +80,7 @@ class Pattern:
             name=unique,
             type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
             shape=ir.Shape(array.shape),
-            const_value=ir.tensor(array, name=unique),
+            const_value=ir.Tensor(array, name=unique),
         )
         self.model.graph.initializers.add(value)
         return value
@@ -122,6 +119,7 @@ class Pattern:
         node.metadata_props.update(before.metadata_props)
         assert before.graph is not None
         before.graph.insert_before(before, node)
+        self._listed = None
         return output
 
     def reduce(
@@ -159,26 +157,25 @@ class Pattern:
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         old.name, new.name = new.name, old.name
         self.done.append(f"{where(node)}: {what}")
-        _drop(node)
+        self._drop(node)
 
     def bypass(self, node: ir.Node, value: ir.Value, what: str) -> None:
         """Lets the readers of a node, which is no output, read another value instead."""
         node.outputs[0].replace_all_uses_with(value)
         self.done.append(f"{where(node)}: {what}")
-        _drop(node)
+        self._drop(node)
 
-
-def _drop(node: ir.Node) -> None:
-    """Removes a node that nothing reads, and what only it read: no pattern should see them."""
-    graph = node.graph
-    bodies = any(a.type == ir.AttributeType.GRAPH for a in node.attributes.values())
-    if graph is None or bodies or is_used(node):
-        return
-    makers = {value.producer() for value in node.inputs if value is not None} - {None}
-    graph.remove(node, safe=True)
-    for maker in makers:
-        assert maker is not None
-        _drop(maker)
+    def _drop(self, node: ir.Node) -> None:
+        """Removes a node that nothing reads, and what only it read: no pattern should see them."""
+        graph = node.graph
+        if graph is None or any(bodies_of(node)) or is_used(node):
+            return
+        makers = {value.producer() for value in node.inputs if value is not None} - {None}
+        graph.remove(node, safe=True)
+        self._listed = None
+        for maker in makers:
+            assert maker is not None
+            self._drop(maker)
 
 
 def where(node: ir.Node) -> str:

@@ -14,6 +14,7 @@ from tfmp.converters.errors import InputError
 from tfmp.converters.onnx import gaps
 from tfmp.converters.onnx.constants import ConstantFacts, constant_facts
 from tfmp.converters.onnx.schema import EXACT, MOVERS, Slots, contains_floats, is_float, slots
+from tfmp.converters.onnx.traversal import bodies_of, nodes_of
 from tfmp.numerics import FLOAT16
 
 FP16 = ir.DataType.FLOAT16
@@ -44,12 +45,8 @@ class GraphView:
         self.model = model
         self.target = target
         self._out_of_range: set[ir.Value] = set()
-        self._parents = {
-            attribute.as_graph(): node
-            for node in model.graph.all_nodes()
-            for attribute in node.attributes.values()
-            if attribute.type == ir.AttributeType.GRAPH
-        }
+        self.nodes = nodes_of(model.graph)
+        self._parents = {body: node for node in self.nodes for _, body in bodies_of(node)}
 
     def owner(self, graph: object) -> ir.Node | None:
         """The node whose body `graph` is; None for the model's own graph."""
@@ -105,12 +102,12 @@ def decide(
     view = GraphView(model, target)
     chosen = keep_nodes or {}
     rules: list[Rule] = [
-        _keep_rule(model, keep_fp32),
-        lambda node, _: chosen.get(node.name or ""),
+        *([_keep_rule(view.nodes, keep_fp32)] if keep_fp32 else ()),
+        *([lambda node, _: chosen.get(node.name or "")] if chosen else ()),
         *RULES,
     ]
     decisions: Decisions = {}
-    for node in model.graph.all_nodes():
+    for node in view.nodes:
         if not _touches_float(node):
             continue
         reason = next(filter(None, (rule(node, view) for rule in rules)), None)
@@ -153,8 +150,7 @@ def matcher(patterns: Sequence[str]) -> Callable[[ir.Node], str | None]:
     return first
 
 
-def _keep_rule(model: ir.Model, patterns: Sequence[str]) -> Rule:
-    nodes = list(model.graph.all_nodes())
+def _keep_rule(nodes: Sequence[ir.Node], patterns: Sequence[str]) -> Rule:
     for pattern in patterns:
         matches = matcher([pattern])
         if not any(matches(node) for node in nodes):
@@ -197,8 +193,7 @@ def _opaque_body(node: ir.Node, view: GraphView) -> str | None:
     """Bodies of other ops, and everything inside them, keep the types they declare."""
     outers = (node, *view.enclosing(node))
     for outer in outers:
-        bodies = any(a.type == ir.AttributeType.GRAPH for a in outer.attributes.values())
-        if bodies and not has_typed_body(outer, view.model):
+        if any(bodies_of(outer)) and not has_typed_body(outer, view.model):
             return f"inside {outer.op_type}, whose body declares its own types"
     return None
 
@@ -219,7 +214,7 @@ def _quantization(node: ir.Node, view: GraphView) -> str | None:
 
 def _no_float16(node: ir.Node, view: GraphView) -> str | None:
     described = view.slots(node)
-    if described is None or has_typed_body(node, view.model):
+    if described is None or described.takes_half or has_typed_body(node, view.model):
         return None
     # What an op always writes in float32, as LayerNormalization its statistics, does not matter.
     bound = [
@@ -287,7 +282,9 @@ TYPED_BY_ATTRIBUTE = frozenset({"Cast", "ConstantOfShape"})
 
 def _typed_by_attribute(node: ir.Node, view: GraphView) -> str | None:
     described = view.slots(node)
-    if described is None or node.op_type in TYPED_BY_ATTRIBUTE or has_typed_body(node, view.model):
+    if described is None or not described.has_free_output:
+        return None
+    if node.op_type in TYPED_BY_ATTRIBUTE or has_typed_body(node, view.model):
         return None
     free = [
         slot

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from tfmp.converters.onnx.exponentials import rewrite_exponentials
 from tfmp.converters.onnx.gelu import rewrite_gelu
@@ -17,6 +16,7 @@ from tfmp.converters.onnx.matching import Pattern
 from tfmp.converters.onnx.norms import rewrite_norms
 from tfmp.converters.onnx.precision import matcher
 from tfmp.converters.onnx.scales import fold_scales
+from tfmp.converters.onnx.traversal import remove_unused
 
 # Axes of reductions, Clip's bounds and Softmax mean what they do since here.
 _OLDEST_OPSET = 13
@@ -54,7 +54,7 @@ def rewrite(
     for stage in STAGES:
         stage(pattern)
     if pattern.done:
-        RemoveUnusedNodesPass()(model)
+        remove_unused(model)
     return [
         text if count == 1 else f"{text} ({count} times)"
         for text, count in Counter(pattern.done).items()

@@ -5,7 +5,7 @@ no schema describes.
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import onnx
 import onnx_ir as ir
@@ -47,6 +47,20 @@ class Slots:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
 
+    @cached_property
+    def _read(self) -> frozenset[str | None]:
+        return frozenset(slot.variable for slot in self.inputs)
+
+    @cached_property
+    def takes_half(self) -> bool:
+        """Whether float16 is allowed wherever a type may be chosen."""
+        return all(slot.half for slot in (*self.inputs, *self.outputs) if slot.variable)
+
+    @cached_property
+    def has_free_output(self) -> bool:
+        """Whether the type of some output follows from no input."""
+        return not all(self.follows_input(slot) for slot in self.outputs)
+
     def bound_once(self, slot: Slot) -> bool:
         """Whether no other operand shares the type of `slot`, so that it may differ from all."""
         everywhere = [other.variable for other in (*self.inputs, *self.outputs)]
@@ -54,18 +68,18 @@ class Slots:
 
     def follows_input(self, slot: Slot) -> bool:
         """Whether an output has the type of some input."""
-        return any(slot.variable == other.variable for other in self.inputs)
+        return slot.variable in self._read
 
 
 def slots(node: ir.Node, opset: int) -> Slots | None:
     """The slots of `node` at `opset` of its domain; None where ONNX has no such op."""
-    if not onnx.defs.has(node.op_type, opset, node.domain):
-        return None
     return _slots(node.op_type, node.domain, opset, len(node.inputs), len(node.outputs))
 
 
 @cache
-def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> Slots:
+def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> Slots | None:
+    if not onnx.defs.has(op_type, opset, domain):
+        return None
     schema = onnx.defs.get_schema(op_type, opset, domain)
     allowed = {
         constraint.type_param_str: HALF in constraint.allowed_type_strs
@@ -90,7 +104,10 @@ def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> 
 
 def is_float(value: ir.Value | None, dtype: ir.DataType = ir.DataType.FLOAT) -> bool:
     """Whether `value` is a tensor (not a sequence or optional) of `dtype`."""
-    return value is not None and isinstance(value.type, ir.TensorType) and value.dtype == dtype
+    if value is None:
+        return False
+    kind = value.type
+    return type(kind) is ir.TensorType and kind.dtype == dtype
 
 
 def retype(value: ir.Value, dtype: ir.DataType) -> None:
@@ -98,13 +115,13 @@ def retype(value: ir.Value, dtype: ir.DataType) -> None:
     value.type = ir.TensorType(dtype)
 
 
+# Compared by identity: onnx_ir's types are protocols, whose isinstance takes microseconds.
+_CONTAINERS = (ir.SequenceType, ir.OptionalType)
+
+
 def contains_floats(value: ir.Value | None) -> bool:
     """Whether `value` is a sequence or optional of float32 tensors."""
-    return (
-        value is not None
-        and isinstance(value.type, ir.SequenceType | ir.OptionalType)
-        and "FLOAT" in str(value.type)
-    )
+    return value is not None and type(value.type) in _CONTAINERS and "FLOAT" in str(value.type)
 
 
 def holds_floats(value: ir.Value | None) -> bool:

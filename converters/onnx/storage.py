@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError, InputError
-from tfmp.converters.onnx.types import check, detach_weights, light_proto
+from tfmp.converters.onnx.types import check_light, detach_weights, weights_as_inputs
 from tfmp.converters.sessions import cpu_session
 from tfmp.converters.tensors import Batch
 
@@ -41,9 +41,15 @@ def open_once(model: ir.Model) -> Run:
     Its weights enter as inputs: ONNX Runtime copies initializers, even those it is handed, and
     packs them once more. Where a kernel insists on a constant they are initializers after all.
     """
-    weights = detach_weights(model)[1]
+    proto, weights = detach_weights(model)
+    weights_as_inputs(proto, weights)
+    return _open_light(model, proto, weights)
+
+
+def _open_light(model: ir.Model, proto: onnx.ModelProto, weights: Batch) -> Run:
+    """`open_once` with what `light_proto` gives of the model, and its weights."""
     try:
-        session = cpu_session(light_proto(model).SerializeToString(), optimized=False)
+        session = cpu_session(proto.SerializeToString(), optimized=False)
     except Exception:  # ONNX Runtime's exceptions share no base class
         return open_session(model).run
     return lambda names, batch: session.run(names, {**batch, **weights})
@@ -71,9 +77,13 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
         ConversionError: the model is invalid or cannot be loaded.
         InputError: the file for the weights exists and belongs to no model that is replaced.
     """
-    check(model)
+    proto, weights = detach_weights(model)
+    light = onnx.ModelProto()
+    light.CopyFrom(proto)
+    weights_as_inputs(light, weights)
+    check_light(light)
     try:
-        open_once(model)
+        _open_light(model, light, weights)
     except Exception as error:
         raise ConversionError(
             f"ONNX Runtime cannot load the converted model ({str(error).splitlines()[0]}). This is "
@@ -91,20 +101,19 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
             (draft / data.name).replace(data)
         else:
             with (draft / path.name).open("wb") as file:
-                file.writelines(_serialized(model))
+                file.writelines(_serialized(proto, weights))
             data.unlink(missing_ok=True)  # of the model that is replaced
         (draft / path.name).replace(path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _serialized(model: ir.Model) -> Iterator[bytes | memoryview]:
+def _serialized(proto: onnx.ModelProto, weights: Batch) -> Iterator[bytes | memoryview]:
     """The model's protobuf bytes, piece by piece, weights as they lie in memory.
 
     Protobuf's own serializer would hold two more copies of all weights. Field numbers are those of
     onnx.proto: ModelProto.graph = 7, GraphProto.initializer = 5, TensorProto.raw_data = 9.
     """
-    proto, weights = detach_weights(model)
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
     heads = {}

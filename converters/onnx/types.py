@@ -1,10 +1,13 @@
 """Type and shape inference, and ONNX's full check, without carrying the weights along."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError
+from tfmp.converters.onnx.traversal import bodies_of
 
 # Inference reads small constants (shapes, axes, sizes); larger ones are weights.
 _LARGE_BYTES = 1024
@@ -49,10 +52,15 @@ def light_proto(model: ir.Model) -> onnx.ModelProto:
     Protobuf cannot hold more than 2 GiB, and ONNX's C++ functions copy what they are given.
     """
     proto, weights = detach_weights(model)
+    weights_as_inputs(proto, weights)
+    return proto
+
+
+def weights_as_inputs(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> None:
+    """Declares what `detach_weights` left out as inputs of the graph."""
     for name, array in weights.items():
         dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
         proto.graph.input.append(onnx.helper.make_tensor_value_info(name, dtype, array.shape))
-    return proto
 
 
 def infer_types(model: ir.Model) -> None:
@@ -61,30 +69,60 @@ def infer_types(model: ir.Model) -> None:
     Raises:
         ConversionError: the types contradict each other.
     """
+    proto = light_proto(model)
     try:
         inferred = onnx.shape_inference.infer_shapes(
-            light_proto(model), check_type=True, strict_mode=False, data_prop=True
+            proto, check_type=True, strict_mode=False, data_prop=True
         )
     except Exception as error:  # ONNX's C++ exceptions share no base class
         raise ConversionError(
             f"the graph's types cannot be inferred ({str(error).splitlines()[0]}). Check it with "
             "`onnx.checker.check_model(model, full_check=True)`."
         ) from error
-    for graph, typed in zip(model.graphs(), ir.from_proto(inferred).graphs(), strict=True):
-        known = ir.convenience.create_value_mapping(typed)
-        for name, value in ir.convenience.create_value_mapping(graph).items():
-            if name in known and known[name].type is not None:
-                value.type = known[name].type
-                if known[name].shape is not None:
-                    value.shape = known[name].shape
+    _take_types(model.graph, proto.graph, inferred.graph)
+
+
+def _take_types(graph: ir.Graph, before: onnx.GraphProto, after: onnx.GraphProto) -> None:
+    """Gives the values of a graph, and of the bodies in it, what inference added to them."""
+    known = _described(before)
+    news = {name: info for name, info in _described(after).items() if known.get(name) != info}
+    for value in graph.inputs if news else ():
+        _take_type(value, news)
+    for node, old, new in zip(graph, before.node, after.node, strict=True):
+        for value in node.outputs if news else ():
+            _take_type(value, news)
+        for name, body in bodies_of(node):
+            _take_types(body, _body(old, name), _body(new, name))
+
+
+def _take_type(value: ir.Value, news: Mapping[str, onnx.ValueInfoProto]) -> None:
+    info = news.get(value.name or "")
+    found = ir.serde.deserialize_type_proto_for_type(info.type) if info is not None else None
+    if info is None or found is None:
+        return
+    value.type = found
+    shape = ir.serde.deserialize_type_proto_for_shape(info.type)
+    if shape is not None:
+        value.shape = shape
+
+
+def _described(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    return {info.name: info for info in (*graph.value_info, *graph.output, *graph.input)}
+
+
+def _body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    return next(attribute.g for attribute in node.attribute if attribute.name == name)
 
 
 def check(model: ir.Model) -> None:
     """Raises `ConversionError` unless the model passes ONNX's full check with strict types."""
-    proto = light_proto(model)
+    check_light(light_proto(model))
+
+
+def check_light(proto: onnx.ModelProto) -> None:
+    """The same for what `light_proto` gives."""
     try:
-        onnx.checker.check_model(proto, full_check=True)
-        onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+        onnx.checker.check_model(proto, full_check=True)  # infers all types, strictly
     except Exception as error:
         raise ConversionError(
             f"the converted model is not valid ONNX ({str(error).splitlines()[0]}). This is a "

@@ -1,0 +1,71 @@
+"""Nodes and bodies of a graph as lists: onnx_ir's iterators take several times as long."""
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+
+def nodes_of(graph: ir.Graph) -> list[ir.Node]:
+    """The nodes of a graph in order, each followed by those of its bodies."""
+    found: list[ir.Node] = []
+    _collect(graph, found)
+    return found
+
+
+def _collect(graph: ir.Graph, found: list[ir.Node]) -> None:
+    for node in graph:
+        found.append(node)
+        for _, body in bodies_of(node):
+            _collect(body, found)
+
+
+def bodies_of(node: ir.Node) -> Iterator[tuple[str, ir.Graph]]:
+    """The graphs inside a node, by the name of their attribute; no op of ONNX has lists of them."""
+    for name, attribute in node.attributes.data.items():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield name, attribute.as_graph()
+
+
+def graphs_of(model: ir.Model) -> list[ir.Graph]:
+    """The model's own graph and every body in it, outermost first."""
+    bodies = (body for node in nodes_of(model.graph) for _, body in bodies_of(node))
+    return [model.graph, *bodies]
+
+
+def remove_unused(model: ir.Model) -> None:
+    """Removes nodes, optional outputs and initializers that nothing reads, if there are any."""
+    unused = any(
+        not value.uses() and not value.is_graph_output() and not value.is_graph_input()
+        for value in model.graph.initializers.values()
+    )
+    if unused or any(map(_leaves_something, nodes_of(model.graph))):
+        RemoveUnusedNodesPass()(model)
+
+
+def _leaves_something(node: ir.Node) -> bool:
+    """Whether a node has outputs that nothing reads, or inputs at its end that are left out."""
+    unread = any(not value.uses() and not value.is_graph_output() for value in node.outputs)
+    return unread or (bool(node.inputs) and node.inputs[-1] is None)
+
+
+class UniqueNames:
+    """Makes names that no value of a model has."""
+
+    def __init__(self, model: ir.Model) -> None:
+        """Reads the names that are taken."""
+        self._taken: set[str | None] = set()
+        for graph in graphs_of(model):
+            self._taken.update(value.name for value in graph.inputs)
+            self._taken.update(graph.initializers)
+        for node in nodes_of(model.graph):
+            self._taken.update(value.name for value in node.outputs)
+
+    def __call__(self, name: str) -> str:
+        """This name, or one like it if it is taken; taken from now on."""
+        unique, count = name, 1
+        while unique in self._taken:
+            count += 1
+            unique = f"{name}_{count}"
+        self._taken.add(unique)
+        return unique
