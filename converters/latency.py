@@ -50,13 +50,14 @@ def of_runner(runner: Runner, sample: Batch) -> Latency:
     return _latency(time_calls(lambda: runner.run(batch)), rows, runner.info)
 
 
-def of_file(path: Path, sample: Batch, info: RunnerInfo) -> Latency:
+def of_file(path: Path, sample: Batch, info: RunnerInfo, signature: str | None = None) -> Latency:
     """Latency of a candidate where it runs without emulation.
 
     Args:
         path: a .onnx or .tflite file.
         sample: arrays by its input names.
         info: what the candidate was compared on; a GPU is measured too.
+        signature: the entry point of a .tflite file that was compared, see `open_runner`.
 
     Raises:
         RunnerError: it cannot be loaded or run.
@@ -69,10 +70,11 @@ def of_file(path: Path, sample: Batch, info: RunnerInfo) -> Latency:
         arguments: tuple[Any, ...] = (path,)
         environment: dict[str, str] = {}
         if path.suffix.lower() == ".tflite":
-            target, arguments = "LiteRTTimer", (path, "cpu")
+            target, arguments = "LiteRTTimer", (path, "cpu", signature)
             if info.device != "CPU":
                 vulkan = stack.enter_context(find_vulkan())
-                arguments, environment = (path, "gpu", vulkan.loader), vulkan.environment
+                arguments = (path, "gpu", signature, vulkan.loader)
+                environment = vulkan.environment
             else:
                 info = replace(info, name="litert")  # FP16 that a CPU emulates is not timed
         worker = Worker(
@@ -89,11 +91,15 @@ def of_file(path: Path, sample: Batch, info: RunnerInfo) -> Latency:
 class LiteRTTimer:
     """Times a .tflite file on LiteRT, in the worker process."""
 
-    def __init__(self, path: Path, mode: str, vulkan_loader: str | None = None) -> None:
-        """Loads the file; see `Interpreter`."""
+    def __init__(
+        self, path: Path, mode: str, signature: str | None, vulkan_loader: str | None = None
+    ) -> None:
+        """Loads the file; see `Interpreter`, but for a signature that it has not, as a runner."""
         from tfmp.converters.tflite.interpreter import Interpreter
+        from tfmp.converters.tflite.reader import TFLiteModel
 
-        self._interpreter = Interpreter(path, mode, None, vulkan_loader)
+        entry = TFLiteModel(path).entry_point(signature) or None
+        self._interpreter = Interpreter(path, mode, entry, vulkan_loader)
 
     def measure(self, sample: Batch) -> tuple[list[float], int]:
         """Seconds of single calls, and the samples that each took."""

@@ -64,8 +64,10 @@ def _candidate_path(candidate: Any) -> Path:
     if path.suffix.lower() not in SUFFIXES.values():
         raise InputError(
             f"{path}: expected a candidate ending in {' or '.join(SUFFIXES.values())}, received "
-            f"suffix {path.suffix!r}."
+            f"suffix {path.suffix!r}. Name the converted file."
         )
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder. Name the converted file itself.")
     if not path.is_file():
         raise InputError(f"{path}: no such file. Convert the model first, or check the path.")
     if isinstance(candidate, Artifact) and file_sha256(path) != candidate.sha256:
@@ -127,6 +129,7 @@ class Trial:
             explain: whether and how to explain the drift; None for not at all.
         """
         self.path, self.name = path, name
+        self._signature = source.origin.signature
         self.format = path.suffix.lower().removeprefix(".")
         self._split: Split | None = None
         self._latency: Latency | None = None
@@ -202,7 +205,7 @@ class Trial:
             return
         fed = {self._input_names[name]: array for name, array in inputs.items()}
         try:
-            self._latency = of_file(self.path, fed, self._info)
+            self._latency = of_file(self.path, fed, self._info, self._signature)
         except RunnerError as error:
             self._notes = (*self._notes, f"latency not measured: {error}")
 

@@ -1,5 +1,7 @@
 """TFLite from the command line: overflow found, refused, repaired and proven; signatures."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -83,6 +85,22 @@ def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType)
     models.destroyed_constants().save("destroyed.keras")
     assert run("inspect", "destroyed.keras", "-q").exit_code == 1
     assert run("inspect", "missing.keras").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (None, "which activations overflow or vanish in FP16 is unknown. Give real ones as data"),
+        (lambda x: ({"x": x[i : i + 4]} for i in (0, 4)), "the samples can be read only once"),
+    ],
+)
+def test_a_conversion_says_that_it_did_not_look_at_activations(
+    data: Callable | None, told: str, tmp_path: Path, models: ModuleType
+) -> None:
+    x = np.ones((8, 1024), np.float32)
+    given = None if data is None else data(x)
+    artifact = convert(models.variance_overflow(), "tflite", tmp_path / "a.tflite", data=given)
+    assert told in artifact.notes[0]
 
 
 def not_a_number() -> keras.Model:
@@ -183,9 +201,11 @@ def test_one_signature_can_be_picked_and_is_the_one_compared(saved_model: Path) 
     for name in ("encode", "reconstruct"):
         result = run(
             *("validate", "both", "both.tflite", "--signature", name, "--data", f"{name}.npz"),
-            *("--budget", "flip_rate=1", "--json"),
+            *("--budget", "flip_rate=1", "--latency", "--json"),
         )
         assert result.exit_code == 0, result.output
+        (candidate,) = json.loads(result.stdout)["candidates"]
+        assert candidate["latency"], candidate["notes"]
     result = run("tflite", "both", "-o", "one.tflite", "--signature", "reconstruct")
     assert result.exit_code == 0, result.output
     assert set(TFLiteModel(saved_model / "one.tflite").signatures) == {"serving_default"}
