@@ -8,6 +8,7 @@ import keras
 
 from tfmp import policy as policies
 from tfmp.attach import attach_loss_scale, detach_loss_scale
+from tfmp.batch_tap import tap_next_execution
 from tfmp.fit_session import FitSession
 from tfmp.keep import Pattern
 from tfmp.named_policies import is_narrow
@@ -24,9 +25,10 @@ class MixedPrecision(keras.callbacks.Callback):
         model.fit(x, y, callbacks=[tfmp.MixedPrecision()])
 
     When training begins, the layers are switched to the plan's dtypes, the optimizer is wrapped in
-    a `LossScaleOptimizer` that keeps its moments, and the training function is traced anew. The
-    model stays like that afterwards, so that it can be evaluated, saved and trained on as it is;
-    `tfmp.revert(model)` gives back the float32 model with the trained weights.
+    a `LossScaleOptimizer` that keeps its moments, and the training function is traced anew. A model
+    that has no weights yet is built from the first batch. The model stays like that afterwards, so
+    that it can be evaluated, saved and trained on as it is; `tfmp.revert(model)` gives back the
+    float32 model with the trained weights.
 
     `logs`, and with them `History`, get `loss_scale` and `skipped_steps` (of the epoch).
 
@@ -78,6 +80,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self.max_consecutive_skips = max_consecutive_skips
         self.plan: PrecisionPlan | None = None
         self._session: FitSession | None = None
+        self._epoch = 0
 
     @property
     def report(self) -> TrainingReport | None:
@@ -86,6 +89,23 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Plans, applies, wraps the optimizer and has the training function traced anew."""
+        self._session = None
+        if _waits_for_data(self.model):
+            tap_next_execution(self.model, self._build_and_begin)
+        else:
+            self._begin()
+
+    def _build_and_begin(self, batches: list[Any]) -> None:
+        _build_from(self.model, batches[0])
+        self._begin_late()
+
+    def _begin_late(self) -> None:
+        """Begins within an epoch, unless that was done or the model still has no weights."""
+        if self._session is None and not _waits_for_data(self.model):
+            self._begin()
+            self._session.epoch_began(self._epoch)
+
+    def _begin(self) -> None:
         model = self.model
         self.plan = policies.plan(model, self.policy, self.keep_float32)
         findings = preflight(model, self.plan)
@@ -110,6 +130,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Starts the clock."""
+        self._epoch = epoch
         if self._session:
             self._session.epoch_began(epoch)
 
@@ -119,6 +140,7 @@ class MixedPrecision(keras.callbacks.Callback):
         At the beginning of a batch rather than at its end: Keras runs what is at the end in step
         with the device if any callback has something to do there.
         """
+        self._begin_late()  # for data that could not be looked at
         if self._session:
             self._session.step_begins(batch)
 
@@ -129,6 +151,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Adds the loss scale and the steps skipped in this epoch to the logs."""
+        self._begin_late()
         if self._session:
             added = self._session.epoch_ended()
             if logs is not None:
@@ -145,6 +168,23 @@ class MixedPrecision(keras.callbacks.Callback):
         if policy == "mixed_bfloat16" and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
+
+
+def _waits_for_data(model: keras.Model) -> bool:
+    """Whether the first step is to build the model: on TensorFlow, `fit` leaves it to that."""
+    return not policies.is_built(model) and type(model).call is not keras.Model.call
+
+
+def _build_from(model: keras.Model, batch: Any) -> None:
+    """Makes the weights of a model that this batch can be given to; computes nothing."""
+
+    def of_any_size(value: Any) -> Any:
+        if value is None:
+            return None
+        dtype = keras.backend.standardize_dtype(value.dtype)
+        return keras.KerasTensor((None, *value.shape[1:]), dtype)
+
+    model._symbolic_build(data_batch=keras.tree.map_structure(of_any_size, batch))
 
 
 def _check_log_every(value: Any) -> None:

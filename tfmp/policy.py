@@ -64,7 +64,7 @@ def _decide(
         base=base,
         kept=kept,
         overflowed=undo.overflowed_layers(root.layer),
-        original=undo.original_policies(root.layer, root),
+        original=undo.original_policies(root),
         cpu_backend=None if hardware.accelerators() else keras.backend.backend(),
     )
     if base == "float32":
@@ -161,11 +161,16 @@ def _check_built(model: Any) -> None:
             f"Expected a keras.Model, received {model!r} of type {type(model).__name__}. "
             "Pass the model itself."
         )
-    if not model.built and not _parts_are_built(model):
+    if not is_built(model):
         raise ValueError(
             f"Model {model.name!r} is not built: it has no weights yet, so its layers are unknown. "
             "Call it on a batch, or model.build(input_shape), first."
         )
+
+
+def is_built(model: keras.Model) -> bool:
+    """Whether the weights of a model, or of all its parts, are made."""
+    return model.built or _parts_are_built(model)
 
 
 def _parts_are_built(model: keras.Model) -> bool:

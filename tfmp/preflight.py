@@ -14,6 +14,7 @@ from tfmp import structure
 from tfmp.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.precision_plan import PrecisionPlan
 from tfmp.structure import LayerNode, is_builtin, is_graph
+from tfmp.value_range import stored_values
 
 UNSCALED_STEP = "train_step without loss scaling"
 
@@ -223,7 +224,8 @@ def check_inputs(
 def _largest_magnitude(value: Any) -> float:
     if value is None or "float" not in keras.backend.standardize_dtype(value.dtype):
         return 0.0
-    return float(keras.ops.max(keras.ops.abs(value)))
+    values = stored_values(value)
+    return float(keras.ops.max(keras.ops.abs(values))) if values.shape[0] else 0.0
 
 
 def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[str]:

@@ -1,5 +1,6 @@
 """What was changed on a model for mixed precision, and how to take it back."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,11 +15,17 @@ from tfmp.structure import LayerNode
 _UNDO = "_tfmp_undo"
 
 
+# What layers had before the first plan that changed them. By layer, not by model: of two models
+# that share a layer the second would take for its own what the first one's plan made of it.
+_ORIGINAL: "weakref.WeakKeyDictionary[layers.Layer, keras.DTypePolicy]"
+_ORIGINAL = weakref.WeakKeyDictionary()
+
+
 @dataclass
 class _Undo:
     """What `revert` restores; it lives on the model, outside Keras's tracking."""
 
-    policies: dict[int, tuple[layers.Layer, keras.DTypePolicy]] = field(default_factory=dict)
+    changed: dict[int, layers.Layer] = field(default_factory=dict)
     steps: dict[str, Callable[[keras.Model], None]] = field(default_factory=dict)
     overflowed: set[int] = field(default_factory=set)
 
@@ -31,7 +38,8 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     """
     undo = _record(model)
     for layer, name in policies.items():
-        undo.policies.setdefault(id(layer), (layer, layer.dtype_policy))
+        undo.changed[id(layer)] = layer
+        _ORIGINAL.setdefault(layer, layer.dtype_policy)
         _set_policy(layer, policy_named(name))
     drop_traced_functions(structure.walk(model))
 
@@ -48,12 +56,11 @@ def overflowed_layers(model: keras.Model) -> frozenset[int]:
     return frozenset(undo.overflowed) if undo else frozenset()
 
 
-def original_policies(model: keras.Model, tree: LayerNode) -> dict[int, keras.DTypePolicy]:
+def original_policies(tree: LayerNode) -> dict[int, keras.DTypePolicy]:
     """Each layer's policy, by id of the layer, as it was before `set_policies` came first."""
-    undo = _record_of(model) or _Undo()
     result = {}
     for node in tree.within():
-        _, policy = undo.policies.get(id(node.layer), (None, node.layer.dtype_policy))
+        policy = _ORIGINAL.get(node.layer, node.layer.dtype_policy)
         if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
             policy = policy[node.layer.path]
         result[id(node.layer)] = policy
@@ -69,8 +76,9 @@ def revert(model: keras.Model) -> keras.Model:
     undo = _record_of(model)
     if undo is None:
         return model
-    for layer, original in undo.policies.values():
-        _set_policy(layer, original)
+    for layer in undo.changed.values():
+        if layer in _ORIGINAL:  # unless another model that has the layer was reverted first
+            _set_policy(layer, _ORIGINAL.pop(layer))
     for step in undo.steps.values():
         step(model)
     object.__delattr__(model, _UNDO)

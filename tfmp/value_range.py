@@ -51,11 +51,18 @@ class ValueRange:
         return f"{self.dtype} [{self.smallest:.4g}, {self.largest:.4g}]{bad}"
 
 
+def stored_values(tensor: Any) -> Any:
+    """The values that a tensor holds: of a sparse one those not 0, of a ragged one its rows'."""
+    if hasattr(tensor, "flat_values"):  # tf.RaggedTensor
+        return tensor.flat_values
+    if hasattr(tensor, "indices"):  # tf.SparseTensor and tf.IndexedSlices; JAX's BCOO
+        return tensor.values if hasattr(tensor, "values") else tensor.data
+    return tensor
+
+
 def range_of(tensor: Any) -> ValueRange:
-    """Reads a concrete tensor; of a sparse gradient its rows."""
-    if hasattr(tensor, "indices") and hasattr(tensor, "values"):
-        tensor = tensor.values
-    array = ops.convert_to_numpy(tensor)
+    """Reads a concrete tensor; of a sparse one what it holds."""
+    array = ops.convert_to_numpy(stored_values(tensor))
     wide = np.asarray(array, dtype=np.float64)
     finite = np.isfinite(wide)
     good = wide[finite]
@@ -67,5 +74,15 @@ def range_of(tensor: Any) -> ValueRange:
         infinite=int(np.isinf(wide).sum()),
         nan=int(np.isnan(wide).sum()),
         size=wide.size,
-        first_bad_row=int(bad[0][0]) if bad.size and wide.ndim else None,
+        first_bad_row=_row_of(tensor, int(bad[0][0])) if bad.size and wide.ndim else None,
     )
+
+
+def _row_of(tensor: Any, place: int) -> int:
+    """Which row of a tensor one of its stored values, or of their rows, belongs to."""
+    if hasattr(tensor, "value_rowids") and tensor.ragged_rank == 1:
+        return int(tensor.value_rowids()[place])
+    if not hasattr(tensor, "indices"):
+        return place
+    index = ops.convert_to_numpy(tensor.indices)[place]
+    return int(index if np.ndim(index) == 0 else index[0])

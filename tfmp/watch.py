@@ -78,7 +78,7 @@ class NonFiniteWatch:
             self._searches_left = LONGEST_SEARCH
             if self._hold_next(now):
                 return
-            self._search_failed(now, "The data is distributed, so no batch could be replayed.")
+            self._search_failed(now, "Its data is on several machines, so no batch is replayed.")
         self._check_limit(now)
 
     def before_step(self) -> None:

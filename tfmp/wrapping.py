@@ -120,5 +120,6 @@ def check_stateless(
         if len(received) != len(expected):
             raise ValueError(
                 f"LossScaleOptimizer.stateless_apply expects {len(expected)} values in "
-                f"`{name}`, one for each variable it was built with, received {len(received)}."
+                f"`{name}`, one for each variable it was built with, received {len(received)}. "
+                "After adding or unfreezing layers, compile the model with a new optimizer."
             )

@@ -135,6 +135,53 @@ def test_the_model_can_be_used_as_it_is_afterwards(tmp_path):
     assert isinstance(loaded.optimizer, tfmp.LossScaleOptimizer)
 
 
+class Subclassed(keras.Model):
+    """Its weights are made by the first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = layers.Dense(8, activation="relu", name="hidden")
+        self.out = layers.Dense(CLASSES, name="out")
+
+    def call(self, x, training=None):
+        return self.out(self.hidden(x["values"] if isinstance(x, dict) else x))
+
+
+def unbuilt_sequential() -> keras.Model:
+    return keras.Sequential(
+        [layers.Dense(8, name="hidden"), layers.Dropout(0.1), layers.Dense(CLASSES, name="out")]
+    )
+
+
+@pytest.mark.parametrize("make", [Subclassed, unbuilt_sequential])
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
+def test_a_model_without_weights_is_built_from_the_first_batch(make, steps_per_execution):
+    x, y = data()
+    x[9] = 7e4  # infinite in float16: what the first batches hold is looked at all the same
+    net = make()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    net.compile("adam", loss, steps_per_execution=steps_per_execution)
+    callback = MixedPrecision("mixed_float16")
+    history = fit(net, callback, x, y, batch_size=16, epochs=2)
+    dtypes = {layer.name: layer.compute_dtype for layer in net.layers}
+    assert (dtypes["hidden"], dtypes["out"]) == ("float16", "float32")
+    assert {variable.dtype for variable in net.trainable_variables} == {"float32"}
+    report = callback.report
+    assert report.steps == 6
+    assert len(history.history["loss_scale"]) == 2
+    assert len(report.loss_scales) == 2
+    assert any(finding.check == "inputs past 65504" for finding in report.findings)
+    net.predict(x[:5], verbose=0)  # not tied to the size of that batch
+
+
+def test_a_model_without_weights_takes_named_inputs():
+    x, y = data()
+    net = Subclassed()
+    net.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    fit(net, MixedPrecision("mixed_float16"), {"values": x}, y)
+    assert net.hidden.compute_dtype == "float16"
+
+
 # --- data, strategies, other callbacks ---
 
 
@@ -173,6 +220,22 @@ def test_any_kind_of_data(kind, steps_per_execution):
         history = net.fit(tf_data(), **options)
     assert callback.report.steps == 12
     assert history.history["skipped_steps"] == [0, 0]
+    assert net.get_layer("hidden").compute_dtype == "float16"
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_sparse_inputs():
+    import tensorflow as tf
+
+    x, y = data()
+    inputs = layers.Input((4,), sparse=True)
+    hidden = layers.Dense(8, name="hidden")(inputs)
+    net = keras.Model(inputs, layers.Dense(CLASSES, activation="softmax")(hidden))
+    net.compile("sgd", "sparse_categorical_crossentropy")
+    rows = tf.data.Dataset.from_tensor_slices((tf.sparse.from_dense(np.maximum(x, 0)), y))
+    callback = MixedPrecision("mixed_float16")
+    net.fit(rows.batch(8), shuffle=False, verbose=0, callbacks=[callback])
+    assert callback.report.steps == 6
     assert net.get_layer("hidden").compute_dtype == "float16"
 
 

@@ -45,3 +45,18 @@ def test_the_log_is_written_once(result):
 
 def test_revert_gives_the_float32_model_back(result):
     assert result["after_revert"] == ["Adam", "float32"]
+
+
+def test_a_layer_that_overflows_on_the_second_replica_is_found_and_moved(result):
+    overflow = result["overflow"]
+    assert overflow["dtypes"]["sums"] == "float32"
+    assert overflow["dtypes"]["first"] == "float16"
+    assert any("Moved to float32: sums." in text for text in overflow["events"])
+
+
+def test_no_step_is_lost_to_the_look_at_a_batch(result):
+    assert result["overflow"]["steps"] == 4 * 4
+
+
+def test_inputs_past_65504_are_found_on_every_replica(result):
+    assert any("reaches 70000, infinite in float16" in text for text in result["large_input"])

@@ -82,6 +82,19 @@ def test_named_inputs_and_sample_weights_of_the_data():
     assert "sample_weight has 1 NaN of 8 values" in found.what
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_the_row_of_sparse_and_of_ragged_data():
+    import tensorflow as tf
+
+    x = spoiled(X, 5, np.nan)
+    inputs = layers.Input((4,), sparse=True)
+    net = keras.Model(inputs, layers.Dense(1)(inputs))
+    net.compile("sgd", "mse")
+    assert "the first is in row 5" in str(locate_nonfinite(net, tf.sparse.from_dense(x), Y))
+    ragged = tf.RaggedTensor.from_row_lengths(x.ravel(), [1, 3, 4, 4, 5, 8, 3, 4])
+    assert "the first is in row 5" in str(locate_nonfinite(net, ragged, Y))
+
+
 def test_a_weight_that_was_broken_before():
     net = sequential(dense(name="hidden"), dense(1))
     net.layers[0].bias.assign([1.0, np.nan, 1.0, 1.0])

@@ -234,6 +234,20 @@ def test_revert_gives_back_the_very_same_policies():
     )
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_models_that_share_layers_are_reverted_in_any_order(first):
+    encoder = keras.Sequential([layers.Input((4,)), layers.Dense(3)], name="encoder")
+    models = [keras.Sequential([layers.Input((4,)), encoder, layers.Dense(2)]) for _ in range(2)]
+    for model in models:
+        plan(model, "mixed_float16").apply()
+    assert encoder.layers[0].compute_dtype == "float16"
+    revert(models[first])
+    assert encoder.layers[0].compute_dtype == "float32"
+    revert(models[1 - first])
+    for model in (*models, encoder):
+        assert {layer.compute_dtype for layer in model._flatten_layers()} == {"float32"}
+
+
 def test_revert_without_a_plan_does_nothing():
     model = small_model()
     optimizer = model.optimizer

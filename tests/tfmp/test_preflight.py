@@ -174,6 +174,18 @@ def test_integer_inputs_may_be_large():
     assert input_findings(model, (x, ops.zeros((4, 2)))) == ()
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_sparse_and_ragged_inputs():
+    import tensorflow as tf
+
+    dense, y = batch(70000.0)
+    for x in (tf.sparse.from_dense(dense), tf.RaggedTensor.from_tensor(dense)):
+        (found,) = input_findings(chain(layers.Dense(8)), (x, y))
+        assert found.message.startswith("Input x reaches 70000")
+    nothing = tf.sparse.from_dense(tf.zeros((4, 8)))
+    assert input_findings(chain(layers.Dense(8)), (nothing, y)) == ()
+
+
 def test_the_reader_is_found_inside_a_nested_model():
     inner = keras.Sequential([layers.Input((8,)), layers.Dense(8, name="deep")], name="inner")
     (found,) = input_findings(chain(inner), batch(1e6))

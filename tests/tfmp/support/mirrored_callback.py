@@ -15,6 +15,47 @@ import tensorflow as tf
 import tfmp
 
 
+def overflow(strategy: tf.distribute.Strategy) -> dict[str, object]:
+    """A fit in which the sums of one layer pass 65504, on the second replica alone."""
+    keras.utils.set_random_seed(7)
+    ones = {"use_bias": False, "kernel_initializer": "ones"}
+    with strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.layers.Input((8,)),
+                keras.layers.Dense(8, name="first", **ones),
+                keras.layers.Dense(8, name="sums", **ones),
+                keras.layers.LayerNormalization(),
+                keras.layers.Dense(1),
+            ]
+        )
+        model.compile(keras.optimizers.SGD(1e-6), "mse")
+    # Batches of 8 and a last one of 1, which leaves the second replica with none.
+    x = np.full((25, 8), 1.0, "float32")
+    x[[4, 12, 20]] = 2000.0
+    callback = tfmp.MixedPrecision("mixed_float16", on_nonfinite="keep_float32", loss_scale=2.0)
+    model.fit(
+        x, np.ones((25, 1)), batch_size=8, epochs=4, shuffle=False, verbose=0, callbacks=[callback]
+    )
+    return {
+        "dtypes": {layer.name: layer.compute_dtype for layer in model.layers},
+        "events": [event.text for event in callback.report.events],
+        "steps": callback.report.steps,
+    }
+
+
+def large_input(strategy: tf.distribute.Strategy) -> list[str]:
+    """What is said before a fit whose second replica gets an input that FP16 cannot hold."""
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Input((8,)), *map(keras.layers.Dense, (8, 8))])
+        model.compile("sgd", "mse")
+    x = np.ones((8, 8), "float32")
+    x[5, 2] = 7e4
+    callback = tfmp.MixedPrecision("mixed_float16")
+    model.fit(x, x, batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
+    return [str(finding) for finding in callback.report.findings]
+
+
 def main() -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -50,6 +91,8 @@ def main() -> None:
     tfmp.revert(model)
     model.fit(x[8:], y[8:], batch_size=16, verbose=0)
     result["after_revert"] = [type(model.optimizer).__name__, model.layers[0].compute_dtype]
+    result["overflow"] = overflow(strategy)
+    result["large_input"] = large_input(strategy)
     sys.stdout.write(json.dumps(result) + "\n")
 
 
