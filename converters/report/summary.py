@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tfmp.converters.drift.labels import ACCURACY
 from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import RunnerInfo
 from tfmp.web import NONE, printable
@@ -121,7 +122,7 @@ def culprit_text(candidate: CandidateReport) -> str:
         return ""
     failed = candidate.verdict is Verdict.FAIL
     text = f"{'Look first at' if failed else 'Most comes from'} layer {culprit.layer!r}"
-    text += f": {culprit.why}"
+    text += f": {culprit.why}{_growth_text(explanation, culprit)}"
     if culprit.node:
         alone = (
             f"{culprit.local_nonfinite:,} values that are not finite"
@@ -132,6 +133,18 @@ def culprit_text(candidate: CandidateReport) -> str:
     if culprit.folder is not None:
         text += f"; python {culprit.folder}/reproduce.py shows it"
     return printable(text)
+
+
+def _growth_text(explanation: Explanation, culprit: Culprit) -> str:
+    """How far the error jumps in the culprit, and whether that is its own doing; "" unless it is
+    known and finite."""
+    layer = next((one for one in explanation.layers if one.layer == culprit.layer), None)
+    if layer is None or not 0 < layer.jump < math.inf or layer.nonfinite or layer.local_nonfinite:
+        return ""
+    text = f", from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
+    if layer.local < layer.jump / 2:
+        text += ", most of which is the error that it is given grown larger, not its own rounding"
+    return text
 
 
 def worst_text(candidate: CandidateReport) -> str:

@@ -1,8 +1,10 @@
 """The report on a terminal."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -30,15 +32,18 @@ _STYLES = {
 
 _NUMERIC = ("rel_l2", "max_abs", "sqnr_db", "flips", "score", "size", "latency")
 
-# Columns a narrow terminal does without; every file rendering has them.
-_WIDE_ONLY = ("runner", "max_abs", "size")
-_WIDE = 110
+# Columns that a narrow terminal does without, the first first; every file rendering has them.
+_DISPENSABLE = ("runner", "max_abs", "size", "sqnr_db", "latency", "fp16")
+_NARROW = 3
+
+# Wider than any table, to ask one how wide it would be.
+_UNBOUNDED = 10_000
 
 
 def print_report(report: DriftReport, console: Console) -> None:
     """Prints the table of candidates, and under it why each has its verdict."""
     rows = [row_of(candidate) for candidate in report.candidates]
-    console.print(_table(rows, wide=console.width >= _WIDE))
+    console.print(_fitting_table(rows, console))
     for candidate in report.candidates:
         told = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
         _print_reasons(candidate, [text for text in told if text], console)
@@ -50,14 +55,24 @@ def print_report(report: DriftReport, console: Console) -> None:
     console.print(line)
 
 
-def _table(rows: list[Row], wide: bool) -> Table:
-    """Columns in which no candidate has a value are left out."""
+def _fitting_table(rows: list[Row], console: Console) -> Table:
+    """With as many columns as leave the names of candidates in one piece."""
+    unbounded = console.options.update(width=_UNBOUNDED)
+    for count in range(len(_DISPENSABLE) + 1):
+        table = _table(rows, _DISPENSABLE[:count])
+        if Measurement.get(console, unbounded, table).maximum <= console.width:
+            return table
+    return _table(rows, _DISPENSABLE[:_NARROW])  # a name wider than that is folded anyway
+
+
+def _table(rows: list[Row], left_out: Sequence[str]) -> Table:
+    """Columns in which no candidate has a value are left out too."""
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     names = [item.name for item in fields(Row)]
     shown = [
         name
         for name in names
-        if (wide or name not in _WIDE_ONLY)
+        if name not in left_out
         and (name == "verdict" or any(getattr(row, name) != NONE for row in rows))
     ]
     for name in shown:

@@ -1,10 +1,14 @@
 """Numbers and names as people read them."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
+from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.explanation import Culprit, Explanation, LayerError
 from tfmp.converters.report.summary import (
+    culprit_text,
     data_notes,
     fp16_text,
     headline,
@@ -72,6 +76,28 @@ def test_rows_show_the_worst_output(report) -> None:
     assert (broken.rel_l2, broken.sqnr_db) == ("∞", "-∞")
     assert opened.flips == "2/450"
     assert (crashed.rel_l2, crashed.flips, crashed.score) == ("-", "-", "-")
+
+
+def culprit(local: float, jump: float, cumulative: float, **more) -> str:
+    report = Explanation(
+        (),
+        layers=(LayerError("relu", ("Relu",), local, cumulative, jump, **more),),
+        culprit=Culprit("relu", "largest jump of the error"),
+    )
+    candidate = SimpleNamespace(explanation=report, verdict=Verdict.FAIL)
+    return culprit_text(candidate)
+
+
+def test_a_jump_is_told_from_where_to_where_and_whose_doing_it_is() -> None:
+    assert culprit(local=0.002, jump=0.003, cumulative=0.004) == (
+        "Look first at layer 'relu': largest jump of the error, from 0.001 to 0.004"
+    )
+    assert culprit(local=0.0, jump=0.003, cumulative=0.004).endswith(
+        "from 0.001 to 0.004, most of which is the error that it is given grown larger, not its "
+        "own rounding"
+    )
+    assert culprit(local=0.0, jump=math.inf, cumulative=math.inf).endswith("jump of the error")
+    assert culprit(1.0, 1.0, 1.0, local_nonfinite=3).endswith("largest jump of the error")
 
 
 def test_headline_and_notes(report) -> None:

@@ -36,6 +36,19 @@ def test_leaves_columns_out_on_a_narrow_terminal(report) -> None:
     assert lines[1].endswith("✓ PASS        ")
 
 
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(150, ()), (100, ("Runner",)), (80, ("Runner", "Max", "Size")), (66, ("SQNR", "FP16"))],
+)
+def test_columns_make_room_for_names(make_report, width, gone) -> None:
+    name = "image_classification.onnx"
+    heading, row, *_ = printed(make_report(names=(name,)), width=width).splitlines()
+    assert row.startswith(name)
+    assert not any(word in heading for word in gone)
+    for kept in ("Rel. L2", "Flips", "Verdict"):
+        assert kept in heading
+
+
 def test_every_reason_is_printed(report) -> None:
     text = " ".join(printed(report).split())
     for candidate in report.candidates:
