@@ -5,6 +5,8 @@ Only click is imported here, so that `--help` answers at once; each command impo
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,10 +201,23 @@ def _convert_and_report(
             source, dataset, artifacts = _convert(model, paths, choices, budget, options, progress)
             report = None
             if dataset is not None:
-                report = validate(source, artifacts, dataset, budget=budget, **asked)
+                with _naming(artifacts):
+                    report = validate(source, artifacts, dataset, budget=budget, **asked)
                 _save_reports(report, options)
     print_results(report, artifacts, options)
     sys.exit(report.verdict.exit_status if report else 0)
+
+
+@contextmanager
+def _naming(artifacts: list[Any]) -> Iterator[None]:
+    """Says of a mistake that shows only now, late in the data, what was written before it."""
+    from tfmp.converters.errors import InputError
+
+    try:
+        yield
+    except InputError as error:
+        files = " and ".join(str(artifact.path) for artifact in artifacts)
+        raise InputError(f"{error} Converted before that, complete and kept: {files}.") from error
 
 
 def _convert(

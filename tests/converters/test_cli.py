@@ -7,6 +7,7 @@ import sys
 
 import keras_models
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -249,6 +250,17 @@ def test_what_cannot_be_compared_is_told_before_anything_is_converted(
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (folder / f"dense.{command}").exists()
+
+
+def test_a_mistake_late_in_the_data_is_told_with_what_was_converted_before(folder):
+    (folder / "late.py").write_text(
+        "import numpy as np\ndef data():\n    yield np.zeros((9, 6), np.float32)\n    yield 3\n"
+    )
+    result = tfmp_convert("onnx", "dense.keras", "--data", "late:data")
+    assert result.exit_code == 2
+    assert "received int64 of shape (). " in result.stderr
+    assert result.stderr.endswith(" Converted before that, complete and kept: dense.onnx.\n")
+    onnx.checker.check_model("dense.onnx", full_check=True)
 
 
 def test_an_existing_output_is_kept_without_force(folder):
