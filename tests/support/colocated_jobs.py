@@ -69,6 +69,29 @@ def stumbling() -> keras.Model:
     return model
 
 
+class Starving(Stumbling):
+    """Runs out of memory in the middle of training, as TensorFlow's runtime says it."""
+
+    def call(self, inputs: Any) -> Any:
+        import tensorflow as tf
+
+        def allocate(calls: Any) -> Any:
+            if calls >= 4:
+                raise MemoryError("OOM when allocating tensor with shape[8,6]")
+            return calls
+
+        self.calls.assign(self.calls + 1)
+        with tf.control_dependencies([tf.py_function(allocate, [self.calls.value], tf.int32)]):
+            return tf.identity(inputs)
+
+
+def starving() -> keras.Model:
+    """A model whose fourth step finds no memory."""
+    model = keras.Sequential([keras.Input((6,)), Starving(), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True), jit_compile=False)
+    return model
+
+
 def broken() -> keras.Model:
     """A model that cannot be built."""
     raise RuntimeError("no such architecture")

@@ -6,7 +6,8 @@ import pytest
 from colocated_jobs import X, Y, batches, jobs, other, small
 
 import tfmp
-from tfmp.colocation import MODES, colocate, predicted_seconds, recommend
+from tfmp.colocation import MODES, colocate
+from tfmp.colocation_choice import judged, predicted_seconds, recommend
 from tfmp.colocation_job import Batches, Job
 from tfmp.colocation_modes import IN_PROCESS, describe, run_in_process
 from tfmp.colocation_report import JobResult, ModeResult, jain
@@ -137,6 +138,19 @@ def test_a_step_that_fails_inside_is_put_down_to_its_job(mode, alone):
     single, failed, half = run_in_process(mode, found, keep=True).jobs
     assert (failed.steps, failed.error.split(":")[0]) == (3, "InvalidArgumentError")
     assert "stumbled" in failed.error
+    assert_same(single, alone["single"])
+    assert_same(half, alone["half"])
+
+
+@pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
+@pytest.mark.parametrize("mode", IN_PROCESS)
+def test_a_job_that_runs_out_of_memory_ends_alone(mode, alone):
+    from colocated_jobs import starving
+
+    found = [jobs()[0], Job(starving, (X, Y), steps=9, name="starving", batch_size=8), jobs()[2]]
+    single, failed, half = run_in_process(mode, found, keep=True).jobs
+    assert (failed.steps, failed.out_of_memory) == (3, True)
+    assert failed.error.startswith("out of memory: ")
     assert_same(single, alone["single"])
     assert_same(half, alone["half"])
 
@@ -311,7 +325,8 @@ def test_a_function_that_gives_batches_once_does_for_one_pass():
     assert "found none a second time. Pass arrays, a list" in longer.error
 
 
-def test_auto_measures_and_trains():
+def test_auto_measures_and_trains(monkeypatch):
+    monkeypatch.setattr("tfmp.colocation_choice._WORTH_A_PROCESS_S", float("inf"))
     report = colocate(jobs()[2:], measure_steps=2)
     assert [row.mode for row in report.measured] == list(IN_PROCESS)
     assert report.mode in IN_PROCESS
@@ -334,7 +349,7 @@ def test_auto_measures_and_trains():
 
 def test_processes_on_a_card_are_measured_in_processes(monkeypatch):
     """This process would take the card's memory from them."""
-    from tfmp import colocation
+    from tfmp import colocation, colocation_choice
     from tfmp.hardware import Device
 
     def in_processes(found, keep, memory_limit=None, progress=None):
@@ -343,8 +358,9 @@ def test_processes_on_a_card_are_measured_in_processes(monkeypatch):
     def in_process(*_):
         raise AssertionError("the card was used")
 
-    monkeypatch.setattr(colocation, "run_in_processes", in_processes)
-    monkeypatch.setattr(colocation, "run_in_process", in_process)
+    for module in (colocation, colocation_choice):
+        monkeypatch.setattr(module, "run_in_processes", in_processes)
+        monkeypatch.setattr(module, "run_in_process", in_process)
     monkeypatch.setattr(
         colocation.hardware, "accelerators", lambda: (Device("gpu", "A100", (8, 0)),)
     )
@@ -386,6 +402,51 @@ def test_the_prediction_goes_on_alone_when_one_job_is_left():
     assert predicted_seconds(alone, alone, {"a": 10, "b": 30}) == 2 + 10 + 30
     # 10 steps of both at 1.5, then 20 of one at 1
     assert predicted_seconds(together, alone, {"a": 10, "b": 30}) == pytest.approx(2 + 15 + 20)
+
+
+def test_who_sets_up_first_does_not_decide():
+    """The first run pays for what later ones find ready; a mode's own compiling does count."""
+    from dataclasses import replace
+
+    class Steps:
+        def __init__(self, name: str) -> None:
+            self.name, self.steps = name, 100
+
+    def slow(result: ModeResult, setup_s: float) -> ModeResult:
+        found = tuple(replace(job, setup_s=setup_s) for job in result.jobs)
+        return replace(result, jobs=found, setup_s=2 * setup_s)
+
+    alone = slow(row("sequential", {"a": 0.10, "b": 0.10}), 9.0)
+    turns = slow(row("interleaved", {"a": 0.21, "b": 0.21}), 1.0)
+    fused = slow(row("fused", {"a": 0.18, "b": 0.18}), 1.5)
+    fused = replace(fused, setup_s=fused.setup_s + 4.0)
+    found = judged([alone, turns, fused], [Steps("a"), Steps("b")])
+    assert [result.predicted_s for result in found] == pytest.approx([2 + 20, 2 + 21, 2 + 4 + 18])
+    assert recommend(found)[0] == "sequential"
+
+
+def test_close_modes_are_measured_again(monkeypatch):
+    """The faster run of each counts, so that one disturbance does not decide."""
+    from tfmp import colocation_choice
+
+    paces = {
+        "sequential": [0.10, 0.10],
+        "interleaved": [0.21, 0.20],
+        "threads": [0.22, 0.12],
+        "fused": [0.90],
+    }
+    taken: list[str] = []
+
+    def in_process(mode, found, keep):
+        taken.append(mode)
+        return row(mode, dict.fromkeys((job.name for job in found), paces[mode].pop(0)))
+
+    monkeypatch.setattr(colocation_choice, "run_in_process", in_process)
+    monkeypatch.setattr(colocation_choice, "_why_not_processes", lambda *_: "there are two jobs")
+    report = colocate(jobs()[2:], train=False)
+    assert taken == [*IN_PROCESS, "threads", "interleaved", "sequential"]
+    assert report.mode == "threads"
+    assert report.measured[2].jobs[0].step_s == pytest.approx(0.12)
 
 
 @pytest.mark.parametrize(
