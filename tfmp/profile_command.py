@@ -80,9 +80,16 @@ def parse_bytes(context: Any, parameter: Any, text: str | None) -> int | None:
     help="Write the report too: .html or .json. May be given several times.",
 )
 @click.option("--force", is_flag=True, help="Overwrite report files that exist.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
-    model: str, data: str, reports: tuple[str, ...], force: bool, as_json: bool, **options: Any
+    model: str,
+    data: str,
+    reports: tuple[str, ...],
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Time the training step of MODEL under several policies, and say whether 16 bits pay.
 
@@ -106,9 +113,16 @@ def command(
 
         policies = options.pop("policies") or ("float32", "mixed_float16")
         training_data = load_training_data(data)
-        report = profile_training(load_model_or_builder(model), training_data, policies, **options)
+        loaded = load_model_or_builder(model)
+        progress = None if quiet else show_progress
+        report = profile_training(loaded, training_data, policies, progress=progress, **options)
         for path in reports:
             report.save(path)
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))
+
+
+def show_progress(text: str) -> None:
+    """A line on stderr where a stage begins."""
+    click.echo(f"{text} ...", err=True)

@@ -50,6 +50,7 @@ def profile_training(
     largest_batch: bool = False,
     memory_limit: int | None = None,
     log_dir: str | Path | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> ProfileReport:
     """Measures a model's training step under several policies, and what each layer costs.
 
@@ -71,19 +72,22 @@ def profile_training(
         largest_batch: whether the largest batch that fits is searched for.
         memory_limit: bytes that a step may need in that search; a CPU needs one.
         log_dir: a folder for the profiler's traces, one folder a policy, for TensorBoard.
+        progress: told in words what begins now.
 
     Returns:
         The report, for `print`, `save` or `to_dict`.
 
     Raises:
         TypeError: the model, the data or a policy is of the wrong kind.
-        ValueError: the model cannot be trained or copied, there is no batch, or an argument is out
-            of range.
+        ValueError: the model cannot be trained or copied, there is no batch, an argument is out of
+            range, or nothing can be written into `log_dir`.
     """
     policy.check_backend()
     _check(policies, batch_size, rounds, steps)
     if largest_batch:
         check_memory_limit(memory_limit)
+    if log_dir is not None:
+        _check_writable(Path(log_dir))
     if isinstance(model, keras.Model):
         check_compiled(model)
     elif not callable(model):
@@ -93,7 +97,7 @@ def profile_training(
         )
     batches = _whole_batches(data, batch_size)
     device = hardware.devices()[0]
-    bench = _Bench(model, batches, tuple(_as_list(keep_float32)))
+    bench = _Bench(model, batches, tuple(_as_list(keep_float32)), progress or _tell_nobody)
     with without_retracing_advice():
         bench.measure(policies, device, rounds, steps, layers)
         bench.look_at_kernels(log_dir, device)
@@ -116,8 +120,15 @@ def profile_training(
 class _Bench:
     """The runs that are compared, and what is known of each so far."""
 
-    def __init__(self, model: Any, batches: list[Batch], keep_float32: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        batches: list[Batch],
+        keep_float32: tuple[Any, ...],
+        tell: Callable[[str], None],
+    ) -> None:
         self._model = model
+        self._tell = tell
         self._batches = batches
         self._keep = keep_float32
         self._weights: list[Any] | None = None
@@ -143,6 +154,7 @@ class _Bench:
             self.add(variant)
         self.time(rounds, steps)
         if layers and self.runs:
+            self._tell("timing each layer alone")
             try:
                 self.layers, notes = profile_layers(self.runs)
             except ValueError as error:  # a loss that only the user's train_step knows
@@ -152,6 +164,7 @@ class _Bench:
     def add(self, variant: Variant) -> None:
         """Makes a copy for a variant and compiles its step."""
         name = str(variant)
+        self._tell(f"compiling a step in {name}")
         row = StepProfile(name, variant.policy, batch_size=_samples(self._batches[0]))
         try:
             copy = copy_of(self._model, self._batches[0])
@@ -187,6 +200,7 @@ class _Bench:
         if not self.runs:
             return
         self.steps = steps or self._steps_in_a_round()
+        self._tell(f"timing {rounds} rounds of {self.steps} steps in {', '.join(self.runs)}")
         blocks = {name: _block(run, self.steps) for name, run in self.runs.items()}
         for name, timing in interleaved(blocks, rounds).items():
             self._fill(name, timing.per(self.steps))
@@ -215,6 +229,7 @@ class _Bench:
         with ExitStack() as stack:
             top = Path(log_dir or stack.enter_context(tempfile.TemporaryDirectory()))
             for name, run in self.runs.items():
+                self._tell(f"tracing {_TRACED_STEPS} steps in {name}")
                 folder = top / name.replace(" (TF32)", "_tf32")
                 trace(_block(run, _TRACED_STEPS), folder)
                 kernels = self._kernels(folder) if device.kind == "gpu" else None
@@ -240,9 +255,31 @@ class _Bench:
         for name, variant in found.items():
             with hardware.tf32_switched(variant.tf32):
                 limit = find_largest_batch(
-                    self._model, self._batches[0], variant, memory_limit, self._keep
+                    self._model,
+                    self._batches[0],
+                    variant,
+                    memory_limit,
+                    self._keep,
+                    tell=lambda size, name=name: self._tell(f"{name}: trying a batch of {size}"),
                 )
             self.rows[name] = replace(self.rows[name], largest_batch=limit)
+
+
+def _tell_nobody(_: str) -> None:
+    return None
+
+
+def _check_writable(folder: Path) -> None:
+    """Before minutes of measuring, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"log_dir expects a folder that can be written to, received {str(folder)!r}: "
+            f"{error.strerror}. Choose another place."
+        ) from error
 
 
 def _block(run: TrainingRun, steps: int) -> Callable[[], float]:

@@ -71,6 +71,7 @@ def find_largest_batch(
     memory_limit: int | None = None,
     keep_float32: Any = (),
     most: int = MOST_SAMPLES,
+    tell: Callable[[int], None] = lambda size: None,
 ) -> BatchLimit:
     """Trains copies of a model on ever larger batches, made of one batch's samples.
 
@@ -81,6 +82,7 @@ def find_largest_batch(
         memory_limit: bytes that a step may need; None for what the accelerator has.
         keep_float32: as in `tfmp.plan`.
         most: the largest size to try.
+        tell: called with each size before it is tried.
 
     Raises:
         ValueError: there is neither an accelerator nor a limit.
@@ -89,6 +91,7 @@ def find_largest_batch(
     samples = len(tree.flatten(batch[0])[0])
 
     def attempt(size: int) -> Attempt:
+        tell(size)
         return _attempt(model, _of_size(batch, size), variant, memory_limit, keep_float32)
 
     limit = f"a limit of {bytes_text(memory_limit)}" if memory_limit else "the device's memory"

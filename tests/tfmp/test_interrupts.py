@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,16 @@ def wait_until_training(process: subprocess.Popen[str]) -> None:
     """Until a job has taken steps: it says so."""
     assert process.stderr is not None
     before = []
-    for line in process.stderr:
-        if line == "in the middle\n":
-            return
-        before.append(line)
-    pytest.fail("".join(before))
+    stuck = threading.Timer(PATIENCE, os.killpg, (process.pid, signal.SIGKILL))
+    stuck.start()
+    try:
+        for line in process.stderr:
+            if line == "in the middle\n":
+                return
+            before.append(line)
+    finally:
+        stuck.cancel()
+    pytest.fail("it never trained: " + "".join(before))
 
 
 @pytest.mark.parametrize("mode", ["sequential", "threads", "fused", "processes"])
@@ -149,7 +155,7 @@ def test_ctrl_c_while_a_report_is_written_leaves_the_one_before(monkeypatch, tmp
     result = interrupted(
         *("profile", str(tmp_path / "model.keras"), "--data", str(tmp_path / "data.npz")),
         *("--rounds", "1", "--steps", "1", "--no-layers", "--policy", "float32"),
-        *("--report", str(report), "--force"),
+        *("--report", str(report), "--force", "--quiet"),
     )
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
     assert report.read_text() == "the one before"

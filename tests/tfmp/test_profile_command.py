@@ -42,6 +42,15 @@ def test_a_table_and_an_answer(model):
     assert result.stdout.splitlines()[-1].startswith("mixed_float16 is")
 
 
+def test_progress_is_on_stderr_and_can_be_silent(model):
+    arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32")
+    assert run(*arguments).stderr.splitlines() == [
+        "compiling a step in float32 ...",
+        "timing 1 rounds of 1 steps in float32 ...",
+    ]
+    assert run(*arguments, "--quiet").stderr == ""
+
+
 def test_one_json_document_and_the_options(model):
     result = run(model, "--data", "d.npz", "--json", *FAST, "--policy", "mixed_bfloat16")
     document = json.loads(result.stdout)
@@ -91,6 +100,7 @@ def test_a_model_from_a_function(model, tmp_path):
         (("--data", "d.npz", "--memory-limit", "1GiB"), "give both or neither"),
         (("--data", "d.npz", "--memory-limit", "much"), "such as 2GiB or 512MiB, received 'much'"),
         (("--data", "d.npz", "--keep-float32", "nowhere"), "nowhere"),
+        (("--data", "d.npz", "--log-dir", "m.keras/logs"), "expects a folder that can be written"),
     ],
 )
 def test_bad_input_is_one_message_and_status_2(model, arguments, message):
