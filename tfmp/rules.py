@@ -57,6 +57,13 @@ class Facts:
 
 Rule = Callable[[LayerNode, Facts], Decision | None]
 
+_POOLS_VOLUMES = (
+    layers.MaxPooling3D
+    | layers.AveragePooling3D
+    | layers.AdaptiveMaxPooling3D
+    | layers.AdaptiveAveragePooling3D
+)
+
 
 def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> Decision:
     """What becomes of a layer: the first rule that has a decision wins, or else the base policy.
@@ -154,14 +161,14 @@ def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
     """
     dtype = policy_named(facts.base).compute_dtype
     without = [
-        (layers.MaxPooling3D | layers.AveragePooling3D, "tensorflow", "float16"),
+        (_POOLS_VOLUMES, "tensorflow", "float16"),
         (layers.MultiHeadAttention | layers.GroupQueryAttention, "jax", "float16"),
     ]
     for layer in _subjects(node):
         for kind, backend, narrow in without:
             if isinstance(layer, kind) and (facts.cpu_backend, dtype) == (backend, narrow):
                 return Decision(FLOAT32, f"{backend} has no {dtype} kernel for it on a CPU")
-        if dtype == "float64" and isinstance(layer, layers.MaxPooling3D | layers.AveragePooling3D):
+        if dtype == "float64" and isinstance(layer, _POOLS_VOLUMES):
             return Decision(FLOAT32, "tensorflow has no float64 kernel for it")
     return None
 

@@ -72,7 +72,15 @@ def revert(model: keras.Model) -> keras.Model:
 
     Layers get back the policies, and the model the optimizer object, that they had before; weights
     and optimizer state stay as trained. A model without a plan is left alone.
+
+    Raises:
+        TypeError: it is no Keras model.
     """
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"Expected a keras.Model, received {model!r} of type {type(model).__name__}. "
+            "Pass the model itself."
+        )
     undo = _record_of(model)
     if undo is None:
         return model

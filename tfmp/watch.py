@@ -62,6 +62,7 @@ class NonFiniteWatch:
         self._skipped_when_held = 0
         self._scale_when_held = 1.0
         self._explained = False
+        self._mended: StepCounters | None = None
 
     def look(self, before: StepCounters, now: StepCounters, whole_epoch_skipped: bool) -> None:
         """Judges what happened between two readings.
@@ -72,6 +73,8 @@ class NonFiniteWatch:
         """
         if self._searches_left:
             return
+        if self._mended is not None and self._mended.steps > before.steps:
+            before = self._mended  # what was skipped until then had its cause taken away
         reason = beyond_backoff(before, now, self._model.optimizer.loss_scale, whole_epoch_skipped)
         if reason is not None and not self._explained:
             self._reason = reason
@@ -117,6 +120,7 @@ class NonFiniteWatch:
         cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
+            self._mended = now
             self._recorder.note(f"{self._reason}. {cause} Moved to float32: {', '.join(moved)}.")
             return
         self._search_failed(now, cause)

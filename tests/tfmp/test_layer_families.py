@@ -68,6 +68,8 @@ FAMILIES = {
             layers.Conv3DTranspose(4, 3),
             layers.MaxPooling3D(2),
             layers.AveragePooling3D(2),
+            layers.AdaptiveMaxPooling3D(2),
+            layers.AdaptiveAveragePooling3D(2),
             layers.GlobalAveragePooling3D(),
         ],
     ),

@@ -406,6 +406,13 @@ def test_a_model_that_is_not_built_is_refused():
         plan(model)
 
 
+def test_what_is_no_model_cannot_be_reverted():
+    with pytest.raises(
+        TypeError, match=r"Expected a keras.Model, received 'model.keras' of type s"
+    ):
+        revert("model.keras")
+
+
 def test_what_is_no_model_is_refused():
     with pytest.raises(TypeError, match=r"Expected a keras\.Model, received 'model\.keras'"):
         plan("model.keras")
