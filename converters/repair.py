@@ -2,9 +2,9 @@
 
 1. One instrumented run in float32 shows which nodes meet numbers that FP16 cannot hold. They are
    tried first: an overflow is never cheaper mended elsewhere.
-2. If drift remains, every segment of the graph is switched to FP32 once. Rounding errors of
-   different nodes are independent, so their squares add up: what a segment takes away is its
-   contribution. Segments join in that order, as few as are needed.
+2. If drift remains, segments of the graph are switched to FP32 in turn, the cheapest first, until
+   one is enough. Rounding errors of different nodes are independent, so their squares add up: what
+   a segment takes away is its contribution. Segments join in that order, as few as are needed.
 3. What was joined is tried without, the costliest half first, down to single nodes.
 
 Cost is what the FP32 nodes multiply and move, and the casts around them (`onnx.cost`): a node in
@@ -252,16 +252,26 @@ def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
     count = min(_SEGMENTS, len(rest))
     segments = [list(part) for part in np.array_split(np.array(rest, dtype=object), count)]
     start = trial.excess(base)
-    gains = [_gain(start, trial.excess([*base, *segment])) for segment in segments]
-    order = _best_value(trial, base, segments, gains)
+    gains = [0.0] * count
 
-    def joined(number: int) -> dict[str, str]:
+    def with_parts(chosen: Iterable[int]) -> dict[str, str]:
         found = dict(base)
-        for index in order[:number]:
+        for index in chosen:
             share = f", {gains[index]:.0%} of the drift" if math.isfinite(start) else ""
             reason = f"in the part of the graph whose rounding matters most{share}"
             found |= dict.fromkeys(segments[index], reason)
         return found
+
+    prices = [trial.costs.total([*base, *segment]) for segment in segments]
+    for index in sorted(range(count), key=prices.__getitem__):
+        excess = trial.excess([*base, *segments[index]])
+        gains[index] = _gain(start, excess)
+        if excess <= _MARGIN:  # enough, and the segments that are left cost more
+            return with_parts([index])
+    order = _best_value(trial, base, segments, gains)
+
+    def joined(number: int) -> dict[str, str]:
+        return with_parts(order[:number])
 
     low, high = 0, count
     if trial.excess(joined(count)) > _MARGIN:

@@ -3,9 +3,13 @@
 Each node that may compute in FP16 reads its operands and writes its results through a choice
 between the exact and the rounded value; the choice is a Boolean input of the graph. With every
 switch on the session is the float32 model, with none it is the emulator of the FP16 one.
+
+Constants are inputs too: a run hands in the exact or the rounded array, and copies neither. What a
+node reads is rounded only where whatever made it was not.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,7 @@ import onnx_ir as ir
 from tfmp.converters.onnx.precision import FP16, FP32, Decisions, has_typed_body
 from tfmp.converters.onnx.schema import EXACT, Slots, is_float, reads_any, slots
 from tfmp.converters.onnx.storage import open_session
+from tfmp.converters.onnx.traversal import UniqueNames
 from tfmp.converters.tensors import Batch
 
 _PREFIX = "tfmp_fp32_"
@@ -45,6 +50,32 @@ def switchable_nodes(model: ir.Model, decisions: Decisions) -> list[ir.Node]:
     ]
 
 
+@dataclass(frozen=True)
+class _Edge:
+    """What a node reads through a choice.
+
+    Attributes:
+        input: the Boolean that is true where the value is read as it is.
+        node: name of the node.
+        makers: names of the nodes of which each rounds what it makes in FP16; None where something
+            else makes some of the value.
+    """
+
+    input: str
+    node: str
+    makers: frozenset[str] | None
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A constant as one node reads it: the input, the node's name, and both arrays."""
+
+    input: str
+    node: str
+    exact: np.ndarray
+    rounded: np.ndarray
+
+
 class SwitchedSession:
     """A model of which each node computes in FP32 or FP16, as a run says."""
 
@@ -62,7 +93,9 @@ class SwitchedSession:
         nodes = switchable_nodes(model, decisions)
         self.nodes = [str(node.name) for node in nodes]
         self.values = _main_values(model, nodes)
-        _Builder(model).run(nodes)
+        builder = _Builder(model, nodes)
+        builder.run()
+        self._edges, self._constants = builder.edges, builder.constants
         graph = model.graph
         known = set(graph.outputs)
         graph.outputs.extend(
@@ -85,6 +118,12 @@ class SwitchedSession:
         feed: dict[str, Any] = {
             f"{_PREFIX}{index}": np.array(name in kept) for index, name in enumerate(self.nodes)
         }
+        for edge in self._edges:
+            rounded = edge.makers is not None and edge.makers.isdisjoint(kept)
+            feed[edge.input] = np.array(rounded or edge.node in kept)
+        for constant in self._constants:
+            exact = constant.node in kept
+            feed[constant.input] = constant.exact if exact else constant.rounded
         feed |= {
             value.name: batch[value.name]
             for value in self._session.get_inputs()
@@ -107,99 +146,150 @@ def _main_values(model: ir.Model, nodes: Sequence[ir.Node]) -> Mapping[str, list
 
 
 class _Builder:
-    """Puts the choices in."""
+    """Puts the choices in.
 
-    def __init__(self, model: ir.Model) -> None:
+    Attributes:
+        edges: what is read through a choice.
+        constants: what was a constant and is now an input.
+    """
+
+    def __init__(self, model: ir.Model, nodes: Sequence[ir.Node]) -> None:
+        self.edges: list[_Edge] = []
+        self.constants: list[_Constant] = []
         self._model = model
-        self._rounded: dict[ir.Value, ir.Value] = {}
+        self._nodes = nodes
+        self._unique = UniqueNames(model)
+        self._narrow: dict[ir.Value, np.ndarray | None] = {}
+        self._makers: dict[ir.Value, frozenset[str] | None] = {}
 
-    def run(self, nodes: Sequence[ir.Node]) -> None:
-        """Rewrites the model for switches of these nodes, in this order."""
+    def run(self) -> None:
+        """Rewrites the model."""
         graph = self._model.graph
         opsets = self._model.opset_imports
-        for index, node in enumerate(nodes):
-            switch = ir.Value(
-                name=f"{_PREFIX}{index}",
-                type=ir.TensorType(ir.DataType.BOOL),
-                shape=ir.Shape([]),
-            )
-            graph.inputs.append(switch)
-            described = slots(node, opsets.get(node.domain, 1))
-            assert described is not None  # decisions keep unknown ops in FP32
-            self._switch_inputs(node, described, switch)
-            self._switch_outputs(node, described, switch)
+        switches = [self._boolean(f"{_PREFIX}{index}") for index in range(len(self._nodes))]
+        described = [slots(node, opsets.get(node.domain, 1)) for node in self._nodes]
+        for node, found in zip(self._nodes, described, strict=True):
+            assert found is not None  # decisions keep unknown ops in FP32
+            for value in _rounded_outputs(node, found):
+                self._makers[value] = frozenset({str(node.name)})
+        for node, found in zip(self._nodes, described, strict=True):
+            assert found is not None
+            self._switch_inputs(node, found)
+        for node, found, switch in zip(self._nodes, described, switches, strict=True):
+            assert found is not None
+            self._switch_outputs(node, found, switch)
+        for value in list(graph.initializers.values()):
+            if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
+                del graph.initializers[str(value.name)]
 
-    def _switch_inputs(self, node: ir.Node, described: Slots, switch: ir.Value) -> None:
+    def _boolean(self, name: str) -> ir.Value:
+        return self._input(name, ir.DataType.BOOL, ir.Shape([]))
+
+    def _input(self, name: str, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
+        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=shape)
+        self._model.graph.inputs.append(value)
+        return value
+
+    def _switch_inputs(self, node: ir.Node, described: Slots) -> None:
         choices: dict[ir.Value, ir.Value] = {}
         for index, value in enumerate(node.inputs):
             slot = described.inputs[index]
             if not is_float(value) or not slot.half or reads_any(node, slot, described):
                 continue
             assert value is not None
-            rounded = self._round(value)
-            if rounded is value:
-                continue
             if value not in choices:
-                choice = _node("Where", [switch, value, rounded], f"{value.name}_for_{node.name}")
-                node.graph.insert_before(node, choice)
-                choices[value] = choice.outputs[0]
+                constant = value.const_value is not None and not value.is_graph_input()
+                made = self._constant(node, value) if constant else self._edge(node, value)
+                choices[value] = made
             node.replace_input_with(index, choices[value])
 
+    def _constant(self, node: ir.Node, value: ir.Value) -> ir.Value:
+        """An input in the place of a constant that rounding changes."""
+        rounded = self._rounded(value)
+        if rounded is None:
+            return value
+        assert value.const_value is not None
+        exact = np.ascontiguousarray(value.const_value.numpy())  # others would be copied each run
+        name = f"{_PREFIX}constant_{len(self.constants)}"
+        self.constants.append(_Constant(name, str(node.name), exact, rounded))
+        return self._input(name, FP32, value.shape)
+
+    def _rounded(self, value: ir.Value) -> np.ndarray | None:
+        """A constant rounded, once; None where rounding does not change it."""
+        if value not in self._narrow:
+            assert value.const_value is not None
+            exact = value.const_value.numpy()
+            with np.errstate(over="ignore", under="ignore"):
+                narrow = exact.astype(np.float16).astype(np.float32)
+            same = np.array_equal(exact, narrow, equal_nan=True)
+            self._narrow[value] = None if same else narrow
+        return self._narrow[value]
+
+    def _edge(self, node: ir.Node, value: ir.Value) -> ir.Value:
+        """A value as one node reads it."""
+        switch = self._boolean(f"{_PREFIX}edge_{len(self.edges)}")
+        self.edges.append(_Edge(str(switch.name), str(node.name), self._made_by(value)))
+        choice = self._choice(node.graph, switch, value, "read")
+        node.graph.insert_before(node, choice)
+        return choice[-1].outputs[0]
+
+    def _made_by(self, value: ir.Value) -> frozenset[str] | None:
+        """The nodes that round a value where they are FP16; None where that is not all of it."""
+        if value not in self._makers:
+            if value.const_value is not None and not value.is_graph_input():
+                self._makers[value] = frozenset() if self._rounded(value) is None else None
+            else:
+                self._makers[value] = self._moved(value.producer())
+        return self._makers[value]
+
+    def _moved(self, node: ir.Node | None) -> frozenset[str] | None:
+        """The same for what a node makes that only moves or picks values."""
+        if node is None or node.domain != "" or node.op_type not in EXACT:
+            return None
+        makers = [self._made_by(value) for value in node.inputs if value and is_float(value)]
+        known = [names for names in makers if names is not None]
+        return frozenset().union(*known) if len(known) == len(makers) else None
+
     def _switch_outputs(self, node: ir.Node, described: Slots, switch: ir.Value) -> None:
-        for value, slot in zip(node.outputs, described.outputs, strict=True):
-            if not is_float(value) or not slot.half or not described.follows_input(slot):
-                continue
-            down, up = _rounding(value, f"{value.name}_result")
-            choice = _node("Where", [switch, value, up.outputs[0]], f"{value.name}_chosen")
-            chosen = choice.outputs[0]
-            value.replace_all_uses_with(chosen, replace_graph_outputs=True)
-            down.replace_input_with(0, value)
-            choice.replace_input_with(1, value)
-            node.graph.insert_after(node, [down, up, choice])
+        for value in _rounded_outputs(node, described):
+            users = list(value.uses())
+            choice = self._choice(node.graph, switch, value, "chosen")
+            chosen = choice[-1].outputs[0]
+            for user, index in users:
+                user.replace_input_with(index, chosen)
+            for index, output in enumerate(list(node.graph.outputs)):
+                if output is value:
+                    node.graph.outputs[index] = chosen
+            node.graph.insert_after(node, choice)
             # The chosen value keeps the name: it may be an output.
             value.name, chosen.name = chosen.name, value.name
 
-    def _round(self, value: ir.Value) -> ir.Value:
-        """`value` rounded, made once; the value itself where rounding does not change it."""
-        if value in self._rounded:
-            return self._rounded[value]
-        if value.const_value is not None and not value.is_graph_input():
-            rounded = self._rounded_constant(value)
-        else:
-            down, up = _rounding(value, f"{value.name}_read")
-            rounded = up.outputs[0]
-            producer = value.producer()
-            graph = producer.graph if producer is not None else value.graph
-            assert isinstance(graph, ir.Graph)
-            if producer is not None:
-                graph.insert_after(producer, [down, up])
-            else:
-                graph.insert_before(graph[0], [down, up])
-        self._rounded[value] = rounded
-        return rounded
-
-    def _rounded_constant(self, value: ir.Value) -> ir.Value:
-        assert value.const_value is not None
-        exact = value.const_value.numpy()
-        with np.errstate(over="ignore", under="ignore"):
-            narrow = exact.astype(np.float16).astype(np.float32)
-        if np.array_equal(exact, narrow):
-            return value
-        name = f"{value.name}_rounded_constant"
-        rounded = ir.Value(
-            name=name,
-            type=ir.TensorType(FP32),
-            shape=value.shape,
-            const_value=ir.tensor(narrow, name=name),
-        )
-        self._model.graph.initializers.add(rounded)
-        return rounded
+    def _choice(
+        self, graph: ir.Graph, exact: ir.Value, value: ir.Value, what: str
+    ) -> list[ir.Node]:
+        """Nodes of which the last gives a value as it is, or rounded."""
+        name = self._unique(f"{value.name}_{what}")
+        down = _node("Cast", [value], self._unique(f"{name}_fp16"), FP16)
+        up = _node("Cast", down.outputs, self._unique(f"{name}_rounded"), FP32)
+        if graph is not self._model.graph:  # values in bodies are small, and If takes its time
+            return [down, up, _node("Where", [exact, value, up.outputs[0]], name)]
+        same = _node("Identity", [value], self._unique(f"{name}_exact"))
+        branches = [
+            ir.AttrGraph("then_branch", ir.Graph([], same.outputs, nodes=[same], name="exact")),
+            ir.AttrGraph("else_branch", ir.Graph([], up.outputs, nodes=[down, up], name="rounded")),
+        ]
+        choice = ir.Node("", "If", [exact], branches, name=f"tfmp_If_{name}")
+        _describe(choice.outputs[0], name, FP32, value.shape)
+        return [choice]
 
 
-def _rounding(value: ir.Value, name: str) -> tuple[ir.Node, ir.Node]:
-    """Cast(float16) -> Cast(float)."""
-    down = _node("Cast", [value], f"{name}_fp16", FP16)
-    return down, _node("Cast", [down.outputs[0]], f"{name}_rounded", FP32)
+def _rounded_outputs(node: ir.Node, described: Slots) -> list[ir.Value]:
+    """What an FP16 node writes in FP16."""
+    return [
+        value
+        for value, slot in zip(node.outputs, described.outputs, strict=True)
+        if is_float(value) and slot.half and described.follows_input(slot)
+    ]
 
 
 def _node(
@@ -207,6 +297,9 @@ def _node(
 ) -> ir.Node:
     attributes = [ir.AttrInt64("to", to.value)] if to is not None else []
     node = ir.Node("", op_type, inputs, attributes, name=f"tfmp_{op_type}_{name}")
-    output, source = node.outputs[0], inputs[-1]
-    output.name, output.type, output.shape = name, ir.TensorType(to or FP32), source.shape
+    _describe(node.outputs[0], name, to or FP32, inputs[-1].shape)
     return node
+
+
+def _describe(value: ir.Value, name: str, dtype: ir.DataType, shape: ir.Shape | None) -> None:
+    value.name, value.type, value.shape = name, ir.TensorType(dtype), shape

@@ -118,6 +118,32 @@ def test_one_session_serves_the_whole_search(monkeypatch: pytest.MonkeyPatch):
     assert opened == [1]
 
 
+def test_the_cheapest_part_that_is_enough_ends_the_ranking():
+    """What a narrow end loses is found before the wide layers in front of it are tried."""
+    depth, width = 15, 16
+    layers_ = "  ".join(f"h{i} = MatMul(t{i}, w{i})  t{i + 1} = Tanh(h{i})" for i in range(depth))
+    rng = np.random.default_rng(1)
+    weights = {
+        f"w{i}": (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
+        for i in range(depth)
+    }
+    proto = parse(
+        f"""agraph (float[N, {width}] x) => (float[N, 1] y)
+        <int64[1] axis = {{1}}, float far = {{1000.3}}, float back = {{999}}> {{
+            {layers_.replace("(t0,", "(x,")}
+            s = ReduceSum <keepdims = 1> (t{depth}, axis)
+            away = Add(s, far)
+            y = Sub(away, back)
+        }}""",
+        **weights,
+    )
+    found = search(proto, normal(64, width), DriftBudget(rel_l2=2e-3, flip_rate=None))
+    assert found.met
+    kinds = [node.op_type for node in proto.graph.node if node.name in found.islands]
+    assert set(kinds) <= {"Add", "Sub"}
+    assert found.evaluations <= 8  # every part in turn would be sixteen alone
+
+
 BOTTLENECK = """
 agraph (float[N, 64] x) => (float[N, 64] y) <float big = {300}, float small = {0.00001}> {
     wide = Mul(x, big)
@@ -199,6 +225,36 @@ agraph (float[N, 4] x) => (float[N, 4] y)
     >
 }
 """
+
+
+SHARED = """
+agraph (float[N, 4] x) => (float[N, 4] y, float[N, 4] z)
+<float[4] w = {0.1, 0.2, 0.3, 0.7}, float low = {0}, float high = {6}> {
+    a = Mul(x, w)
+    b = Clip(a, low, high)
+    c = Add(b, w)
+    d = Exp(b)
+    y = Identity(c)
+    z = Mul(d, x)
+}
+"""
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (1,), (2,), (3,), (0, 1), (0, 3), (1, 2, 3)])
+def test_any_choice_is_what_the_file_of_it_computes(kept: tuple[int, ...]):
+    """Each reader of a shared constant and of a shared value reads it in its own precision."""
+    proto, x = parse(SHARED), normal(8, 4)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto = ir.to_proto(model)
+    session = switches.SwitchedSession(model, decide(model))
+    chosen = [session.nodes[index] for index in kept]
+    received = session.run({"x": x}, chosen, ["y", "z"])
+    islands = dict.fromkeys(chosen, "chosen")
+    expected = run_emulated(half(proto, keep_nodes=islands)[0], {"x": x})
+    for name in ("y", "z"):
+        np.testing.assert_array_equal(received[name], expected[name])
 
 
 def test_nodes_in_bodies_have_switches_too():
