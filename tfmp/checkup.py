@@ -26,6 +26,19 @@ def doctor(model: Any = None) -> DoctorReport:
     return DoctorReport(tuple(diagnoses), machine)
 
 
+# Values of CUDA_VISIBLE_DEVICES that name no card.
+HIDING = ("", "-1", "none", "NoDevFiles")
+
+# Distributions that bring the module onnxruntime; onnxruntime-extensions and others do not.
+ONNX_RUNTIMES = frozenset(
+    ["onnxruntime", "ort-nightly", "ort-nightly-gpu"]
+    + [
+        f"onnxruntime-{kind}"
+        for kind in "azure cann directml gpu migraphx openvino qnn rocm silicon training vitisai "
+        "windowsml".split()
+    ]
+)
+
 Check = Callable[[Machine], Iterable[Diagnosis]]
 
 
@@ -47,13 +60,15 @@ def check_requirements(machine: Machine) -> Iterable[Diagnosis]:
 
 def check_onnx_runtimes(machine: Machine) -> Iterable[Diagnosis]:
     """Distributions of ONNX Runtime overwrite each other's files."""
-    runtimes = sorted(name for name in machine.packages if name.startswith("onnxruntime"))
+    runtimes = sorted(ONNX_RUNTIMES & set(machine.packages))
     if len(runtimes) > 1:
+        keep = "onnxruntime-gpu" if "onnxruntime-gpu" in runtimes else runtimes[0]
         yield Diagnosis(
             "ONNX Runtime",
             "problem",
             f"{' and '.join(runtimes)} are both installed and overwrite each other's files",
-            f"Run: pip uninstall -y {' '.join(runtimes)}; pip install --force-reinstall tfmp",
+            f"Run: pip uninstall -y {' '.join(runtimes)}; "
+            f"pip install {keep}=={machine.packages[keep]}",
         )
     elif runtimes:
         yield Diagnosis("ONNX Runtime", "ok", f"{runtimes[0]} {machine.packages[runtimes[0]]}")
@@ -69,7 +84,7 @@ def check_device(machine: Machine) -> Iterable[Diagnosis]:
             yield Diagnosis(
                 "device",
                 "warning",
-                f"{device} has no known Tensor Cores: FP16 saves memory there, but no time",
+                f"{device} has no Tensor Cores: FP16 saves memory there, and hardly any time",
                 "policy='auto' trains in float32 on it",
             )
         else:
@@ -83,6 +98,19 @@ def check_environment(machine: Machine) -> Iterable[Diagnosis]:
         if value is not None and effect.applies(value):
             mend = f"Unset {name} unless that is wanted" if effect.status == "warning" else ""
             yield Diagnosis("environment", effect.status, f"{name}={value}: {effect.text}", mend)
+    yield from _visible_cards(machine)
+
+
+def _visible_cards(machine: Machine) -> Iterable[Diagnosis]:
+    value = machine.environment.get("CUDA_VISIBLE_DEVICES")
+    if value is None or not (machine.nvidia_driver or machine.gpu):
+        return
+    if value.strip() in HIDING:
+        text = f"CUDA_VISIBLE_DEVICES={value}: every card is hidden, so training is on the CPU"
+        yield Diagnosis("environment", "warning", text, "Unset CUDA_VISIBLE_DEVICES to train on it")
+    else:
+        text = f"CUDA_VISIBLE_DEVICES={value}: programs see these cards alone"
+        yield Diagnosis("environment", "note", text)
 
 
 def check_xla(machine: Machine) -> Iterable[Diagnosis]:
@@ -190,16 +218,27 @@ PRECISION_VARIABLES: Mapping[str, Effect] = {
 def _no_accelerator(machine: Machine) -> Diagnosis:
     if machine.nvidia_driver is None:
         return Diagnosis("device", "ok", "CPU only: policy='auto' trains in float32")
+    hidden = machine.environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in HIDING
+    if hidden:
+        return Diagnosis("device", "ok", "CPU only, as CUDA_VISIBLE_DEVICES asks for")
     return Diagnosis(
         "device",
         "problem",
         f"NVIDIA's driver {machine.nvidia_driver} is here, but {machine.backend} sees no GPU",
-        {
-            "tensorflow": 'Run: pip install "tensorflow[and-cuda]"',
-            "jax": 'Run: pip install "jax[cuda12]"',
-        }.get(machine.backend, "")
-        + "; look at CUDA_VISIBLE_DEVICES too",
+        _how_to_see_it(machine),
     )
+
+
+def _how_to_see_it(machine: Machine) -> str:
+    if any(d.status != "ok" for d in checkup_cuda.check_driver(machine)):
+        return "Mend the driver first: see above"
+    if machine.platform.startswith("Windows"):
+        # tensorflow.org/install/pip: 2.10 was the last with GPUs on native Windows.
+        return "TensorFlow and JAX use GPUs in WSL2, not on Windows itself: install them there"
+    if machine.backend == "jax":
+        generation = 13 if machine.nvidia.cuda and machine.nvidia.cuda >= (13, 0) else 12
+        return f'Run: pip install "jax[cuda{generation}]"'
+    return 'Run: pip install "tensorflow[and-cuda]"'
 
 
 def _strengths(machine: Machine, device: Any) -> str:

@@ -1,5 +1,6 @@
 """doctor's checks of NVIDIA's cards and of the software between them and the frameworks."""
 
+import re
 from collections.abc import Callable, Iterable
 
 from tfmp.checkup_report import Diagnosis
@@ -20,7 +21,8 @@ _CUDA_PROVIDER = "CUDAExecutionProvider"
 def check_cuda_generations(machine: Machine) -> Iterable[Diagnosis]:
     """TensorFlow's CUDA libraries and ONNX Runtime's have to be of one generation."""
     runtime = machine.packages.get("onnxruntime-gpu")
-    if runtime and "tensorflow" in machine.packages and _numbers(runtime) >= (1, 27):
+    older = _numbers(machine.cuda.built or "12")[0] < 13
+    if runtime and "tensorflow" in machine.packages and older and _numbers(runtime) >= (1, 27):
         yield Diagnosis(
             "CUDA",
             "problem" if machine.gpu else "note",
@@ -29,17 +31,30 @@ def check_cuda_generations(machine: Machine) -> Iterable[Diagnosis]:
         )
     libraries = sorted(name for name in machine.packages if name.startswith("nvidia-cudnn-"))
     if len(libraries) > 1:
+        keep = f"nvidia-cudnn-cu{_numbers(machine.cuda.built or '12')[0]}"
+        keep = keep if keep in libraries else libraries[0]
+        others = " ".join(name for name in libraries if name != keep)
         yield Diagnosis(
             "CUDA",
             "problem",
             f"{' and '.join(libraries)} overwrite each other's files",
-            f"Keep the one TensorFlow asks for: pip uninstall -y {libraries[-1]}",
+            # Removing one takes files of the other along.
+            f"Run: pip uninstall -y {others}; "
+            f"pip install --force-reinstall --no-deps {keep}=={machine.packages[keep]}",
         )
 
 
 def check_driver(machine: Machine) -> Iterable[Diagnosis]:
     """Whether the driver answers, and runs what TensorFlow was built for."""
     nvidia = machine.nvidia
+    if nvidia.built_in and not (nvidia.error or nvidia.driver or machine.nvidia_driver):
+        yield Diagnosis(
+            "driver",
+            "warning",
+            f"NVIDIA cards in this computer: {nvidia.built_in}; there is no driver for them here, "
+            "so training is on the CPU",
+            "Install NVIDIA's driver; a container needs its toolkit too, and docker run --gpus all",
+        )
     if nvidia.error:
         yield Diagnosis(
             "driver",
@@ -55,7 +70,7 @@ def check_driver(machine: Machine) -> Iterable[Diagnosis]:
     if oldest and _numbers(nvidia.driver) < oldest:
         yield Diagnosis(
             "driver",
-            "problem",
+            _severity(machine),
             f"NVIDIA's driver {nvidia.driver}{runs}; TensorFlow is built for CUDA "
             f"{machine.cuda.built}, which needs {oldest[0]}.{oldest[1]} or newer",
             f"Install a driver from {oldest[0]}.{oldest[1]} on",
@@ -69,23 +84,23 @@ def check_cuda_libraries(machine: Machine) -> Iterable[Diagnosis]:
     cuda = machine.cuda
     if not cuda.built or not machine.nvidia.driver:
         return
-    for name, built, found, digits in (
-        ("CUDA", cuda.built, cuda.found, 1),
-        ("cuDNN", cuda.built_cudnn, cuda.found_cudnn, 1),
+    for name, built, found in (
+        ("CUDA", cuda.built, cuda.found),
+        ("cuDNN", cuda.built_cudnn, cuda.found_cudnn),
     ):
         if not built:
             continue
         if not found:
             yield Diagnosis(
                 name,
-                "problem",
+                _severity(machine),
                 f"TensorFlow is built for {name} {built}; none is installed",
                 'Run: pip install "tensorflow[and-cuda]"',
             )
-        elif _numbers(found)[:digits] != _numbers(built)[:digits]:
+        elif _numbers(found)[0] != _numbers(built)[0]:
             yield Diagnosis(
                 name,
-                "problem",
+                _severity(machine),
                 f"TensorFlow is built for {name} {built}, found is {found} ({cuda.where})",
                 'Run: pip install --force-reinstall "tensorflow[and-cuda]"',
             )
@@ -103,6 +118,58 @@ def check_cuda_majors(machine: Machine) -> Iterable[Diagnosis]:
             f"libraries of CUDA {' and '.join(map(str, majors))} are installed side by side",
             "Make an environment for each: TensorFlow's needs CUDA "
             f"{machine.cuda.built or majors[0]}",
+        )
+
+
+def check_library_path(machine: Machine) -> Iterable[Diagnosis]:
+    """Folders in LD_LIBRARY_PATH come before the libraries that pip installed."""
+    built = _numbers(machine.cuda.built or "0")[0]
+    for folder in machine.environment.get("LD_LIBRARY_PATH", "").split(":"):
+        match = re.search(r"cuda-(\d+)(?:\.\d+)?(?:/|$)", folder)
+        if match and built and int(match[1]) != built:
+            yield Diagnosis(
+                "environment",
+                "warning",
+                f"LD_LIBRARY_PATH has {folder}: libraries of CUDA {match[1]} are loaded before "
+                f"those of CUDA {built}, for which TensorFlow is built",
+                f"Take {folder} out of LD_LIBRARY_PATH",
+            )
+
+
+def check_machine_code(machine: Machine) -> Iterable[Diagnosis]:
+    """Whether TensorFlow has code for the card: compiled, to be compiled at first, or none.
+
+    CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility": machine code runs
+    on later minor versions of its major one; PTX is compiled for every later one.
+    """
+    code = [re.fullmatch(r"(sm|compute)_(\d+)(\d)[a-z]?", name) for name in machine.cuda.code_for]
+    have = [(match[1], (int(match[2]), int(match[3]))) for match in code if match]
+    if not have or machine.backend != "tensorflow":
+        return
+    for device in machine.devices:
+        card = device.compute_capability
+        if card is None or any(c[0] == card[0] and c <= card for kind, c in have if kind == "sm"):
+            continue
+        generic = [c for kind, c in have if kind == "compute" and c <= card]
+        if not generic:
+            yield Diagnosis(
+                "CUDA",
+                "problem",
+                f"this TensorFlow has no code for {device}; it has for "
+                + ", ".join(machine.cuda.code_for),
+                "Train on the CPU, on another card, or with another version of TensorFlow",
+            )
+            continue
+        known = max(generic) == card
+        yield Diagnosis(
+            "CUDA",
+            "note" if known else "warning",
+            f"this TensorFlow has no machine code for {device}: the driver compiles it at the "
+            + ("first start, minutes" if known else "first start, and some of it may not work"),
+            # github.com/tensorflow/tensorflow/issues/89272
+            "The driver keeps it: CUDA_CACHE_MAXSIZE=4294967296 makes sure that all of it fits"
+            if known
+            else "Use NVIDIA's container (nvcr.io/nvidia/tensorflow), or the JAX backend",
         )
 
 
@@ -197,10 +264,17 @@ CHECKS: tuple[Callable[[Machine], Iterable[Diagnosis]], ...] = (
     check_cuda_majors,
     check_driver,
     check_cuda_libraries,
+    check_library_path,
+    check_machine_code,
     check_cards,
     check_memory_growth,
     check_providers,
 )
+
+
+def _severity(machine: Machine) -> str:
+    """Of what keeps TensorFlow off a card: it is in nobody's way where JAX trains."""
+    return "problem" if machine.backend == "tensorflow" else "note"
 
 
 def _users(machine: Machine) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # Where NVIDIA's installers leave a system-wide CUDA.
 _SYSTEM_CUDA = Path("/usr/local/cuda/version.json")
@@ -21,6 +22,8 @@ class CudaVersions:
         built, built_cudnn: what TensorFlow was built for; cuDNN often only by its first number.
         found, found_cudnn: what is installed.
         where: of what was found: "pip" or a folder.
+        code_for: what TensorFlow has machine code for, "sm_80", or code to compile at its first
+            start, "compute_90"; empty where it does not say.
         majors: generations of CUDA of which libraries are installed as Python packages.
     """
 
@@ -30,6 +33,7 @@ class CudaVersions:
     found_cudnn: str = ""
     where: str = ""
     majors: tuple[int, ...] = ()
+    code_for: tuple[str, ...] = ()
 
 
 def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
@@ -45,6 +49,7 @@ def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
         built_cudnn=str(built.get("cudnn_version", "")),
         system=_system_version(),
         system_cudnn=_system_cudnn(),
+        code_for=tuple(str(name) for name in built.get("cuda_compute_capabilities", ())),
     )
 
 
@@ -54,15 +59,16 @@ def from_packages(
     built_cudnn: str = "",
     system: str = "",
     system_cudnn: str = "",
+    code_for: tuple[str, ...] = (),
 ) -> CudaVersions:
     """Puts together what is known; packages of the generation that was built for come first."""
     runtimes = {
-        _generation(name): version
+        _generation(name, version): version
         for name, version in packages.items()
         if name.startswith("nvidia-cuda-runtime")
     }
     libraries = {
-        _generation(name): version
+        _generation(name, version): version
         for name, version in packages.items()
         if name.startswith("nvidia-cudnn-cu")
     }
@@ -76,13 +82,14 @@ def from_packages(
         found_cudnn=cudnn or system_cudnn,
         where="pip" if found else str(_SYSTEM_CUDA.parent) if system else "",
         majors=tuple(sorted({major for major in (*runtimes, *libraries) if major})),
+        code_for=code_for,
     )
 
 
-def _generation(name: str) -> int:
+def _generation(name: str, version: str) -> int:
     """12 for nvidia-cuda-runtime-cu12; from CUDA 13 on, packages of CUDA itself carry no suffix."""
     suffix = name.rpartition("-cu")[2]
-    return int(suffix) if suffix.isdigit() else 13
+    return int(suffix if suffix.isdigit() else version.split(".")[0])
 
 
 def _preferred(versions: Mapping[int, str], wanted: int | None) -> str:
@@ -91,7 +98,7 @@ def _preferred(versions: Mapping[int, str], wanted: int | None) -> str:
     return versions[max(versions)] if versions else ""
 
 
-def _build_info() -> Mapping[str, object]:
+def _build_info() -> Mapping[str, Any]:
     try:
         import tensorflow as tf
     except ImportError:

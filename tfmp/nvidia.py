@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 QUERY_CARDS = (
     "--query-gpu=index,name,driver_version,compute_cap,memory.total,memory.used,mig.mode.current",
@@ -22,6 +23,10 @@ QUERY_USERS = (
 LIST = ("-L",)
 
 _PATIENCE_SECONDS = 20
+_PCI = Path("/sys/bus/pci/devices")
+_PCI_NVIDIA = "0x10de"
+_PCI_DISPLAYS = ("0x0300", "0x0302")  # VGA and 3D controllers; others of its devices are sound
+
 _MIG_LINE = re.compile(r"^\s*MIG\s+(\S+)\s+Device\s+\d+:")
 _CARD_LINE = re.compile(r"^GPU (\d+):")
 
@@ -73,6 +78,7 @@ class NvidiaFacts:
         cards: in the driver's order.
         users: other processes that compute on any card.
         error: why the driver could not be asked although its tool is here.
+        built_in: how many cards of NVIDIA's the computer has, driver or not, as Linux counts them.
     """
 
     driver: str | None = None
@@ -80,10 +86,34 @@ class NvidiaFacts:
     cards: tuple[Card, ...] = ()
     users: tuple[CardUser, ...] = ()
     error: str = ""
+    built_in: int = 0
 
 
 def read_nvidia() -> NvidiaFacts:
-    """Asks the driver; no facts where there is none."""
+    """Asks the driver; where there is none, whether there are cards for one."""
+    return replace(_ask_driver(), built_in=count_built_in())
+
+
+def count_built_in(devices: Path = _PCI) -> int:
+    """How many of NVIDIA's cards are on the PCI bus; 0 where that cannot be seen.
+
+    Args:
+        devices: where Linux has a folder for each device.
+    """
+
+    def fact(device: Path, name: str) -> str:
+        try:
+            return (device / name).read_text(encoding="ascii").strip()
+        except OSError:
+            return ""
+
+    return sum(
+        fact(device, "vendor") == _PCI_NVIDIA and fact(device, "class").startswith(_PCI_DISPLAYS)
+        for device in devices.glob("*")
+    )
+
+
+def _ask_driver() -> NvidiaFacts:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return NvidiaFacts()

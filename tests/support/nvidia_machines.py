@@ -3,8 +3,13 @@
 Per machine: its banner, and the answers to the queries of `tfmp.nvidia`. UUIDs are shortened.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from tfmp.cuda_versions import CudaVersions, from_packages
+from tfmp.hardware import CPU, Device
+from tfmp.machine import Machine
 from tfmp.nvidia import NvidiaFacts, parse_nvidia
 
 _BANNER = (
@@ -62,6 +67,126 @@ H100 = Recorded(
     "0, NVIDIA H100 80GB HBM3, 580.65.06, 9.0, 81559, 61, Disabled\n",
     listing="GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-9c9c)\n",
 )
+H100_MIG = Recorded(
+    _BANNER.format(driver="550.90.07", cuda="12.4"),
+    "0, NVIDIA H100 80GB HBM3, 550.90.07, 9.0, 81559, [N/A], Enabled\n",
+    users="[N/A], [Insufficient Permissions], [N/A]\n",
+    listing=(
+        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-4d4d)\n"
+        "  MIG 3g.40gb     Device  0: (UUID: MIG-cccc)\n"
+        "  MIG 1g.10gb+me  Device  1: (UUID: MIG-dddd)\n"
+    ),
+)
+RTX_5090 = Recorded(
+    _BANNER.format(driver="590.48.01", cuda="13.1"),
+    "0, NVIDIA GeForce RTX 5090, 590.48.01, 12.0, 32607, 410, [N/A]\n",
+    listing="GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-5090)\n",
+)
 # Drivers before 2021 do not know compute_cap and print an error for the whole query.
 OLD_DRIVER = Recorded(_BANNER.format(driver="440.33.01", cuda="10.2"), "")
 NONE = Recorded("", "")
+
+# What TensorFlow 2.21 from PyPI says of itself: tf.sysconfig.get_build_info().
+_BUILT: Mapping[str, Any] = {
+    "built": "12.5.1",
+    "built_cudnn": "9",
+    "code_for": ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90"),
+}
+_FRAMEWORKS = {"tensorflow": "2.21.0", "keras": "3.15.1", "onnxruntime-gpu": "1.26.0"}
+_CUDA_12 = {"nvidia-cuda-runtime-cu12": "12.5.82", "nvidia-cudnn-cu12": "9.3.0.75"}
+_LOADING = {"CUDAExecutionProvider": "", "CPUExecutionProvider": ""}
+_NOT_LOADING = {
+    "CUDAExecutionProvider": "libcublasLt.so.12: cannot open shared object file",
+    "CPUExecutionProvider": "",
+}
+
+
+def _computer(recorded: Recorded, *devices: Device, packages: Any = (), **facts: Any) -> Machine:
+    """A Linux machine with tfmp[cuda] as pip installs it."""
+    installed = {**_FRAMEWORKS, **_CUDA_12, **dict(packages)}
+    nvidia = recorded.facts()
+    known: dict[str, Any] = {
+        "platform": "Linux x86_64",
+        "packages": installed,
+        "devices": (*devices, CPU),
+        "tf32_in_use": bool(devices) and devices[0].tf32,
+        "nvidia": replace(nvidia, built_in=len(nvidia.cards)),
+        "nvidia_driver": nvidia.driver,
+        "cuda": from_packages(installed, **_BUILT),
+        "providers": _LOADING if nvidia.driver else _NOT_LOADING,
+        "memory_growth": True if devices else None,
+        "environment": {"HOME": "/home/a", "PATH": "/usr/bin"},
+    }
+    return Machine(**{**known, **facts})
+
+
+def _as_tensorflow_names(recorded: Recorded) -> Device:
+    card = recorded.facts().cards[0]
+    return Device("gpu", card.name, card.compute_capability)
+
+
+_T4, _A100, _H100 = (_as_tensorflow_names(each) for each in (T4, A100_MIG, H100))
+_WITHOUT_CUDA = {**_FRAMEWORKS}
+
+# Whole machines, with everything that doctor asks.
+COMPUTERS: Mapping[str, Machine] = {
+    "GTX 1660": _computer(GTX_1660, _as_tensorflow_names(GTX_1660), memory_growth=False),
+    "T4": _computer(T4, _T4),
+    "V100 with an old driver": _computer(V100),
+    "A100 with MIG": _computer(A100_MIG, _A100),
+    "H100": _computer(H100, _H100),
+    "H100 with MIG, in a container": _computer(H100_MIG, _H100),
+    "RTX 5090": _computer(RTX_5090, _as_tensorflow_names(RTX_5090)),
+    "laptop without a driver": _computer(
+        NONE,
+        nvidia=NvidiaFacts(built_in=1),
+        packages={},
+        cuda=CudaVersions(**_BUILT),
+    ),
+    "driver that stopped": _computer(
+        NONE,
+        nvidia=NvidiaFacts(
+            error="nvidia-smi: Failed to initialize NVML: Driver/library version mismatch",
+            built_in=1,
+        ),
+        nvidia_driver="570.133.07",
+    ),
+    "Windows": _computer(T4, platform="Windows AMD64", environment={}),
+    "card hidden": _computer(T4, environment={"CUDA_VISIBLE_DEVICES": "-1"}),
+    "two CUDA majors": _computer(
+        T4, _T4, packages={"nvidia-cuda-runtime": "13.0.48", "nvidia-cudnn-cu13": "9.13.0.50"}
+    ),
+    "two ONNX Runtimes": _computer(
+        T4, _T4, packages={"onnxruntime": "1.26.0", "onnxruntime-extensions": "0.14.0"}
+    ),
+    "TensorFlow without its CUDA": Machine(
+        packages=_WITHOUT_CUDA,
+        nvidia=T4.facts(),
+        nvidia_driver="550.54.15",
+        cuda=CudaVersions(**_BUILT),
+        providers=_NOT_LOADING,
+    ),
+    "JAX beside a TensorFlow without its CUDA": Machine(
+        packages={**_WITHOUT_CUDA, "jax": "0.10.2"},
+        backend="jax",
+        devices=(_T4, CPU),
+        nvidia=T4.facts(),
+        nvidia_driver="550.54.15",
+        cuda=CudaVersions(**_BUILT),
+        providers=_LOADING,
+        environment={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+    ),
+    "variables set": _computer(
+        H100,
+        _H100,
+        tf32_in_use=False,
+        environment={
+            "NVIDIA_TF32_OVERRIDE": "0",
+            "TF_ENABLE_AUTO_MIXED_PRECISION": "1",
+            "TF_GPU_ALLOCATOR": "cuda_malloc_async",
+            "TF_FP16_MATMUL_USE_FP32_COMPUTE": "0",
+            "LD_LIBRARY_PATH": "/usr/local/cuda-11.8/lib64:/opt/lib",
+            "CUDA_VISIBLE_DEVICES": "0",
+        },
+    ),
+}

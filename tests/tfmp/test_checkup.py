@@ -69,7 +69,7 @@ def test_one_onnx_runtime_is_fine_and_none_says_nothing():
     [
         (Machine(), "ok", "CPU only: policy='auto' trains in float32"),
         (Machine(devices=(T4, CPU)), "ok", "Tesla T4 (Turing, compute capability 7.5): Tensor"),
-        (Machine(devices=(GTX_1650, CPU)), "warning", "has no known Tensor Cores"),
+        (Machine(devices=(GTX_1650, CPU)), "warning", "has no Tensor Cores: FP16 saves memory"),
         (
             Machine(devices=(A100, CPU), tf32_in_use=True),
             "ok",

@@ -1,5 +1,7 @@
 """doctor's checks of cards, drivers and CUDA, on recorded machines."""
 
+from dataclasses import replace
+
 import nvidia_machines as machines
 import pytest
 
@@ -9,6 +11,7 @@ from tfmp.checkup_cuda import (
     check_cuda_libraries,
     check_cuda_majors,
     check_driver,
+    check_machine_code,
     check_memory_growth,
     check_providers,
 )
@@ -152,7 +155,34 @@ def test_two_cudnn_wheels_are_a_problem():
     packages = {"nvidia-cudnn-cu12": "9.1", "nvidia-cudnn-cu13": "9.13"}
     (found,) = check_cuda_generations(Machine(packages=packages))
     assert found.status == "problem"
-    assert found.mend.endswith("pip uninstall -y nvidia-cudnn-cu13")
+    assert found.mend == (
+        "Run: pip uninstall -y nvidia-cudnn-cu13; "
+        "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.1"
+    )
+
+
+CODE = ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90")
+
+
+@pytest.mark.parametrize(
+    ("capability", "status"),
+    [
+        ((5, 2), "problem"),  # Maxwell: older than all
+        ((6, 1), None),  # sm_60 runs on every 6.x
+        ((7, 5), None),
+        ((8, 6), None),
+        ((8, 9), None),
+        ((9, 0), "note"),  # PTX of its own generation
+        ((10, 0), "warning"),
+        ((12, 0), "warning"),
+    ],
+)
+def test_machine_code_for_the_card(capability, status):
+    device = Device("gpu", "some card", capability)
+    machine = Machine(devices=(device, CPU), cuda=CudaVersions(built="12.5.1", code_for=CODE))
+    assert statuses(check_machine_code, machine) == ([status] if status else [])
+    assert statuses(check_machine_code, replace(machine, backend="jax")) == []
+    assert statuses(check_machine_code, replace(machine, cuda=CudaVersions())) == []
 
 
 CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
