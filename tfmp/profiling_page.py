@@ -38,6 +38,9 @@ def to_html(report: ProfileReport) -> str:
             step_bars=step_bars(report),
             memory_bars=memory_bars(report),
             layer_bars=layer_bars(report),
+            memory_source=_memory_source(report),
+            batch_bars=batch_bars(report),
+            batch_bound=_batch_bound(report),
             noise=noise_note(report),
             more=max(0, len(report.layers) - _MOST_ROWS),
         )
@@ -59,7 +62,7 @@ def step_bars(report: ProfileReport) -> list[Bar]:
     return [
         Bar(
             row.variant,
-            f"{seconds_text(row.step.median)}, {report.speedup(row) or 0:.2f} times the speed",
+            f"{seconds_text(row.step.median)}, {report.speedup(row) or 0:.2f}x",
             row.step.median / longest if longest else 0.0,
             bound=row.step.high / longest if longest else None,
             verdict=_verdict(report, row, report.speedup(row), WORTHWHILE_SPEEDUP),
@@ -76,7 +79,7 @@ def memory_bars(report: ProfileReport) -> list[Bar]:
     return [
         Bar(
             row.variant,
-            str(row.memory),
+            row.memory.text,
             row.memory.bytes / most if most else 0.0,
             verdict=_verdict(
                 report, row, _inverse(report.memory_ratio(row)), 1 / WORTHWHILE_MEMORY
@@ -85,6 +88,23 @@ def memory_bars(report: ProfileReport) -> list[Bar]:
         for row in known
         if row.memory
     ]
+
+
+def _memory_source(report: ProfileReport) -> str:
+    return " and ".join(sorted({row.memory.source for row in report.variants if row.memory}))
+
+
+def batch_bars(report: ProfileReport) -> list[Bar]:
+    """The largest batch under each variant for which it was searched."""
+    found = [(row.variant, row.largest_batch) for row in report.variants if row.largest_batch]
+    most = max((limit.fits for _, limit in found), default=0)
+    return [
+        Bar(name, f"{limit.fits:,}", limit.fits / most if most else 0.0) for name, limit in found
+    ]
+
+
+def _batch_bound(report: ProfileReport) -> str:
+    return next((row.largest_batch.bound for row in report.variants if row.largest_batch), "")
 
 
 def noise_note(report: ProfileReport) -> str:

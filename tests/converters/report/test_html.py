@@ -1,18 +1,15 @@
 """The HTML page: self-contained, small, escaped; and what a browser makes of it."""
 
-import json
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from browser import browse, measured, needs_chromium, requested
 
 from tfmp.converters.report.html import to_html
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 _VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -158,30 +155,7 @@ def test_writing_it_does_not_import_a_plotting_library(report, tmp_path: Path) -
     assert result.stdout.strip() == "[]"
 
 
-def browse(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Opens a page in headless Chromium with a profile of its own."""
-    return subprocess.run(
-        [
-            str(CHROMIUM),
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--no-first-run",
-            f"--user-data-dir={page.parent / 'profile'}",
-            "--virtual-time-budget=2000",
-            *options,
-            page.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (apt-get install chromium)")
+@needs_chromium
 class TestBrowser:
     """What headless Chromium says about the page."""
 
@@ -191,7 +165,7 @@ class TestBrowser:
         result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
         assert "CONSOLE" not in result.stderr
         assert "✗ FAIL" in result.stdout
-        assert _requested(log) == set()
+        assert requested(log) == set()
 
     def test_a_page_that_asks_for_something_would_be_noticed(self, tmp_path: Path) -> None:
         page = tmp_path / "bad.html"
@@ -199,26 +173,13 @@ class TestBrowser:
         log = tmp_path / "net.json"
         result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
         assert "CONSOLE" in result.stderr
-        assert "http://127.0.0.1:9/x.png" in _requested(log)
+        assert "http://127.0.0.1:9/x.png" in requested(log)
 
     def test_the_verdict_is_on_the_first_screen_of_a_phone(self, report, tmp_path: Path) -> None:
-        page = tmp_path / "drift.html"
-        # A copy with a script of the test's own, that says where things are.
-        probe = (
-            "<script>addEventListener('load',()=>{const v=document.querySelector('header .verdict')"
-            ".getBoundingClientRect();document.title=JSON.stringify({bottom:v.bottom,"
-            "page:document.documentElement.scrollWidth,width:innerWidth})})</script></body>"
+        where = (
+            "{bottom:document.querySelector('header .verdict').getBoundingClientRect().bottom,"
+            "page:document.documentElement.scrollWidth,width:innerWidth}"
         )
-        html = to_html(report).replace("default-src 'none'", "script-src 'unsafe-inline'")
-        page.write_text(html.replace("</body>", probe), encoding="utf-8")
-        result = browse(page, "--window-size=500,800", "--dump-dom")
-        found = json.loads(re.search(r"<title>(.*?)</title>", result.stdout)[1])
+        found = measured(to_html(report), where, tmp_path, width=500)
         assert 0 < found["bottom"] < 200
         assert found["page"] <= found["width"]  # nothing makes the page itself scroll sideways
-
-
-def _requested(log: Path) -> set[str]:
-    """URLs in Chromium's network log, without those the browser asks for by itself."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    found = set(re.findall(r'"url":"((?:https?|wss?)://[^"]+)"', text))
-    return {url for url in found if "google" not in url and "gvt1" not in url}
