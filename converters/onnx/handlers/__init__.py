@@ -3,6 +3,6 @@
 Importing this package registers them. Each is a composition of standard ONNX ops.
 """
 
-from tfmp.converters.onnx.handlers import layout, maths, search, spectra
+from tfmp.converters.onnx.handlers import images, layout, maths, search, spectra
 
-__all__ = ["layout", "maths", "search", "spectra"]
+__all__ = ["images", "layout", "maths", "search", "spectra"]

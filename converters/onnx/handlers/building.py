@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
 from tf2onnx.graph_builder import GraphBuilder
 from tf2onnx.utils import make_name
 
@@ -31,10 +32,12 @@ class Builder:
         array = np.asarray(value, dtype=dtype)
         return self.graph.make_const(make_name(f"{self.node.name}_const"), array).output[0]
 
-    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+    def op(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """A node with one output; returns its name."""
         name = make_name(f"{self.node.name}_{op_type}")
-        made = self.graph.make_node(op_type, list(inputs), attr=attributes or None, name=name)
+        made = self.graph.make_node(
+            op_type, list(inputs), attr=attributes or None, name=name, domain=domain
+        )
         return made.output[0]
 
     def cast(self, value: str, dtype: int) -> str:
@@ -80,3 +83,30 @@ def shape_of(graph: Any, name: str) -> list[int]:
     if shape is None:
         raise ValueError(f"the rank of {name} is unknown")
     return list(shape)
+
+
+_PICKS = ("Slice", "Gather")
+_STATIC = frozenset(["Concat", "Squeeze", "Unsqueeze", "Add", "Sub", "Mul", "Div", *_PICKS])
+
+
+def static_value(node: Any) -> np.ndarray | None:
+    """What a node gives in every run: a constant, or computed from fixed sizes; else None."""
+    if node.is_const():
+        return node.get_tensor_value(as_list=False)
+    if node.type == "Shape":
+        shape = node.graph.get_shape(node.input[0])
+        return None if shape is None else np.array(shape, np.int64)
+    if node.type in ("Identity", "Cast"):
+        value = static_value(node.inputs[0])
+        return value if value is None else value.astype(NUMPY[node.graph.get_dtype(node.output[0])])
+    if node.type not in _STATIC:
+        return None
+    operands = {
+        name: static_value(made) for name, made in zip(node.input, node.inputs, strict=True)
+    }
+    if any(value is None for value in operands.values()):
+        return None
+    evaluator = ReferenceEvaluator(node.op, opsets={"": node.graph.opset})
+    (result,) = evaluator.run(None, operands)
+    varies = node.type in _PICKS and (result < 0).any()  # a size is -1 where it is open
+    return None if varies else result

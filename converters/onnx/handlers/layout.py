@@ -1,4 +1,4 @@
-"""Ops about shapes and channel layout."""
+"""Ops about shapes, channel layout and choice."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 from tf2onnx.handler import tf_op
-from tf2onnx.onnx_opset.nn import ConvOp, Resize
+from tf2onnx.onnx_opset.controlflow import Select as TensorSelect
+from tf2onnx.onnx_opset.nn import ConvOp
 
 from tfmp.converters.onnx.handlers.building import Builder, shape_of
 
@@ -23,6 +24,19 @@ class GroupedConv3D(ConvOp):
         super().version_13(ctx, node, **kwargs)
         if channels > 0 and per_group > 0:
             node.set_attr("group", channels // per_group)
+
+
+@tf_op(["Select", "SelectV2"])
+class Select(TensorSelect):
+    """Where; tf2onnx adds products with zeros and ones, and zero times infinity is not zero.
+
+    What a model does not select is often just what it guards against: a quotient by zero.
+    """
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        node.set_attr("handles_nan", 1)
+        super().version_9(ctx, node, **kwargs)
 
 
 @tf_op("BroadcastArgs")
@@ -57,54 +71,3 @@ class UpdateSlice:
         offsets = np.moveaxis(np.indices(block), 0, -1).astype(np.int64)
         indices = b.op("Add", b.const(offsets, np.int64), start)
         b.finish("ScatterND", node.input[0], indices, node.input[1])
-
-
-@tf_op("ResizeBicubic")
-class ShrinkBicubic(Resize):
-    """Cubic resizing; where it shrinks, as two matrix products.
-
-    ONNX Runtime moves transposes through Resize and then refuses cubic shrinking along the axes
-    where they put it. Interpolation to a fixed size is a fixed matrix along each axis.
-    """
-
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        _, height, width, _ = shape_of(ctx, node.input[0])
-        fixed = node.inputs[1].is_const() and min(height, width) > 0
-        sizes = node.inputs[1].get_tensor_value() if fixed else [height, width]
-        if sizes[0] >= height and sizes[1] >= width:
-            super().version_11(ctx, node, **kwargs)
-            return
-        b = Builder(ctx, node)
-        image = b.op("Transpose", node.input[0], perm=[0, 3, 1, 2])
-        rows = b.const(cubic_matrix(height, sizes[0]), np.float32)
-        columns = b.const(cubic_matrix(width, sizes[1]).T, np.float32)
-        resized = b.op("MatMul", b.op("MatMul", rows, image), columns)
-        b.finish("Transpose", resized, perm=[0, 2, 3, 1])
-
-
-def cubic_matrix(size: int, target: int) -> np.ndarray:
-    """The (target, size) matrix of cubic interpolation as TensorFlow's ResizeBicubic does it.
-
-    Keys' kernel with a = -1/2 at half-pixel centres; taps outside the image are left out and the
-    others scaled to a sum of one.
-    """
-    centre = (np.arange(target) + 0.5) * size / target - 0.5
-    whole = np.floor(centre)
-    # TensorFlow looks the kernel up in a table of 1024 steps (resize_bicubic_op.cc).
-    centre = whole + np.rint((centre - whole) * 1024) / 1024
-    first = whole.astype(int) - 1
-    matrix = np.zeros((target, size))
-    for tap in range(4):
-        index = first + tap
-        inside = (index >= 0) & (index < size)
-        weight = _keys(np.abs(centre - index))
-        matrix[np.flatnonzero(inside), index[inside]] += weight[inside]
-    return matrix / matrix.sum(axis=1, keepdims=True)
-
-
-def _keys(distance: np.ndarray) -> np.ndarray:
-    """Keys 1981, "Cubic convolution interpolation for digital image processing", a = -1/2."""
-    near = (1.5 * distance - 2.5) * distance**2 + 1
-    far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
