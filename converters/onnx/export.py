@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.float64 import Float64Model
+from tfmp.converters.onnx.divergence import first_wrong
 from tfmp.converters.onnx.folding import fold_weights
 from tfmp.converters.onnx.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.layers import name_layers, with_layers
@@ -24,11 +25,13 @@ from tfmp.converters.onnx.ordered import reproducible
 from tfmp.converters.onnx.storage import Run, open_once
 from tfmp.converters.onnx.types import light_proto
 from tfmp.converters.source import Source
-from tfmp.converters.tensors import describe, synthetic_batch
+from tfmp.converters.tensors import TEXT, describe, synthetic_batch
 
 # The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
 # newest of the oldest ONNX Runtime that the dependencies admit.
 DEFAULT_OPSET = _TF2ONNX_OPSET = 18
+# The first whose LabelEncoder knows integers.
+_ML_OPSET = onnx.helper.make_opsetid("ai.onnx.ml", 2)
 OPSETS = range(13, 24)
 
 Progress = Callable[[str], None]
@@ -132,6 +135,8 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
                 input_names=inputs,
                 output_names=traced.outputs,
                 tensors_to_rename=traced.inputs,
+                initialized_tables=traced.tables,
+                extra_opset=[_ML_OPSET] if traced.tables else None,
             )
 
     utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
@@ -223,7 +228,8 @@ def _restore_signature(model: ir.Model, source: Source) -> None:
         *zip(graph.inputs, source.inputs, strict=True),
         *zip(graph.outputs, source.outputs, strict=True),
     ]:
-        value.dtype = ir.DataType.from_numpy(np.dtype(spec.dtype))
+        dtype = np.dtype(object if spec.dtype == TEXT else spec.dtype)
+        value.dtype = ir.DataType.from_numpy(dtype)
         value.shape = ir.Shape(
             "batch" if axis == 0 and size is None else size for axis, size in enumerate(spec.shape)
         )
@@ -255,7 +261,8 @@ def check_export(model: ir.Model, source: Source) -> float:
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise ConversionError(
             f"model {source.name!r}: ONNX Runtime cannot run the export "
-            f"({str(error).splitlines()[0]})."
+            f"({with_layers(str(error).splitlines()[0], source.layers)}). Replace the layer named "
+            "there by one made of standard ops, or convert to TFLite (`tfmp-convert tflite`)."
         ) from error
     try:
         reference = source.forward(batch)
@@ -270,11 +277,20 @@ def check_export(model: ir.Model, source: Source) -> float:
         if not difference <= _EXPORT_REL_L2 and not _as_near_to_float64(source, run, name):
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
-                f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding). An op of "
-                "this model is exported wrongly; convert to TFLite, or report the model."
+                f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)"
+                f"{_first_wrong(model, source, batch)}. Replace that layer by one made of standard "
+                "ops, or convert to TFLite (`tfmp-convert tflite`), and report the model."
             )
         worst = max(worst, difference)
     return worst
+
+
+def _first_wrong(model: ir.Model, source: Source, batch: dict[str, np.ndarray]) -> str:
+    try:
+        found = first_wrong(model, source, batch)
+    except Exception:  # it explains an error, which must be told in any case
+        return ""
+    return f"; the first wrong result is that of {found}" if found else ""
 
 
 def _as_near_to_float64(source: Source, run: Run, name: str) -> bool:

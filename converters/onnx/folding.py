@@ -156,9 +156,10 @@ def _strip(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _bypass(node: ir.Node, value: ir.Value) -> None:
-    """Lets `value` take the place of the node's output, and removes the node."""
+    """Lets `value` take the place and the name of the node's output, and removes the node."""
     node.outputs[0].replace_all_uses_with(value)
     node.graph.remove(node, safe=True)
+    value.name = node.outputs[0].name
 
 
 def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:

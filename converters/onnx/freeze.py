@@ -3,14 +3,18 @@
 TensorFlow's own freezing writes every weight into a protobuf, which copies it and ends at 2 GiB.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tfmp.converters.errors import ConversionError
-from tfmp.converters.onnx.tensor_lists import unwrap_single_lists
+from tfmp.converters.onnx.branches import two_by_two
+from tfmp.converters.onnx.layers import layer_of
+from tfmp.converters.onnx.lookups import Tables, readers, take_tables
+from tfmp.converters.onnx.tensor_lists import turn_backward_stacks, unwrap_single_lists
 from tfmp.converters.source import Source, unique_name
 from tfmp.converters.tensors import describe
 
@@ -29,6 +33,7 @@ class FrozenGraph:
         outputs: TensorFlow's tensor names of the outputs.
         weights: the arrays, by our names, as TensorFlow holds them.
         layers: Keras layer names by the name scopes of their ops.
+        tables: lookup tables of integers.
     """
 
     graph_def: Any
@@ -36,6 +41,7 @@ class FrozenGraph:
     outputs: list[str]
     weights: dict[str, np.ndarray]
     layers: dict[str, str]
+    tables: Tables
 
 
 class _Weight:
@@ -73,17 +79,20 @@ def freeze(source: Source) -> FrozenGraph:
             return _Weight(tensor) if large else super()._eval(tensor)
 
     traced = source.marked
-    data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
+    with _choices_kept():
+        data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
     unwrap_single_lists(graph_def)
-    captures = traced.graph.internal_captures
-    constant = {captures[index].name for index in converted}
+    turn_backward_stacks(graph_def)
+    two_by_two(graph_def)
+    captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
+    tables = take_tables(graph_def, captures)
+    constant = {traced.graph.internal_captures[index].name for index in converted}
+    constant |= {f"{name.decode()}:0" for name in tables}
     open_inputs = [tensor.name for tensor in traced.inputs if tensor.name not in constant]
     if len(open_inputs) != len(source.inputs):
-        raise ConversionError(
-            f"model {source.name!r}: tracing found {len(open_inputs) - len(source.inputs)} inputs "
-            f"that the model does not declare (expected {describe(source.inputs)}). A layer uses a "
-            "table or tensor that cannot be a constant; do that step before the model."
+        _refuse_captures(
+            source, graph_def, [name for name in captures if f"{name}:0" in open_inputs]
         )
     inputs = dict(zip(open_inputs, (spec.name for spec in source.inputs), strict=True))
     taken = {spec.name for spec in (*source.inputs, *source.outputs)}
@@ -100,7 +109,31 @@ def freeze(source: Source) -> FrozenGraph:
         ours = unique_name(path, taken | weights.keys())
         weights[ours], inputs[f"{name}:0"] = array, ours
     outputs = [tensor.name for tensor in traced.outputs]
-    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers))
+    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers), tables)
+
+
+def _refuse_captures(source: Source, graph_def: Any, names: Sequence[str]) -> None:
+    """Raises `ConversionError` about tensors that the graph reads from outside."""
+    found = readers(graph_def, names)
+    where = dict.fromkeys(layer_of(name, source.layers) or name for name in found)
+    raise ConversionError(
+        f"model {source.name!r}: {', '.join(where) or 'it'} reads a table or tensor that is kept "
+        f"outside the model and cannot be a constant (inputs: {describe(source.inputs)}). Do that "
+        "step before the model, in tf.data."
+    )
+
+
+@contextmanager
+def _choices_kept() -> Iterator[None]:
+    """While it lasts, TensorFlow keeps a Case whole, as it does an If where it is asked to."""
+    from tensorflow.python.framework import convert_to_constants
+
+    kept = convert_to_constants._CONTROL_FLOW_OPS
+    convert_to_constants._CONTROL_FLOW_OPS = {*kept, "Case", "StatelessCase"}
+    try:
+        yield
+    finally:
+        convert_to_constants._CONTROL_FLOW_OPS = kept
 
 
 def _bytes(variable: Any) -> int:

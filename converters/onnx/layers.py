@@ -21,7 +21,7 @@ def name_layers(model: ir.Model, layers: Mapping[str, str]) -> None:
     their results go.
     """
     nodes = list(model.graph.all_nodes())
-    found = {node: _layer_of(node.name or "", layers) for node in nodes}
+    found = {node: layer_of(node.name or "", layers) for node in nodes}
     for node in nodes:
         if not found[node]:
             producers = (value.producer() for value in node.inputs if value is not None)
@@ -34,7 +34,7 @@ def name_layers(model: ir.Model, layers: Mapping[str, str]) -> None:
         node.metadata_props["tfmp.layer"] = layer
 
 
-def _layer_of(name: str, layers: Mapping[str, str]) -> str:
+def layer_of(name: str, layers: Mapping[str, str]) -> str:
     """The path of the layers whose scopes are in `name`, outermost first."""
     scopes = dict.fromkeys(scope for scope in _SCOPE.findall(name) if scope in layers)
     if scopes:

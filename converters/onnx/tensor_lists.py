@@ -1,4 +1,4 @@
-"""TensorFlow's lists of one tensor as that tensor: the carry of `keras.ops.scan`.
+"""TensorFlow's lists as tf2onnx can follow them: the carry and the results of `keras.ops.scan`.
 
 tf2onnx knows the lists that a loop fills step by step and those it reads from. A list that a loop
 rewrites in place has no ONNX form, but where it holds one tensor it is an ordinary loop variable.
@@ -7,6 +7,7 @@ rewrites in place has no ONNX form, but where it holds one tensor it is an ordin
 from typing import Any
 
 _MAKE, _READ, _WRITE = "TensorListReserve", "TensorListGetItem", "TensorListSetItem"
+_STACK = "TensorListStack"
 
 
 def unwrap_single_lists(graph_def: Any) -> None:
@@ -17,7 +18,7 @@ def unwrap_single_lists(graph_def: Any) -> None:
     _drop_unread_stacks(graph_def)
     functions = {function.signature.name: function for function in graph_def.library.function}
     nodes = {node.name: node for node in graph_def.node}
-    for loop in [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]:
+    for loop in _loops(graph_def):
         parts = [functions[loop.attr[part].func.name] for part in ("cond", "body")]
         for index, name in enumerate(loop.input):
             made = nodes[_node(name)]
@@ -35,10 +36,66 @@ def unwrap_single_lists(graph_def: Any) -> None:
             _retype(loop, parts, index, dtype)
 
 
+def turn_backward_stacks(graph_def: Any) -> None:
+    """Changes a TensorFlow graph: what a loop that counts down stacks is turned round.
+
+    tf2onnx stacks what a loop writes in the order in which it is written, whatever the index.
+    """
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    for loop in _loops(graph_def):
+        body = functions[loop.attr["body"].func.name]
+        producers = {node.name: node for node in body.node_def}
+        arguments = [argument.name for argument in body.signature.input_arg]
+        for index, name in enumerate(arguments):
+            writers = [n for n in body.node_def if n.op == _WRITE and n.input[0] == name]
+            if len(writers) == 1 and _counts_down(body, producers, writers[0].input[1]):
+                for node in list(graph_def.node):
+                    if node.op == _STACK and node.input[0] == f"{loop.name}:{index}":
+                        _turn_round(graph_def, node)
+
+
+def _counts_down(body: Any, producers: dict[str, Any], index: str) -> bool:
+    """Whether the value that indexes a list is a loop variable from which one is taken off."""
+    import tensorflow as tf
+
+    variables = {argument.name: i for i, argument in enumerate(body.signature.input_arg)}
+    if index not in variables:
+        return False
+    following = body.ret[body.signature.output_arg[variables[index]].name]
+    node = producers.get(_node(following))
+    while node is not None and node.op == "Identity":
+        node = producers.get(_node(node.input[0]))
+    if node is None or node.op not in ("Sub", "AddV2") or node.input[0] != index:
+        return False
+    step = producers.get(_node(node.input[1]))
+    if step is None or step.op != "Const":
+        return False
+    value = int(tf.make_ndarray(step.attr["value"].tensor))
+    return value == (1 if node.op == "Sub" else -1)
+
+
+def _turn_round(graph_def: Any, stack: Any) -> None:
+    """Lets the readers of a stack read it from its end."""
+    import tensorflow as tf
+
+    name, stack.name = stack.name, f"{stack.name}_as_written"
+    axis = graph_def.node.add(name=f"{name}_axis", op="Const")
+    axis.attr["dtype"].type = tf.int32.as_datatype_enum
+    axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([0], tf.int32))
+    turned = graph_def.node.add(name=name, op="ReverseV2")
+    turned.input.extend([stack.name, axis.name])
+    turned.attr["Tidx"].type = tf.int32.as_datatype_enum
+    turned.attr["T"].type = stack.attr["element_dtype"].type
+
+
+def _loops(graph_def: Any) -> list[Any]:
+    return [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]
+
+
 def _drop_unread_stacks(graph_def: Any) -> None:
     """`keras.ops.scan` stacks its outputs even where there are none."""
     read = {_node(name) for node in graph_def.node for name in node.input}
-    for node in [node for node in graph_def.node if node.op == "TensorListStack"]:
+    for node in [node for node in graph_def.node if node.op == _STACK]:
         if node.name not in read:
             graph_def.node.remove(node)
 
@@ -50,7 +107,7 @@ def _retype(loop: Any, parts: list[Any], index: int, dtype: int) -> None:
     for function in parts:
         function.signature.input_arg[index].type = dtype
         function.arg_attr.pop(index, None)
-        _unwrap_argument(function, function.signature.input_arg[index].name)
+        _unwrap_argument(function, function.signature.input_arg[index].name, dtype)
     parts[1].signature.output_arg[index].type = dtype
 
 
@@ -71,13 +128,21 @@ def _writes_single_list(writer: Any, nodes: dict[str, Any]) -> bool:
     return size.op == "Const" and int(tf.make_ndarray(size.attr["value"].tensor)) == 1
 
 
-def _unwrap_argument(function: Any, argument: str) -> None:
+def _unwrap_argument(function: Any, argument: str, dtype: int) -> None:
     """Lets reads of a list be the argument, and writes to it the value that is written."""
+    import tensorflow as tf
+
+    variant = tf.variant.as_datatype_enum
     lists, renamed = {argument}, {}
     while True:
-        used = [n for n in function.node_def if n.op in (_READ, _WRITE) and n.input[0] in lists]
-        if not used:
+        readers = [node for node in function.node_def if node.input and node.input[0] in lists]
+        passed = [n for n in readers if n.op == "Identity" and n.attr["T"].type == variant]
+        used = [node for node in readers if node.op in (_READ, _WRITE)]
+        if not passed and not used:
             break
+        for node in passed:
+            node.attr["T"].type = dtype
+            lists.add(f"{node.name}:output:0")
         for node in used:
             if node.op == _WRITE:
                 lists.add(f"{node.name}:output_handle:0")

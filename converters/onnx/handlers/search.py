@@ -1,4 +1,4 @@
-"""Bins, sorted search, and the sign bit that TensorFlow's argmax looks at."""
+"""Bins, sorted search, tables, scattering, and the sign bit that TensorFlow's argmax looks at."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ import numpy as np
 from onnx import TensorProto
 from tf2onnx.handler import tf_op
 from tf2onnx.onnx_opset.tensor import OneHot as TensorOneHot
+from tf2onnx.onnx_opset.tensor import ScatterND
 
-from tfmp.converters.onnx.handlers.building import Builder
+from tfmp.converters.onnx.handlers.building import Builder, shape_of
 
 
 @tf_op("Bucketize")
@@ -34,6 +35,30 @@ class SortedSearch:
         before = b.op("Less" if node.type == "LowerBound" else "LessOrEqual", rows, values)
         count = b.sum(b.cast(before, TensorProto.INT32), -1)
         b.finish("Cast", count, to=node.get_attr("out_type").i)
+
+
+@tf_op("LookupTableFindV2")
+class Lookup:
+    """The value beside a key in a table; tf2onnx knows tables with strings on one side only."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, *, initialized_tables: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        table = node.inputs[0]
+        keys, values = initialized_tables[table.get_attr_value("shared_name")]
+        default = node.inputs[2]
+        if not default.is_const():
+            raise ValueError("a lookup needs a constant default")
+        found = b.op(
+            "LabelEncoder",
+            b.cast(node.input[1], TensorProto.INT64),
+            domain="ai.onnx.ml",
+            keys_int64s=keys.astype(np.int64),
+            values_int64s=values.astype(np.int64),
+            default_int64=int(default.get_tensor_value(as_list=False)),
+        )
+        b.finish("Cast", found, to=ctx.get_dtype(node.output[0]))
+        ctx.remove_node(table.name)
 
 
 @tf_op("InTopKV2")
@@ -84,21 +109,69 @@ class SignBit:
 
 @tf_op("OneHot")
 class OneHot(TensorOneHot):
-    """tf2onnx has integer and boolean one-hot rows for indices of one axis only."""
+    """Nothing is hot where the index is negative; ONNX counts such an index from the end.
+
+    tf2onnx has integer and boolean rows for indices of one axis only.
+    """
 
     @classmethod
     def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
         dtype = ctx.get_dtype(node.output[0])
+        b = Builder(ctx, node)
+        depth = b.cast(node.input[1], TensorProto.INT64)
+        indices = _none_negative(b, node.input[0], depth)
         if dtype == TensorProto.FLOAT:
+            ctx.replace_input(node, node.input[0], indices, 0)
             super().version_13(ctx, node, **kwargs)
             return
-        b = Builder(ctx, node)
         off, on = (
             b.unsqueeze(b.cast(value, TensorProto.FLOAT), 0)
             for value in (node.input[3], node.input[2])
         )
-        indices = b.cast(node.input[0], TensorProto.INT64)
-        depth = b.cast(node.input[1], TensorProto.INT64)
         values = b.op("Concat", off, on, axis=0)
         rows = b.op("OneHot", indices, depth, values, axis=node.get_attr("axis").i)
         b.finish("Cast", rows, to=dtype)
+
+
+def _none_negative(b: Builder, indices: str, depth: str) -> str:
+    """Indices as int64, those below zero past the end."""
+    indices = b.cast(indices, TensorProto.INT64)
+    return b.op("Where", b.op("Less", indices, b.const(0, "int64")), depth, indices)
+
+
+@tf_op("DenseBincount")
+class DenseBincount:
+    """How often each number comes in each row, or the sum of its weights."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        dtype = ctx.get_dtype(node.output[0])
+        size = b.op("Reshape", b.cast(node.input[1], TensorProto.INT64), b.const([1], "int64"))
+        indices = _none_negative(b, node.input[0], size)
+        hot = b.op("OneHot", indices, size, b.const([0.0, 1.0], "float32"), axis=-1)
+        binary = node.get_attr_value("binary_output", 0)
+        if 0 not in shape_of(ctx, node.input[2]) and not binary:
+            weights = b.cast(node.input[2], TensorProto.FLOAT)
+            hot = b.op("Mul", hot, b.unsqueeze(weights, -1))
+        count = b.sum(hot, -2)
+        if binary:
+            count = b.op("Min", count, b.const(1.0, "float32"))
+        b.finish("Cast", count, to=dtype)
+
+
+@tf_op("ScatterNd", onnx_op="ScatterND")
+class ScatterAdd(ScatterND):
+    """Values by index into zeros, added up where an index comes twice; tf2onnx keeps the last."""
+
+    @classmethod
+    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        indices = node.inputs[0]
+        super().version_11(ctx, node, **kwargs)
+        if not (indices.is_const() and cls._once_each(indices.get_tensor_value(as_list=False))):
+            node.set_attr("reduction", "add")
+
+    @staticmethod
+    def _once_each(indices: np.ndarray) -> bool:
+        rows = indices.reshape(-1, indices.shape[-1])
+        return len(np.unique(rows, axis=0)) == len(rows)
