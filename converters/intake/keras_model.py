@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.errors import InputError
+from tfmp.converters.intake.float32 import in_float32, precision_note, widened_weights
 from tfmp.converters.source import Origin, Source, path_sha256, path_size
 from tfmp.converters.tensors import TensorSpec
 
@@ -35,6 +36,8 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
         TensorSpec(name, tuple(spec.shape), _wide(spec.dtype))
         for name, spec in _named_leaves(arguments, lambda _, spec: spec.name)
     )
+    widened = widened_weights(model)
+    variables = [*model.variables, *(wide for _, wide in widened)]
     declared = _declared_output_names(model)
 
     def output_name(index: int, _: Any) -> str:
@@ -42,24 +45,20 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
 
     def call(named: dict[str, Any]) -> dict[str, Any]:
         packed = keras.tree.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
-        with _inference_settings(model):
+        with in_float32(model, widened):
             results = model(*packed, training=False)
         _restore_ranks(results, getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
-    narrow = sorted({layer.dtype_policy.name for layer in _narrow_layers(model)})
-    notes: tuple[str, ...] = ()
-    if narrow:
-        notes = (f"trained under {', '.join(narrow)}: converted in float32 from master weights",)
     origin = Origin(
         name=path.stem if path else model.name,
         format="keras",
         path=path,
         sha256=path_sha256(path) if path else _weights_sha256(model),
         size_bytes=path_size(path) if path else None,
-        notes=notes,
+        notes=precision_note(model),
     )
-    return Source.traced(origin, inputs, call, model.variables, lambda: _marked_layers(model))
+    return Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
 
 
 @contextmanager
@@ -80,7 +79,7 @@ def _marked_layers(model: Any) -> Iterator[dict[str, str]]:
         return wrapped
 
     names, marked = {}, []
-    for index, layer in enumerate(model._flatten_layers(include_self=False)):
+    for index, layer in enumerate(_layers_and_operations(model)):
         if "call" not in vars(layer):
             scope = f"tfmp_layer_{index}"
             names[scope] = layer.name
@@ -92,6 +91,17 @@ def _marked_layers(model: Any) -> Iterator[dict[str, str]]:
     finally:
         for layer in marked:
             del vars(layer)["call"]
+
+
+def _layers_and_operations(model: Any) -> list[Any]:
+    """All layers inside, and the calls of `keras.ops` that functional models hold beside them."""
+    import keras
+
+    found = dict.fromkeys(model._flatten_layers(include_self=False))
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.Function):
+            found.update(dict.fromkeys(layer.operations))
+    return list(found)
 
 
 def _restore_ranks(results: Any, declared: Any) -> None:
@@ -170,36 +180,6 @@ def _named_leaves(
         name = "/".join(keys) if keys else name_of(index, leaf)
         leaves[f"{name}_{index}" if name in leaves or name in taken else name] = leaf
     return list(leaves.items())
-
-
-def _narrow_layers(model: Any) -> list[Any]:
-    """Layers that compute in 16 bits and are not quantized."""
-    return [
-        layer
-        for layer in model._flatten_layers()
-        if layer.dtype_policy.quantization_mode is None and "float16" in layer.dtype_policy.name
-    ]
-
-
-@contextmanager
-def _inference_settings(model: Any) -> Iterator[None]:
-    """Computes in float32 inside, and without cuDNN's fused cells, which no format knows."""
-    import keras
-
-    policies = [(layer, layer.dtype_policy) for layer in _narrow_layers(model)]
-    fused = [layer for layer in model._flatten_layers() if getattr(layer, "use_cudnn", False)]
-    choices = [layer.use_cudnn for layer in fused]
-    for layer, _ in policies:
-        layer.dtype_policy = keras.DTypePolicy("float32")
-    for layer in fused:
-        layer.use_cudnn = False
-    try:
-        yield
-    finally:
-        for layer, policy in policies:
-            layer.dtype_policy = policy
-        for layer, choice in zip(fused, choices, strict=True):
-            layer.use_cudnn = choice
 
 
 def _weights_sha256(model: Any) -> str:

@@ -20,6 +20,7 @@ def test_every_node_has_a_layer_of_the_model():
     model = keras_models.transformer()
     exported = export_onnx(open_source(model))
     known = {layer.name for layer in model._flatten_layers(include_self=False)}
+    known |= {operation.name for operation in model.operations}
     for node in exported.graph.all_nodes():
         layer = node.metadata_props["tfmp.layer"]
         assert layer, node.name
@@ -62,3 +63,24 @@ def test_errors_name_layers_not_scopes():
     with pytest.raises(ConversionError, match=r"BesselI0e in odd_layer") as caught:
         export_onnx(open_source(keras.Model(x, Odd(name="odd_layer")(x))))
     assert "tfmp_layer" not in str(caught.value)
+
+
+def test_calls_of_keras_ops_are_layers_of_a_functional_model():
+    """A call has the number behind its name that `model.summary()` shows."""
+    inner_in = keras.Input((3,))
+    inner = keras.Model(inner_in, keras.ops.tanh(inner_in), name="inner")
+    x = keras.Input((3,), name="x")
+    model = keras.Model(x, keras.ops.exp(inner(keras.ops.cos(x))))
+    found = layers_by_op(export_onnx(open_source(model)))
+    names = {type(operation).__name__: operation.name for operation in model.operations}
+    assert found["Cos"] == {names["Cos"]}
+    assert found["Exp"] == {names["Exp"]}
+    (path,) = found["Tanh"]
+    assert path.startswith("inner/tanh")
+
+
+def test_errors_name_calls_of_keras_ops():
+    x = keras.Input((3, 3), name="x")
+    inverse = keras.ops.inv(x)
+    with pytest.raises(ConversionError, match="no ONNX form for: MatrixInverse in inv"):
+        export_onnx(open_source(keras.Model(x, inverse)))
