@@ -1,9 +1,13 @@
 """DoctorReport: what `doctor` found, for people and for programs."""
 
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tfmp.machine import Machine
+
+# Columns of the printed table, and what is left to the text where names of checks are long.
+_WIDTH, _LEAST_TEXT = 100, 40
 
 
 @dataclass(frozen=True)
@@ -51,15 +55,25 @@ class DoctorReport:
 
     def __str__(self) -> str:
         header = ("status", "check", "found")
-        cells = [(d.status, d.check, d.message) for d in self.diagnoses]
-        widths = [max(len(row[i]) for row in (header, *cells)) for i in range(2)]
+        heads = [header, *((d.status, d.check) for d in self.diagnoses)]
+        widths = [max(len(head[i]) for head in heads) for i in range(2)]
+        room = max(_LEAST_TEXT, _WIDTH - sum(widths) - 4)
 
-        def line(status: str, check: str, text: str) -> str:
-            return f"{status:{widths[0]}}  {check:{widths[1]}}  {text}"
+        def lines(status: str, check: str, text: str, indent: str = "") -> list[str]:
+            parts = textwrap.wrap(
+                text,
+                room,
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            ) or [""]
+            first = f"{status:{widths[0]}}  {check:{widths[1]}}  {parts[0]}"
+            return [first, *(" " * (sum(widths) + 4) + part for part in parts[1:])]
 
-        lines = [line(*header), line("-" * widths[0], "-" * widths[1], "-" * len(header[2]))]
-        for diagnosis, row in zip(self.diagnoses, cells, strict=True):
-            lines.append(line(*row))
+        found = [*lines(*header), *lines("-" * widths[0], "-" * widths[1], "-" * len(header[2]))]
+        for diagnosis in self.diagnoses:
+            found += lines(diagnosis.status, diagnosis.check, diagnosis.message)
             if diagnosis.mend:
-                lines.append(line("", "", f"  {diagnosis.mend}"))
-        return "\n".join(lines)
+                found += lines("", "", diagnosis.mend, indent="  ")
+        return "\n".join(found)

@@ -46,7 +46,7 @@ def load_model(path: str) -> Any:
     except Exception as error:
         raise click.UsageError(
             f"MODEL {_KERAS_FILE}, received {path!r}: {_why_unreadable(path, error)} "
-            "Save one with model.save('model.keras')."
+            + _what_to_do(error)
         ) from None
 
 
@@ -55,6 +55,15 @@ def _why_unreadable(path: str, error: Exception) -> str:
     if Path(path).suffix == ".keras" and Path(path).is_file() and not zipfile.is_zipfile(path):
         return "it is no .keras archive."
     return _first_line(error)
+
+
+def _what_to_do(error: Exception) -> str:
+    if "custom" in str(error):
+        return (
+            "Register its classes with keras.saving.register_keras_serializable; `tfmp doctor` and "
+            "`tfmp profile` take package.module:function too, which builds the model."
+        )
+    return "Save one with model.save('model.keras')."
 
 
 def load_model_or_builder(text: str) -> Any:
@@ -80,6 +89,32 @@ def load_model_or_builder(text: str) -> Any:
             f"{type(found).__name__}."
         )
     return found
+
+
+def load_or_build_model(text: str) -> Any:
+    """The Keras model in a file, or the one that package.module:function builds.
+
+    Raises:
+        click.UsageError: there is none.
+    """
+    found = load_model_or_builder(text)
+    import keras
+
+    if isinstance(found, keras.Model):
+        return found
+    try:
+        built = found()
+    except Exception as error:
+        raise click.UsageError(
+            f"MODEL {text!r} cannot be called: {type(error).__name__}: {_first_line(error)} "
+            "Expected a function without arguments that builds a model."
+        ) from error
+    if not isinstance(built, keras.Model):
+        raise click.UsageError(
+            f"MODEL {text!r} expects a function that returns a keras.Model, it returned "
+            f"{type(built).__name__}."
+        )
+    return built
 
 
 def load_training_data(text: str) -> Any:

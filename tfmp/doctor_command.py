@@ -9,16 +9,18 @@ from tfmp.cli_session import import_keras
 
 
 @click.command("doctor")
-@click.argument("model", required=False, metavar="[MODEL]", type=click.Path(dir_okay=False))
+@click.argument("model", required=False, metavar="[MODEL]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(model: str | None, as_json: bool) -> None:
-    """Check hardware, drivers, versions and settings; with MODEL (.keras, .h5), the model too.
+    """Check hardware, drivers, versions and settings; with MODEL, the model too.
+
+    MODEL is a Keras file (.keras, .h5) or package.module:function, which builds one.
 
     Exit status: 0 if nothing is broken, 1 if something is, 2 on a model that cannot be read.
     """
-    from tfmp.command_inputs import load_model
+    from tfmp.command_inputs import load_or_build_model
 
-    loaded = load_model(model) if model else None
+    loaded = load_or_build_model(model) if model else None
     import_keras()
     from tfmp.checkup import doctor
 

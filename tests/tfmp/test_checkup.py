@@ -15,6 +15,7 @@ from tfmp.checkup import (
     check_xla,
     doctor,
 )
+from tfmp.checkup_report import Diagnosis, DoctorReport
 from tfmp.hardware import CPU, Device
 from tfmp.machine import Machine
 
@@ -147,9 +148,17 @@ def test_the_whole_on_this_machine():
     assert len(str(report).splitlines()) >= len(report.diagnoses)
 
 
+def test_the_table_fits_a_terminal():
+    found = Diagnosis("some check", "problem", "libraries " * 30, "Run: pip install " + "a" * 90)
+    lines = str(DoctorReport((Diagnosis("a", "ok", "fine"), found), Machine())).splitlines()
+    assert lines[0] == "status   check       found"
+    assert lines[2] == "ok       a           fine"
+    assert all(len(line) <= 100 for line in lines if "a" * 90 not in line)
+    assert "a" * 90 in lines[-1]  # what is to be copied stays whole
+    assert " ".join(" ".join(lines).split()).endswith(f"libraries Run: pip install {'a' * 90}")
+
+
 def test_health_is_the_absence_of_problems():
     machine = Machine(devices=(GTX_1650, CPU))
-    from tfmp.checkup_report import Diagnosis, DoctorReport
-
     assert DoctorReport((Diagnosis("a", "warning", "b"),), machine).healthy
     assert not DoctorReport((Diagnosis("a", "problem", "b"),), machine).healthy

@@ -89,6 +89,47 @@ def test_a_model_that_cannot_be_read_is_bad_input(tmp_path):
         assert "Traceback" not in result.stderr
 
 
+def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models_of_test.py").write_text(
+        "import keras\n"
+        "def build():\n"
+        "    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])\n"
+        "def breaks():\n"
+        "    raise OSError('no weights here')\n"
+        "def other():\n"
+        "    return 5\n"
+    )
+    result = run("doctor", "models_of_test:build")
+    assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
+    for name, message in (
+        ("breaks", "cannot be called: OSError: no weights here."),
+        ("other", "expects a function that returns a keras.Model, it returned int."),
+        ("missing", "cannot be imported: AttributeError"),
+    ):
+        result = run("doctor", f"models_of_test:{name}")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in " ".join(result.stderr.split())
+
+
+def test_a_file_with_unknown_classes_says_two_ways_out(tmp_path):
+    class Unknown(keras.layers.Layer):
+        pass
+
+    keras.Sequential([keras.Input((4,)), Unknown()]).save(tmp_path / "model.keras")
+    result = run("doctor", str(tmp_path / "model.keras"))
+    assert result.exit_code == 2
+    assert "register_keras_serializable" in result.stderr
+    assert "package.module:function" in " ".join(result.stderr.split())
+
+
+def test_a_model_that_was_not_trained_is_read_without_a_warning(tmp_path, recwarn):
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
+    model.compile("adam", "mse")
+    model.save(tmp_path / "model.keras")
+    assert run("doctor", str(tmp_path / "model.keras")).stderr == ""
+
+
 def test_the_version_is_the_packages():
     from importlib.metadata import version
 
