@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 EXIT_BAD_INPUT = 2
 
+# What shells report of a program that Ctrl-C ended: 128 + SIGINT. Click's own 1 is FAIL here.
+EXIT_INTERRUPTED = 130
+
 
 class Progress(Protocol):
     """Tells a person what is going on."""
@@ -65,7 +68,8 @@ class _Live:
 
 @contextmanager
 def session(options: dict[str, Any]) -> Iterator[Progress]:
-    """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2."""
+    """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2, Ctrl-C
+    as one line and 130."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Conversion traces with TensorFlow, whatever backend the model was trained on.
     os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -78,6 +82,9 @@ def session(options: dict[str, Any]) -> Iterator[Progress]:
     except InputError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 @contextmanager
