@@ -1,4 +1,8 @@
-"""The FP16 passes that `fp16_peers.py` compares, each as a function of a model and its samples."""
+"""The FP16 passes that `fp16_peers.py` compares, each as a function of a model and its samples.
+
+Each gets a model in the form that it works on, a protobuf or an onnx_ir graph, and is timed alone;
+and each is timed again from the float32 file on disk to an FP16 file that is known to be valid.
+"""
 
 import contextlib
 import importlib.util
@@ -21,8 +25,10 @@ import onnx_ir as ir
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.onnx.fp16 import prepare, to_fp16
 from tfmp.converters.onnx.rewrites import rewrite
+from tfmp.converters.onnx.storage import save_checked
 from tfmp.converters.onnx.switches import name_nodes
 from tfmp.converters.repair import find_islands
+from tfmp.converters.sessions import cpu_session
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,22 @@ class Sample:
 
 
 # The converted model, and the seconds it took.
-Pass = Callable[[Sample], tuple[onnx.ModelProto, float]]
+Convert = Callable[[Sample], tuple[onnx.ModelProto, float]]
 Peer = Callable[[onnx.ModelProto], onnx.ModelProto]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One way to make a model FP16.
+
+    Attributes:
+        convert: the model in memory to the result in memory, with the seconds that took.
+        to_file: a float32 file to an FP16 file that is known to be valid, with the seconds of all
+            of it: loaded, converted, through ONNX's full check, opened by ONNX Runtime, written.
+    """
+
+    convert: Convert
+    to_file: Callable[[Path, Path, Sample], float]
 
 
 def copied(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -45,27 +65,55 @@ def copied(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _timed(convert: Callable[[onnx.ModelProto, Sample], onnx.ModelProto]) -> Pass:
+def _ours(convert: Callable[[ir.Model, Sample], ir.Model]) -> Pass:
+    def run(sample: Sample) -> tuple[onnx.ModelProto, float]:
+        loaded = ir.from_proto(sample.model)
+        start = time.perf_counter()
+        converted = convert(loaded, sample)
+        seconds = time.perf_counter() - start
+        return ir.to_proto(converted), seconds
+
+    def to_file(path: Path, output: Path, sample: Sample) -> float:
+        start = time.perf_counter()
+        save_checked(convert(ir.load(path), sample), output)
+        return time.perf_counter() - start
+
+    return Pass(run, to_file)
+
+
+def _theirs(convert: Peer) -> Pass:
     def run(sample: Sample) -> tuple[onnx.ModelProto, float]:
         copy = copied(sample.model)
         start = time.perf_counter()
-        converted = convert(copy, sample)
+        converted = convert(copy)
         return converted, time.perf_counter() - start
 
-    return run
+    def to_file(path: Path, output: Path, sample: Sample) -> float:
+        start = time.perf_counter()
+        _prove(convert(onnx.load(path)), output)
+        return time.perf_counter() - start
+
+    return Pass(run, to_file)
 
 
-def _tfmp(model: onnx.ModelProto, sample: Sample) -> onnx.ModelProto:
-    return ir.to_proto(to_fp16(ir.from_proto(model))[0])
+def _prove(model: onnx.ModelProto, output: Path) -> None:
+    """What this project's `save_checked` does, for a protobuf."""
+    onnx.checker.check_model(model, full_check=True)
+    content = model.SerializeToString()
+    cpu_session(content, optimized=False)
+    output.write_bytes(content)
 
 
-def _tfmp_mixed(model: onnx.ModelProto, sample: Sample) -> onnx.ModelProto:
-    loaded = ir.from_proto(model)
-    prepare(loaded)
-    rewritten = rewrite(loaded)
-    name_nodes(loaded)
-    found = find_islands(loaded, [sample.batch], DriftBudget())
-    return ir.to_proto(to_fp16(loaded, keep_nodes=found.islands, rewritten=rewritten)[0])
+def _tfmp(model: ir.Model, sample: Sample) -> ir.Model:
+    return to_fp16(model)[0]
+
+
+def _tfmp_mixed(model: ir.Model, sample: Sample) -> ir.Model:
+    prepare(model)
+    rewritten = rewrite(model)
+    name_nodes(model)
+    found = find_islands(model, [sample.batch], DriftBudget())
+    return to_fp16(model, keep_nodes=found.islands, rewritten=rewritten)[0]
 
 
 def _onnxconverter_common(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -98,7 +146,8 @@ class AutoCast:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
 
-    def __call__(self, sample: Sample) -> tuple[onnx.ModelProto, float]:
+    def convert(self, sample: Sample) -> tuple[onnx.ModelProto, float]:
+        """The worker's own time: without loading and writing."""
         assert self._process.stdin
         assert self._process.stdout
         with tempfile.TemporaryDirectory() as folder:
@@ -115,6 +164,13 @@ class AutoCast:
                 raise type(answer["error"], (Exception,), {})()
             return onnx.load(job["output"]), answer["seconds"]
 
+    def to_file(self, path: Path, output: Path, sample: Sample) -> float:
+        """The pass, and what comes behind it; the worker loads the file in it."""
+        converted, seconds = self.convert(sample)
+        start = time.perf_counter()
+        _prove(converted, output)
+        return seconds + time.perf_counter() - start
+
     def close(self) -> None:
         """Ends the worker."""
         self._process.communicate()
@@ -127,15 +183,15 @@ def all_passes(stack: contextlib.ExitStack, modelopt: str | None) -> dict[str, P
         stack: ends AutoCast's process.
         modelopt: the Python of the environment with ModelOpt, or None.
     """
-    passes: dict[str, Pass] = {"tfmp": _timed(_tfmp), "tfmp mixed": _timed(_tfmp_mixed)}
+    passes = {"tfmp": _ours(_tfmp), "tfmp mixed": _ours(_tfmp_mixed)}
     if importlib.util.find_spec("onnxconverter_common") is None:
         sys.exit("onnxconverter-common is not installed: pip install onnxconverter-common")
     for name, peer in PEERS.items():
-        passes[name] = _timed(lambda model, _, peer=peer: peer(model))
+        passes[name] = _theirs(peer)
     if modelopt:
         autocast = AutoCast(modelopt)
         stack.callback(autocast.close)
-        passes["AutoCast"] = autocast
+        passes["AutoCast"] = Pass(autocast.convert, autocast.to_file)
     else:
         print("AutoCast is left out: --modelopt names no Python", file=sys.stderr)
     return passes
