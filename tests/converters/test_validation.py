@@ -29,6 +29,10 @@ def onnx_file(path: Path, graph: str, **initializers: np.ndarray) -> Path:
     return path
 
 
+def graph_of(node: str) -> str:
+    return f"agraph (float[n,4] x) => (float[n,4] y) {{ {node} }}"
+
+
 def namer(path: Path, words: list[str]) -> Path:
     """A file that gives the word for the largest of four numbers."""
     graph = """namer (float[n,4] x) => (string[n] animal) {
@@ -206,6 +210,44 @@ class TestBudgetsOfOutputs:
         assert all("output 'boxes': max_abs" in reason for reason in report.candidates[0].reasons)
         with pytest.raises(InputError, match="limits for output 'nobody'"):
             validate(model, file, SAMPLES, budget=DriftBudget(overrides={"nobody": {"rel_l2": 1}}))
+
+
+class TestFilesThatCannotBeCompared:
+    """They cost their candidate its verdict, not the run; a reference is refused."""
+
+    @pytest.mark.parametrize(
+        ("graph", "message"),
+        [
+            (
+                "maps (float[n,4] x) => (seq(float[n,4]) y) { y = SequenceConstruct (x) }",
+                "'y' is a seq(tensor(float)), not a tensor, so it cannot be compared value by "
+                "value. Export the model with tensors alone (scikit-learn's with zipmap=False).",
+            ),
+            (
+                "odd (float[n,4] x) => (float[n,4] y) { y = Gather <axis = 1> (x, far) }",
+                "ONNX Runtime: ",
+            ),
+        ],
+    )
+    def test_candidates(self, tmp_path, graph: str, message: str) -> None:
+        good = onnx_file(tmp_path / "good.onnx", graph_of("y = Identity (x)"))
+        far = {"far": np.full(4, 9)} if "far" in graph else {}
+        bad = onnx_file(tmp_path / "bad.onnx", graph, **far)
+        report = validate(good, [bad, good], SAMPLES)
+        assert [candidate.verdict for candidate in report.candidates] == ["FAIL", "PASS"]
+        assert report.candidates[0].reasons[0].startswith(message)
+
+    def test_a_reference_without_shapes(self, tmp_path) -> None:
+        good = onnx_file(tmp_path / "good.onnx", graph_of("y = Identity (x)"))
+        model = onnx.load(good)
+        model.graph.output[0].type.tensor_type.ClearField("shape")
+        onnx.save(model, tmp_path / "open.onnx")
+        with pytest.raises(InputError) as caught:
+            validate(tmp_path / "open.onnx", good, SAMPLES)
+        assert str(caught.value) == (
+            "ONNX value 'y' has no shape or type. Run `onnx.shape_inference` on the model, or "
+            "export it with typed inputs and outputs."
+        )
 
 
 class Batches:
