@@ -26,6 +26,7 @@ none replaces a file without `--force`.
 | 1 | FAIL: drift over budget; `inspect`: something would overflow, vanish or clamp |
 | 2 | bad usage or bad input; nothing is half-written |
 | 3 | INCONCLUSIVE: too little data to certify; `inspect`: no data, so only constants are known |
+| 70 | a defect of `tfmp-convert`: a traceback is on stderr, please report it |
 | 130 | interrupted (Ctrl-C); files that were complete stay, nothing else is left |
 """
 

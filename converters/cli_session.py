@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ EXIT_BAD_INPUT = 2
 
 # What shells report of a program that Ctrl-C ended: 128 + SIGINT. Click's own 1 is FAIL here.
 EXIT_INTERRUPTED = 130
+
+# EX_SOFTWARE of BSD's sysexits.h. Python's own 1 is FAIL here.
+EXIT_DEFECT = 70
 
 
 class Progress(Protocol):
@@ -69,7 +73,7 @@ class _Live:
 @contextmanager
 def session(options: dict[str, Any]) -> Iterator[Progress]:
     """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2, Ctrl-C
-    as one line and 130."""
+    as one line and 130, and whatever else goes wrong as a traceback and 70."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # Conversion traces with TensorFlow, whatever backend the model was trained on.
     os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -85,6 +89,14 @@ def session(options: dict[str, Any]) -> Iterator[Progress]:
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    except (click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception:
+        click.echo(traceback.format_exc(), err=True, nl=False)
+        click.echo(
+            "This is a defect of tfmp-convert: please report it with the lines above.", err=True
+        )
+        sys.exit(EXIT_DEFECT)
 
 
 @contextmanager
