@@ -6,11 +6,10 @@ A file is read from front to back, once, and one batch of it is held, whatever i
 import importlib
 import os
 import sys
-import traceback
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,9 +19,10 @@ from tfmp.converters.drift.sources import (
     FORMS,
     RawBatch,
     Stream,
+    called,
     count_rows,
-    stream_of,
     stream_of_array,
+    user_error,
     without_labels,
 )
 from tfmp.converters.errors import InputError
@@ -188,42 +188,10 @@ def _call(text: str, module: str, function: str, inputs: Sequence[TensorSpec]) -
             f"data {text!r}: module {module!r} has no {function!r}. Check the function's name."
         ) from error
     except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
-        raise _user_error(text, error) from error
+        raise user_error(text, error) from error
     finally:
         sys.path.remove(where)
-    try:
-        result = found()
-    except (Exception, SystemExit) as error:  # whatever the user's function does
-        raise _user_error(text, error) from error
-    if isinstance(result, str | os.PathLike):
-        raise InputError(
-            f"data {text!r} returned the text {result!r}; expected an iterable of batches. "
-            "Return arrays, or pass the path itself."
-        )
-    stream = stream_of(result, inputs)
-    return replace(stream, name=text, batches=lambda size: _guarded(text, stream.batches(size)))
-
-
-def _guarded(text: str, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
-    try:
-        yield from batches
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:  # the user's generator runs here
-        raise _user_error(text, error) from error
-
-
-def _user_error(text: str, error: BaseException) -> InputError:
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1].filename if frames else __file__
-    # The last frame is Python's own for a module that does not parse, and ours for what no call
-    # can make of the object: neither is a place to mend.
-    own = last == __file__ or last.startswith("<")
-    place = "" if own else f" at {last}, line {frames[-1].lineno}"
-    return InputError(
-        f"data {text!r} raised {type(error).__name__}: {error}{place}. Mend the function; it takes "
-        "no arguments and returns an iterable of batches."
-    )
+    return called(text, found, inputs)
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

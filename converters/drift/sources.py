@@ -3,8 +3,10 @@
 What the arrays must look like is checked by `data.py`; here they are only found.
 """
 
+import os
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ _LABELS_OF = "labels."
 
 FORMS = (
     "an .npz or .npy file, a folder of images in class folders, or package.module:function; in "
-    "Python also a dict of arrays, an array, (x, y), or an iterable of batches"
+    "Python also a dict of arrays, an array, (x, y), an iterable of batches, or a function that "
+    "returns one of these"
 )
 
 
@@ -65,8 +68,74 @@ def stream_of(data: Any, inputs: Sequence[TensorSpec]) -> Stream:
         once = isinstance(data, Iterator)
         name = f"{type(data).__name__} of batches"
         return Stream(name, lambda size: (_split(element, inputs) for element in data), once=once)
+    if callable(data):
+        return called(getattr(data, "__qualname__", type(data).__name__), data, inputs)
     raise InputError(
         f"data of type {type(data).__name__} cannot be read; expected {FORMS}. Pass one of these."
+    )
+
+
+def called(text: str, function: Callable[[], Any], inputs: Sequence[TensorSpec]) -> Stream:
+    """What a function of the user's returns; it is called again where that can be read only once.
+
+    Args:
+        text: what the user calls it.
+        function: takes no arguments.
+        inputs: of the model.
+
+    Raises:
+        InputError: it fails, or returns what cannot be read.
+    """
+    results: list[Any] = []
+
+    def call() -> Stream:
+        try:
+            result = function()
+        except (Exception, SystemExit) as error:  # whatever the user's function does
+            raise user_error(text, error) from error
+        if isinstance(result, str | os.PathLike):
+            raise InputError(
+                f"data {text!r} returned the text {result!r}; expected an iterable of batches. "
+                "Return arrays, or pass the path itself."
+            )
+        if results and results[-1] is result:
+            raise InputError(
+                f"data {text!r} returned the same {type(result).__name__} again, which is used up. "
+                "Make a new one at each call."
+            )
+        results[:] = [result]
+        return stream_of(result, inputs)
+
+    stream = call()
+    unread = [stream]
+
+    def batches(size: int) -> Iterator[RawBatch]:
+        found = unread.pop() if unread else call() if stream.once else stream
+        return _guarded(text, found.batches(size))
+
+    return replace(stream, name=text, batches=batches, once=False)
+
+
+def _guarded(text: str, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
+    try:
+        yield from batches
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # the user's generator runs here
+        raise user_error(text, error) from error
+
+
+def user_error(text: str, error: BaseException) -> InputError:
+    """What a user's function raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1].filename if frames else __file__
+    # The last frame is Python's own for a module that does not parse, and ours for what no call
+    # can make of the object: neither is a place to mend.
+    own = last == __file__ or last.startswith("<")
+    place = "" if own else f" at {last}, line {frames[-1].lineno}"
+    return InputError(
+        f"data {text!r} raised {type(error).__name__}: {error}{place}. Mend the function; it takes "
+        "no arguments and returns an iterable of batches."
     )
 
 

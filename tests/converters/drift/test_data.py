@@ -104,6 +104,21 @@ class TestForms:
         assert [batch["image"][0, 0, 0, 0] for batch in batches] == [0, 1, 2]
         assert (report.source, report.samples, report.labelled) == ("mydata:batches", 6, True)
 
+    def test_functions_of_python(self) -> None:
+        def batches() -> Iterator[np.ndarray]:
+            yield X[:4]
+            yield X[4:6]
+
+        dataset = open_data(batches, [IMAGE])
+        assert not dataset.once
+        for _ in range(2):  # a search reads it, and then the validation
+            found, _, report = read(dataset)
+            np.testing.assert_array_equal(
+                np.concatenate([batch["image"] for batch in found]), X[:6]
+            )
+        assert report.source.endswith("batches")
+        assert read(open_data(lambda: {"image": X, "labels": Y}, [IMAGE]))[2].labelled
+
     def test_several_inputs(self) -> None:
         ids = np.arange(210).reshape(70, 3)
         for data in ({"ids": ids, "image": X}, ([X, ids], None)):
@@ -409,6 +424,17 @@ class TestFunctionsThatFail:
         assert "returned the text 'data.npz'; expected an iterable of batches" in refusal(
             f"{module}:text", [IMAGE]
         )
+
+    def test_in_python(self) -> None:
+        used_up = iter([X])
+        dataset = open_data(lambda: used_up, [IMAGE])
+        read(dataset)
+        with pytest.raises(
+            InputError, match="returned the same list_iterator again, which is used"
+        ):
+            read(dataset)
+        assert "raised ZeroDivisionError: division by zero at " in refusal(lambda: 1 / 0, [IMAGE])
+        assert "missing 1 required positional argument" in refusal(lambda x: x, [IMAGE])
 
     def test_the_search_path_is_left_as_it_was(self, module: str) -> None:
         before = list(sys.path)
