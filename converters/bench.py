@@ -11,6 +11,7 @@ from tfmp.converters.devices import Placing
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.data import DataReport
 from tfmp.converters.environment import environment
+from tfmp.converters.errors import running_on_samples
 from tfmp.converters.latency import of_runner
 from tfmp.converters.onnx.profiles import GPU, Profile
 from tfmp.converters.report.model import DriftReport, Latency, ReferenceReport
@@ -90,7 +91,8 @@ class Bench:
     def update(self, inputs: Batch, labels: Any) -> None:
         """Runs and compares one batch."""
         self._sample = inputs
-        expected = self._original.run(inputs)
+        with running_on_samples(self._source.name):
+            expected = self._original.run(inputs)
         if self._baselines is not None:
             self._baselines.run(inputs)
         if self._noise is not None:

@@ -23,7 +23,7 @@ from tfmp.converters.choices import (
 )
 from tfmp.converters.drift.data import Dataset
 from tfmp.converters.drift.verdict import DriftBudget
-from tfmp.converters.errors import InputError
+from tfmp.converters.errors import InputError, running_on_samples
 from tfmp.converters.files import check_output
 from tfmp.converters.intake import check_model_file
 from tfmp.converters.source import AnySource, OnnxSource, Source, file_sha256
@@ -250,7 +250,8 @@ def _write_onnx(
     if precision != "fp32":
         found, rewritten = None, None
         if search:
-            found, rewritten = _islands(model, options, *search, progress)
+            with running_on_samples(source.name):
+                found, rewritten = _islands(model, options, *search, progress)
         progress("rewriting to FP16")
         islands = found.islands if found else None
         model, report = to_fp16(
@@ -310,7 +311,8 @@ def _write_tflite(
         )
     notes: tuple[str, ...] = ()
     if precision == "fp16":
-        source, notes = _looked_at(source, options.repair, data, progress)
+        with running_on_samples(source.name):
+            source, notes = _looked_at(source, options.repair, data, progress)
     sources = {str(source.origin.signature): source, **others} if others else source
     file = export_tflite(
         sources,

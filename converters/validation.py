@@ -11,7 +11,7 @@ from tfmp.converters.devices import Placing, choose
 from tfmp.converters.drift.compare import Comparison
 from tfmp.converters.drift.data import Dataset, open_data, synthetic
 from tfmp.converters.drift.verdict import DriftBudget, check_overrides
-from tfmp.converters.errors import InputError
+from tfmp.converters.errors import InputError, running_on_samples
 from tfmp.converters.files import check_folder
 from tfmp.converters.intake import check_model_file, open_source
 from tfmp.converters.onnx.profiles import Profile
@@ -56,7 +56,8 @@ def prepare_data(source: AnySource, data: Any, labels: Any, budget: DriftBudget)
     first = dataset.first()
     if first is not None and first[1] is not None:
         inputs, labels = first
-        expected = source.forward(inputs)
+        with running_on_samples(source.name):
+            expected = source.forward(inputs)
         Comparison("labels", source.outputs, source.outputs).update(expected, expected, labels)
     return dataset
 

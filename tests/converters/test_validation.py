@@ -250,6 +250,53 @@ class TestFilesThatCannotBeCompared:
         )
 
 
+@pytest.fixture(scope="module")
+def words(tmp_path_factory) -> tuple[keras.Model, Path, np.ndarray]:
+    folder = tmp_path_factory.mktemp("words")
+    keras.utils.set_random_seed(7)
+    ids = keras.Input((5,), dtype="int32", name="ids")
+    y = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(10, 4)(ids))
+    model = keras.Model(ids, keras.layers.Dense(3, name="scores")(y), name="words")
+    data = np.zeros((100, 5), np.int32)
+    data[70, 2] = 99
+    return model, convert(model, output=folder / "words.onnx").path, data
+
+
+class TestValuesThatAModelCannotTake:
+    """Ids beyond a vocabulary, in the 70th sample: only running the model tells."""
+
+    TENSORFLOW = (
+        r"model 'words' cannot run on these samples: indices\[\d+,2\] = 99 is not in \[0, 10\)"
+    )
+    ONNX_RUNTIME = r"model 'words' cannot run on these samples: indices element out of data bounds"
+    WHAT_NEXT = r"\. Check their values: ids, for one, have to lie within the vocabulary\.$"
+
+    def test_of_a_reference(self, words) -> None:
+        model, file, data = words
+        with pytest.raises(InputError, match=self.TENSORFLOW + self.WHAT_NEXT):
+            validate(model, file, data)
+        with pytest.raises(InputError, match=self.ONNX_RUNTIME):
+            validate(file, file, data)
+
+    def test_with_labels_they_are_told_before_candidates_are_loaded(self, words) -> None:
+        model, file, data = words
+        with pytest.raises(InputError, match=self.TENSORFLOW):
+            validate(model, file, data[60:], np.zeros(40, int))
+
+    @pytest.mark.parametrize(("to", "options"), [("onnx", {"precision": "mixed"}), ("tflite", {})])
+    def test_of_a_conversion_that_looks_at_samples(self, words, tmp_path, to, options) -> None:
+        model, _, data = words
+        with pytest.raises(InputError, match=f"{self.TENSORFLOW}|{self.ONNX_RUNTIME}"):
+            convert(model, to, tmp_path / f"w.{to}", data=data, **options)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_defect_is_no_matter_of_samples(self, words, monkeypatch) -> None:
+        model, file, data = words
+        monkeypatch.setattr(SourceRunner, "run", lambda *_: {}["lost"])
+        with pytest.raises(KeyError):
+            validate(model, file, data)
+
+
 class Batches:
     """Samples that are made as they are read; counts how often that begins."""
 
