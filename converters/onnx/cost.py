@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.precision import FP16, Decisions
 from tfmp.converters.onnx.schema import EXACT, is_float
+from tfmp.converters.onnx.traversal import bodies_of
 
 # In the time that a GPU moves an element through a cast (two bytes on one side and four on the
 # other) it multiplies and adds this often in FP32: an NVIDIA A100's data sheet has 19.5e12 FP32
@@ -97,7 +98,8 @@ def _users(
             continue
         else:
             name = _ALWAYS
-        for value in (*node.inputs, *node.outputs):
+        inside = [value for _, body in bodies_of(node) for value in (*body.inputs, *body.outputs)]
+        for value in (*node.inputs, *node.outputs, *inside):
             user(value, name)
     for value in model.graph.outputs:
         user(value, _ALWAYS)

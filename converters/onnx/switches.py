@@ -4,6 +4,8 @@ Each node that may compute in FP16 reads its operands and writes its results thr
 between the exact and the rounded value; the choice is a Boolean input of the graph. With every
 switch on the session is the float32 model, with none it is the emulator of the FP16 one.
 
+An If, Loop or Scan has a switch as well: it decides what its states are held in, from step to step.
+
 Constants are inputs too: a run hands in the exact or the rounded array, and copies neither. What a
 node reads is rounded only where whatever made it was not.
 """
@@ -18,7 +20,7 @@ import onnx_ir as ir
 from tfmp.converters.onnx.precision import FP16, FP32, Decisions, has_typed_body
 from tfmp.converters.onnx.schema import EXACT, Slots, is_float, reads_any, slots
 from tfmp.converters.onnx.storage import open_session
-from tfmp.converters.onnx.traversal import UniqueNames
+from tfmp.converters.onnx.traversal import UniqueNames, bodies_of
 from tfmp.converters.tensors import Batch
 
 _PREFIX = "tfmp_fp32_"
@@ -46,8 +48,34 @@ def switchable_nodes(model: ir.Model, decisions: Decisions) -> list[ir.Node]:
         and decisions[node].dtype == FP16
         and node.op_type not in EXACT
         and node.op_type not in ("Cast", "CastLike", "Shape", "Size")
-        and not has_typed_body(node, model)
     ]
+
+
+@dataclass(frozen=True)
+class _Body:
+    """What of a body has the type of the node that it belongs to.
+
+    Attributes:
+        graph: the body.
+        inputs: those that are states, or read slice by slice.
+        outputs: indices of the states, or results, that it gives.
+    """
+
+    graph: ir.Graph
+    inputs: tuple[ir.Value, ...]
+    outputs: range
+
+
+def _typed_bodies(node: ir.Node) -> list[_Body]:
+    """The bodies of an If, Loop or Scan; see `fp16` for how they are typed."""
+    graphs = dict(bodies_of(node))
+    if node.op_type == "If":
+        return [_Body(graph, (), range(len(graph.outputs))) for graph in graphs.values()]
+    body = graphs["body"]
+    if node.op_type == "Loop":
+        return [_Body(body, tuple(body.inputs[2:]), range(1, len(node.inputs) - 1))]
+    states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    return [_Body(body, tuple(body.inputs), range(states))]
 
 
 @dataclass(frozen=True)
@@ -170,17 +198,40 @@ class _Builder:
         described = [slots(node, opsets.get(node.domain, 1)) for node in self._nodes]
         for node, found in zip(self._nodes, described, strict=True):
             assert found is not None  # decisions keep unknown ops in FP32
-            for value in _rounded_outputs(node, found):
+            for value in self._rounded_by(node, found):
                 self._makers[value] = frozenset({str(node.name)})
         for node, found in zip(self._nodes, described, strict=True):
             assert found is not None
             self._switch_inputs(node, found)
         for node, found, switch in zip(self._nodes, described, switches, strict=True):
             assert found is not None
-            self._switch_outputs(node, found, switch)
+            if has_typed_body(node, self._model):
+                self._switch_bodies(node, switch)
+            else:
+                self._switch_outputs(node, found, switch)
         for value in list(graph.initializers.values()):
             if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
                 del graph.initializers[str(value.name)]
+
+    def _rounded_by(self, node: ir.Node, described: Slots) -> list[ir.Value]:
+        """What holds FP16 numbers alone where a node is FP16."""
+        if not has_typed_body(node, self._model):
+            return _rounded_outputs(node, described)
+        bodies = _typed_bodies(node)
+        found = [*(value for body in bodies for value in body.inputs)]
+        found += node.outputs[: len(bodies[0].outputs)]
+        return [value for value in found if is_float(value)]
+
+    def _switch_bodies(self, node: ir.Node, switch: ir.Value) -> None:
+        """Rounds what the bodies of a node give it."""
+        for body in _typed_bodies(node):
+            for index in body.outputs:
+                value = body.graph.outputs[index]
+                if is_float(value):
+                    choice = self._choice(body.graph, switch, value, "state")
+                    for one in choice:
+                        body.graph.append(one)
+                    body.graph.outputs[index] = choice[-1].outputs[0]
 
     def _boolean(self, name: str) -> ir.Value:
         return self._input(name, ir.DataType.BOOL, ir.Shape([]))

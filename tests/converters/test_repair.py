@@ -261,7 +261,69 @@ def test_nodes_in_bodies_have_switches_too():
     proto, x = parse(LOOP), normal(8, 4)
     found = search(proto, x, DriftBudget(rel_l2=1e-6, flip_rate=None))
     assert found.met
-    assert len(found.islands) == 2
+    assert len(found.islands) == 3  # the Loop too: it holds the state
+    assert drift(proto, x, found.islands) < 1e-6
+
+
+GROWING = """
+agraph (float[N, 4] x) => (float[N, 4] y)
+<float twice = {16}, float small = {0.00001}, int64 trips = {5}, bool go = {1}> {
+    start = Abs(x)
+    grown = Loop (trips, go, start) <
+        body = once (int64 i, bool c, float[N, 4] state) => (bool c_out, float[N, 4] next) {
+            c_out = Identity(c)
+            next = Mul(state, twice)
+        }
+    >
+    y = Mul(grown, small)
+}
+"""
+CHOSEN = """
+agraph (float[N, 4] x) => (float[N, 4] y) <float[4] w = {0.1, 0.2, 0.3, 0.7}, bool yes = {1}> {
+    a = Mul(x, w)
+    b = If (yes) <
+        then_branch = one () => (float[N, 4] t) { t = Exp(a) },
+        else_branch = two () => (float[N, 4] e) { e = Add(a, x) }
+    >
+    y = Mul(b, w)
+}
+"""
+SCANNED = """
+agraph (float[4, 3] x) => (float[3] y, float[4, 3] sums)
+<float[3] zero = {0.1, 0.2, 0.3}, float third = {0.3}> {
+    thirds = Mul(x, third)
+    y, sums = Scan <num_scan_inputs = 1, body = add (float[3] total, float[3] part)
+        => (float[3] next, float[3] copy) { next = Add(total, part)  copy = Exp(next) }
+    > (zero, thirds)
+}
+"""
+
+
+@pytest.mark.parametrize("text", [LOOP, CHOSEN, SCANNED], ids=["Loop", "If", "Scan"])
+def test_any_choice_around_a_body_is_what_the_file_of_it_computes(text: str):
+    proto, x = parse(text), normal(4, 3 if text is SCANNED else 4)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto = ir.to_proto(model)
+    names = [value.name for value in model.graph.outputs]
+    session = switches.SwitchedSession(model, decide(model))
+    for choice in range(2 ** len(session.nodes)):
+        chosen = [name for bit, name in enumerate(session.nodes) if choice >> bit & 1]
+        received = session.run({"x": x}, chosen, names)
+        file = half(proto, keep_nodes=dict.fromkeys(chosen, "chosen"))[0]
+        expected = run_emulated(file, {"x": x})
+        for name in names:
+            np.testing.assert_array_equal(received[name], expected[name], err_msg=str(chosen))
+
+
+def test_a_state_that_overflows_is_held_in_fp32():
+    proto, x = parse(GROWING), normal(16, 4)
+    found = search(proto, x, BUDGET)
+    assert found.met
+    kinds = {node.op_type for node in proto.graph.node if node.name in found.islands}
+    assert "Loop" in kinds
+    assert drift(proto, x, found.islands) < 5e-3
 
 
 def masked_attention() -> keras.Model:
