@@ -54,11 +54,15 @@ def overflow(tmp_path_factory) -> tuple[DriftReport, Path]:
 @pytest.mark.parametrize("format", ["onnx", "tflite"])
 def test_the_operation_that_overflows_first_is_named(overflow, format: str) -> None:
     found = explained(overflow[0])[format]
-    assert found.first_nonfinite == found.largest_jump == found.culprit.layer == "Square"
+    # ONNX files know Keras's name of a call of `keras.ops`, which counts those of the process.
+    name = {"onnx": r"square(_\d+)?", "tflite": "Square"}[format]
+    layer = found.culprit.layer
+    assert found.first_nonfinite == found.largest_jump == layer
+    assert re.fullmatch(name, layer)
     assert found.culprit.why == "first value that is not finite"
-    assert found.culprit.node == "square_overflow_1/Square"
+    assert re.fullmatch(r"square_overflow_1/(tfmp_layer_\d+/)?Square", found.culprit.node)
     assert found.culprit.local_nonfinite > 100
-    before = found.layers[[layer.layer for layer in found.layers].index("Square") - 1]
+    before = found.layers[[layer.layer for layer in found.layers].index(layer) - 1]
     assert before.cumulative < 1e-3
     assert found.baseline < 1e-6
 
