@@ -41,7 +41,10 @@ CONVERSION_FLOORS = {
     "Running": "runners",
     "Measuring": "drift",
     "Judging, repairing and telling": "report repair",
-    "Work": "artifact choices devices latency split trials bench validation explain distributed pipeline",
+    "Work": (
+        "artifact choices devices latency split trials bench validation explain distributed "
+        "pipeline"
+    ),
     "Commands": "cli_config cli_options cli_session cli_inputs cli cli_docs",
 }
 
