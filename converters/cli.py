@@ -22,7 +22,7 @@ from tfmp.converters.cli_inputs import (
     format_options,
     open_model_file,
 )
-from tfmp.converters.cli_session import print_results, session
+from tfmp.converters.cli_session import print_results, readers_may_leave, session
 
 _EPILOG = """\
 Exit status: 0 PASS or converted, 1 FAIL (drift over budget), 2 bad usage or input, 3 INCONCLUSIVE
@@ -171,14 +171,15 @@ def inspect_command(model: str, **options: Any) -> None:
             result = replace(result, unknown=(*told, *result.unknown))
         for path in options["reports"]:
             save_audit(result, path)
-    if options["as_json"]:
-        click.echo(json.dumps(result.to_dict(), indent=2, allow_nan=False))
-    elif not options["quiet"]:
-        from rich.console import Console
+    with readers_may_leave():
+        if options["as_json"]:
+            click.echo(json.dumps(result.to_dict(), indent=2, allow_nan=False))
+        elif not options["quiet"]:
+            from rich.console import Console
 
-        print_audit(result, Console())
-        for path in options["reports"]:
-            click.echo(f"report: {path}")
+            print_audit(result, Console())
+            for path in options["reports"]:
+                click.echo(f"report: {path}")
     sys.exit(result.exit_status)
 
 

@@ -22,7 +22,7 @@ def open_model_file(
     from tfmp.converters.intake import check_model_file, open_source
 
     check_model_file(Path(model))
-    shapes = dict(_shape(text) for text in options["input_shapes"])
+    shapes = _shapes(options["input_shapes"])
     progress("loading the model")
     if not model.endswith(".onnx"):
         import_tensorflow()
@@ -35,6 +35,16 @@ def open_model_file(
         batch_size=options["batch_size"],
         input_shapes=shapes,
     )
+
+
+def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, shape = _shape(text)
+        if name in shapes:
+            raise InputError(f"--input-shape {text!r}: {name!r} has a shape already. Give one.")
+        shapes[name] = shape
+    return shapes
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

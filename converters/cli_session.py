@@ -1,5 +1,6 @@
 """What surrounds the work of every command: progress on stderr, mistakes told, results printed."""
 
+import io
 import json
 import os
 import sys
@@ -75,6 +76,9 @@ def session(options: dict[str, Any]) -> Iterator[Progress]:
     """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2, Ctrl-C
     as one line and 130, and whatever else goes wrong as a traceback and 70."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # signs that an old terminal lacks, spelled out
+            stream.reconfigure(errors="backslashreplace")
     # Conversion traces with TensorFlow, whatever backend the model was trained on.
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
@@ -150,15 +154,30 @@ def import_tensorflow() -> None:
         import tensorflow  # noqa: F401
 
 
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Keeps the exit status that of the work where nobody reads on, as before `head`."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # Rich makes the one of the other
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def print_results(
     report: "DriftReport | None", artifacts: Sequence["Artifact"], options: dict[str, Any]
 ) -> None:
     """The files that were written and the drift report: a table, or one JSON document."""
-    if options["as_json"]:
-        click.echo(json.dumps(_document(report, artifacts), indent=2))
-        return
-    if options["quiet"]:
-        return
+    with readers_may_leave():
+        if options["as_json"]:
+            click.echo(json.dumps(_document(report, artifacts), indent=2))
+        elif not options["quiet"]:
+            _print_for_people(report, artifacts, options["reports"])
+
+
+def _print_for_people(
+    report: "DriftReport | None", artifacts: Sequence["Artifact"], saved: Sequence[str]
+) -> None:
     from rich.console import Console
 
     console = Console()
@@ -173,7 +192,7 @@ def print_results(
     from tfmp.converters.report.terminal import print_report
 
     print_report(report, console)
-    for path in options["reports"]:
+    for path in saved:
         console.print(f"report: {path}", highlight=False)
 
 

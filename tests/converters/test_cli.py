@@ -72,6 +72,16 @@ def test_inspect_shows_ranges_with_data_and_admits_to_know_nothing_without(folde
     assert "no samples were run" in json.loads(result.stdout)["unknown"][0]
 
 
+def test_inspect_says_where_the_data_itself_is_not_finite(folder):
+    np.savez("nan.npz", features=np.full((9, 6), np.nan, np.float32))
+    result = tfmp_convert("inspect", "dense.keras", "--data", "nan.npz", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["unknown"][0] == (
+        "input 'features' holds 54 values that are NaN or infinite; what is not finite behind it "
+        "may be the data's doing"
+    )
+
+
 def test_without_data_it_converts_and_says_that_nothing_was_proven(folder):
     result = tfmp_convert("onnx", "dense.keras", "-o", "plain.onnx")
     assert result.exit_code == 0
@@ -219,6 +229,17 @@ def test_force_replaces(folder):
         (["onnx", "dense.keras", "--opset", "99"], "opset: expected a number from 13 to 23, recei"),
         (["inspect", "dense.keras", "--data", "narrow.npz"], "features"),
         (["onnx"], "Missing argument 'MODEL'"),
+        (
+            [
+                "onnx",
+                "dense.keras",
+                "--input-shape",
+                "features=1,6",
+                "--input-shape",
+                "features=2,6",
+            ],
+            "--input-shape 'features=2,6': 'features' has a shape already. Give one.",
+        ),
         (["onnx", "dense.keras", "--precision", "int8"], "'int8' is not one of"),
     ],
 )
@@ -285,6 +306,28 @@ def test_the_installed_command_keeps_stdout_for_results(folder):
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)["artifacts"][0]["path"] == "dense.onnx"
     assert run.stderr == ""
+
+
+def program(*arguments: str, **options) -> subprocess.Popen[str]:
+    path = os.path.join(os.path.dirname(sys.executable), "tfmp-convert")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([path, *arguments], **pipes, **options)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_who_stops_reading_changes_no_exit_status(folder, shards, form):
+    with program("report", "one.json", *form) as run:
+        run.stdout.close()
+        assert run.stderr.read() == ""
+    assert run.returncode == 3
+
+
+def test_a_terminal_that_lacks_the_signs_gets_them_spelled_out(folder, shards):
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    with program("report", "one.json", "--budget", "rel_l2=1e-9", env=ascii_only) as run:
+        assert "\\u2717 FAIL" in run.stdout.read()
+        assert run.stderr.read() == ""
+    assert run.returncode == 1
 
 
 def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
