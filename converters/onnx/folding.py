@@ -28,6 +28,8 @@ def fold_weights(model: ir.Model) -> None:
     for node in list(model.graph.all_nodes()):
         if node.op_type == "EyeLike":
             _numeric_eye(node)
+        elif node.op_type == "Resize":
+            _spell_nearest(node)
     _state_sizes(model, constants)
     RemoveUnusedNodesPass()(model)
     for value in model.graph.initializers.values():
@@ -219,6 +221,19 @@ def _state_sizes(model: ir.Model, constants: _Constants) -> None:
         node.replace_input_with(2, None)
         node.replace_input_with(3, constants.add(f"{node.name}_sizes", sizes))
         node.attributes["axes"] = ir.AttrInt64s("axes", axes)
+
+
+def _spell_nearest(node: ir.Node) -> None:
+    """floor((x + 1/2) / scale) in words that ONNX has not dropped since opset 13."""
+    attributes = node.attributes
+    old = attributes.get_string("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn"
+    if old and attributes.get_string("nearest_mode", "") == "floor":
+        # Half a pixel less, and rounding halves up instead of down.
+        for name, value in (
+            ("coordinate_transformation_mode", "half_pixel"),
+            ("nearest_mode", "round_prefer_ceil"),
+        ):
+            attributes[name] = ir.AttrString(name, value)
 
 
 def _numeric_eye(node: ir.Node) -> None:

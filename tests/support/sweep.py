@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import keras
 from sweep_layers import layer_rows
-from sweep_ops import activation_rows, op_rows
+from sweep_ops import activation_rows, image_rows, op_rows
 from sweep_rows import Row
 from sweep_sequences import sequence_rows
 
@@ -106,5 +106,6 @@ def all_rows(every_application: bool = False) -> list[Row]:
         *sequence_rows(),
         *activation_rows(NOT_SWEPT["activations"]),
         *op_rows(NOT_SWEPT["ops"]),
+        *image_rows(),
         *application_rows(every_application),
     ]

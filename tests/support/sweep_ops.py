@@ -36,6 +36,12 @@ def op_rows(skipped: Container[str]) -> Iterator[Row]:
             yield Row("ops", name, one_call(function, STEPS, STEPS))
 
 
+def image_rows() -> Iterator[Row]:
+    """Every function of `keras.ops.image`."""
+    for name, build in IMAGE_CALLS.items():
+        yield Row("ops", f"image.{name}", build)
+
+
 def _required(function: Callable[..., Any]) -> int:
     parameters = inspect.signature(function).parameters.values()
     return sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
@@ -246,4 +252,51 @@ OP_CALLS: dict[str, Build] = {
     "angle": one_call(lambda x: ops.angle(ops.view_as_complex(x)), (5, 2)),
     "conj": one_call(lambda x: ops.imag(ops.conj(ops.view_as_complex(x))), (5, 2)),
     "vectorize": one_call(lambda x: Function(ops.vectorize(lambda v: v * 2))(x), STEPS),
+}
+
+
+_CORNERS = np.array([[[0, 0], [11, 0], [0, 11], [11, 11]]], "f")
+_MOVED = np.array([[[1, 1], [11, 0], [0, 11], [11, 11]]], "f")
+_SLANT = np.array([1, 0.1, 0, 0.1, 1, 0, 0, 0], "f")
+_SCALE, _SHIFT = np.array([1.3, 1.3], "f"), np.array([0.5, 0.5], "f")
+PICTURE = (12, 12, 3)
+
+IMAGE_CALLS: dict[str, Build] = {
+    "affine_transform": one_call(lambda x: ops.image.affine_transform(x, _SLANT), PICTURE),
+    "crop_images": one_call(lambda x: ops.image.crop_images(x, 1, 1, 2, 2), PICTURE),
+    "elastic_transform": one_call(lambda x: ops.image.elastic_transform(x, seed=1), PICTURE),
+    "extract_patches": one_call(lambda x: ops.image.extract_patches(x, 3, strides=2), PICTURE),
+    "extract_patches_3d": one_call(lambda x: ops.image.extract_patches_3d(x, 2), (6, 6, 6, 2)),
+    "gaussian_blur": one_call(ops.image.gaussian_blur, PICTURE),
+    "hsv_to_rgb": one_call(_positive(ops.image.hsv_to_rgb), PICTURE),
+    "map_coordinates": one_call(
+        lambda x: ops.image.map_coordinates(
+            x[0, :, :, 0], np.array([[0.5, 1.5], [2.5, 3.5]], "f"), order=1
+        ),
+        PICTURE,
+    ),
+    "pad_images": one_call(lambda x: ops.image.pad_images(x, 1, 1, 2, 2), PICTURE),
+    "perspective_transform": one_call(
+        lambda x: ops.image.perspective_transform(x, _CORNERS, _MOVED), PICTURE
+    ),
+    **{
+        f"resize interpolation={name} antialias={antialias}": one_call(
+            lambda x, n=name, a=antialias: ops.image.resize(
+                x, (5, 7), interpolation=n, antialias=a
+            ),
+            PICTURE,
+        )
+        for name in ("nearest", "bilinear", "bicubic", "lanczos3", "lanczos5", "area")
+        for antialias in (False, True)
+    },
+    "rgb_to_grayscale": one_call(ops.image.rgb_to_grayscale, PICTURE),
+    "rgb_to_hsv": one_call(_positive(ops.image.rgb_to_hsv), PICTURE),
+    "scale_and_translate": one_call(
+        lambda x: ops.image.scale_and_translate(
+            ops.reshape(x[0], (12, 6, 6)), (12, 8, 8), _SCALE, _SHIFT, (1, 2), "linear"
+        ),
+        (12, 12, 3),
+    ),
+    "sobel_edges": one_call(ops.image.sobel_edges, PICTURE),
+    "ssim": one_call(lambda a, b: ops.image.ssim(a, b, 1.0), PICTURE, PICTURE),
 }

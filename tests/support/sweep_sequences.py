@@ -10,6 +10,12 @@ from sweep_rows import FLAT, STEPS, Function, Row, one_call, one_layer
 
 def sequence_rows() -> Iterator[Row]:
     """Recurrent layers, attention, masks, control flow, several inputs, varying lengths."""
+    yield from _recurrent_rows()
+    yield from _attention_rows()
+    yield from _control_flow_rows()
+
+
+def _recurrent_rows() -> Iterator[Row]:
     for cls in (layers.LSTM, layers.GRU, layers.SimpleRNN):
         for options in (
             {},
@@ -48,6 +54,9 @@ def sequence_rows() -> Iterator[Row]:
     for rank, shape in ((1, (4, 8, 2)), (2, (4, 8, 8, 2)), (3, (3, 6, 6, 6, 2))):
         cls = getattr(layers, f"ConvLSTM{rank}D")
         yield Row("sequences", cls.__name__, one_layer(lambda c=cls: c(3, 3), shape))
+
+
+def _attention_rows() -> Iterator[Row]:
     for cls in (layers.Attention, layers.AdditiveAttention):
         yield Row("sequences", cls.__name__, one_layer(cls, STEPS, STEPS))
     yield Row("sequences", "Attention causal", one_call(
@@ -62,6 +71,9 @@ def sequence_rows() -> Iterator[Row]:
         (8,), dtype="int32"))  # fmt: skip
     yield Row("sequences", "GroupQueryAttention", one_call(
         lambda x: layers.GroupQueryAttention(3, 4, 2)(x, x), STEPS))  # fmt: skip
+
+
+def _control_flow_rows() -> Iterator[Row]:
     yield Row("sequences", "ops.cond", one_call(
         lambda x: Function(lambda v: ops.cond(ops.sum(v) > 0, lambda: v * 2, lambda: v - 1))(x),
         FLAT))  # fmt: skip

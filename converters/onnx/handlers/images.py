@@ -11,13 +11,10 @@ from tf2onnx.onnx_opset.nn import Resize
 from tfmp.converters.onnx.handlers.building import Builder, shape_of, static_value
 
 
-@tf_op("ResizeBicubic")
-class ResizeBicubic(Resize):
-    """Cubic resizing; between fixed sizes as two matrix products.
+class _FixedResize(Resize):
+    """Between fixed sizes two matrix products; else what tf2onnx makes of it."""
 
-    TensorFlow looks the kernel up in a table of 1024 steps, ONNX computes it. And ONNX Runtime
-    moves transposes through Resize, then refuses to shrink along the axes where they put it.
-    """
+    options: tuple[str, ...] = ("align_corners",)
 
     @classmethod
     def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
@@ -27,15 +24,29 @@ class ResizeBicubic(Resize):
         if sizes is None or min(shape_of(ctx, node.input[0])[1:3]) < 0:
             super().version_11(ctx, node, **kwargs)
             return
-        options = {
-            name: bool(node.get_attr_value(name, 0))
-            for name in ("align_corners", "half_pixel_centers")
-        }
+        function = getattr(tf.raw_ops, node.type)
+        options = {name: bool(node.get_attr_value(name, 0)) for name in cls.options}
 
         def resize(images: Any, size: int, _: int) -> Any:
-            return tf.raw_ops.ResizeBicubic(images=images, size=[size, 1], **options)
+            return function(images=images, size=[size, 1], **options)
 
         _by_matrices(ctx, node, resize, [int(size) for size in sizes])
+
+
+@tf_op("ResizeBicubic")
+class ResizeBicubic(_FixedResize):
+    """TensorFlow looks the kernel up in a table of 1024 steps, ONNX computes it.
+
+    And ONNX Runtime moves transposes through Resize, then refuses to shrink along the axes where
+    they put it.
+    """
+
+    options = ("align_corners", "half_pixel_centers")
+
+
+@tf_op("ResizeArea")
+class ResizeArea(_FixedResize):
+    """The mean of the area under each pixel; tf2onnx averages whole pixels alone."""
 
 
 @tf_op("ScaleAndTranslate")

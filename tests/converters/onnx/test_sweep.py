@@ -78,5 +78,15 @@ def test_no_function_is_left_out(group):
     assert not functions - swept - set(sweep.NOT_SWEPT[group])
 
 
+def test_no_function_on_images_is_left_out():
+    swept = {row.name.split()[0] for row in SMALL}
+    assert {f"image.{name}" for name in public(keras.ops.image, callable)} <= swept
+
+
+@pytest.mark.parametrize("module", ["linalg", "nn", "numpy"])
+def test_other_modules_have_nothing_of_their_own(module):
+    assert public(getattr(keras.ops, module), callable) <= set(dir(keras.ops))
+
+
 def test_what_is_not_supported_has_a_row():
     assert set(sweep.UNSUPPORTED) <= {row.name for row in SMALL}

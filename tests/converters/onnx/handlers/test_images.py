@@ -13,7 +13,7 @@ IMAGES = normal(2, 9, 11, 3)
 
 
 @pytest.mark.parametrize("size", [(5, 4), (13, 20), (5, 20)])
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos3", "lanczos5"])
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic", "lanczos3", "area"])
 @pytest.mark.parametrize("antialias", [False, True])
 def test_resizing(size, interpolation, antialias):
     def resize(images):
@@ -25,6 +25,14 @@ def test_resizing(size, interpolation, antialias):
 def test_a_resizing_layer_with_antialiasing():
     layer = keras.layers.Resizing(4, 5, antialias=True)
     np.testing.assert_allclose(*run_both(layer, IMAGES), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(5, 4), (13, 20)])
+def test_the_nearest_pixel_in_words_of_todays_onnx(size):
+    source = source_of(lambda images: ops.image.resize(images, size, "nearest"), IMAGES)
+    (node,) = [node for node in export_onnx(source).graph if node.op_type == "Resize"]
+    mode = node.attributes.get_string("coordinate_transformation_mode")
+    assert mode == "half_pixel"
 
 
 def test_a_filter_needs_images_of_a_fixed_size():
