@@ -1,6 +1,7 @@
 """A model in float32, ready to be traced, run and compared with: what every other part works on."""
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -94,7 +95,7 @@ class Source:
             # Whatever a custom layer raises while it is traced is the user's to read.
             raise ConversionError(
                 f"model {origin.name!r} cannot be traced with inputs {describe(inputs)} "
-                f"({type(error).__name__}: {str(error).strip()[:500]}). Give it one input "
+                f"({type(error).__name__}: {_plain(error)[:500]}). Give it one input "
                 "structure (a tensor, list or dict) and make its call work for these shapes."
             ) from error
         outputs = tuple(
@@ -187,7 +188,7 @@ def pin(
     unknown = sorted(set(input_shapes) - {spec.name for spec in specs})
     if unknown:
         raise InputError(
-            f"input shape for {unknown[0]!r}: the model has no such input. Its inputs: "
+            f"input shape for {unknown[0]!r}: the model has no such input. Name one of its inputs: "
             f"{describe(specs)}."
         )
     pinned = []
@@ -195,6 +196,11 @@ def pin(
         shape = tuple(input_shapes.get(spec.name, spec.shape))
         if batch_size is not None and spec.name not in input_shapes and shape:
             shape = (batch_size, *shape[1:])
+        if batch_size is not None and shape and shape[0] not in (batch_size, None):
+            raise InputError(
+                f"input {spec.name!r} has {shape[0]} samples in its input shape, but the batch "
+                f"size is {batch_size}. Give one of them, or the same number in both."
+            )
         fits = len(shape) == len(spec.shape) and all(
             own is None or own == size for own, size in zip(spec.shape, shape, strict=True)
         )
@@ -237,6 +243,12 @@ def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[Any, tuple[str
         return tf.compat.v1.wrap_function(flat, signature), tuple(output_names)
     finally:
         tf.config.run_functions_eagerly(eager_before)
+
+
+def _plain(error: Exception) -> str:
+    """An error's text on one line, without colours and without the arguments that Keras lists."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    return " ".join(text.partition("Arguments received by")[0].split())
 
 
 def _static_shape(name: str, value: Any) -> tuple[int | None, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfmp.converters.errors import InputError
 from tfmp.converters.intake.float32 import in_float32, precision_note, widened_weights
+from tfmp.converters.intake.integers import with_integers
 from tfmp.converters.source import Origin, Source, path_sha256, path_size
 from tfmp.converters.tensors import TensorSpec
 
@@ -58,7 +59,9 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
         size_bytes=path_size(path) if path else None,
         notes=precision_note(model),
     )
-    return Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
+    source = Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
+    # A functional model declares its dtypes, a SavedModel and a function as well.
+    return source if isinstance(model, keras.Function | keras.Sequential) else with_integers(source)
 
 
 @contextmanager

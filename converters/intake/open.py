@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 from tfmp.converters.errors import InputError
 from tfmp.converters.source import AnySource
@@ -47,15 +48,15 @@ def open_source(
     path = Path(model) if isinstance(model, str | Path) else None
     if path is not None:
         check_model_file(path)
-        if path.suffix.lower() == ".onnx":
-            from tfmp.converters.intake.onnx_file import from_onnx
-
-            return from_onnx(path, batch_size, input_shapes)
     if signature is not None and not (path is not None and path.is_dir()):
         raise InputError(
             f"signature {signature!r} was asked for, but only a SavedModel folder has signatures. "
             "Leave --signature out."
         )
+    if path is not None and path.suffix.lower() == ".onnx":
+        from tfmp.converters.intake.onnx_file import from_onnx
+
+        return from_onnx(path, batch_size, input_shapes)
     if path is None:
         source = _live(model)
     else:
@@ -110,6 +111,8 @@ def check_model_file(path: Path) -> None:
                 f"{path}: a folder without saved_model.pb is no SavedModel. Name a SavedModel "
                 f"folder, or a file ending in {', '.join(SUFFIXES)}."
             )
+        if not (path / "saved_model.pb").stat().st_size:
+            raise InputError(f"{path}: its saved_model.pb is empty. Save the model again.")
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -128,4 +131,9 @@ def check_model_file(path: Path) -> None:
         raise InputError(
             f"{path}: not a {suffix} model: it {found}. It may be truncated or misnamed; "
             "save the model again."
+        )
+    if suffix == ".keras" and not is_zipfile(path):
+        raise InputError(
+            f"{path}: not a .keras model: its end is missing, with the list of what is in it. Copy "
+            "or save the model again."
         )

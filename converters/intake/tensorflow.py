@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.errors import InputError
+from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.tensors import TensorSpec
 
@@ -133,6 +133,7 @@ def from_function(function: Any) -> Source:
 
     Raises:
         InputError: it has no input signature, so its shapes are unknown.
+        ConversionError: its code fails while it is traced.
     """
     import tensorflow as tf
 
@@ -140,6 +141,12 @@ def from_function(function: Any) -> Source:
     try:
         concrete = function.get_concrete_function() if _is_polymorphic(function) else function
     except Exception as error:
+        if getattr(function, "input_signature", None) is not None:
+            raise ConversionError(
+                f"tf.function {name!r} cannot be traced with its input signature "
+                f"({type(error).__name__}: {' '.join(str(error).split())[-300:]}). Make it work "
+                "for these shapes."
+            ) from error
         raise InputError(
             f"tf.function {name!r} has no known input shapes. Give it an input_signature, or pass "
             "`function.get_concrete_function(tf.TensorSpec(...))`."

@@ -331,7 +331,8 @@ def _require_onnx_ops(model: ir.Model) -> None:
         or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
     ]
     if foreign:
-        where = {f"{node.op_type} in {node.metadata_props['tfmp.layer']}" for node in foreign}
+        places = [(node.op_type, node.metadata_props["tfmp.layer"]) for node in foreign]
+        where = {f"{op} in {layer}" if layer else op for op, layer in places}
         listed = ", ".join(sorted(where)[:5])
         raise ConversionError(
             f"no ONNX form for: {listed}. Replace the layer by one made of standard ops, or "

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tfmp.converters import convert, open_source, validate
-from tfmp.converters.errors import InputError
+from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.onnx.export import check_export, export_onnx
 from tfmp.converters.source import OnnxSource
 from tfmp.converters.tensors import TensorSpec, synthetic_batch
@@ -96,9 +96,11 @@ def test_a_signature_that_is_not_there(two_signatures, signature, message):
     assert "--signature" in str(caught.value)
 
 
-def test_a_signature_of_something_that_has_none():
-    with pytest.raises(InputError, match="only a SavedModel folder has signatures"):
-        open_source(keras_models.dense(), signature="serve")
+def test_a_signature_of_something_that_has_none(tmp_path):
+    path = convert(keras_models.dense(), output=tmp_path / "m.onnx", precision="fp32").path
+    for model in (keras_models.dense(), path):
+        with pytest.raises(InputError, match="only a SavedModel folder has signatures"):
+            open_source(model, signature="serve")
 
 
 def test_a_truncated_saved_model(saved, tmp_path):
@@ -108,6 +110,12 @@ def test_a_truncated_saved_model(saved, tmp_path):
     (copy / "saved_model.pb").write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match="TensorFlow cannot load this SavedModel"):
         open_source(copy)
+
+
+def test_an_empty_saved_model(saved, tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(InputError, match=r"its saved_model\.pb is empty\. Save the model again"):
+        open_source(tmp_path)
 
 
 def test_a_saved_model_without_its_variables(saved, tmp_path):
@@ -141,6 +149,15 @@ def test_a_tf_function_without_a_signature():
 
     with pytest.raises(InputError, match="'loose' has no known input shapes"):
         open_source(loose)
+
+
+def test_a_tf_function_that_fails_for_its_signature():
+    @tf.function(input_signature=[tf.TensorSpec((None, 3), name="x")])
+    def clumsy(x):
+        return tf.matmul(x, tf.ones((5, 5)))
+
+    with pytest.raises(ConversionError, match=r"'clumsy' cannot be traced.*Dimensions must be"):
+        open_source(clumsy)
 
 
 def test_an_onnx_file_goes_straight_to_the_fp16_pass(tmp_path):
@@ -221,8 +238,12 @@ def test_shapes_of_onnx_files_are_pinned(tmp_path):
         ({"input_shapes": {"tokens": (1, 8, 15)}}, r"cannot have shape \[1, 8, 15\]"),
         ({"input_shapes": {"tokens": (1, 16)}}, r"cannot have shape \[1, 16\]"),
         ({"input_shapes": {"tokens": (1, 0, 16)}}, "at least 1 for each axis"),
-        ({"input_shapes": {"words": (1,)}}, "no such input. Its inputs: tokens: float32"),
+        ({"input_shapes": {"words": (1,)}}, "no such input. Name one of its inputs: tokens"),
         ({"batch_size": 0}, "at least 1 for each axis"),
+        (
+            {"batch_size": 2, "input_shapes": {"tokens": (1, 8, 16)}},
+            "size is 2. Give one",
+        ),
     ],
 )
 def test_shapes_that_contradict_the_model(options, message):

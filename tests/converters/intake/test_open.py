@@ -106,7 +106,7 @@ def bad_files(folder):
         ("missing.keras", "no such file. Check the path"),
         ("empty.keras", "not a .keras model: it is empty"),
         ("junk.keras", "not a .keras model: it starts with b'no zip a'"),
-        ("cut.keras", "Keras cannot load this model"),
+        ("cut.keras", "not a .keras model: its end is missing"),
         ("junk.h5", "not a .h5 model"),
         (
             "model.pt",
@@ -143,5 +143,8 @@ def test_a_model_that_fails_while_traced_is_quoted():
 
     model = Fussy(name="fussy")
     model(np.ones((1, 2), np.float32))
-    with pytest.raises(ConversionError, match=r"(?s)'fussy' cannot be traced.*the batch size"):
+    with pytest.raises(ConversionError, match=r"'fussy' cannot be traced.*batch size") as caught:
         open_source(model)
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+    assert "Arguments received" not in str(caught.value)
