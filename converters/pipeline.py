@@ -211,7 +211,9 @@ def check_conversion(model: Any, to: str, output: str | Path | None, force: bool
         check_model_file(Path(model))
     path = Path(output) if output is not None else _default_output(model, to)
     original = model.origin.path if isinstance(model, Source | OnnxSource) else model
-    if isinstance(original, str | Path) and path.exists() and path.samefile(original):
+    # An open model may outlive its file.
+    here = path.exists() and isinstance(original, str | Path) and Path(original).exists()
+    if here and path.samefile(original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
     check_output(path, SUFFIXES[to], force)
     return path

@@ -28,7 +28,7 @@ from tfmp.converters.onnx.precision import (
     islands,
 )
 from tfmp.converters.onnx.rewrites import rewrite
-from tfmp.converters.onnx.schema import is_float, reads_any, slots
+from tfmp.converters.onnx.schema import is_float, reads_any, retype, slots
 from tfmp.converters.onnx.traversal import UniqueNames, bodies_of, nodes_of, remove_unused
 from tfmp.converters.onnx.types import infer_types
 
@@ -135,7 +135,7 @@ class _Rewriter:
         if fp16_io:
             for value in graph.inputs:
                 if is_float(value):
-                    value.dtype = FP16
+                    retype(value, FP16)
         self._walk(graph)
         self._drop_idle_casts()
         for index, value in enumerate(list(graph.outputs)):
@@ -187,7 +187,7 @@ class _Rewriter:
         for value, slot in zip(node.outputs, described.outputs, strict=True):
             typed = node.op_type in TYPED_BY_ATTRIBUTE or described.follows_input(slot)
             if is_float(value) and slot.variable is not None and slot.half and typed:
-                value.dtype = FP16
+                retype(value, FP16)
         _set_output_type(node, dtype)
 
     def _read_as(self, node: ir.Node, index: int, dtype: ir.DataType) -> None:
@@ -279,7 +279,7 @@ class _Rewriter:
             for branch in branches:
                 if branch.outputs[index].dtype != dtype:
                     self._convert_output(branch, index, dtype)
-            output.dtype = dtype
+            retype(output, dtype)
 
     def _loop(self, node: ir.Node, dtype: ir.DataType) -> None:
         """Loop state has one type: where it starts, in the body, and where it comes out."""
@@ -295,7 +295,7 @@ class _Rewriter:
         for index in range(states, len(node.inputs)):
             if is_float(body.inputs[index]):
                 self._read_as(node, index, dtype)
-                body.inputs[index].dtype = dtype
+                retype(body.inputs[index], dtype)
         self._state(node, body, range(states), dtype, first_input=0, body_first_output=0)
         self._scan_outputs(node, body, states, body_first_output=0)
 
@@ -311,19 +311,21 @@ class _Rewriter:
         floats = [index for index in states if is_float(body.inputs[first_input + index])]
         for index in floats:
             self._read_as(node, first_input + index, dtype)
-            body.inputs[first_input + index].dtype = dtype
+            retype(body.inputs[first_input + index], dtype)
         self._walk(body)
         for index in floats:
             if body.outputs[body_first_output + index].dtype != dtype:
                 self._convert_output(body, body_first_output + index, dtype)
-            node.outputs[index].dtype = dtype
+            retype(node.outputs[index], dtype)
 
     def _scan_outputs(
         self, node: ir.Node, body: ir.Graph, states: int, body_first_output: int
     ) -> None:
         for index in range(states, len(node.outputs)):
             if is_float(node.outputs[index]):
-                node.outputs[index].dtype = body.outputs[body_first_output + index].dtype
+                inner = body.outputs[body_first_output + index].dtype
+                assert inner is not None  # a float, as the output is
+                retype(node.outputs[index], inner)
 
 
 def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tfmp.converters import Artifact, DriftBudget, convert, validate
+from tfmp.converters import Artifact, DriftBudget, convert, open_source, validate
 from tfmp.converters.errors import InputError
 from tfmp.converters.report.model import DriftReport
 
@@ -26,6 +26,15 @@ def converted(tmp_path_factory):
     return model, [
         convert(model, to=kind, output=folder / f"dense.{kind}") for kind in ("onnx", "tflite")
     ]
+
+
+def test_an_open_model_may_outlive_its_file(tmp_path):
+    convert(keras_models.dense(), output=tmp_path / "dense.onnx", precision="fp32")
+    source = open_source(tmp_path / "dense.onnx")
+    (tmp_path / "dense.onnx").unlink()
+    for force in (False, True):
+        written = convert(source, output=tmp_path / "half.onnx", force=force)
+        onnx.checker.check_model(str(written.path), full_check=True)
 
 
 def test_artifacts_describe_their_files(converted):

@@ -7,7 +7,7 @@ import pytest
 from onnx_graphs import assert_close_in_fp16, half, op_types, parse, run, run_emulated
 
 from tfmp.converters.errors import ConversionError, InputError
-from tfmp.converters.onnx.fp16 import prepare
+from tfmp.converters.onnx.fp16 import prepare, to_fp16
 from tfmp.converters.onnx.types import check
 from tfmp.converters.sessions import cpu_session
 
@@ -20,6 +20,35 @@ agraph (float[N, 4] x) => (float[N, 4] y)
     y = Relu(h)
 }
 """
+
+
+STEPS = """
+agraph (float[N, 4] x, int64 trips, bool go) => (float[N, 4] y, float[K, N, 4] all) {
+    start = Exp(x)
+    y, all = Loop (trips, go, start) <
+        body = once (int64 i, bool c, float[N, 4] state)
+            => (bool c_out, float[N, 4] next, float[N, 4] copy) {
+            c_out = Identity(c)
+            next = If (c) <
+                then_branch = yes () => (float[N, 4] t) { t = Add(state, x) },
+                else_branch = no () => (float[N, 4] e) { e = Sub(state, x) }
+            >
+            copy = Neg(next)
+        }
+    >
+}
+"""
+
+
+@pytest.mark.parametrize("text", [DENSE, STEPS], ids=["dense", "bodies"])
+def test_a_clone_is_converted_without_its_original(text: str):
+    """onnx_ir's clones share the objects that say types."""
+    model = ir.from_proto(parse(text))
+    prepare(model)
+    before = ir.to_proto(model)
+    for _ in range(2):
+        check(to_fp16(model.clone(), fp16_io=True)[0])
+        assert ir.to_proto(model) == before
 
 
 def test_a_dense_layer_has_one_cast_in_and_one_out():
