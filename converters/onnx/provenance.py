@@ -37,15 +37,20 @@ def describe_origin(
     properties["tfmp.precision"] = precision
     if report is None:
         return
-    properties["tfmp.fp32_nodes"] = json.dumps(
+    properties["tfmp.fp32_nodes"] = _dense_json(
         [
             {"node": i.node, "op": i.op_type, "layer": i.layer, "reason": i.reason}
             for i in report.islands
         ]
     )
-    properties["tfmp.constants"] = json.dumps(
+    properties["tfmp.constants"] = _dense_json(
         [
             {"name": c.name, "size": c.size, "vanished": c.vanished, "subnormal": c.subnormal}
             for c in report.constants
         ]
     )
+
+
+def _dense_json(entries: list[dict[str, str | int]]) -> str:
+    """Without the spaces: in a small model these lists are a percent of the file."""
+    return json.dumps(entries, separators=(",", ":"))

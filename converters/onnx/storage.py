@@ -11,7 +11,12 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.errors import ConversionError, InputError
-from tfmp.converters.onnx.types import check_light, detach_weights, weights_as_inputs
+from tfmp.converters.onnx.types import (
+    check_light,
+    detach_weights,
+    strip_inferred,
+    weights_as_inputs,
+)
 from tfmp.converters.sessions import cpu_session
 from tfmp.converters.tensors import Batch
 
@@ -82,6 +87,9 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
     light.CopyFrom(proto)
     weights_as_inputs(light, weights)
     check_light(light)
+    strip_inferred(light)
+    proto.graph.ClearField("value_info")
+    proto.graph.value_info.extend(light.graph.value_info)
     try:
         _open_light(model, light, weights)
     except Exception as error:

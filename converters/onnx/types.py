@@ -114,6 +114,28 @@ def _body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
     return next(attribute.g for attribute in node.attribute if attribute.name == name)
 
 
+def strip_inferred(proto: onnx.ModelProto) -> None:
+    """Takes out the types of values inside that every reader of the file infers just the same.
+
+    Args:
+        proto: valid, as `light_proto` gives it.
+    """
+    bare = onnx.ModelProto()
+    bare.CopyFrom(proto)
+    bare.graph.ClearField("value_info")
+    inferred = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
+    found = {info.name: info.type for info in inferred.graph.value_info}
+    # Constants say their types themselves.
+    typed = {one.name for one in (*proto.graph.input, *proto.graph.initializer)}
+    told = [
+        info
+        for info in proto.graph.value_info
+        if info.name not in typed and found.get(info.name) != info.type
+    ]
+    proto.graph.ClearField("value_info")
+    proto.graph.value_info.extend(told)
+
+
 def check(model: ir.Model) -> None:
     """Raises `ConversionError` unless the model passes ONNX's full check with strict types."""
     check_light(light_proto(model))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from corpus import Case, corpus
@@ -9,7 +10,9 @@ from onnx_graphs import parse
 from wasted_casts import wasted_casts
 
 from tfmp.converters import convert
+from tfmp.converters.onnx.profiles import Profile
 from tfmp.converters.runners import OnnxRunner
+from tfmp.converters.runners.onnx import onnx_runner
 from tfmp.converters.source import AnySource
 from tfmp.converters.tensors import Batch
 
@@ -63,6 +66,38 @@ def assert_converts(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", cases())
 def test_converts_validly_at_fp16_and_mixed(case: Case, tmp_path: Path):
     assert_converts(case, tmp_path)
+
+
+# Drift may come out smaller where sums are held in FP16 only by chance, and where next to nothing
+# is summed; and a drift this small is no drift.
+CHANCE, NOTHING = 0.7, 2e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases())
+def test_sums_in_fp16_drift_no_less_than_sums_in_fp32(case: Case, tmp_path: Path):
+    source = case.open()
+    batch = case.batch(source, SAMPLES)
+    file = convert(source, output=tmp_path / "fp16.onnx").path
+    expected = source.forward(batch)
+    drifts = []
+    for profile in ("gpu", "pessimistic"):
+        received = onnx_runner(file, Profile.parse(profile)).run(batch)
+        drifts.append({name: relative(expected[name], received[name]) for name in expected})
+    gpu, pessimistic = drifts
+    for name, drift in gpu.items():
+        assert drift < 0.05, name
+        assert pessimistic[name] >= CHANCE * drift or pessimistic[name] < NOTHING, name
+
+
+def relative(expected: np.ndarray, received: np.ndarray) -> float:
+    """Relative L2 distance of one output; infinite where finite values were lost."""
+    if expected.dtype.kind != "f":
+        return 0.0  # indices of near ties may differ
+    if not np.array_equal(np.isfinite(expected), np.isfinite(received)):
+        return float("inf")
+    error = np.linalg.norm(np.subtract(expected, received, dtype=np.float64))
+    return float(error / max(np.linalg.norm(expected), 1e-30))
 
 
 def test_the_zoo_converts_validly_at_fp16_and_mixed(zoo: Path, tmp_path: Path):
