@@ -217,7 +217,8 @@ PRECISION_VARIABLES: Mapping[str, Effect] = {
 
 def _no_accelerator(machine: Machine) -> Diagnosis:
     if machine.nvidia_driver is None:
-        return Diagnosis("device", "ok", "CPU only: policy='auto' trains in float32")
+        text = "CPU only: policy='auto' trains in float32; what is about GPUs was not checked"
+        return Diagnosis("device", "ok", text)
     hidden = machine.environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in HIDING
     if hidden:
         return Diagnosis("device", "ok", "CPU only, as CUDA_VISIBLE_DEVICES asks for")

@@ -19,6 +19,14 @@ from tfmp.tensor_cores import Size, sizes_of, why_none
 # Of what is listed, as many as fit a line or two.
 _MOST_NAMED = 6
 
+# On TensorFlow their softmax has the layer's own dtype; on JAX it is computed in float32.
+_ATTENTION = (
+    layers.MultiHeadAttention,
+    layers.GroupQueryAttention,
+    layers.Attention,
+    layers.AdditiveAttention,
+)
+
 # Findings of the pre-flight that have a check of their own here.
 _OWN = ("16-bit weights", "vanishing epsilon", "sizes")
 
@@ -134,6 +142,14 @@ def check_softmax(patient: Patient) -> Iterable[Diagnosis]:
         )
     elif found:
         yield Diagnosis("softmax", "ok", f"in float32: {_shown([node.path for node in found])}")
+    inside = [node.path for node, _ in patient.narrow() if isinstance(node.layer, _ATTENTION)]
+    if inside and keras.backend.backend() == "tensorflow":
+        yield Diagnosis(
+            "softmax",
+            "note",
+            f"the softmax inside {_shown(inside)} is computed in 16 bits, as its layer is",
+            "Usual, and what Keras does; keep_float32=[...] where attention has to be exact",
+        )
 
 
 def _has_softmax(layer: layers.Layer) -> bool:

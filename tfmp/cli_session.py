@@ -22,8 +22,12 @@ def session() -> Iterator[None]:
 
 
 def import_keras() -> None:
-    """Imports Keras and its backend without what they print on every start."""
+    """Imports Keras and its backend without what they print on every start.
+
+    TensorFlow too where JAX computes: Keras loads it for its data, in the middle of other output.
+    """
     from tfmp.stderr import held_back
 
     with held_back():
         import keras  # noqa: F401
+        import tensorflow  # noqa: F401

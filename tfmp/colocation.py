@@ -67,8 +67,11 @@ def colocate(
         run = _run(mode, found, True, memory_limit, progress) if train else None
     if run is not None and measured:
         run = compare(run, measured[0])
+    device = hardware.devices()[0]
+    if measured and device.kind == "cpu" and len(found) > 1:
+        notes.append("measured on a CPU: which mode is the fastest on a GPU is not known here")
     return ColocateReport(
-        device=hardware.devices()[0],
+        device=device,
         backend=keras.backend.backend(),
         mode=mode,
         reason=reason,

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import islice
@@ -260,9 +261,12 @@ class _Bench:
                     variant,
                     memory_limit,
                     self._keep,
-                    tell=lambda size, name=name: self._tell(f"{name}: trying a batch of {size}"),
+                    tell=partial(self._tell_size, name),
                 )
             self.rows[name] = replace(self.rows[name], largest_batch=limit)
+
+    def _tell_size(self, name: str, size: int) -> None:
+        self._tell(f"trying a batch of {size} in {name}")
 
 
 def _tell_nobody(_: str) -> None:

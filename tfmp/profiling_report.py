@@ -257,9 +257,11 @@ def _median(row: StepProfile) -> float:
 def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
     found = []
     if not has_them(report.device):
-        what = "this CPU" if report.device.kind == "cpu" else report.device.name
-        # A processor that multiplies in bfloat16 can be faster without them.
-        return [] if report.worth_it else [f"{what}, which has no Tensor Cores"]
+        if report.worth_it:  # a processor that multiplies in bfloat16 can be faster without them
+            return []
+        if report.device.kind == "cpu":
+            return ["this CPU, which has no Tensor Cores (what a GPU gains is not known here)"]
+        return [f"{report.device.name}, which has no Tensor Cores"]
     costs = [(layer, layer.costs[best.variant]) for layer in report.layers]
     layers_time = sum(cost.seconds for _, cost in costs)
     if layers_time and best.step and layers_time < (1 - _MUCH) * best.step.median:

@@ -1,9 +1,11 @@
 """doctor's checks of a model, each seen both ways."""
 
 import keras
+import numpy as np
 from keras import layers
 
 from tfmp.checkup_model import check_model
+from tfmp.policy import plan
 
 
 def found(model, check):
@@ -50,6 +52,19 @@ def test_softmax_in_float32():
     (good,) = found(model, "softmax")
     assert (good.status, good.message) == ("ok", "in float32: soft, p")
     assert found(sequential(layers.Dense(8)), "softmax") == []
+
+
+def test_softmax_inside_attention():
+    inputs = keras.Input((4, 16))
+    attended = layers.MultiHeadAttention(2, 8, name="mha")(inputs, inputs)
+    model = keras.Model(inputs, layers.Dense(8)(attended))
+    (note,) = found(model, "softmax")
+    assert note.status == "note"
+    assert note.message == "the softmax inside mha is computed in 16 bits, as its layer is"
+    # What it says is so: under this policy the layer's scores are float16.
+    assert plan(model, "mixed_float16").apply() is not None
+    mha = model.get_layer("mha")
+    assert mha._softmax(np.ones((1, 2, 4, 4), "float16")).dtype == "float16"
 
 
 def test_sizes_come_with_the_size_that_fits():
