@@ -211,12 +211,15 @@ def check_conversion(model: Any, to: str, output: str | Path | None, force: bool
         check_model_file(Path(model))
     path = Path(output) if output is not None else _default_output(model, to)
     original = model.origin.path if isinstance(model, Source | OnnxSource) else model
-    # An open model may outlive its file.
-    here = path.exists() and isinstance(original, str | Path) and Path(original).exists()
-    if here and path.samefile(original):
+    if isinstance(original, str | Path) and _same_file(path, Path(original)):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
     check_output(path, SUFFIXES[to], force)
     return path
+
+
+def _same_file(path: Path, original: Path) -> bool:
+    """Whether both are one file; an open model may outlive its own."""
+    return path.exists() and original.exists() and path.samefile(original)
 
 
 def _default_output(model: Any, to: str) -> Path:
