@@ -135,7 +135,7 @@ class Bench:
         budget = self._plan.budget
         return DriftReport.of(
             reference=self._reference(),
-            candidates=[trial.report(budget, data.synthetic) for trial in self._trials],
+            candidates=[trial.report(budget, data) for trial in self._trials],
             data=data,
             budget=budget,
             environment={"device": self._placing.text, **environment()},

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfmp.converters.artifact import SUFFIXES, Artifact
 from tfmp.converters.drift.compare import Comparison, match
+from tfmp.converters.drift.data import DataReport
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError, RunnerError
 from tfmp.converters.explain.explainer import Explainer
@@ -209,7 +210,7 @@ class Trial:
         except RunnerError as error:
             self._notes = (*self._notes, f"latency not measured: {error}")
 
-    def report(self, budget: DriftBudget, synthetic: bool) -> CandidateReport:
+    def report(self, budget: DriftBudget, data: DataReport) -> CandidateReport:
         """The judged candidate, explained if that was asked for."""
         explained = self._explainer if self.error is None else None
         compared = self._comparison if self.error is None else None
@@ -220,7 +221,8 @@ class Trial:
             budget=budget,
             outputs=compared.outputs() if compared else (),
             labels=compared.labels() if compared else (),
-            synthetic=synthetic,
+            synthetic=data.synthetic,
+            nonfinite_inputs=data.nonfinite_values,
             path=str(self.path),
             sha256=self._sha256,
             size_bytes=self._size_bytes,

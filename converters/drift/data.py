@@ -45,6 +45,11 @@ class DataReport:
     nonfinite: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def nonfinite_values(self) -> int:
+        """Of all inputs together."""
+        return sum(self.nonfinite.values())
+
 
 class Dataset:
     """Batches that fit a model's inputs; `description` says what they were once they are read."""

@@ -89,6 +89,7 @@ def judge(
     budget: DriftBudget | None = None,
     *,
     synthetic: bool = False,
+    nonfinite_inputs: int = 0,
     fp16: str | None = None,
     error: str | None = None,
 ) -> Judgement:
@@ -99,6 +100,7 @@ def judge(
         labels: its answers against labels, if there were any.
         budget: the limits; the defaults if None.
         synthetic: the inputs were made up, so nothing about real ones is certified.
+        nonfinite_inputs: values of the inputs that are NaN or infinite themselves.
         fp16: how the runner computed (`RunnerInfo.fp16`); FP16 weights in FP32 arithmetic certify
             nothing about FP16.
         error: why the candidate could not be run or compared, if so: it then fails.
@@ -113,7 +115,7 @@ def judge(
     check_overrides(budget, [output.name for output in outputs])
     checks: list[Check] = []
     for output in outputs:
-        checks += _soundness(output)
+        checks += _soundness(output, nonfinite_inputs)
     for output in outputs:
         checks += _distances(output, budget.for_output(output.name))
     for output in outputs:
@@ -140,15 +142,16 @@ def check_overrides(budget: DriftBudget, names: Sequence[str]) -> None:
             )
 
 
-def _soundness(output: OutputDrift) -> list[Check]:
+def _soundness(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
     """What no budget allows, looked at before any average."""
     name, values = output.name, output.totals.values
+    given = f"; the data itself holds {nonfinite_inputs:,} such values" if nonfinite_inputs else ""
     where = f"output {name!r}"
     findings = {
         "nonfinite": (
             output.nonfinite,
             f"{where}: {output.nonfinite:,} of {values:,} values are NaN or infinite where the "
-            "reference has a number",
+            f"reference has a number{given}",
         ),
         "infinite_lost": (
             output.infinite_lost,

@@ -136,6 +136,7 @@ class CandidateReport:
         outputs: Sequence[OutputDrift] = (),
         labels: Sequence[LabelDrift] = (),
         synthetic: bool = False,
+        nonfinite_inputs: int = 0,
         path: str | None = None,
         sha256: str | None = None,
         size_bytes: int | None = None,
@@ -147,7 +148,13 @@ class CandidateReport:
     ) -> Self:
         """A candidate with its verdict under `budget`; see `verdict.judge`."""
         judgement = judge(
-            outputs, labels, budget, synthetic=synthetic, fp16=runner.fp16, error=error
+            outputs,
+            labels,
+            budget,
+            synthetic=synthetic,
+            nonfinite_inputs=nonfinite_inputs,
+            fp16=runner.fp16,
+            error=error,
         )
         return cls(
             name=name,
@@ -227,6 +234,7 @@ class DriftReport:
                         candidate.labels,
                         budget,
                         synthetic=self.data.synthetic,
+                        nonfinite_inputs=self.data.nonfinite_values,
                         fp16=candidate.runner.fp16,
                         error=candidate.error,
                     )

@@ -297,6 +297,17 @@ class TestValuesThatAModelCannotTake:
             validate(model, file, data)
 
 
+def test_data_that_is_not_finite_itself_is_said_in_the_reason(tmp_path) -> None:
+    data = SAMPLES.copy()
+    data[3, 1] = np.nan
+    zeros = keras.Model(x := keras.Input((4,), name="x"), keras.ops.nan_to_num(x))
+    file = onnx_file(tmp_path / "kept.onnx", graph_of("y = Identity (x)"))
+    report = validate(zeros, file, data)
+    assert report.verdict == "FAIL"
+    assert report.candidates[0].reasons[0].endswith("; the data itself holds 1 such values")
+    assert report.judged_by(report.budget) == report
+
+
 class Batches:
     """Samples that are made as they are read; counts how often that begins."""
 

@@ -155,6 +155,8 @@ class TestSoundness:
         assert reason(found) == (
             "output 'y': 1 of 10,000 values are NaN or infinite where the reference has a number"
         )
+        blamed = judge([regression(samples=10_000, bad=bad)], budget=budget, nonfinite_inputs=1234)
+        assert reason(blamed).endswith("has a number; the data itself holds 1,234 such values")
 
     def test_saturated(self) -> None:
         accumulator = OutputAccumulator("y")

@@ -102,6 +102,11 @@ def make_report() -> MakeReport:
         budget = budget or DriftBudget(rel_l2=0.05)
         spec = TensorSpec(output, (None, 10), "float32")
         reference, labels = scores(), np.arange(SAMPLES) % 10
+        inputs = np.arange(SAMPLES * 4, dtype=np.float32).reshape(SAMPLES, 4)
+        inputs[7, 0] = np.nan
+        dataset = open_data({"image": inputs[part], "labels": labels[part]}, [INPUT])
+        for _ in dataset.batches():
+            pass
         candidates = []
         for name, (kind, change) in zip(names, CANDIDATES.values(), strict=False):
             comparison = Comparison(name, [spec], [spec])
@@ -118,6 +123,7 @@ def make_report() -> MakeReport:
                     budget=budget,
                     outputs=comparison.outputs(),
                     labels=comparison.labels(),
+                    nonfinite_inputs=dataset.description.nonfinite_values,
                     notes=("outputs matched by position",) if kind == "weights-only" else (),
                     explanation=explanation(output) if kind == "native" else None,
                 )
@@ -133,11 +139,6 @@ def make_report() -> MakeReport:
                     error="ONNX Runtime cannot load the model: bad node",
                 )
             )
-        inputs = np.arange(SAMPLES * 4, dtype=np.float32).reshape(SAMPLES, 4)
-        inputs[7, 0] = np.nan
-        dataset = open_data({"image": inputs[part], "labels": labels[part]}, [INPUT])
-        for _ in dataset.batches():
-            pass
         return DriftReport.of(
             ReferenceReport(
                 "digits",

@@ -15,6 +15,7 @@ def test_shows_table_reasons_data_and_budget(report) -> None:
     assert "- **broken.onnx** FAIL" in lines
     assert (
         "  - output 'probs': 1 of 4,500 values are NaN or infinite where the reference has a number"
+        "; the data itself holds 1 such values"
     ) in lines
     assert "- note: input 'image' holds 1 values that are NaN or infinite" in lines
     assert lines[-1] == (
