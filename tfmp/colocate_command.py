@@ -75,7 +75,7 @@ def command(
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
-        if any(job.checkpoint for job in found):
+        if isinstance(found, list) and any(getattr(job, "checkpoint", None) for job in found):
             click.echo("Jobs with a checkpoint go on from their last whole epoch.", err=True)
         raise
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))

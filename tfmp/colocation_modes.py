@@ -204,25 +204,28 @@ class _Threads(_InTurns):
     def drive(self, runners: list[Runner]) -> None:
         gate = threading.Event()
 
-        def work(runner: Runner) -> None:
+        def work(runner: Runner, over: threading.Event) -> None:
             gate.wait()
             try:
                 runner.run()
             except BaseException as error:  # nobody else would hear of it
                 runner.fail(error)
+            finally:
+                over.set()
 
-        threads = [threading.Thread(target=work, args=(runner,), daemon=True) for runner in runners]
-        for thread in threads:
-            thread.start()
+        # Not Thread.join: interrupted once, it takes the thread for ended (CPython, gh-90882).
+        ends = [threading.Event() for _ in runners]
+        for each in zip(runners, ends, strict=True):
+            threading.Thread(target=work, args=each, daemon=True).start()
         gate.set()
         try:
-            for thread in threads:
-                thread.join()
+            for over in ends:
+                over.wait()
         except BaseException:  # Ctrl-C arrives here
             for runner in runners:
                 runner.training.abandon()
-            for thread in threads:  # a thread that computes while Python ends takes it down
-                thread.join()
+            for over in ends:  # a thread that computes while Python ends takes it down
+                over.wait()
             raise
 
 

@@ -1,5 +1,7 @@
 """Jobs for tests of `colocate`: functions at the top of a module, which other processes find."""
 
+import os
+import signal
 from typing import Any
 
 import keras
@@ -95,6 +97,25 @@ def starving() -> keras.Model:
 def broken() -> keras.Model:
     """A model that cannot be built."""
     raise RuntimeError("no such architecture")
+
+
+class Interrupting(keras.callbacks.Callback):
+    """Sends Ctrl-C to the process that trains, as a terminal does."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if batch == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupting() -> list[keras.callbacks.Callback]:
+    """Callbacks by a function, which other processes find."""
+    return [Interrupting()]
+
+
+def killed() -> keras.Model:
+    """What the system does to a process when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
 
 
 def huge() -> keras.Model:

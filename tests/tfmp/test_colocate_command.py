@@ -1,9 +1,11 @@
 """`tfmp colocate`: a function in, tables or JSON out, and mode "processes" for real."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import colocated_jobs
+import ctrl_c
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -95,24 +97,32 @@ def test_bad_input_is_one_message_and_status_2(two_jobs, arguments, message):
 
 
 def test_jobs_in_processes_end_as_alone_and_fail_alone():
-    """A process for each: the same weights, a memory limit that one job hits, an import error."""
-    half = colocated_jobs.jobs()[2]
-    found = [half, Job(colocated_jobs.huge, (colocated_jobs.X, colocated_jobs.X), name="huge")]
+    """The same weights, with Ctrl-C left to the parent; a limit that one hits; one killed."""
+    half, data = colocated_jobs.jobs()[2], (colocated_jobs.X, colocated_jobs.X)
+    found = [
+        replace(half, callbacks=colocated_jobs.interrupting),
+        Job(colocated_jobs.huge, data, name="huge"),
+        Job(colocated_jobs.killed, data, name="killed"),
+    ]
     told = []
-    report = colocate(
-        found,
-        "processes",
-        measure_steps=0,
-        memory_limit=2**32,  # threads' stacks count, and a large machine has many
-        progress=lambda *news: told.append(news),
-    )
+    with ctrl_c.heard():
+        report = colocate(
+            found,
+            "processes",
+            measure_steps=0,
+            memory_limit=2**32,  # threads' stacks count, and a large machine has many
+            progress=lambda *news: told.append(news),
+        )
     expected = run_in_process("sequential", [half], keep=True).jobs[0]
     assert report["half"].error == ""
     assert report["half"].history == expected.history
     for one, two in zip(report["half"].weights, expected.weights, strict=True):
         np.testing.assert_array_equal(one, two)
     assert report["half"].model is None
-    assert [job.name for job in report.failed] == ["huge"]
+    assert [job.name for job in report.failed] == ["huge", "killed"]
+    assert report["killed"].error == (
+        "its process was ended by SIGKILL, as the system does where memory runs out"
+    )
     assert report["huge"].out_of_memory
     assert report["huge"].error.startswith("out of memory: ")
     assert ("half", 8, 8) in told
