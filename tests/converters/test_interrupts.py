@@ -45,11 +45,12 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def convert(folder):
-    """Starts `tfmp-convert tflite` on samples without end, as the leader of its processes."""
-    arguments = "dense.keras --data samples:endless --report drift.html".split()
+def validate(folder):
+    """Starts `tfmp-convert validate` on samples without end, as the leader of its processes."""
+    assert CliRunner().invoke(main, ["tflite", "dense.keras"]).exit_code == 0
+    arguments = "validate dense.keras dense.tflite --data samples:endless --report drift.html"
     process = subprocess.Popen(
-        [os.path.join(os.path.dirname(sys.executable), "tfmp-convert"), "tflite", *arguments],
+        [os.path.join(os.path.dirname(sys.executable), "tfmp-convert"), *arguments.split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -63,16 +64,16 @@ def convert(folder):
     process.communicate()
 
 
-def test_ctrl_c_while_comparing(folder, convert):
-    """LiteRT runs in a process of its own by then, which has to end too."""
-    stuck = threading.Timer(PATIENCE, os.killpg, (convert.pid, signal.SIGKILL))
+def test_ctrl_c_while_comparing(folder, validate):
+    """LiteRT runs in a process of its own, which has to end too."""
+    stuck = threading.Timer(PATIENCE, os.killpg, (validate.pid, signal.SIGKILL))
     stuck.start()
-    assert convert.stderr.readline() == "in the middle\n"
+    assert validate.stderr.readline() == "in the middle\n"
     stuck.cancel()
-    os.killpg(convert.pid, signal.SIGINT)  # as a terminal does: all of them are told
+    os.killpg(validate.pid, signal.SIGINT)  # as a terminal does: all of them are told
     # Both streams end when the last process that could write to them has ended.
-    out, err = convert.communicate(timeout=PATIENCE)
-    assert (convert.returncode, out, err) == (130, "", "Interrupted.\n")
+    out, err = validate.communicate(timeout=PATIENCE)
+    assert (validate.returncode, out, err) == (130, "", "Interrupted.\n")
     assert sorted(path.name for path in folder.iterdir() if path.suffix) == [
         "dense.keras", "dense.tflite", "samples.py",
     ]  # fmt: skip

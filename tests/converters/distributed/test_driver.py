@@ -91,12 +91,10 @@ def test_a_conversion_is_validated_there_too(cluster, tmp_path):
     data = np.random.default_rng(1).standard_normal((300, 4), dtype=np.float32)
     model = small_model()
     for to, asked in (("tflite", {}), ("onnx", {"emulate": "pessimistic", "split": True})):
-        here, there = (
-            convert(
-                model, to, tmp_path / f"small.{to}", data=data, force=True, **asked, **where
-            ).report
-            for where in ({}, {"ray": "local", "workers": 2})
+        there = convert(
+            model, to, tmp_path / f"small.{to}", data=data, ray="local", workers=2, **asked
         )
+        here, there = validate(model, there, data, **asked), there.report
         assert evidence(there) == evidence(here)
         assert "2 workers" in there.environment["ray"]
         assert there.candidates[0].runner.name == {"tflite": "litert-fp16", "onnx": "emulated"}[to]
