@@ -4,7 +4,7 @@ A GPU keeps hidden and cell state in FP16 from step to step. Gates are summed in
 what becomes the next state, before it is rounded once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -23,12 +23,17 @@ _OLDEST_OPSET = 13
 INT64 = ir.DataType.INT64
 
 
-def unroll(model: ir.Model, nodes: Iterable[ir.Node]) -> tuple[list[ir.Node], list[str]]:
+def unroll(
+    model: ir.Model,
+    nodes: Iterable[ir.Node],
+    exact: Mapping[ir.Node, ir.Value] | None = None,
+) -> tuple[list[ir.Node], list[str]]:
     """Replaces recurrent nodes by Scans that round their states.
 
     Args:
         model: float32; changed in place.
         nodes: LSTM, GRU and RNN nodes that compute in FP16, anywhere in it.
+        exact: by node a Boolean that tells at run time not to round.
 
     Returns:
         The matrix products inside, and the op types of nodes that are left as they are: clipped,
@@ -40,12 +45,14 @@ def unroll(model: ir.Model, nodes: Iterable[ir.Node]) -> tuple[list[ir.Node], li
     for index, node in enumerate(nodes):
         try:
             _check(model, node)
-            built = _unrolled(SumBuilder(model, node, 1, f"tfmp_steps_{index}"), node, products)
+            build = SumBuilder(model, node, 1, f"tfmp_steps_{index}")
+            built = _unrolled(build, node, products, exact.get(node) if exact else None)
         except NotStaticError:
             left.add(node.op_type)
             continue
         for old, new in zip(node.outputs, built, strict=False):
             new.shape = old.shape
+            new.name = old.name or new.name
             old.replace_all_uses_with(new)
         assert node.graph is not None
         node.graph.remove(node, safe=True)
@@ -73,12 +80,14 @@ def _activations(node: ir.Node, direction: int) -> list[str]:
     return given[len(defaults) * direction :][: len(defaults)] or defaults
 
 
-def _unrolled(build: SumBuilder, node: ir.Node, products: list[ir.Node]) -> list[ir.Value]:
+def _unrolled(
+    build: SumBuilder, node: ir.Node, products: list[ir.Node], exact: ir.Value | None
+) -> list[ir.Value]:
     """The node's outputs: Y, Y_h and, of an LSTM, Y_c."""
     way = text(node, "direction", "forward")
     reverses = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[way]
     parts = [
-        _Direction(build, node, index, reverse).run(products)
+        _Direction(build, node, index, reverse, exact).run(products)
         for index, reverse in enumerate(reverses)
     ]
     axes = [1, *[0] * (len(parts[0]) - 1)]
@@ -95,8 +104,16 @@ def _unrolled(build: SumBuilder, node: ir.Node, products: list[ir.Node]) -> list
 class _Direction:
     """One direction of one node."""
 
-    def __init__(self, build: SumBuilder, node: ir.Node, index: int, reverse: int) -> None:
+    def __init__(
+        self,
+        build: SumBuilder,
+        node: ir.Node,
+        index: int,
+        reverse: int,
+        exact: ir.Value | None,
+    ) -> None:
         self._build, self._node, self._index, self._reverse = build, node, index, reverse
+        self._exact = exact
         self._activations = _activations(node, index)
         self._gates = _GATES[node.op_type]
         hidden = operand(node, 2).shape[-1]
@@ -179,7 +196,7 @@ class _Direction:
         inputs = [*before, given]
         body = _Body(build, products, self._recurrent, self._hidden)
         step = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[self._node.op_type]
-        after = [body.rounded(state) for state in step(body, given, before)]
+        after = [body.rounded(state, self._exact) for state in step(body, given, before)]
         output = after[0]
         if lengths is not None:
             moment = build.value("moment", INT64)
@@ -268,9 +285,10 @@ class _Body:
         self._products.append(self.nodes[-1])
         return value
 
-    def rounded(self, value: ir.Value) -> ir.Value:
+    def rounded(self, value: ir.Value, exact: ir.Value | None) -> ir.Value:
         narrow = self.op("Cast", value, dtype=FP16, to=FP16.value)
-        return self.op("Cast", narrow, to=FP32.value)
+        wide = self.op("Cast", narrow, to=FP32.value)
+        return wide if exact is None else self.op("Where", exact, value, wide)
 
 
 def _producer(value: ir.Value) -> ir.Node:

@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.onnx.precision import FP16, FP32, Decisions, has_typed_body
+from tfmp.converters.onnx.recurrent import RECURRENT, unroll
 from tfmp.converters.onnx.schema import EXACT, Slots, is_float, reads_any, slots
 from tfmp.converters.onnx.storage import open_session
 from tfmp.converters.onnx.traversal import UniqueNames, bodies_of
@@ -125,13 +126,11 @@ class SwitchedSession:
         builder.run()
         self._edges, self._constants = builder.edges, builder.constants
         graph = model.graph
+        made = {value.name: value for node in graph for value in node.outputs}
         known = set(graph.outputs)
-        graph.outputs.extend(
-            value
-            for names in self.values.values()
-            for value in names
-            if value not in known and not known.add(value)  # type: ignore[func-returns-value]
-        )
+        for name in dict.fromkeys(str(v.name) for values in self.values.values() for v in values):
+            if made[name] not in known:
+                graph.outputs.append(made[name])
         self._session = open_session(model)
 
     def run(self, batch: Batch, fp32: Collection[str], wanted: Sequence[str]) -> Batch:
@@ -209,6 +208,12 @@ class _Builder:
                 self._switch_bodies(node, switch)
             else:
                 self._switch_outputs(node, found, switch)
+        recurrent = {
+            node: switch
+            for node, switch in zip(self._nodes, switches, strict=True)
+            if node.op_type in RECURRENT
+        }
+        unroll(self._model, recurrent, recurrent)  # their states are rounded between steps
         for value in list(graph.initializers.values()):
             if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
                 del graph.initializers[str(value.name)]

@@ -317,6 +317,44 @@ def test_any_choice_around_a_body_is_what_the_file_of_it_computes(text: str):
             np.testing.assert_array_equal(received[name], expected[name], err_msg=str(chosen))
 
 
+def recurrent(steps: int = 6, growth: float = 1.0) -> onnx.ModelProto:
+    """An RNN without a bound on its state, of two numbers in and out."""
+    rng = np.random.default_rng(0)
+    return parse(
+        f"""agraph (float[{steps}, N, 2] x) => (float[1, N, 2] y) <float small = {{0.00001}}> {{
+            big = Mul(x, growth)
+            all, last = RNN <hidden_size = 2, activations = ["Relu"]> (big, w, r)
+            y = Mul(last, small)
+        }}""",
+        growth=np.float32(growth).reshape(()),
+        w=rng.random((1, 2, 2)).astype(np.float32),
+        r=growth * np.array([[[1.1, 0.3], [0.2, 1.3]]], np.float32),
+    )
+
+
+def test_the_states_of_a_recurrent_op_are_rounded_between_its_steps():
+    """All of its steps are one node with one switch, bit for bit what the file computes."""
+    proto, x = recurrent(), np.abs(normal(6, 5, 2))
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto = ir.to_proto(model)
+    session = switches.SwitchedSession(model, decide(model))
+    for kept in ((), session.nodes[:1], session.nodes[1:2], session.nodes):
+        file = half(proto, keep_nodes=dict.fromkeys(kept, "chosen"))[0]
+        received = session.run({"x": x}, kept, ["y"])["y"]
+        np.testing.assert_allclose(received, run_emulated(file, {"x": x})["y"], rtol=1e-6)
+
+
+def test_a_recurrent_op_whose_state_overflows_is_kept():
+    proto, x = recurrent(growth=9.0), np.abs(normal(6, 5, 2))
+    found = search(proto, x, BUDGET)
+    assert found.met
+    kinds = {node.op_type for node in proto.graph.node if node.name in found.islands}
+    assert "RNN" in kinds
+    assert drift(proto, x, found.islands) < 5e-3
+
+
 def test_a_state_that_overflows_is_held_in_fp32():
     proto, x = parse(GROWING), normal(16, 4)
     found = search(proto, x, BUDGET)
