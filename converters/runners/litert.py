@@ -185,7 +185,7 @@ def litert_runner(
     entry = file.entry_point(signature) or None  # "" where the file has no signature at all
     if gpu:
         return LiteRTGpuRunner(path, entry)
-    return LiteRTRunner(path, force_fp16=file.has_fp16_weights, signature=entry)
+    return LiteRTRunner(path, force_fp16=_is_fp16(file), signature=entry)
 
 
 def weights_only_runner(path: Path, signature: str | None = None) -> LiteRTRunner:
@@ -202,8 +202,15 @@ def _read(path: Path) -> "TFLiteModel":
         raise RunnerError(str(error)) from error
 
 
+def _is_fp16(file: "TFLiteModel") -> bool:
+    """Whether it was converted to FP16; one without any weights is known by what it promises."""
+    from tfmp.converters.tflite.contract import accumulation
+
+    return file.has_fp16_weights or accumulation(file) is not None
+
+
 def _weights_only(file: "TFLiteModel") -> str | None:
-    return "weights-only" if file.has_fp16_weights else None
+    return "weights-only" if _is_fp16(file) else None
 
 
 def _static_only(error: WorkerError, path: Path, file: "TFLiteModel") -> RunnerError:

@@ -17,7 +17,7 @@ from tfmp.converters.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.source import AnySource, Source
 from tfmp.converters.tensors import Batch
 from tfmp.converters.tflite.constants import ConstantFinding, constant_findings
-from tfmp.converters.tflite.export import export_tflite
+from tfmp.converters.tflite.export import FLATBUFFER_LIMIT_BYTES, export_tflite, weight_bytes
 from tfmp.converters.tflite.reader import TFLiteModel, layer_of
 from tfmp.converters.worker import Worker
 from tfmp.numerics import FLOAT16
@@ -142,6 +142,7 @@ def audit(
             f"model {source.name!r} is an ONNX graph; the audit follows the TFLite operators that "
             "a Keras or TensorFlow model becomes. Inspect the model it was exported from."
         )
+    _check_size(source)
     with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
         path = Path(folder) / "float32.tflite"
         export_tflite(source, path, precision="fp32", progress=progress, converter=converter)
@@ -158,6 +159,17 @@ def audit(
                     "constants alone by leaving --data out."
                 ) from error
         return Audit(source.name, constants, activations, samples, _unknown(model, samples))
+
+
+def _check_size(source: Source) -> None:
+    """Refuses what fits a file in FP16, perhaps, but not in the float32 that is measured."""
+    needed = weight_bytes([source], "fp32")
+    if needed > FLATBUFFER_LIMIT_BYTES:
+        raise ConversionError(
+            f"model {source.name!r} has {needed / 2**30:.1f} GiB of float32 weights; the audit "
+            "measures them in a TFLite file, which holds less than 2 GiB. A conversion with --data "
+            "measures the model itself, and its report names the layers that overflow."
+        )
 
 
 def _measure(

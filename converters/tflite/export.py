@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from tfmp.converters.worker import Worker
 PRECISIONS = ("fp16", "fp32")
 
 # A FlatBuffer's offsets are signed 32-bit numbers (flatbuffers.dev, "Internals").
-_FLATBUFFER_LIMIT_BYTES = 2**31 - 1
+FLATBUFFER_LIMIT_BYTES = 2**31 - 1
 
 _CONVERSION_TIMEOUT_S = 3600.0
 _LOAD_TIMEOUT_S = 300.0
@@ -126,7 +126,8 @@ def export_tflite(
             if precision == "fp16"
             for finding in source_findings(source)
         ]
-        worker.call("convert", Path(folder), draft, list(signatures), precision, allow_flex)
+        with _wide_weights_named(signatures.values()):
+            worker.call("convert", Path(folder), draft, list(signatures), precision, allow_flex)
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
@@ -156,6 +157,23 @@ def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
         yield
     except (ConversionError, RunnerError) as error:
         raise ConversionError(f"model {names}: {error}") from error
+
+
+@contextmanager
+def _wide_weights_named(sources: Iterable[Source]) -> Iterator[None]:
+    """Adds float64 weights, if there are any, to a complaint about what reads them."""
+    try:
+        yield
+    except (ConversionError, RunnerError) as error:
+        variables = (variable for source in sources for variable in source.graph.graph.variables)
+        wide = next((v.name for v in variables if v.dtype.name == "float64"), None)
+        if wide is None:
+            raise
+        wide = wide.partition(":")[0]
+        raise ConversionError(
+            f"{error} Its weights are float64 (such as {wide!r}), which few TFLite operators take: "
+            "make the model under the policy float32, and give it these weights."
+        ) from error
 
 
 def _check_options(
@@ -192,15 +210,20 @@ def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | No
 
 def _check_size(signatures: Mapping[str, Source], precision: str) -> None:
     """Refuses weights that cannot fit a FlatBuffer before minutes pass on them."""
-    width = {"fp16": 2, "fp32": 4}[precision]
-    variables = {id(v): v for source in signatures.values() for v in source.variables}
-    needed = width * sum(math.prod(variable.shape) for variable in variables.values())
-    if needed > _FLATBUFFER_LIMIT_BYTES:
+    needed = weight_bytes(signatures.values(), precision)
+    if needed > FLATBUFFER_LIMIT_BYTES:
         names = ", ".join(repr(source.name) for source in signatures.values())
         raise ConversionError(
             f"model {names} has {needed / 2**30:.1f} GiB of {precision} weights; a TFLite file "
             "holds less than 2 GiB. Convert it to ONNX, or split the model."
         )
+
+
+def weight_bytes(sources: Iterable[Source], precision: str) -> int:
+    """How large the weights of these models are in a file; what they share counts once."""
+    width = {"fp16": 2, "fp32": 4}[precision]
+    variables = {id(v): v for source in sources for v in source.variables}
+    return width * sum(math.prod(variable.shape) for variable in variables.values())
 
 
 def _check_loads(draft: Path) -> None:

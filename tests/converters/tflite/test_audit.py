@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -137,6 +138,16 @@ def test_samples_that_the_file_cannot_run_are_an_error_for_the_user(
     source = open_source(models.variance_overflow())
     with pytest.raises(ConversionError, match="'variance': its ranges cannot be measured"):
         look(source, [{"x": np.zeros((2, 2, 2, 2), np.float32)}])
+
+
+def test_more_float32_weights_than_a_file_holds_are_refused_with_the_way_out(
+    models: ModuleType,
+) -> None:
+    source = open_source(models.variance_overflow())
+    huge = replace(source, variables=(SimpleNamespace(shape=(1 << 15, 1 << 14)),))
+    with pytest.raises(ConversionError, match=r"2\.0 GiB of float32 weights; the audit") as error:
+        audit(huge)
+    assert "A conversion with --data measures the model itself" in str(error.value)
 
 
 def test_an_onnx_graph_is_refused() -> None:

@@ -103,6 +103,17 @@ def test_a_conversion_says_that_it_did_not_look_at_activations(
     assert told in artifact.notes[0]
 
 
+def test_a_model_without_weights_is_run_in_fp16_too(tmp_path: Path) -> None:
+    x = keras.Input((32,), name="x")
+    model = keras.Model(x, {"y": keras.ops.sqrt(keras.ops.mean(x * x, -1, keepdims=True)) + x})
+    rows = (np.random.default_rng(0).normal(size=(4, 32)) * 300).astype(np.float32)
+    for precision, runner, fp16 in (("fp16", "litert-fp16", "native"), ("fp32", "litert", None)):
+        path = tmp_path / f"{precision}.tflite"
+        artifact = convert(model, "tflite", path, precision, data={"x": rows})
+        (candidate,) = artifact.report.candidates
+        assert (candidate.runner.name, candidate.runner.fp16) == (runner, fp16)
+
+
 def not_a_number() -> keras.Model:
     """Two large numbers that are equal in FP16: infinity minus infinity."""
     x = keras.Input((8,), name="x")

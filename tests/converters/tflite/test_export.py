@@ -107,6 +107,19 @@ def test_ops_that_tflite_lacks_are_refused_with_their_layer(
     assert list(tmp_path.iterdir()) == [output]
 
 
+def test_float64_weights_are_named_where_no_operator_takes_them(
+    tmp_path: Path, export: Callable
+) -> None:
+    wide = keras.Sequential(
+        [keras.Input((4,), dtype="float64"), keras.layers.Dense(2, dtype="float64", name="wide")],
+        name="sequential",
+    )
+    with pytest.raises(ConversionError, match=r"no operator for .*MatMul \(layer wide\)") as error:
+        export(open_source(wide), tmp_path / "wide.tflite")
+    assert "Its weights are float64 (such as 'sequential/wide/kernel')" in str(error.value)
+    assert "make the model under the policy float32" in str(error.value)
+
+
 def test_several_signatures_share_their_weights(tmp_path: Path, models: ModuleType) -> None:
     encoder, autoencoder = models.encoder_and_autoencoder()
     sources = {"encode": open_source(encoder), "reconstruct": open_source(autoencoder)}
