@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -60,14 +61,23 @@ def test_no_seed_of_a_mirrored_fit_ends_with_non_finite_weights(mirrored):
     assert [fit["finite"] for fit in fits] == [True] * 20
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports(count: int) -> list[int]:
+    """Ports below those that systems hand out unasked, from 32768 on: nobody else gets these."""
+    first = os.getpid() * 16 % 12_000
+    found: list[int] = []
+    with ExitStack() as held:
+        for port in range(20_000 + first, 33_000):
+            probe = held.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                break
+    return found
 
 
 def test_two_workers_skip_the_same_steps():
-    hosts = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
     workers = []
     for index in range(2):
         config = {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
