@@ -96,7 +96,9 @@ def wait_until_training(process: subprocess.Popen[str]) -> None:
     pytest.fail("it never trained: " + "".join(before))
 
 
-@pytest.mark.parametrize("mode", ["sequential", "threads", "fused", "processes"])
+@pytest.mark.parametrize(
+    "mode", ["sequential", "threads", pytest.param("fused", marks=pytest.mark.slow), "processes"]
+)
 def test_ctrl_c_ends_jobs_with_one_line_and_no_process_left(endless, mode, tmp_path):
     process = endless(mode)
     wait_until_training(process)
