@@ -6,8 +6,9 @@ grows with the number of nodes and not with the size of the model.
 """
 
 import logging
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +21,7 @@ from tfmp.converters.float64 import Float64Model
 from tfmp.converters.onnx.divergence import first_wrong
 from tfmp.converters.onnx.folding import fold_weights
 from tfmp.converters.onnx.freeze import FrozenGraph, freeze
-from tfmp.converters.onnx.layers import name_layers, with_layers
+from tfmp.converters.onnx.layers import layer_of, name_layers, with_layers
 from tfmp.converters.onnx.ordered import reproducible
 from tfmp.converters.onnx.storage import Run, open_once
 from tfmp.converters.onnx.types import light_proto
@@ -150,13 +151,24 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
                 onnx_graph = optimizer.optimize_graph(convert(), catch_errors=True)
         except Exception as error:
             # tf2onnx raises every kind of exception; what it logged before says more.
-            detail = "; ".join([*complaints, f"{type(error).__name__}: {error}"])[:800]
+            told = [_complaint(text, traced.layers) for text in complaints]
+            detail = "; ".join(dict.fromkeys([*told, f"{type(error).__name__}: {error}"]))[:800]
             detail = with_layers(detail, traced.layers)
             raise ConversionError(
                 f"model {source.name!r}: tf2onnx cannot convert this graph ({detail}). Replace "
-                "the layer named there by one made of standard ops, or convert to TFLite."
+                "the layer named there by one made of standard ops, fix sizes that vary with "
+                "--batch or --input-shape, or convert to TFLite."
             ) from error
         return onnx_graph.make_model(source.name)
+
+
+_FAILED_NODE = re.compile(r"Failed to convert node '([^']*)'.*?OP=(\w+)", re.DOTALL)
+
+
+def _complaint(text: str, layers: Mapping[str, str]) -> str:
+    """What tf2onnx logged: of a node that failed its op and layer, without all that it reads."""
+    failed = _FAILED_NODE.match(text)
+    return f"{failed[2]} in {layer_of(failed[1], layers) or failed[1]}" if failed else text
 
 
 def _forget_xla(graph_def: Any) -> None:
@@ -267,9 +279,12 @@ def check_export(model: ir.Model, source: Source) -> float:
     try:
         reference = source.forward(batch)
     except Exception as error:  # TensorFlow lacks some kernels on some devices
+        lines = [line.strip() for line in str(error).splitlines()]
+        told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph
         raise ConversionError(
             f"model {source.name!r}: TensorFlow itself cannot run this model here "
-            f"({str(error).strip().splitlines()[-1][:300]}), so the export cannot be checked."
+            f"({told[-1][:300] if told else type(error).__name__}), so the export cannot be "
+            "checked. Convert it where TensorFlow can run it."
         ) from error
     worst = 0.0
     for name, expected in reference.items():
@@ -322,6 +337,10 @@ def _rel_l2(expected: np.ndarray, received: np.ndarray) -> float:
         return float(np.linalg.norm(error) / max(scale, np.finfo(np.float32).tiny))
 
 
+# TensorFlow's ops that draw numbers, by how they begin.
+_RANDOM = re.compile("(Stateless)?(Parameterized)?(Random|TruncatedNormal|Multinomial)")
+
+
 def _require_onnx_ops(model: ir.Model) -> None:
     opsets = model.opset_imports
     foreign = [
@@ -334,6 +353,12 @@ def _require_onnx_ops(model: ir.Model) -> None:
         places = [(node.op_type, node.metadata_props["tfmp.layer"]) for node in foreign]
         where = {f"{op} in {layer}" if layer else op for op, layer in places}
         listed = ", ".join(sorted(where)[:5])
+        if all(_RANDOM.match(op) for op, _ in places):
+            raise ConversionError(
+                f"no ONNX form for: {listed}, which draws other numbers in each run: no file can "
+                "be held against such a model. Let it take the random numbers as an input, or "
+                "give what they are added to."
+            )
         raise ConversionError(
             f"no ONNX form for: {listed}. Replace the layer by one made of standard ops, or "
             "convert to TFLite (`tfmp-convert tflite`)."

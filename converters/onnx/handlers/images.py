@@ -60,10 +60,9 @@ class ScaleAndTranslate:
         _, *extents, _ = shape_of(ctx, node.input[0])
         if min(extents) < 0:
             raise ValueError("resizing with a filter needs images of a fixed size")
-        values = [static_value(value) for value in node.inputs[1:]]
-        if any(value is None for value in values):
+        sizes, scale, shift = (static_value(value) for value in node.inputs[1:])
+        if sizes is None or scale is None or shift is None:
             raise ValueError("resizing with a filter needs a fixed scale and size")
-        sizes, scale, shift = values
         kernel = node.get_attr_str("kernel_type")
         antialias = bool(node.get_attr_value("antialias", 1))
 

@@ -156,6 +156,29 @@ def test_an_op_without_an_onnx_form_is_an_error_that_names_it():
         export_onnx(source)
 
 
+def test_random_numbers_in_inference_are_refused_with_what_to_do():
+    class Sampling(keras.layers.Layer):
+        def call(self, mean):
+            return mean + keras.random.normal(keras.ops.shape(mean), seed=1)
+
+    x = keras.Input((2,), name="x")
+    source = open_source(keras.Model(x, Sampling(name="noise")(x)))
+    with pytest.raises(ConversionError, match=r"in noise, which draws.*random numbers as an inp"):
+        export_onnx(source)
+
+
+def test_a_node_that_tf2onnx_cannot_convert_is_told_by_op_and_layer():
+    class Moving(keras.layers.Layer):
+        def call(self, x):
+            return keras.ops.rfft(x)[0]
+
+    x = keras.Input((None,), name="x")
+    source = open_source(keras.Model(x, Moving(name="spectrum")(x)))
+    with pytest.raises(ConversionError, match=r"\(RFFT in spectrum; .*--input-shape") as caught:
+        export_onnx(source)
+    assert "OP=" not in str(caught.value)
+
+
 def chaotic() -> keras.Model:
     """A model that doubles the distance of neighbouring numbers in each of its sixty steps."""
     x = keras.Input((8,), name="x")
