@@ -53,7 +53,8 @@ def assert_converts(case: Case, tmp_path: Path) -> None:
     fp16 = convert(source, output=tmp_path / "fp16.onnx")
     model = assert_valid(fp16.path, source, batch)
     types = {tensor.data_type for tensor in model.graph.initializer} | {
-        value.type.tensor_type.elem_type for value in model.graph.value_info
+        value.type.tensor_type.elem_type
+        for value in onnx.shape_inference.infer_shapes(model).graph.value_info
     }
     assert onnx.TensorProto.FLOAT16 in types
     mixed = convert(source, output=tmp_path / "mixed.onnx", precision="mixed", data=[batch])
