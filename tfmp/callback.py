@@ -102,10 +102,9 @@ class MixedPrecision(keras.callbacks.Callback):
     def _begin_late(self) -> None:
         """Begins within an epoch, unless that was done or the model still has no weights."""
         if self._session is None and not _waits_for_data(self.model):
-            self._begin()
-            self._session.epoch_began(self._epoch)
+            self._begin().epoch_began(self._epoch)
 
-    def _begin(self) -> None:
+    def _begin(self) -> FitSession:
         model = self.model
         self.plan = policies.plan(model, self.policy, self.keep_float32)
         findings = preflight(model, self.plan)
@@ -127,6 +126,7 @@ class MixedPrecision(keras.callbacks.Callback):
             verbose=bool((self.params or {}).get("verbose")),
         )
         self._session.add_findings(findings)
+        return self._session
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Starts the clock."""
