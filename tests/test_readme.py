@@ -29,6 +29,15 @@ def test_readme_is_short_and_shows_code_at_once():
     assert any(line.startswith("```") for line in lines[:10])
 
 
+def test_readme_counts_what_exports_as_its_page_does():
+    page = (ROOT / "docs" / "support.md").read_text()
+    rows = re.findall(r"^\| \w+ \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    models, ours, keras = (sum(map(int, column)) for column in zip(*rows, strict=True))
+    text = " ".join(README.split())
+    assert f"Of [{models} models](docs/support.md)" in text
+    assert f"{ours} export to ONNX as Keras computes them; {keras} do with Keras's own" in text
+
+
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_relative_links_lead_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
