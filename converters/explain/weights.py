@@ -31,7 +31,7 @@ class Weights:
         """What an FP16 constant was in float32; itself, widened, if that is not known.
 
         Args:
-            name: of the constant; the FP16 pass puts "_fp16" behind the original's.
+            name: of the constant; with "_fp16" behind it where float32 nodes read it too.
             half: its values.
         """
         with np.errstate(over="ignore", under="ignore"):

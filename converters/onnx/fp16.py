@@ -142,10 +142,15 @@ class _Rewriter:
             wanted = FP16 if fp16_io else FP32
             if (is_float(value, FP16) or is_float(value)) and value.dtype != wanted:
                 self._convert_output(graph, index, wanted)
-        # A float32 original that only FP16 readers had is no longer needed.
+        # A float32 original that only FP16 readers had leaves its name to its copy.
         for value in list(graph.initializers.values()):
-            if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
-                del graph.initializers[value.name]
+            if value.uses() or value.is_graph_output() or value.is_graph_input():
+                continue
+            name = str(value.name)
+            del graph.initializers[name]
+            copy = self._copies.get((value, FP16))
+            if copy is not None:
+                copy.name = name
 
     def _drop_idle_casts(self) -> None:
         """Removes the model's own casts that have become, or were, casts to the type they read."""

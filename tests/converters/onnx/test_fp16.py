@@ -96,6 +96,13 @@ def test_one_constant_read_in_two_precisions_exists_in_both():
     np.testing.assert_array_equal(run(converted, X)["z"], run(model, X)["z"])
 
 
+def test_a_constant_keeps_its_name_where_no_other_has_it():
+    model, _ = half(parse(DENSE))
+    assert [(t.name, t.data_type) for t in model.graph.initializer] == [
+        ("w", onnx.TensorProto.FLOAT16)
+    ]
+
+
 def test_an_fp32_island_is_not_rounded_by_its_own_constants():
     model = parse("""
     agraph (float[N, 4] x) => (float[N, 4] y)
