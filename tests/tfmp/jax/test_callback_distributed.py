@@ -36,3 +36,28 @@ def test_a_nan_on_one_device_skips_the_step_on_both(data_parallel):
     assert callback.report.steps == 8
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
     assert model.layers[0].compute_dtype == "float16"
+
+
+def test_a_layer_that_overflows_on_one_device_is_found_and_moved(data_parallel):
+    keras.utils.set_random_seed(1)
+    ones = {"use_bias": False, "kernel_initializer": "ones"}
+    model = keras.Sequential(
+        [
+            keras.layers.Input((8,)),
+            keras.layers.Dense(8, name="first", **ones),
+            keras.layers.Dense(8, name="sums", **ones),
+            keras.layers.LayerNormalization(),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(1e-6), "mse")
+    x = np.ones((24, 8), "float32")
+    x[[4, 12, 20]] = 2000.0
+    callback = tfmp.MixedPrecision("mixed_float16", on_nonfinite="keep_float32", loss_scale=2.0)
+    model.fit(
+        x, np.ones((24, 1)), batch_size=8, epochs=3, shuffle=False, verbose=0, callbacks=[callback]
+    )
+    (event,) = callback.report.events
+    assert "Moved to float32: sums." in event.text
+    assert model.get_layer("first").compute_dtype == "float16"
+    assert model.get_layer("sums").compute_dtype == "float32"
