@@ -14,6 +14,22 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class Findings:
+    """What a conversion found that the file itself does not tell.
+
+    Attributes:
+        notes: what a user should know: layers kept in FP32, constants that lost precision.
+        overflows: layers with values past FP16 on the samples, in words.
+    """
+
+    notes: tuple[str, ...] = ()
+    overflows: tuple[str, ...] = ()
+
+
+NOTHING_FOUND = Findings()
+
+
+@dataclass(frozen=True)
 class Artifact:
     """A converted model on disk.
 
@@ -23,7 +39,7 @@ class Artifact:
         precision: "fp16", "mixed" or "fp32".
         size_bytes: of the file.
         sha256: of the file.
-        notes: what a user should know: layers kept in FP32, constants that lost precision.
+        findings: what the conversion found.
         report: drift against the original, where `data` was given.
     """
 
@@ -32,8 +48,13 @@ class Artifact:
     precision: str
     size_bytes: int
     sha256: str
-    notes: tuple[str, ...] = ()
+    findings: Findings = NOTHING_FOUND
     report: DriftReport | None = field(default=None, compare=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know."""
+        return self.findings.notes
 
 
 def silent(_: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.artifact import Progress
+from tfmp.converters.artifact import Findings, Progress
 from tfmp.converters.devices import Placing
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.data import DataReport
@@ -49,7 +49,7 @@ class Bench:
         self,
         source: AnySource,
         files: Mapping[str, Path],
-        notes: Sequence[tuple[str, ...]],
+        findings: Sequence[Findings],
         plan: Plan,
         placing: Placing,
         stack: ExitStack,
@@ -60,7 +60,7 @@ class Bench:
         Args:
             source: the reference.
             files: the candidates by the names that the report gives them.
-            notes: what is known of each from its conversion.
+            findings: what is known of each from its conversion.
             plan: what to measure.
             placing: what runs where.
             stack: holds what is opened, and closes it.
@@ -85,7 +85,7 @@ class Bench:
                 told,
                 plan.explain,
             )
-            for (name, path), told in zip(files.items(), notes, strict=True)
+            for (name, path), told in zip(files.items(), findings, strict=True)
         ]
 
     def update(self, inputs: Batch, labels: Any) -> None:

@@ -208,6 +208,7 @@ def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> 
                 "size_bytes": artifact.size_bytes,
                 "sha256": artifact.sha256,
                 "notes": list(artifact.notes),
+                "overflows": list(artifact.findings.overflows),
             }
             for artifact in artifacts
         ]

@@ -1,15 +1,17 @@
 """`convert`: source -> export -> FP16 -> checked file."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.artifact import (
+    NOTHING_FOUND,
     PRECISIONS,
     SUFFIXES,
     Artifact,
+    Findings,
     Progress,
     check_choice,
     silent,
@@ -38,6 +40,7 @@ from tfmp.converters.validation import (
 
 if TYPE_CHECKING:
     from tfmp.converters.repair import Repair
+    from tfmp.converters.tflite.repair import Overflow
     from tfmp.converters.worker import Worker
 
 __all__ = ["Artifact", "check_conversion", "convert", "validate"]
@@ -192,16 +195,16 @@ def write_artifact(
         )
     if isinstance(choices, OnnxOptions):
         search = (data, budget) if precision == "mixed" and data is not None else None
-        notes = _write_onnx(source, path, precision, choices, search, progress)
+        findings = Findings(_write_onnx(source, path, precision, choices, search, progress))
     else:
-        notes = _write_tflite(source, path, precision, choices, data, progress, converter)
+        findings = _write_tflite(source, path, precision, choices, data, progress, converter)
     return Artifact(
         path=path,
         format="onnx" if isinstance(choices, OnnxOptions) else "tflite",
         precision=precision,
         size_bytes=path.stat().st_size,
         sha256=file_sha256(path),
-        notes=(*source.origin.notes, *notes),
+        findings=replace(findings, notes=(*source.origin.notes, *findings.notes)),
     )
 
 
@@ -238,7 +241,7 @@ def _write_onnx(
     options: OnnxOptions,
     search: tuple[Dataset, DriftBudget] | None,
     progress: Progress,
-) -> list[str]:
+) -> tuple[str, ...]:
     from tfmp.converters.onnx.export import check_export, export_onnx, to_opset
     from tfmp.converters.onnx.fp16 import to_fp16
     from tfmp.converters.onnx.provenance import describe_origin
@@ -266,7 +269,7 @@ def _write_onnx(
     describe_origin(model, precision, source.origin.sha256, report)
     progress("checking and writing the result")
     save_checked(model, path, options.external_data)
-    return notes
+    return tuple(notes)
 
 
 def _islands(
@@ -300,7 +303,7 @@ def _write_tflite(
     data: Dataset | None,
     progress: Progress,
     converter: "Worker | None",
-) -> list[str]:
+) -> Findings:
     from tfmp.converters.tflite.export import export_tflite
 
     if isinstance(source, OnnxSource):
@@ -314,10 +317,10 @@ def _write_tflite(
             f"repair works on one signature, received a SavedModel with {source.origin.signature!r}"
             f", {', '.join(map(repr, others))}. Choose one with signature (--signature)."
         )
-    notes: tuple[str, ...] = ()
+    found = NOTHING_FOUND
     if precision == "fp16":
         with running_on_samples(source.name):
-            source, notes = _looked_at(source, options.repair, data, progress)
+            source, found = _looked_at(source, options.repair, data, progress)
     sources = {str(source.origin.signature): source, **others} if others else source
     file = export_tflite(
         sources,
@@ -332,28 +335,35 @@ def _write_tflite(
     if others:
         names = ", ".join(map(repr, file.signatures))
         told = f"signatures {names}; samples are compared with {source.origin.signature!r}"
-        notes = (told, *notes)
-    return [*notes, *file.notes]
+        found = replace(found, notes=(told, *found.notes))
+    return replace(found, notes=(*found.notes, *file.notes))
 
 
 def _looked_at(
     source: Source, mend: bool, data: Dataset | None, progress: Progress
-) -> tuple[Source, tuple[str, ...]]:
+) -> tuple[Source, Findings]:
     """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
     from tfmp.converters.repair import search_batches
     from tfmp.converters.tflite.repair import overflows, repair
 
     if data is None:
-        return source, (_NO_SAMPLES,)
+        return source, Findings((_NO_SAMPLES,))
     if mend:
         progress("repairing what overflows in FP16")
         repaired = repair(source, lambda: (batch for batch, _ in data.batches()))
-        return repaired.source, repaired.notes
+        changes = tuple(map(str, repaired.changes))
+        left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
+        return repaired.source, Findings(changes, left)
     if data.once:  # the validation needs these samples
-        return source, (_READ_ONCE,)
+        return source, Findings((_READ_ONCE,))
     progress("looking for what overflows in FP16")
     found = overflows(source, search_batches(batch for batch, _ in data.batches()))
-    notes = [f"overflows in FP16: {one.finding}" for one in found[:_MOST_OVERFLOWS]]
+    return source, Findings(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
+
+
+def _told(sentence: str, found: "Sequence[Overflow]") -> tuple[str, ...]:
+    """The worst in words, and how many there are more."""
+    told = [sentence.format(one.finding) for one in found[:_MOST_OVERFLOWS]]
     if len(found) > _MOST_OVERFLOWS:
-        notes.append(f"and {len(found) - _MOST_OVERFLOWS} layers more overflow in FP16")
-    return source, tuple(notes)
+        told.append(f"and {len(found) - _MOST_OVERFLOWS} layers more overflow in FP16")
+    return tuple(told)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.artifact import SUFFIXES, Artifact
+from tfmp.converters.artifact import NOTHING_FOUND, SUFFIXES, Artifact, Findings
 from tfmp.converters.drift.compare import Comparison, match
 from tfmp.converters.drift.data import DataReport
 from tfmp.converters.drift.verdict import DriftBudget
@@ -79,10 +79,10 @@ def _candidate_path(candidate: Any) -> Path:
     return path
 
 
-def candidate_notes(candidates: Any) -> list[tuple[str, ...]]:
+def candidate_findings(candidates: Any) -> list[Findings]:
     """What is known of each file from its conversion, in the order of `candidate_files`."""
     items = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
-    return [item.notes if isinstance(item, Artifact) else () for item in items]
+    return [item.findings if isinstance(item, Artifact) else NOTHING_FOUND for item in items]
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Trial:
         baselines: Baselines | None = None,
         gpu: bool = False,
         profile: Profile = GPU,
-        notes: tuple[str, ...] = (),
+        findings: Findings = NOTHING_FOUND,
         explain: Explain | None = None,
     ) -> None:
         """Opens the file.
@@ -126,7 +126,7 @@ class Trial:
             baselines: the reference as FP32 files, if the drift is to be split.
             gpu: run it on a GPU.
             profile: of the hardware that an FP16 ONNX file is emulated for.
-            notes: of its conversion, which say more than the file itself can.
+            findings: of its conversion, which say more than the file itself can.
             explain: whether and how to explain the drift; None for not at all.
         """
         self.path, self.name = path, name
@@ -138,7 +138,7 @@ class Trial:
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
-        self._notes = notes
+        self._notes, self._overflows = findings.notes, findings.overflows
         self._sha256, self._size_bytes = file_sha256(path), path.stat().st_size
         with self._surviving():
             self._runner: Runner = stack.enter_context(
@@ -148,7 +148,7 @@ class Trial:
             inputs = match(source.inputs, self._runner.inputs, name, "input")
             self._input_names, self._notes = (
                 inputs.names,
-                (*inputs.notes, *(notes or self._runner.notes)),
+                (*inputs.notes, *(findings.notes or self._runner.notes)),
             )
             self._comparison = Comparison(name, source.outputs, self._runner.outputs)
             self._output_names = match(source.outputs, self._runner.outputs, name).names
@@ -227,6 +227,7 @@ class Trial:
             sha256=self._sha256,
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
+            overflows=self._overflows,
             error=self.error,
             latency=self._latency,
             stages=self._split.stages() if self._split and self.error is None else (),

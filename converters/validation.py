@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.artifact import Progress, silent
+from tfmp.converters.artifact import Findings, Progress, silent
 from tfmp.converters.bench import Bench, Plan
 from tfmp.converters.devices import Placing, choose
 from tfmp.converters.drift.compare import Comparison
@@ -17,7 +17,7 @@ from tfmp.converters.intake import check_model_file, open_source
 from tfmp.converters.onnx.profiles import Profile
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.source import AnySource, OnnxSource, Source
-from tfmp.converters.trials import Explain, candidate_files, candidate_notes
+from tfmp.converters.trials import Explain, candidate_files, candidate_findings
 
 # Called with the samples that are done, and how many there are in all if that is known.
 Count = Callable[[int, int | None], None]
@@ -124,20 +124,20 @@ def validate(
     placing = choose(device, suffixes, emulate is not None) if ray is None else None
     source = open_model(reference, progress)
     dataset = prepare_data(source, data, labels, plan.budget)
-    notes = candidate_notes(candidates)
+    findings = candidate_findings(candidates)
     if placing is None:
         from tfmp.converters.distributed.driver import validate_on_ray
 
         return validate_on_ray(
-            source, files, notes, dataset, plan, str(ray), workers, progress, count
+            source, files, findings, dataset, plan, str(ray), workers, progress, count
         )
-    return _validate_here(source, files, notes, dataset, plan, placing, latency, progress, count)
+    return _validate_here(source, files, findings, dataset, plan, placing, latency, progress, count)
 
 
 def _validate_here(
     source: AnySource,
     files: Mapping[str, Path],
-    notes: Sequence[tuple[str, ...]],
+    findings: Sequence[Findings],
     dataset: Dataset,
     plan: Plan,
     placing: Placing,
@@ -147,7 +147,7 @@ def _validate_here(
 ) -> DriftReport:
     with ExitStack() as stack:
         progress("loading the candidates")
-        bench = Bench(source, files, notes, plan, placing, stack)
+        bench = Bench(source, files, findings, plan, placing, stack)
         progress("comparing")
         for inputs, labels in dataset.batches():
             bench.update(inputs, labels)

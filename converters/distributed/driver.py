@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.artifact import Progress
+from tfmp.converters.artifact import Findings, Progress
 from tfmp.converters.bench import Plan
 from tfmp.converters.distributed.cluster import (
     Staffing,
@@ -49,7 +49,7 @@ class Task:
 def validate_on_ray(
     source: AnySource,
     files: Mapping[str, Path],
-    notes: Sequence[tuple[str, ...]],
+    findings: Sequence[Findings],
     dataset: Dataset,
     plan: Plan,
     address: str,
@@ -72,7 +72,7 @@ def validate_on_ray(
         onnx = any(path.suffix.lower() == ".onnx" for path in files.values())
         staff = staffing(resources(ray), workers, plan.device, onnx)
         progress("sending the models to Ray")
-        models = _pack(source, files, notes, plan)
+        models = _pack(source, files, findings, plan)
         crew = RayCrew(ray, staff, models, files)
         try:
             progress("loading the models on Ray's workers")
@@ -88,7 +88,7 @@ def validate_on_ray(
 
 
 def _pack(
-    source: AnySource, files: Mapping[str, Path], notes: Sequence[tuple[str, ...]], plan: Plan
+    source: AnySource, files: Mapping[str, Path], findings: Sequence[Findings], plan: Plan
 ) -> Models:
     baselines: dict[str, Files | str] = {}
     if plan.split:
@@ -102,7 +102,7 @@ def _pack(
     return Models(
         reference=pack_source(source),
         candidates={name: pack_file(path) for name, path in files.items()},
-        notes=tuple(notes),
+        findings=tuple(findings),
         plan=plan,
         baselines=baselines,
     )

@@ -12,6 +12,7 @@ from tfmp.converters.drift.data import DataReport
 from tfmp.converters.tensors import Batch
 
 if TYPE_CHECKING:
+    from tfmp.converters.artifact import Findings
     from tfmp.converters.bench import Bench, Plan
     from tfmp.converters.distributed.parcel import Files, Model
     from tfmp.converters.report.model import DriftReport
@@ -24,7 +25,7 @@ class Models:
     Attributes:
         reference: the original.
         candidates: files by the names that the report gives them; each begins with the file.
-        notes: what is known of each from its conversion.
+        findings: what is known of each from its conversion.
         plan: what is to be measured.
         baselines: the original as FP32 files, by format, where the drift is to be split; the text
             is why there is none.
@@ -32,7 +33,7 @@ class Models:
 
     reference: "Model"
     candidates: Mapping[str, "Files"]
-    notes: tuple[tuple[str, ...], ...]
+    findings: "tuple[Findings, ...]"
     plan: "Plan"
     baselines: Mapping[str, "Files | str"]
 
@@ -84,7 +85,7 @@ class BenchWorker:
         plan = models.plan
         suffixes = {path.suffix.lower() for path in paths.values()}
         placing = choose(plan.device, suffixes, plan.profile is not None)
-        self._bench = Bench(source, paths, models.notes, plan, placing, self._stack, baselines)
+        self._bench = Bench(source, paths, models.findings, plan, placing, self._stack, baselines)
 
     def compare(
         self, batch: tuple[Batch, Any, DataReport], label_kinds: Mapping[str, str] | None

@@ -91,6 +91,7 @@ def judge(
     synthetic: bool = False,
     nonfinite_inputs: int = 0,
     fp16: str | None = None,
+    overflows: Sequence[str] = (),
     error: str | None = None,
 ) -> Judgement:
     """Judges one candidate.
@@ -103,6 +104,8 @@ def judge(
         nonfinite_inputs: values of the inputs that are NaN or infinite themselves.
         fp16: how the runner computed (`RunnerInfo.fp16`); FP16 weights in FP32 arithmetic certify
             nothing about FP16.
+        overflows: layers with values past FP16, in words. A runner may compute them in FP32, or
+            an infinity may come to nothing there; GPUs promise neither.
         error: why the candidate could not be run or compared, if so: it then fails.
 
     Raises:
@@ -116,6 +119,9 @@ def judge(
     checks: list[Check] = []
     for output in outputs:
         checks += _soundness(output, nonfinite_inputs)
+    checks += [
+        Check("overflow", "", None, None, None, None, Verdict.FAIL, text) for text in overflows
+    ]
     for output in outputs:
         checks += _distances(output, budget.for_output(output.name))
     for output in outputs:

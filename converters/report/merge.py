@@ -138,6 +138,7 @@ def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:
         outputs=() if errors else _merge_outputs([shard.outputs for shard in shards]),
         labels=() if errors else _merge_labels([shard.labels for shard in shards]),
         notes=tuple(notes),
+        overflows=tuple(dict.fromkeys(found for shard in shards for found in shard.overflows)),
         error=errors[0] if errors else None,
         stages=() if errors else _merge_stages([shard.stages for shard in shards]),
         explanation=shards[0].explanation if len(shards) == 1 else None,

@@ -102,6 +102,7 @@ class CandidateReport:
         reasons: the findings that decided it.
         checks: every finding, with its bound and limit.
         notes: what a reader should know, such as outputs matched by order.
+        overflows: layers of an FP16 file with values past FP16, where the conversion looked.
         error: why it could not be run or compared; None if it was.
         stages: where the drift comes from, step by step; empty if it was not asked for.
         latency: of one call of the file; None if it was not measured.
@@ -120,6 +121,7 @@ class CandidateReport:
     reasons: tuple[str, ...]
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
+    overflows: tuple[str, ...] = ()
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None
@@ -141,6 +143,7 @@ class CandidateReport:
         sha256: str | None = None,
         size_bytes: int | None = None,
         notes: Sequence[str] = (),
+        overflows: Sequence[str] = (),
         error: str | None = None,
         stages: Sequence[Stage] = (),
         latency: Latency | None = None,
@@ -154,6 +157,7 @@ class CandidateReport:
             synthetic=synthetic,
             nonfinite_inputs=nonfinite_inputs,
             fp16=runner.fp16,
+            overflows=overflows,
             error=error,
         )
         return cls(
@@ -166,6 +170,7 @@ class CandidateReport:
             outputs=tuple(outputs),
             labels=tuple(labels),
             notes=tuple(notes),
+            overflows=tuple(overflows),
             error=error,
             stages=tuple(stages),
             latency=latency,
@@ -236,6 +241,7 @@ class DriftReport:
                         synthetic=self.data.synthetic,
                         nonfinite_inputs=self.data.nonfinite_values,
                         fp16=candidate.runner.fp16,
+                        overflows=candidate.overflows,
                         error=candidate.error,
                     )
                 ),

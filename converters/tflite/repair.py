@@ -66,9 +66,6 @@ class Overflow:
         """What was seen."""
         return f"{self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at {FLOAT16.max:g}"
 
-    def __str__(self) -> str:
-        return f"not repaired: {self.finding}"
-
 
 @dataclass(frozen=True)
 class Repaired:
@@ -83,11 +80,6 @@ class Repaired:
     source: Source
     changes: tuple[Change, ...]
     left: tuple[Overflow, ...]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """All of it in words."""
-        return (*map(str, self.changes), *map(str, self.left))
 
 
 def repair(source: Source, batches: Batches) -> Repaired:

@@ -262,6 +262,11 @@ class TestEvidence:
         assert reason(found).startswith("the inputs were synthetic")
         assert judge([regression(bad=math.nan)], synthetic=True).verdict is Verdict.FAIL
 
+    def test_a_layer_past_fp16_fails_whatever_was_measured(self) -> None:
+        told = "overflows in FP16: layer norm reaches 1e6"
+        found = judge([regression()], overflows=[told])
+        assert (found.verdict, found.reasons) == (Verdict.FAIL, (told,))
+
     def test_a_candidate_that_did_not_run_fails_with_the_error(self) -> None:
         found = judge([], error="it crashed")
         assert (found.verdict, found.reasons) == (Verdict.FAIL, ("it crashed",))

@@ -7,6 +7,7 @@ import pytest
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.errors import InputError
 from tfmp.converters.report.merge import merge_reports
+from tfmp.converters.report.model import DriftReport
 
 PARTS = (slice(0, 100), slice(100, 107), slice(107, 450))
 
@@ -42,6 +43,16 @@ def test_an_error_in_one_shard_fails_the_candidate(make_report) -> None:
     two = replace(two, candidates=(crashed, *two.candidates[1:]))
     found = merge_reports([one, two]).candidates[0]
     assert (found.verdict, found.reasons, found.outputs) == ("FAIL", ("it crashed",), ())
+
+
+def test_layers_past_fp16_fail_the_whole_and_any_budget(make_report) -> None:
+    one, two = make_report(slice(0, 150)), make_report(slice(150, None))
+    told = "overflows in FP16: layer norm"
+    one = replace(one, candidates=(replace(one.candidates[0], overflows=(told,)),))
+    two = replace(two, candidates=two.candidates[:1])
+    merged = merge_reports([one, two]).judged_by(DriftBudget(rel_l2=None, flip_rate=1))
+    assert (merged.verdict, merged.candidates[0].reasons) == ("FAIL", (told,))
+    assert DriftReport.from_dict(merged.to_dict()) == merged
 
 
 def test_sources_are_listed(make_report) -> None:

@@ -114,6 +114,30 @@ def test_a_model_without_weights_is_run_in_fp16_too(tmp_path: Path) -> None:
         assert (candidate.runner.name, candidate.runner.fp16) == (runner, fp16)
 
 
+def test_a_layer_that_overflows_fails_though_nothing_came_of_it_here(tmp_path: Path) -> None:
+    def grow(x):
+        return keras.ops.exp(keras.ops.minimum(keras.ops.abs(x) * 20, 12.0))
+
+    x = keras.Input((16,), name="x")
+    grown = keras.layers.Lambda(grow, name="grow")(x)
+    tamed = keras.layers.Activation("tanh")(grown)  # of infinity: 1, as it should be
+    model = keras.Model(x, {"y": keras.layers.Dense(1)(tamed)}, name="grows")
+    rows = np.random.default_rng(0).normal(size=(400, 16)).astype(np.float32)
+    told = "layer grow (Exp) reaches 1.63e+05, FP16 ends at 65504"
+    for repair, text in (
+        (False, f"overflows in FP16: {told}. Convert with --repair"),
+        (True, f"not repaired: {told}. Change the layer, or ship it in FP32"),
+    ):
+        artifact = convert(
+            model, "tflite", tmp_path / "a.tflite", data={"x": rows}, repair=repair, force=True
+        )
+        assert artifact.findings.overflows == (text,)
+        (candidate,) = artifact.report.candidates
+        assert (candidate.verdict, candidate.reasons) == ("FAIL", (text,))
+    path = tmp_path / "plain.tflite"
+    assert convert(model, "tflite", path, "fp32", data={"x": rows}).findings.overflows == ()
+
+
 def not_a_number() -> keras.Model:
     """Two large numbers that are equal in FP16: infinity minus infinity."""
     x = keras.Input((8,), name="x")
@@ -136,7 +160,7 @@ def test_constants_and_layers_behind_a_fail_are_named(tmp_path: Path, models: Mo
     assert artifact.report.verdict == "FAIL"
     (candidate,) = artifact.report.candidates
     assert candidate.checks[0].name == "nonfinite"
-    assert any("overflows in FP16: layer large" in note for note in candidate.notes)
+    assert any("overflows in FP16: layer large" in text for text in candidate.reasons)
 
 
 def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
