@@ -214,16 +214,19 @@ class _Threads(_InTurns):
                 over.set()
 
         # Not Thread.join: interrupted once, it takes the thread for ended (CPython, gh-90882).
-        ends = [threading.Event() for _ in runners]
-        for each in zip(runners, ends, strict=True):
-            threading.Thread(target=work, args=each, daemon=True).start()
-        gate.set()
+        ends: list[threading.Event] = []
         try:
+            for runner in runners:
+                over = threading.Event()
+                threading.Thread(target=work, args=(runner, over), daemon=True).start()
+                ends.append(over)
+            gate.set()
             for over in ends:
                 over.wait()
         except BaseException:  # Ctrl-C arrives here
             for runner in runners:
                 runner.training.abandon()
+            gate.set()
             for over in ends:  # a thread that computes while Python ends takes it down
                 over.wait()
             raise

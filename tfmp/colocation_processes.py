@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +198,8 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
+    # Started along with the first child, it would unblock SIGINT before that child inherits this.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
