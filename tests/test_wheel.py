@@ -61,7 +61,8 @@ QUICK = (
     "tfmp/test_numerics.py",
     "converters/test_cli.py",
     "converters/onnx/test_fp16.py",
-    "converters/report",
+    "converters/report/test_html.py",
+    "converters/report/test_jsonio.py",
 )
 
 

@@ -32,6 +32,7 @@ def ran(request, tmp_path, monkeypatch, capsys) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ran", ["colocate.md"], indirect=True)
 def test_the_colocate_page(ran):
     assert "single  float32" in ran

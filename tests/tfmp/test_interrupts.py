@@ -112,6 +112,7 @@ def test_ctrl_c_ends_jobs_with_one_line_and_no_process_left(endless, mode, tmp_p
     assert not list(tmp_path.glob("one/*"))  # half an epoch is no checkpoint
 
 
+@pytest.mark.slow
 def test_processes_end_with_the_one_that_started_them(endless):
     process = endless("processes")
     wait_until_training(process)
