@@ -193,7 +193,8 @@ def search(tool: str, folder: Path, seconds: float) -> None:
         else:
             half, kept, runs = rival(folder, limit, batch, tool == EMULATED, seconds)
     except Exception as error:  # what a rival raises is its result
-        figures["fault"] = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
+        told = str(error).splitlines()[0].split(" ([")[0]
+        figures["fault"] = f"{type(error).__name__}: {told[:120]}"
     figures |= {"seconds": time.perf_counter() - start, "sessions": len(sessions)}
     if "fault" not in figures:
         drift = emulated_drift(folder, half, batch)
@@ -258,7 +259,9 @@ _HEAD = (
     f"{SAMPLES} seeded samples; both models have random weights. The outcome is the emulated drift "
     "of the file that a search ends with. onnxconverter-common measures with ONNX Runtime's CPU "
     "provider, which computes FP16 graphs in FP32 for the most part, and so sees little of the "
-    'drift; "emulated" is the same search with this project\'s emulator to measure with.',
+    'drift; "emulated" is the same search with this project\'s emulator to measure with. Where a '
+    "weight has readers in FP16 and in FP32, its model is invalid, for ONNX Runtime too, and its "
+    "search ends.",
     "",
     "| model | search | seconds | sessions | evaluations | FP32 nodes | outcome |",
     "| --- | --- | ---: | ---: | ---: | ---: | --- |",
