@@ -191,8 +191,8 @@ def cell(drift: float) -> str:
 
 
 def first_words(text: str) -> str:
-    """A reason short enough for a cell."""
-    reason = text.partition("': ")[2] or text
+    """A reason short enough for a cell, without the folders of this machine."""
+    reason = re.sub(r"(?<!\w)/\S+/", "", text.partition("': ")[2] or text)
     return reason.replace("|", "/").replace("\n", " ").partition(". ")[0][:120]
 
 

@@ -138,7 +138,7 @@ def _config_path(options: dict[str, Any]) -> Path | None:
 
 def _save_config(path: Path) -> None:
     from tfmp.converters.cli_config import given_options, to_toml
-    from tfmp.converters.files import replacing
+    from tfmp.replacing import replacing
 
     context = click.get_current_context()
     text = to_toml(str(context.info_name), given_options(context))

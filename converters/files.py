@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 
 from tfmp.converters.errors import InputError
-from tfmp.replacing import replacing as replacing
 
 
 def check_output(path: Path, suffix: str, force: bool) -> None:

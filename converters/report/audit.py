@@ -10,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tfmp.converters.errors import InputError
-from tfmp.converters.files import check_output, replacing
+from tfmp.converters.files import check_output
 from tfmp.converters.report.summary import printable
 from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.numerics import FLOAT16
+from tfmp.replacing import replacing
 
 SUFFIXES = (".json", ".html")
 

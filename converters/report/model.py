@@ -11,9 +11,10 @@ from tfmp.converters.drift.labels import LabelDrift
 from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.verdict import Check, Judgement, Verdict, judge, overall
 from tfmp.converters.errors import InputError
-from tfmp.converters.files import check_folder, replacing
+from tfmp.converters.files import check_folder
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
+from tfmp.replacing import replacing
 
 SCHEMA = "tfmp.drift/1"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfmp.converters.errors import ConversionError, InputError, RunnerError
-from tfmp.converters.files import check_folder, replacing
+from tfmp.converters.files import check_folder
 from tfmp.converters.source import Source
 from tfmp.converters.tensors import TensorSpec
 from tfmp.converters.tflite.constants import (
@@ -23,6 +23,7 @@ from tfmp.converters.tflite.saved_model import write_saved_model
 from tfmp.converters.tflite.signature import SIGNATURE, restore_names
 from tfmp.converters.tflite.sizes import SizeAccount, account
 from tfmp.converters.worker import Worker
+from tfmp.replacing import replacing
 
 PRECISIONS = ("fp16", "fp32")
 

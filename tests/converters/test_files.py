@@ -1,12 +1,11 @@
-"""Output paths are checked first and written whole or not at all."""
+"""Output paths are checked before any work is done for them."""
 
 import os
-import stat
 
 import pytest
 
 from tfmp.converters.errors import InputError
-from tfmp.converters.files import check_folder, check_output, replacing
+from tfmp.converters.files import check_folder, check_output
 
 
 def test_a_new_file_in_a_writable_folder_is_fine(tmp_path):
@@ -51,31 +50,3 @@ def test_a_read_only_folder_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="cannot be written to"):
         check_folder(tmp_path)
-
-
-def test_success_replaces_the_file_with_ordinary_rights(tmp_path):
-    path = tmp_path / "model.onnx"
-    path.write_text("old")
-    with replacing(path) as temporary:
-        assert temporary.parent == tmp_path
-        assert temporary.suffix == ".onnx"
-        temporary.write_text("new")
-        assert path.read_text() == "old"
-    assert path.read_text() == "new"
-    assert stat.S_IMODE(path.stat().st_mode) & 0o600 == 0o600
-    assert os.listdir(tmp_path) == ["model.onnx"]
-
-
-def test_failure_leaves_what_was_there_and_nothing_else(tmp_path):
-    path = tmp_path / "model.onnx"
-    path.write_text("old")
-
-    def fail_halfway() -> None:
-        with replacing(path) as temporary:
-            temporary.write_text("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail_halfway()
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["model.onnx"]
