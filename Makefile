@@ -34,12 +34,12 @@ lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-# mypy cannot follow setup.cfg's map from tfmp.converters to converters/, so it reads the package
-# as it is built: the same tree that users install.
+# mypy cannot follow setup.cfg's map from tfmp.converters to converters/: links draw the tree that
+# users install.
 types: $(STAMP)
 	@echo "== types"
-	@rm -rf build/lib && $(BIN)/python -c 'from setuptools import setup; setup()' -q build 2>/dev/null
-	@cd build/lib && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p tfmp
+	@rm -rf build/types && mkdir -p build/types/tfmp && ln -s $(CURDIR)/tfmp/* $(CURDIR)/converters build/types/tfmp
+	@cd build/types && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p tfmp
 
 test: $(STAMP) lint types  ## lint, types and every test that takes less than minutes
 	@echo "== tests"

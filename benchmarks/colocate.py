@@ -22,14 +22,14 @@ import keras
 import numpy as np
 
 import tfmp
-from tfmp import hardware
-from tfmp.colocation import MODES
-from tfmp.colocation_choice import compare
-from tfmp.colocation_modes import run_in_process
-from tfmp.colocation_processes import run_in_processes
-from tfmp.colocation_report import ModeResult
-from tfmp.measuring import bytes_text, seconds_text
-from tfmp.profiling_tables import table
+from tfmp.colocation.choice import compare
+from tfmp.colocation.modes import run_in_process
+from tfmp.colocation.processes import run_in_processes
+from tfmp.colocation.report import ModeResult
+from tfmp.colocation.run import MODES
+from tfmp.machine import devices
+from tfmp.machine.measuring import bytes_text, seconds_text
+from tfmp.profiling.tables import table
 
 WAYS = [mode for mode in MODES if mode != "auto"]
 TRAINED_LONGER = 20
@@ -98,7 +98,7 @@ def jobs_of(group: str, steps: int) -> list[tfmp.Job]:
     """Three precisions side by side; the 16 bits that this device computes in."""
     build, x = GROUPS[group]
     y = RNG.integers(0, 10, len(x))
-    narrow = "mixed_float16" if hardware.accelerators() else "mixed_bfloat16"
+    narrow = "mixed_float16" if devices.accelerators() else "mixed_bfloat16"
     policies = ("float32", "float64", narrow)
     return [tfmp.Job(build, (x, y), policy, steps + 1, name=policy) for policy in policies]
 
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--jobs", nargs="+", choices=sorted(GROUPS), default=list(GROUPS))
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
-    device = hardware.devices()[0]
+    device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")
     document = {"device": device.to_dict(), "cores": cores, "groups": {}}

@@ -25,8 +25,8 @@ import numpy as np
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.drift.compare import Comparison
-from tfmp.converters.drift.data import open_data
 from tfmp.converters.runners import onnx_runner, reference_runner
+from tfmp.converters.samples.data import open_data
 
 GOAL = 1.15
 BATCH = 32

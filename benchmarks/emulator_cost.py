@@ -17,11 +17,11 @@ import keras
 import numpy as np
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.emulate import emulated
-from tfmp.converters.onnx.export import export_onnx
-from tfmp.converters.onnx.fp16 import prepare, to_fp16
-from tfmp.converters.onnx.profiles import Profile
-from tfmp.converters.onnx.storage import open_session
+from tfmp.converters.onnx.emulation.emulate import emulated
+from tfmp.converters.onnx.emulation.profiles import Profile
+from tfmp.converters.onnx.export.export import export_onnx
+from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
+from tfmp.converters.onnx.graph.storage import open_session
 
 IMAGES = 8
 

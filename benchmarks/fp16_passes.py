@@ -23,12 +23,12 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.drift.budget import DriftBudget
-from tfmp.converters.onnx.fp16 import prepare, to_fp16
-from tfmp.converters.onnx.rewrites import rewrite
-from tfmp.converters.onnx.storage import save_checked
-from tfmp.converters.onnx.switches import name_nodes
-from tfmp.converters.repair import find_islands
-from tfmp.converters.sessions import cpu_session
+from tfmp.converters.onnx.emulation.switches import name_nodes
+from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
+from tfmp.converters.onnx.graph.storage import save_checked
+from tfmp.converters.onnx.mixed import find_islands
+from tfmp.converters.onnx.rewrites.pipeline import rewrite
+from tfmp.converters.shared.sessions import cpu_session
 
 
 @dataclass(frozen=True)

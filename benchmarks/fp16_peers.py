@@ -34,11 +34,11 @@ from corpus import Case, corpus
 from fp16_passes import Pass, Sample, copied, quiet
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.emulate import emulated
-from tfmp.converters.onnx.export import export_onnx
-from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare, to_fp16
-from tfmp.converters.sessions import cpu_session
-from tfmp.converters.source import OnnxSource
+from tfmp.converters.intake.source import OnnxSource
+from tfmp.converters.onnx.emulation.emulate import emulated
+from tfmp.converters.onnx.export.export import export_onnx
+from tfmp.converters.onnx.fp16.rewriter import computes_in_fp16, prepare, to_fp16
+from tfmp.converters.shared.sessions import cpu_session
 
 PAGE = ROOT / "docs" / "fp16-onnx-peers.md"
 # As `DriftBudget`: what a sound deep model stays under.
@@ -398,7 +398,7 @@ _NODES = (
     "run, and its emulated output is within FP16 tolerance (rtol 1e-2, atol 5e-3 of the largest "
     'value) of ONNX\'s expected one. "fp32": all of it stayed FP32. "no float32": nothing to '
     'convert. "invalid": the original fails ONNX\'s own check. What fails with tfmp is listed by '
-    "name and cause in `tests/converters/onnx/test_backend_nodes.py`."
+    "name and cause in `tests/converters/onnx/fp16/test_rewriter_backend_nodes.py`."
 )
 
 

@@ -52,8 +52,8 @@ def measure(exporter: str, name: str) -> None:
 def export(exporter: str, model) -> None:
     """Writes `model` to a temporary file, all checks included."""
     from tfmp.converters.intake import open_source
-    from tfmp.converters.onnx.export import check_export, export_onnx
-    from tfmp.converters.onnx.storage import save_checked
+    from tfmp.converters.onnx.export.export import check_export, export_onnx
+    from tfmp.converters.onnx.graph.storage import save_checked
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")

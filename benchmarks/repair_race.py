@@ -59,10 +59,10 @@ def export(name: str, folder: Path) -> None:
     import onnx_ir as ir
 
     from tfmp.converters.intake import open_source
-    from tfmp.converters.onnx.export import export_onnx
-    from tfmp.converters.onnx.fp16 import to_fp16
-    from tfmp.converters.onnx.storage import save_checked
-    from tfmp.converters.tensors import synthetic_batch
+    from tfmp.converters.onnx.export.export import export_onnx
+    from tfmp.converters.onnx.fp16.rewriter import to_fp16
+    from tfmp.converters.onnx.graph.storage import save_checked
+    from tfmp.converters.shared.tensors import synthetic_batch
 
     keras.utils.set_random_seed(0)
     source = open_source(MODELS[name]())
@@ -77,7 +77,7 @@ def export(name: str, folder: Path) -> None:
 
 def emulated_drift(folder: Path, half: Any, batch: dict[str, Any]) -> float:
     """The worst relative L2 drift of an FP16 model, emulated."""
-    from tfmp.converters.sessions import cpu_session
+    from tfmp.converters.shared.sessions import cpu_session
 
     names = [value.name for value in half.graph.output]
     expected = cpu_session(folder / "model.onnx").run(names, batch)
@@ -89,8 +89,8 @@ def emulate(half: Any, batch: dict[str, Any]) -> list[Any]:
     import onnx_ir as ir
     import onnxruntime
 
-    from tfmp.converters.onnx.emulate import emulated
-    from tfmp.converters.onnx.fp16 import prepare
+    from tfmp.converters.onnx.emulation.emulate import emulated
+    from tfmp.converters.onnx.fp16.rewriter import prepare
 
     wide = ir.from_proto(half)
     prepare(wide)
@@ -115,10 +115,10 @@ def ours(folder: Path, limit: float, batch: dict[str, Any]) -> tuple[Any, int, i
     import onnx_ir as ir
 
     from tfmp.converters.drift.budget import DriftBudget
-    from tfmp.converters.onnx.fp16 import prepare, to_fp16
-    from tfmp.converters.onnx.rewrites import rewrite
-    from tfmp.converters.onnx.switches import name_nodes
-    from tfmp.converters.repair import find_islands
+    from tfmp.converters.onnx.emulation.switches import name_nodes
+    from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
+    from tfmp.converters.onnx.mixed import find_islands
+    from tfmp.converters.onnx.rewrites.pipeline import rewrite
 
     model = ir.load(folder / "model.onnx")
     prepare(model)
@@ -172,8 +172,6 @@ def search(tool: str, folder: Path, seconds: float) -> None:
     import onnxruntime
 
     # Loaded before the clock starts, whoever needs it.
-    import tfmp.converters.onnx.rewrites
-    import tfmp.converters.repair  # noqa: F401
 
     batch = dict(np.load(folder / "batch.npz"))
     limit = json.loads((folder / "limit.json").read_text())

@@ -26,12 +26,12 @@ import keras
 import numpy as np
 import sweep
 
-from tfmp.converters.errors import ConversionError
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.export import check_export, export_onnx
-from tfmp.converters.sessions import cpu_session
-from tfmp.converters.source import Source
-from tfmp.converters.tensors import synthetic_batch
+from tfmp.converters.intake.source import Source
+from tfmp.converters.onnx.export.export import check_export, export_onnx
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.sessions import cpu_session
+from tfmp.converters.shared.tensors import synthetic_batch
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ from tflite_table import FORCED, WRONG, cell, distance, first_words
 
 from tfmp.converters import open_source
 from tfmp.converters.drift.compare import match
-from tfmp.converters.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
-from tfmp.converters.source import Source
-from tfmp.converters.tensors import Batch
-from tfmp.converters.tflite.export import export_tflite, start_converter
-from tfmp.converters.worker import Worker
+from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.worker import Worker
+from tfmp.converters.tflite.export.export import export_tflite, start_converter
 
 PAGE = ROOT / "docs" / "tflite-peers.md"
 TOOLS = ("tfmp", "tfmp --repair", "Keras", "Keras, batch of 1", "ai-edge-quantizer")
@@ -172,7 +172,7 @@ class Bench:
         }
 
     def _ours(self, source: Source, case: Case, mend: bool, opening: float) -> float | str:
-        from tfmp.converters.tflite.repair import repair
+        from tfmp.converters.tflite.rewriting.repair import repair
 
         start = time.perf_counter()
         try:
@@ -260,7 +260,7 @@ def commands(path: Path, folder: Path) -> dict[str, float]:
         "target_spec={'supported_types': [tf.float16]})"
     )
     output = str(folder / "command.tflite")
-    command_line = "from tfmp.converters.cli import main; main()"
+    command_line = "from tfmp.converters.commands.cli import main; main()"
     ours = [sys.executable, "-c", command_line, "tflite", str(path), "-o", output]
     tried = {
         "tfmp": [*ours, "--force", "--quiet"],

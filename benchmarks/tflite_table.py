@@ -34,14 +34,14 @@ import sweep
 from corpus import corpus
 
 from tfmp.converters import open_source
-from tfmp.converters.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTGpuRunner, LiteRTRunner, Runner
-from tfmp.converters.source import Source
-from tfmp.converters.tensors import Batch, synthetic_batch
-from tfmp.converters.tflite.export import TFLiteFile, export_tflite, start_converter
-from tfmp.converters.tflite.repair import repair
-from tfmp.converters.tflite.vulkan import find_vulkan
-from tfmp.converters.worker import Worker
+from tfmp.converters.runners.vulkan import find_vulkan
+from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.tensors import Batch, synthetic_batch
+from tfmp.converters.shared.worker import Worker
+from tfmp.converters.tflite.export.export import TFLiteFile, export_tflite, start_converter
+from tfmp.converters.tflite.rewriting.repair import repair
 
 PAGE = ROOT / "docs" / "tflite-support.md"
 DEFAULT, FORCED, GPU = "default CPU", "forced FP16", "GPU"

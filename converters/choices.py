@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tfmp.converters.artifact import check_choice
-from tfmp.converters.errors import InputError
-from tfmp.converters.onnx.gaps import ANY, TARGETS
+from tfmp.converters.onnx.fp16 import ANY, TARGETS
+from tfmp.converters.report import check_choice
+from tfmp.converters.shared.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,22 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.artifact import Findings, Progress, silent
-from tfmp.converters.bench import Bench, Plan
-from tfmp.converters.devices import Placing, choose
-from tfmp.converters.drift.compare import Comparison
-from tfmp.converters.drift.data import Dataset, open_data, synthetic
-from tfmp.converters.drift.verdict import DriftBudget, check_overrides
-from tfmp.converters.errors import InputError, running_on_samples
-from tfmp.converters.files import check_folder
-from tfmp.converters.intake import check_model_file, open_source
-from tfmp.converters.onnx.profiles import Profile
-from tfmp.converters.report.model import DriftReport
-from tfmp.converters.source import AnySource, OnnxSource, Source
-from tfmp.converters.trials import Explain, candidate_files, candidate_findings
+from tfmp.converters.comparison import (
+    Bench,
+    Explain,
+    Placing,
+    Plan,
+    candidate_files,
+    candidate_findings,
+    choose,
+)
+from tfmp.converters.drift import Comparison, DriftBudget, check_overrides
+from tfmp.converters.intake import AnySource, OnnxSource, Source, check_model_file, open_source
+from tfmp.converters.onnx.emulation import Profile
+from tfmp.converters.report import DriftReport, Findings, Progress, silent
+from tfmp.converters.samples import Dataset, open_data, synthetic
+from tfmp.converters.shared.errors import InputError, running_on_samples
+from tfmp.converters.shared.files import check_folder
 
 # Called with the samples that are done, and how many there are in all if that is known.
 Count = Callable[[int, int | None], None]
@@ -126,7 +129,7 @@ def validate(
     dataset = prepare_data(source, data, labels, plan.budget)
     findings = candidate_findings(candidates)
     if placing is None:
-        from tfmp.converters.distributed.driver import validate_on_ray
+        from tfmp.converters.distributed import validate_on_ray
 
         return validate_on_ray(
             source, files, findings, dataset, plan, str(ray), workers, progress, count
@@ -190,7 +193,7 @@ def prepare_comparison(
             choose(device, suffixes, emulate is not None)
         yield
         return
-    from tfmp.converters.distributed.cluster import connected, resources, staffing
+    from tfmp.converters.distributed import connected, resources, staffing
 
     with connected(ray, workers) as module:
         staffing(resources(module), workers, device, ".onnx" in suffixes)
@@ -205,7 +208,7 @@ def check_for_ray(
         if workers is None:
             return
         raise InputError(f"workers are Ray's, received workers={workers!r} without ray. Give both.")
-    from tfmp.converters.distributed.cluster import check_workers
+    from tfmp.converters.distributed import check_workers
 
     check_workers(workers)
     for name, asked, why in (

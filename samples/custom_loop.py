@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfmp
-from tfmp.telemetry import read_counters
+from tfmp.loss_scaling.telemetry import read_counters
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from repository import ROOT
 
-from tfmp.converters.cli import main
+from tfmp.converters.commands.cli import main
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = sorted(
     path.relative_to(ROOT)

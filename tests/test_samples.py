@@ -5,11 +5,10 @@ import os
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 
-ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "samples"
 
 

@@ -8,8 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
+from repository import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +49,7 @@ def run_outside(site: Path, cwd: Path, *arguments: str) -> subprocess.CompletedP
 
 
 def test_imports_come_from_the_wheel(site, tmp_path):
-    script = "import tfmp, tfmp.converters.cli as c; print(tfmp.__file__, c.__file__)"
+    script = "import tfmp, tfmp.converters.commands.cli as c; print(tfmp.__file__, c.__file__)"
     run = run_outside(site, tmp_path, "-c", script)
     assert run.returncode == 0, run.stderr
     assert all(path.startswith(str(site)) for path in run.stdout.split())
@@ -58,9 +57,9 @@ def test_imports_come_from_the_wheel(site, tmp_path):
 
 # The whole suite runs against the wheel in `make test-slow`; these cover every package of it.
 QUICK = (
-    "tfmp/test_numerics.py",
-    "converters/test_cli.py",
-    "converters/onnx/test_fp16.py",
+    "tfmp/shared/test_numerics.py",
+    "converters/commands/test_cli.py",
+    "converters/onnx/fp16/test_rewriter.py",
     "converters/report/test_html.py",
     "converters/report/test_jsonio.py",
 )

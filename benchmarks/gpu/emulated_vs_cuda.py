@@ -24,16 +24,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 import numpy as np
 from corpus import Case, corpus
 
-from tfmp.converters.devices import cuda_problem
+from tfmp.converters.comparison.devices import cuda_problem
 from tfmp.converters.drift.metrics import OutputAccumulator
-from tfmp.converters.errors import ConversionError, RunnerError
-from tfmp.converters.onnx.export import export_onnx
-from tfmp.converters.onnx.fp16 import to_fp16
-from tfmp.converters.onnx.profiles import Profile
-from tfmp.converters.onnx.storage import save_checked
+from tfmp.converters.intake.source import OnnxSource
+from tfmp.converters.onnx.emulation.profiles import Profile
+from tfmp.converters.onnx.export.export import export_onnx
+from tfmp.converters.onnx.fp16.rewriter import to_fp16
+from tfmp.converters.onnx.graph.storage import save_checked
 from tfmp.converters.runners import CudaRunner, Runner, onnx_runner
-from tfmp.converters.source import OnnxSource
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.errors import ConversionError, RunnerError
+from tfmp.converters.shared.tensors import Batch
 
 PROFILES = ("gpu", "pessimistic")
 CPU_PROVIDER = "CPUExecutionProvider"

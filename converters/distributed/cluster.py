@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 LOCAL, RUNNING = "local", "auto"
 

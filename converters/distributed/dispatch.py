@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 # A task that ends this many workers is to blame itself, and so is a start that fails as often.
 _ATTEMPTS = 3

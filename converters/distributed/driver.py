@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.artifact import Findings, Progress
-from tfmp.converters.bench import Plan
+from tfmp.converters.comparison import Plan, make_baselines
 from tfmp.converters.distributed.cluster import (
     Staffing,
     check_workers,
@@ -18,12 +17,10 @@ from tfmp.converters.distributed.cluster import (
 from tfmp.converters.distributed.dispatch import Dispatch, Lost
 from tfmp.converters.distributed.parcel import Files, pack_file, pack_source
 from tfmp.converters.distributed.worker import Answer, BenchWorker, Models
-from tfmp.converters.drift.data import Dataset
-from tfmp.converters.errors import ConversionError, InputError, RunnerError
-from tfmp.converters.report.merge import check_same_run, join
-from tfmp.converters.report.model import DriftReport
-from tfmp.converters.source import AnySource
-from tfmp.converters.split import make_baselines
+from tfmp.converters.intake import AnySource
+from tfmp.converters.report import DriftReport, Findings, Progress, check_same_run, join
+from tfmp.converters.samples import Dataset
+from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 
 # A Ray that others keep busy lets workers wait for ever; by now one would have started.
 _START_S = 600.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.errors import InputError
-from tfmp.converters.source import AnySource, OnnxSource, Origin, Source
-from tfmp.converters.tensors import TensorSpec
-from tfmp.converters.tflite.signature import safe_names
+from tfmp.converters.intake import AnySource, OnnxSource, Origin, Source
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.tflite.file import safe_names
 
 # Contents by path inside a folder. Arrays, which Ray's workers read without copying them.
 Files = dict[str, np.ndarray]
@@ -64,13 +64,13 @@ def unpack_source(model: Model, folder: Path) -> AnySource:
     unpack(model.files, folder)
     shapes: dict[str, Any] = {spec.name: spec.shape for spec in model.inputs}
     if model.form == "onnx":
-        from tfmp.converters.intake.onnx_file import from_onnx
+        from tfmp.converters.intake import from_onnx
 
         opened = from_onnx(folder / model.entry, None, shapes)
         # A GPU runs the file itself, which lies here and not where it came from.
         return replace(opened, origin=replace(model.origin, path=folder / model.entry))
     if model.form == "savedmodel":
-        from tfmp.converters.intake.tensorflow import from_saved_model
+        from tfmp.converters.intake import from_saved_model
 
         saved = from_saved_model(folder, model.origin.signature).pinned(None, shapes)
         return replace(saved, origin=model.origin)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfmp.converters.drift.data import DataReport
-from tfmp.converters.tensors import Batch
+from tfmp.converters.samples import DataReport
+from tfmp.converters.shared.tensors import Batch
 
 if TYPE_CHECKING:
-    from tfmp.converters.artifact import Findings
-    from tfmp.converters.bench import Bench, Plan
+    from tfmp.converters.comparison import Bench, Plan
     from tfmp.converters.distributed.parcel import Files, Model
-    from tfmp.converters.report.model import DriftReport
+    from tfmp.converters.report import DriftReport, Findings
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,7 @@ class BenchWorker:
         # As on the command line: TensorFlow traces, whatever backend this machine is set to.
         os.environ["KERAS_BACKEND"] = "tensorflow"
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        from tfmp.converters.bench import Bench
-        from tfmp.converters.devices import choose
+        from tfmp.converters.comparison import Bench, choose
         from tfmp.converters.distributed.parcel import unpack, unpack_source
 
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-")))

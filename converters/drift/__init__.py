@@ -1,1 +1,5 @@
-"""Measuring how far a candidate's outputs are from the reference's, and judging it."""
+"""How far outputs are from the reference, and what that means for a release."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

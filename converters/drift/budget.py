@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 # Limits that may differ from one output to the next.
 _PER_OUTPUT = ("rel_l2", "max_abs", "flip_rate", "accuracy_drop", "error_increase")

@@ -15,8 +15,8 @@ from tfmp.converters.drift.labels import (
 )
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.totals import is_floating
-from tfmp.converters.errors import InputError, RunnerError
-from tfmp.converters.tensors import Batch, TensorSpec, describe, texts
+from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 
 # Labels of one batch: for the one output they fit, or by output name.
 Labels = np.ndarray | Mapping[str, np.ndarray]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.drift.exact import fold
-from tfmp.numerics import FLOAT16
+from tfmp.shared.numerics import FLOAT16
 
 # Histogram of |candidate - reference| in FP16 spacings at the reference.
 ULP_LABELS = (
@@ -35,7 +35,7 @@ _WORDS, _TOP_WORD = 4, 3 if sys.byteorder == "little" else 0
 _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
 
 
-def distances(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+def distances_of(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
     """Fields of `totals.Totals` that measure distance.
 
     Args:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfmp.converters.drift.exact import Expansion, fold, total
 from tfmp.converters.drift.statistics import mcnemar
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 # How labels are written, and so what "right" means.
 CLASS_IDS = "class ids"

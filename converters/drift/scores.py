@@ -7,7 +7,7 @@ import numpy as np
 
 from tfmp.converters.drift.distances import CHUNK, scratch
 from tfmp.converters.drift.exact import fold
-from tfmp.numerics import FLOAT16
+from tfmp.shared.numerics import FLOAT16
 
 # Upper edges of the reference's top-1 margin (best minus second score); the last bin is open.
 MARGIN_EDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)

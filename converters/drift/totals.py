@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.drift.distances import distances
+from tfmp.converters.drift.distances import distances_of
 from tfmp.converters.drift.exact import Common, Expansion, Histogram
 from tfmp.converters.drift.scores import scores
 
@@ -115,7 +115,7 @@ def measure(reference: np.ndarray, candidate: np.ndarray) -> Totals:
         values=reference.size,
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
-        **distances(reference.reshape(rows, -1), candidate.reshape(rows, -1)),
+        **distances_of(reference.reshape(rows, -1), candidate.reshape(rows, -1)),
         **scores(reference, candidate),
     )
 

@@ -15,7 +15,7 @@ from tfmp.converters.drift.statistics import (
     mean_bounds,
     paired_difference,
 )
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 __all__ = ["Check", "DriftBudget", "Judgement", "Verdict", "check_overrides", "judge", "overall"]
 

@@ -7,10 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from tfmp.converters.drift.distances import distances
-from tfmp.converters.drift.exact import Expansion, merge, total
-from tfmp.converters.report.explanation import LayerError
-from tfmp.converters.tensors import Batch
+from tfmp.converters.drift import Expansion, distances_of, merge, total
+from tfmp.converters.report import LayerError
+from tfmp.converters.shared.tensors import Batch
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class _Distance:
 
     @classmethod
     def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "_Distance":
-        found = distances(reference.reshape(1, -1), candidate.reshape(1, -1))
+        found = distances_of(reference.reshape(1, -1), candidate.reshape(1, -1))
         finite = np.abs(reference[np.isfinite(reference)])
         return cls(
             found["error_sq"],

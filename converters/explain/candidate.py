@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tfmp.converters.explain.attribution import Taps, Values
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.tensors import Batch
 
 
 class Candidate(Protocol):

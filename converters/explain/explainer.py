@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfmp.converters.drift.metrics import OutputAccumulator
-from tfmp.converters.errors import ConversionError, RunnerError
+from tfmp.converters.drift import OutputAccumulator
 from tfmp.converters.explain.attribution import (
     Attribution,
     Values,
@@ -17,8 +16,9 @@ from tfmp.converters.explain.attribution import (
 from tfmp.converters.explain.candidate import Candidate
 from tfmp.converters.explain.samples import Sample, SampleKeeper, batched
 from tfmp.converters.explain.thumbnail import thumbnail
-from tfmp.converters.report.explanation import Culprit, Explanation, LayerError, WorstSample
-from tfmp.converters.tensors import Batch
+from tfmp.converters.report import Culprit, Explanation, LayerError, WorstSample
+from tfmp.converters.shared.errors import ConversionError, RunnerError
+from tfmp.converters.shared.tensors import Batch
 
 NONFINITE = "first value that is not finite"
 JUMP = "largest jump of the error"

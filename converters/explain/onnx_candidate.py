@@ -4,19 +4,18 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from tfmp.converters.errors import ConversionError
 from tfmp.converters.explain.attribution import Values
 from tfmp.converters.explain.onnx_taps import OnnxTaps, by_layer, by_node, single_node
 from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
 from tfmp.converters.explain.weights import Weights
+from tfmp.converters.intake import AnySource, OnnxSource
+from tfmp.converters.onnx.emulation import Profile, name_nodes
 from tfmp.converters.onnx.export import export_onnx
 from tfmp.converters.onnx.fp16 import prepare
-from tfmp.converters.onnx.profiles import Profile
+from tfmp.converters.onnx.graph import save_checked
 from tfmp.converters.onnx.rewrites import rewrite
-from tfmp.converters.onnx.storage import save_checked
-from tfmp.converters.onnx.switches import name_nodes
-from tfmp.converters.source import AnySource, OnnxSource
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.tensors import Batch
 
 
 class OnnxCandidate:

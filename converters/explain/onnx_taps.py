@@ -16,12 +16,11 @@ import onnx_ir as ir
 
 from tfmp.converters.explain.attribution import Part, Seam, Values, parts_of
 from tfmp.converters.explain.weights import Weights
-from tfmp.converters.onnx.emulate import emulated
-from tfmp.converters.onnx.precision import FP16, FP32
-from tfmp.converters.onnx.profiles import Profile
-from tfmp.converters.onnx.schema import is_float, retype
+from tfmp.converters.onnx.emulation import Profile, emulated
+from tfmp.converters.onnx.fp16 import FP16, FP32
+from tfmp.converters.onnx.graph import is_float, retype
 from tfmp.converters.runners import OnnxRunner, RunnerInfo
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.tensors import Batch
 
 _INFO = RunnerInfo("onnxruntime", "CPU", None)
 

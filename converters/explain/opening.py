@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tfmp.converters.explain.candidate import Candidate
-from tfmp.converters.onnx.profiles import Profile
+from tfmp.converters.intake import AnySource
+from tfmp.converters.onnx.emulation import Profile
 from tfmp.converters.runners import RunnerInfo
-from tfmp.converters.source import AnySource
 
 
 def opener(

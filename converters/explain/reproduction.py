@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.tensors import Batch
 
 ONNX_SCRIPT = '''\
 """{title} alone in FP16, against what it gives in FP32 on the same sample.

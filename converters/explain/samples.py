@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tfmp.converters.drift.totals import is_floating
-from tfmp.converters.tensors import Batch
+from tfmp.converters.drift import is_floating
+from tfmp.converters.shared.tensors import Batch
 
 # Samples named in a report.
 WORST = 10

@@ -9,15 +9,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tfmp.converters.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.explain.attribution import Values
 from tfmp.converters.explain.reproduction import TFLITE_SCRIPT, save_reproduction
 from tfmp.converters.explain.tflite_seams import Grouping, SeamedFile, Seams, given, rename
-from tfmp.converters.source import AnySource, Source
-from tfmp.converters.tensors import Batch
+from tfmp.converters.intake import AnySource, Source
+from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export import export_tflite
-from tfmp.converters.tflite.reader import TFLiteModel
-from tfmp.converters.worker import Worker
+from tfmp.converters.tflite.file import TFLiteModel
 
 _TIMEOUT_S = 600.0
 

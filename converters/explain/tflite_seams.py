@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from tfmp.converters.errors import ConversionError
 from tfmp.converters.explain.attribution import Part, Seam, parts_of
-from tfmp.converters.tensors import TensorSpec
-from tfmp.converters.tflite.reader import Operator, TFLiteModel, layer_of
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.tflite.file import Operator, TFLiteModel, layer_of
 
 _IDENTIFIER = b"TFL3"
 _SIGNATURE = b"serving_default"

@@ -1,7 +1,7 @@
 """Runs a .tflite file whose outputs are seams, as it happens in a worker process."""
 
-from tfmp.converters.tensors import Batch
-from tfmp.converters.tflite.interpreter import Interpreter
+from tfmp.converters.runners import Interpreter
+from tfmp.converters.shared.tensors import Batch
 
 
 class TapInterpreter(Interpreter):

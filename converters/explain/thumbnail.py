@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.tensors import Batch
 
 # Longest side in pixels: ten of them, embedded, leave a report far below 400 KB.
 SIDE = 48

@@ -1,5 +1,5 @@
 """Models in: Keras models and files, SavedModels, `tf.function`s and ONNX files."""
 
-from tfmp.converters.intake.open import check_model_file, open_source
+import lazy_loader
 
-__all__ = ["check_model_file", "open_source"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tfmp.converters.errors import ConversionError
-from tfmp.converters.source import Source
-from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.intake.source import Source
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.tensors import TensorSpec
 
 _INTEGERS = ("int32", "int64")
 _COMPARISONS = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "Shape")

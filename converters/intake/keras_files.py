@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.errors import InputError
 from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
-from tfmp.converters.source import Source
+from tfmp.converters.intake.source import Source
+from tfmp.converters.shared.errors import InputError
 
 
 def from_keras_file(

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.errors import InputError
 from tfmp.converters.intake.float32 import in_float32, precision_note, widened_weights
 from tfmp.converters.intake.integers import with_integers
-from tfmp.converters.source import Origin, Source, path_sha256, path_size
-from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec
 
 
 def require_tensorflow_backend() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from tfmp.converters.errors import InputError
-from tfmp.converters.sessions import cpu_session
-from tfmp.converters.source import OnnxSource, Origin, path_sha256, path_size, pin
-from tfmp.converters.tensors import TEXT, Batch, TensorSpec, in_dtype
+from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.sessions import cpu_session
+from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, in_dtype
 
 
 def from_onnx(

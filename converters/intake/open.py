@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
 
-from tfmp.converters.errors import InputError
-from tfmp.converters.source import AnySource
+from tfmp.converters.intake.source import AnySource
+from tfmp.converters.shared.errors import InputError
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.errors import ConversionError, InputError
-from tfmp.converters.source import Origin, Source, path_sha256, path_size, unique_name
-from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.tensors import TensorSpec
 
 # What exporters call the entry point that is meant to be served; Keras 3 writes it under both.
 _USUAL = ("serving_default", "serve")

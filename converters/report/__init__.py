@@ -1,1 +1,5 @@
 """The drift report: its dataclasses, and their JSON, HTML, Markdown and JUnit renderings."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tfmp.converters.errors import InputError
-from tfmp.converters.files import check_output
 from tfmp.converters.report.summary import printable
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.files import check_output
 from tfmp.converters.tflite.audit import ActivationFinding, Audit
-from tfmp.numerics import FLOAT16
-from tfmp.replacing import replacing
+from tfmp.shared.atomic_file import replacing
+from tfmp.shared.numerics import FLOAT16
 
 SUFFIXES = (".json", ".html")
 

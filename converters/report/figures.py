@@ -7,10 +7,7 @@ phone and a sheet of paper, and the table it stands in is its text for whoever c
 import math
 from itertools import pairwise
 
-from tfmp.converters.drift.distances import ULP_LABELS
-from tfmp.converters.drift.metrics import OutputDrift
-from tfmp.converters.drift.scores import MARGIN_EDGES
-from tfmp.converters.drift.verdict import Check, Verdict
+from tfmp.converters.drift import MARGIN_EDGES, ULP_LABELS, Check, OutputDrift, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
     latency_text,
@@ -19,7 +16,7 @@ from tfmp.converters.report.summary import (
     size_text,
     stage_values,
 )
-from tfmp.web import Bar
+from tfmp.shared.html_page import Bar
 
 # The track of a budget bar ends here; the budget's line stands at 1.
 _TRACK_END = 1.5

@@ -10,8 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.errors import InputError
 from tfmp.converters.report.model import SCHEMA, DriftReport
+from tfmp.converters.shared.errors import InputError
 
 # JSON has no word for these numbers; a bare NaN makes a document that strict readers refuse.
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

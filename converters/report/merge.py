@@ -4,18 +4,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tfmp.converters.drift.data import DataReport, add_hashes
-from tfmp.converters.drift.exact import merge
-from tfmp.converters.drift.labels import LabelDrift, LabelTotals, label_drift
-from tfmp.converters.drift.metrics import OutputDrift, drift_of
-from tfmp.converters.drift.totals import Totals
-from tfmp.converters.errors import InputError
+from tfmp.converters.drift import (
+    LabelDrift,
+    LabelTotals,
+    OutputDrift,
+    Totals,
+    drift_of,
+    label_drift,
+    merge,
+)
 from tfmp.converters.report.model import (
     CandidateReport,
     DriftReport,
     ReferenceReport,
     Stage,
 )
+from tfmp.converters.samples import DataReport, add_hashes
+from tfmp.converters.shared.errors import InputError
 
 
 def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:

@@ -5,16 +5,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tfmp.converters.drift.budget import DriftBudget
-from tfmp.converters.drift.data import DataReport
-from tfmp.converters.drift.labels import LabelDrift
-from tfmp.converters.drift.metrics import OutputDrift
-from tfmp.converters.drift.verdict import Check, Judgement, Verdict, judge, overall
-from tfmp.converters.errors import InputError
-from tfmp.converters.files import check_folder
+from tfmp.converters.drift import (
+    Check,
+    DriftBudget,
+    Judgement,
+    LabelDrift,
+    OutputDrift,
+    Verdict,
+    judge,
+    overall,
+)
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
-from tfmp.replacing import replacing
+from tfmp.converters.samples import DataReport
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.files import check_folder
+from tfmp.shared.atomic_file import replacing
 
 SCHEMA = "tfmp.drift/1"
 

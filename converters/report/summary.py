@@ -4,13 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfmp.converters.drift.labels import ACCURACY
-from tfmp.converters.drift.metrics import OutputDrift
-from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.drift import ACCURACY, OutputDrift, Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import RunnerInfo
-from tfmp.web import NONE, printable
+from tfmp.shared.html_page import NONE, printable
 
 # A sign beside each verdict, so that colour is never the only cue.
 SIGNS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.INCONCLUSIVE: "?"}

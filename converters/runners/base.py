@@ -6,7 +6,7 @@ A runner is a context manager: it holds a session or a worker process from `with
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from tfmp.converters.tensors import Batch, TensorSpec
+from tfmp.converters.shared.tensors import Batch, TensorSpec
 
 
 @dataclass(frozen=True)

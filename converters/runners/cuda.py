@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Self
 
-from tfmp.converters.errors import RunnerError
 from tfmp.converters.runners.base import RunnerInfo
-from tfmp.converters.tensors import Batch
-from tfmp.converters.worker import Worker
+from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.worker import Worker
 
 _TIMEOUT_S = 600.0
 _CUDA = "CUDAExecutionProvider"
@@ -34,7 +34,7 @@ class CudaRunner:
         """
         self._provider = provider
         self._worker = Worker(
-            "tfmp.converters.onnx.cuda:CudaSession",
+            "tfmp.converters.runners.cuda_session:CudaSession",
             path,
             provider,
             label=f"ONNX Runtime with {path.name}",

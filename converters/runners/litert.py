@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tfmp.converters.errors import InputError, RunnerError
 from tfmp.converters.runners.base import RunnerInfo
-from tfmp.converters.tensors import Batch, describe
-from tfmp.converters.worker import Worker, WorkerError
+from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.shared.tensors import Batch, describe
+from tfmp.converters.shared.worker import Worker, WorkerError
 
 if TYPE_CHECKING:
-    from tfmp.converters.tflite.reader import TFLiteModel
+    from tfmp.converters.tflite.file import TFLiteModel
 
 _TIMEOUT_S = 600.0
 
@@ -30,7 +30,7 @@ class _Interpreted:
     info: RunnerInfo
 
     def __init__(self, file: "TFLiteModel", signature: str | None) -> None:
-        from tfmp.converters.tflite.constants import confirmed
+        from tfmp.converters.tflite.export import confirmed
 
         chosen = file.signature(signature)
         self.notes = tuple(map(str, confirmed((), file)))
@@ -43,7 +43,7 @@ class _Interpreted:
 
     def _start(self, *arguments: object, path: Path, timeout_s: float, **options: object) -> Worker:
         worker = Worker(
-            "tfmp.converters.tflite.interpreter:Interpreter",
+            "tfmp.converters.runners.litert_interpreter:Interpreter",
             path,
             *arguments,
             label=f"LiteRT with {path.name}",
@@ -136,7 +136,7 @@ class LiteRTGpuRunner(_Interpreted):
         Raises:
             RunnerError: there is no adapter, or LiteRT cannot load the file there or dies of it.
         """
-        from tfmp.converters.tflite.vulkan import find_vulkan
+        from tfmp.converters.runners.vulkan import find_vulkan
 
         file = _read(path)
         super().__init__(file, signature)
@@ -194,7 +194,7 @@ def weights_only_runner(path: Path, signature: str | None = None) -> LiteRTRunne
 
 
 def _read(path: Path) -> "TFLiteModel":
-    from tfmp.converters.tflite.reader import TFLiteModel
+    from tfmp.converters.tflite.file import TFLiteModel
 
     try:
         return TFLiteModel(path)
@@ -204,7 +204,7 @@ def _read(path: Path) -> "TFLiteModel":
 
 def _is_fp16(file: "TFLiteModel") -> bool:
     """Whether it was converted to FP16; one without any weights is known by what it promises."""
-    from tfmp.converters.tflite.contract import accumulation
+    from tfmp.converters.tflite.file import accumulation
 
     return file.has_fp16_weights or accumulation(file) is not None
 

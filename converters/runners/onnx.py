@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.errors import RunnerError
-from tfmp.converters.onnx.profiles import GPU, Profile
+from tfmp.converters.onnx.emulation import GPU, Profile
 from tfmp.converters.runners.base import Held, RunnerInfo
-from tfmp.converters.sessions import cpu_session, tensor_spec
-from tfmp.converters.tensors import Batch, in_dtype
+from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.sessions import cpu_session, tensor_spec
+from tfmp.converters.shared.tensors import Batch, in_dtype
 
 
 class OnnxRunner(Held):
@@ -53,7 +53,7 @@ def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
     import onnx_ir as ir
     import onnxruntime
 
-    from tfmp.converters.onnx.emulate import FP32_INSIDE, emulated
+    from tfmp.converters.onnx.emulation import FP32_INSIDE, emulated
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
 
     versions = {"onnxruntime": onnxruntime.__version__}
@@ -78,7 +78,7 @@ def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
 
 def _open(model: Any) -> Any:
     """An ONNX Runtime CPU session; raises `RunnerError` when it refuses the model."""
-    from tfmp.converters.onnx.storage import open_session
+    from tfmp.converters.onnx.graph import open_session
 
     try:
         return cpu_session(model) if isinstance(model, Path | bytes) else open_session(model)

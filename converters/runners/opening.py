@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tfmp.converters.onnx.profiles import GPU, Profile
+from tfmp.converters.onnx.emulation import GPU, Profile
 from tfmp.converters.runners.base import Runner
 from tfmp.converters.runners.cuda import CudaRunner
 from tfmp.converters.runners.litert import litert_runner

@@ -3,9 +3,9 @@
 from contextlib import ExitStack
 from typing import Self
 
+from tfmp.converters.intake import AnySource, OnnxSource
 from tfmp.converters.runners.base import Runner, RunnerInfo
-from tfmp.converters.source import AnySource, OnnxSource
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.tensors import Batch
 
 
 def reference_runner(source: AnySource, gpu: bool = False) -> Runner:

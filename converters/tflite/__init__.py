@@ -1,1 +1,1 @@
-"""Keras to TFLite with FP16 weights."""
+"""TFLite files: exported, rewritten for FP16, and audited."""

@@ -18,7 +18,7 @@ def models() -> ModuleType:
 @pytest.fixture(scope="session")
 def converter() -> Iterator[Any]:
     """One process with TensorFlow's TFLite converter for all tests."""
-    from tfmp.converters.tflite.export import start_converter
+    from tfmp.converters.tflite.export.export import start_converter
 
     with start_converter() as worker:
         yield worker
@@ -29,7 +29,7 @@ def export(converter: Any) -> Callable[..., Any]:
     """`export_tflite` in the shared process."""
     from functools import partial
 
-    from tfmp.converters.tflite.export import export_tflite
+    from tfmp.converters.tflite.export.export import export_tflite
 
     return partial(export_tflite, converter=converter)
 

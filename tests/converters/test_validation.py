@@ -12,13 +12,14 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from tfmp.converters import DriftBudget, convert, trials, validate
-from tfmp.converters.cli import main
-from tfmp.converters.errors import InputError
+from tfmp.converters import DriftBudget, convert, validate
+from tfmp.converters.commands.cli import main
+from tfmp.converters.comparison import trials
 from tfmp.converters.report.html import to_html
 from tfmp.converters.report.markdown import to_markdown
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.runners.reference import SourceRunner
+from tfmp.converters.shared.errors import InputError
 
 SAMPLES = np.random.default_rng(0).standard_normal((400, 4), dtype=np.float32)
 ANIMALS = ["cat", "dog", "emu", "fox"]

@@ -15,12 +15,12 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
-from tfmp.converters.errors import ConversionError
-from tfmp.converters.onnx.emulate import emulated
-from tfmp.converters.onnx.fp16 import prepare, to_fp16
-from tfmp.converters.onnx.profiles import Profile
-from tfmp.converters.onnx.types import check
-from tfmp.converters.sessions import cpu_session
+from tfmp.converters.onnx.emulation.emulate import emulated
+from tfmp.converters.onnx.emulation.profiles import Profile
+from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
+from tfmp.converters.onnx.graph.types import check
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.sessions import cpu_session
 
 # Inputs, constants and results are rounded by 2**-11 each. Sums of terms carry roundings as large
 # as their largest term's, so the absolute tolerance grows with the largest expected value.

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.source import AnySource
-from tfmp.converters.tensors import Batch, synthetic_batch
+from tfmp.converters.intake.source import AnySource
+from tfmp.converters.shared.tensors import Batch, synthetic_batch
 
 Generator = np.random.Generator
 

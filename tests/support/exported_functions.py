@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.export import check_export, export_onnx
-from tfmp.converters.onnx.storage import open_once
-from tfmp.converters.source import Source
+from tfmp.converters.intake.source import Source
+from tfmp.converters.onnx.export.export import check_export, export_onnx
+from tfmp.converters.onnx.graph.storage import open_once
 
 
 def source_of(function: Callable[..., Any], *arrays: np.ndarray) -> Source:

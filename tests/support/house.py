@@ -1,52 +1,25 @@
-"""The house: its floors, and the part of CONTRIBUTING.md that shows them.
-
-Run `python tests/support/house.py` after adding or renaming a module: it writes the first sentence
-of every module's docstring into CONTRIBUTING.md.
-"""
+"""The house: its rooms in order, and who imports whom."""
 
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
-BEGIN, END = "<!-- house: written by tests/support/house.py -->", "<!-- end of house -->"
+from repository import ROOT
 
-# Lowest floor first. A file imports from lower floors, and from its own where that makes no circle.
-TRAINING_FLOORS = {
-    "Facts": (
-        "numerics hardware nvidia cuda_versions onnx_providers registration first_op value_range "
-        "gradient_report measuring graph_rewriting replacing stderr web"
-    ),
-    "Plans and scales": (
-        "structure evidence named_policies keep rules auto graph_walk dry_run precision_plan undo "
-        "policy strategies counters transitions tracing gradients wrapping loss_scale attach"
-    ),
-    "Watching": ("telemetry replay nonfinite forward_search backward_search diagnose calibration"),
-    "In `fit`, and around it": (
-        "batch_tap preflight recorder training_report watch fit_session callback machine "
-        "tensor_cores checkup_report checkup_cuda checkup_model checkup profiling_copies "
-        "profiling_runs profiling_layers profiling_batches profiling_kernels profiling_report "
-        "profiling_tables profiling_page profiling colocation_checkpoint colocation_job "
-        "colocation_training colocation_fused colocation_report colocation_modes "
-        "colocation_processes colocation_choice colocation"
-    ),
-    "Commands": (
-        "cli_session command_inputs doctor_command calibrate_command profile_command "
-        "colocate_command cli"
-    ),
-}
-CONVERSION_FLOORS = {
-    "Ground": "errors tensors files worker sessions environment",
-    "Models in": "source intake float64",
-    "Formats": "onnx tflite",
-    "Running": "runners",
-    "Measuring": "drift",
-    "Judging, repairing and telling": "report repair",
-    "Work": (
-        "artifact choices devices latency split trials bench validation explain distributed "
-        "pipeline"
-    ),
-    "Commands": "cli_config cli_options cli_session cli_inputs cli cli_docs",
-}
+# Lowest first: a file imports from its own room and from rooms that stand before it.
+TRAINING = (
+    "shared machine precision loss_scaling nonfinite calibration fit checkup profiling colocation "
+    "commands"
+).split()
+CONVERSION = (
+    "shared intake "
+    "onnx.graph onnx.export.handlers onnx.export onnx.rewrites onnx.fp16 onnx.emulation "
+    "tflite.file tflite.rewriting tflite.export tflite.audit "
+    "drift samples onnx.mixed runners report explain comparison distributed "
+    "choices validation conversion commands"
+).split()
+
+# Both wings stand on it.
+GROUND = "tfmp.shared"
 
 
 def module_name(path: Path) -> str:
@@ -64,20 +37,59 @@ def modules() -> dict[str, Path]:
     return {module_name(path): path for path in sorted(paths)}
 
 
+def folders() -> list[Path]:
+    """Every package of both wings."""
+    return [path.parent for path in modules().values() if path.name == "__init__.py"]
+
+
 def room_of(name: str) -> tuple[str, str]:
-    """(wing, room): "training" with a module of tfmp, "conversion" with one of tfmp.converters."""
-    parts = name.split(".")
-    return ("conversion", parts[2]) if parts[1] == "converters" else ("training", parts[1])
+    """(wing, room): "training" with a room of tfmp, "conversion" with one of tfmp.converters.
+
+    Raises:
+        AssertionError: no room of this file is in the order.
+    """
+    parts = name.split(".")[1:]
+    wing, rooms = "training", TRAINING
+    if parts[:1] == ["converters"]:
+        wing, rooms, parts = "conversion", CONVERSION, parts[1:]
+    for end in range(len(parts), 0, -1):
+        room = ".".join(parts[:end])
+        if room in rooms:
+            return wing, room
+    raise AssertionError(f"{name} is in no room of the order: add it to tests/support/house.py")
 
 
-def floor_of(name: str) -> tuple[str, int]:
-    """(wing, height) of a module."""
+def height_of(name: str) -> tuple[str, int]:
+    """(wing, place in the order) of a file."""
     wing, room = room_of(name)
-    floors = CONVERSION_FLOORS if wing == "conversion" else TRAINING_FLOORS
-    for height, rooms in enumerate(floors.values()):
-        if room in rooms.split():
-            return wing, height
-    raise AssertionError(f"{name} stands on no floor: add it to tests/support/house.py")
+    return wing, (CONVERSION if wing == "conversion" else TRAINING).index(room)
+
+
+def imports_of(path: Path, known: set[str]) -> set[str]:
+    """Files and packages of the project that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: a relative import"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else node.module for name in names}
+    return {name for name in found if name in known}
+
+
+def entries_of(package: Path) -> dict[str, str]:
+    """What a room's `__init__.pyi` lists: the module of each name."""
+    stub = package / "__init__.pyi"
+    if not stub.exists():
+        return {}
+    found = {}
+    for node in ast.parse(stub.read_text()).body:
+        assert isinstance(node, ast.ImportFrom)
+        assert node.level == 1
+        for alias in node.names:
+            found[alias.name] = node.module or alias.name
+    return found
 
 
 def first_sentence(path: Path) -> str:
@@ -85,41 +97,3 @@ def first_sentence(path: Path) -> str:
     text = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
     end = text.find(". ")
     return text if end < 0 else text[: end + 1]
-
-
-def render() -> str:
-    """Both wings as Markdown, the highest floor first."""
-    lines = []
-    for wing, floors in (("tfmp/", TRAINING_FLOORS), ("converters/", CONVERSION_FLOORS)):
-        lines += [f"### `{wing}`", ""]
-        for title, rooms in reversed(floors.items()):
-            lines += [f"**{title}**", ""]
-            for room in rooms.split():
-                lines += _room(ROOT / wing / room)
-            lines.append("")
-    return "\n".join(lines)
-
-
-def _room(path: Path) -> list[str]:
-    file = path.with_suffix(".py")
-    if file.exists():
-        return [f"- `{file.name}`: {first_sentence(file)}"]
-    if not path.is_dir():
-        return []
-    lines = [f"- `{path.name}/`: {first_sentence(path / '__init__.py')}"]
-    for inner in sorted(path.rglob("*.py")):
-        if inner.name != "__init__.py":
-            lines.append(f"  - `{inner.relative_to(path)}`: {first_sentence(inner)}")
-    return lines
-
-
-def main() -> None:
-    """Rewrites the house in CONTRIBUTING.md."""
-    page = ROOT / "CONTRIBUTING.md"
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{render()}\n{END}{after}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,17 @@
 """What `nvidia-smi` prints on machines of several kinds, in the driver's own format.
 
-Per machine: its banner, and the answers to the queries of `tfmp.nvidia`. UUIDs are shortened.
+Per machine: its banner, and the answers to the queries of `tfmp.machine.nvidia`. UUIDs are
+shortened.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfmp.cuda_versions import CudaVersions, from_packages
-from tfmp.hardware import CPU, Device
-from tfmp.machine import Machine
-from tfmp.nvidia import NvidiaFacts, parse_nvidia
+from tfmp.machine.cuda_versions import CudaVersions, from_packages
+from tfmp.machine.devices import CPU, Device
+from tfmp.machine.facts import Machine
+from tfmp.machine.nvidia import NvidiaFacts, parse_nvidia
 
 _BANNER = (
     "+-----------------------------------------------------------------------------------------+\n"

@@ -4,12 +4,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.onnx.account import Fp16Report
-from tfmp.converters.onnx.emulate import emulated
-from tfmp.converters.onnx.fp16 import prepare, to_fp16
-from tfmp.converters.onnx.profiles import Profile
+from tfmp.converters.onnx.emulation.emulate import emulated
+from tfmp.converters.onnx.emulation.profiles import Profile
+from tfmp.converters.onnx.fp16.report import Fp16Report
+from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
 from tfmp.converters.runners import OnnxRunner
-from tfmp.converters.tensors import Batch
+from tfmp.converters.shared.tensors import Batch
 
 HEADER = '<ir_version: 9, opset_import: ["" : 18{extra}]>\n'
 

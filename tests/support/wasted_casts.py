@@ -3,8 +3,8 @@
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.onnx.schema import EXACT
-from tfmp.converters.onnx.types import infer_types
+from tfmp.converters.onnx.graph.schema import EXACT
+from tfmp.converters.onnx.graph.types import infer_types
 
 _FLOATS = (ir.DataType.FLOAT16, ir.DataType.FLOAT)
 

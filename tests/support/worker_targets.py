@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from tfmp.converters.errors import ConversionError
+from tfmp.converters.shared.errors import ConversionError
 
 
 class Target:

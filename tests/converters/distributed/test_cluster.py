@@ -12,7 +12,7 @@ from tfmp.converters.distributed.cluster import (
     connected,
     staffing,
 )
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 CPU8 = {"CPU": 8.0, "memory": 1e9}
 GPU2 = {"CPU": 16.0, "GPU": 2.0}

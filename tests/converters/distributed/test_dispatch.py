@@ -3,11 +3,10 @@
 import itertools
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from tfmp.converters.distributed.dispatch import Dispatch, Lost
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 
 class FakeCrew:

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from tfmp.converters import DriftBudget, convert, validate
-from tfmp.converters.cli import main
+from tfmp.converters.commands.cli import main
 from tfmp.converters.distributed import driver
 from tfmp.converters.distributed.cluster import Staffing
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'tfmp[ray]'")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.distributed.parcel import pack_file, pack_source, unpack, unpack_source
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 
 def sent(source, folder):

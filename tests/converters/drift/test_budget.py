@@ -3,7 +3,7 @@
 import pytest
 
 from tfmp.converters.drift.budget import DriftBudget
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 
 def test_defaults_let_299_samples_prove_the_flip_rate() -> None:

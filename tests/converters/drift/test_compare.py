@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.compare import Comparison, match
-from tfmp.converters.errors import InputError, RunnerError
-from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.shared.tensors import TensorSpec
 
 
 def spec(name: str, *shape: int, dtype: str = "float32") -> TensorSpec:

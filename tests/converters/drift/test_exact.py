@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, fold, merge, total
 

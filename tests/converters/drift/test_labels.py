@@ -5,7 +5,7 @@ import pytest
 
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.labels import label_drift, label_kind, measure_labels
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 SOFTMAX = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
 LOGITS = np.array([[7.0, 2.0, -1.0], [1.0, 8.0, 1.0]])

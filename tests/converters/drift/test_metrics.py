@@ -4,15 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tfmp.converters.drift.distances import CHUNK, ULP_LABELS
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.scores import MARGIN_EDGES
 from tfmp.converters.drift.totals import measure
-from tfmp.numerics import ulp
+from tfmp.shared.numerics import ulp
 
 
 def drift(reference, candidate, dtype="float32") -> OutputDrift:

@@ -9,7 +9,7 @@ import pytest
 from tfmp.converters.drift.labels import LabelDrift, LabelTotals, label_drift
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.verdict import DriftBudget, Judgement, Verdict, judge, overall
-from tfmp.converters.errors import InputError
+from tfmp.converters.shared.errors import InputError
 
 
 def classifier(samples: int, flips: int = 0, noise: float = 0.0) -> OutputDrift:

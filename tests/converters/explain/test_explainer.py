@@ -13,12 +13,12 @@ import onnx
 import pytest
 
 from tfmp.converters import DriftBudget, convert, open_source, validate
-from tfmp.converters.errors import InputError
 from tfmp.converters.explain.onnx_candidate import OnnxCandidate
-from tfmp.converters.onnx.profiles import GPU
+from tfmp.converters.onnx.emulation.profiles import GPU
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.report.merge import merge_reports
 from tfmp.converters.report.model import DriftReport, render
+from tfmp.converters.shared.errors import InputError
 
 
 def samples(count: int, *shape: int, seed: int = 0) -> np.ndarray:
@@ -259,8 +259,8 @@ def test_weights_that_the_reference_does_not_have_are_said(tmp_path: Path) -> No
 
 
 def test_a_failure_costs_the_layers_not_the_report(tmp_path: Path, monkeypatch) -> None:
-    from tfmp.converters.errors import RunnerError
     from tfmp.converters.explain import onnx_candidate
+    from tfmp.converters.shared.errors import RunnerError
 
     def fail(*_: object) -> None:
         raise RunnerError("ONNX Runtime cannot load the model: too large")

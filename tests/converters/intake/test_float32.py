@@ -6,8 +6,8 @@ import pytest
 from keras import layers
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.export import check_export, export_onnx
-from tfmp.converters.tensors import synthetic_batch
+from tfmp.converters.onnx.export.export import check_export, export_onnx
+from tfmp.converters.shared.tensors import synthetic_batch
 
 
 @pytest.fixture

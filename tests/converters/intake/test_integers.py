@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.export import check_export, export_onnx
+from tfmp.converters.onnx.export.export import check_export, export_onnx
 
 
 class Reader(keras.Model):

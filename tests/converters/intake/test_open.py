@@ -5,9 +5,9 @@ import keras_models
 import numpy as np
 import pytest
 
-from tfmp.converters.errors import ConversionError, InputError
 from tfmp.converters.intake import open_source
-from tfmp.converters.tensors import TensorSpec, synthetic_batch
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.tensors import TensorSpec, synthetic_batch
 
 
 def test_signature_of_a_sequential_model():

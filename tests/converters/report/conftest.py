@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.compare import Comparison
-from tfmp.converters.drift.data import open_data
 from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.report.explanation import (
     Culprit,
@@ -17,7 +16,8 @@ from tfmp.converters.report.explanation import (
 )
 from tfmp.converters.report.model import CandidateReport, DriftReport, ReferenceReport
 from tfmp.converters.runners import RunnerInfo
-from tfmp.converters.tensors import TensorSpec
+from tfmp.converters.samples.data import open_data
+from tfmp.converters.shared.tensors import TensorSpec
 
 SAMPLES = 450
 INPUT = TensorSpec("image", (None, 4), "float32")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tfmp.converters.errors import InputError
 from tfmp.converters.report.audit import (
     check_audit_path,
     headline,
@@ -16,8 +15,9 @@ from tfmp.converters.report.audit import (
     save_audit,
     to_html,
 )
-from tfmp.converters.tflite.audit import ActivationFinding, Audit
-from tfmp.converters.tflite.constants import ConstantFinding
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.tflite.audit.audit import ActivationFinding, Audit
+from tfmp.converters.tflite.export.constants import ConstantFinding
 
 
 def activation(status: str = "fits", **changes: object) -> ActivationFinding:

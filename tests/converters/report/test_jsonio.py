@@ -6,11 +6,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tfmp.converters.errors import InputError
 from tfmp.converters.report import schema as schema_module
 from tfmp.converters.report.jsonio import load, to_json
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.schema import schema
+from tfmp.converters.shared.errors import InputError
 
 PUBLISHED = Path(schema_module.__file__).with_name("drift-1.schema.json")
 

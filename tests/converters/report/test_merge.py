@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tfmp.converters.drift.verdict import DriftBudget
-from tfmp.converters.errors import InputError
 from tfmp.converters.report.merge import merge_reports
 from tfmp.converters.report.model import DriftReport
+from tfmp.converters.shared.errors import InputError
 
 PARTS = (slice(0, 100), slice(100, 107), slice(107, 450))
 

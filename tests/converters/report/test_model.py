@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tfmp.converters.drift.verdict import DriftBudget, Verdict
-from tfmp.converters.errors import InputError
 from tfmp.converters.report.model import SUFFIXES, check_path, render
+from tfmp.converters.shared.errors import InputError
 
 
 def test_candidates_are_judged_each_and_the_report_by_the_worst(report) -> None:

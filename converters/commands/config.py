@@ -1,0 +1,148 @@
+"""Options of `tfmp-convert` from and to TOML files.
+
+Keys are the long names of options. Those at the top hold for every command that has them, those in
+a table named like a command for that command alone, which overrules the top:
+
+    report = ["drift.html", "drift.json"]
+    budget = ["rel_l2=0.005"]
+
+    [onnx]
+    opset = 17
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from tfmp.converters.shared.errors import InputError
+
+# They say where settings are kept, and are none themselves.
+_ABOUT_FILES = ("config", "save-config", "help", "version")
+
+
+def load_config(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    """Makes the settings in a TOML file the defaults of the command that is being read."""
+    if path is None:
+        return
+    try:
+        settings = read_config(path, context)
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
+    context.default_map = {**(context.default_map or {}), **settings}
+
+
+def read_config(path: str, context: click.Context) -> dict[str, Any]:
+    """The settings that a file has for a command, by parameter name.
+
+    Raises:
+        InputError: no such file, not TOML, or a key or a value that no option has.
+    """
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"--config {path}: cannot be read ({error.strerror or error}). Name a TOML file, such "
+            "as --save-config writes."
+        ) from error
+    except ValueError as error:  # bad UTF-8 is one too
+        raise InputError(f"--config {path}: is not TOML: {error}.") from error
+    assert context.parent is not None
+    group = context.parent.command
+    assert isinstance(group, click.Group)
+    commands = {name: _options(command) for name, command in group.commands.items()}
+    known: dict[str, click.Option] = {}
+    for options in commands.values():
+        known |= options
+    own = commands[context.info_name or ""]
+    # `report` is a command and an option: a table is for the command.
+    named = [name for name in commands if isinstance(document.get(name), dict)]
+    tables = {name: document.pop(name) for name in named}
+    for name, table in tables.items():
+        _check_keys(path, f"[{name}] ", table, commands[name])
+    _check_keys(path, "", document, known)
+    merged = {**document, **tables.get(context.info_name or "", {})}
+    return {
+        str(own[name].name): _checked(path, own[name], value)
+        for name, value in merged.items()
+        if name in own
+    }
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """Options of a command that a file may set, by long name."""
+    found = {}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            long = max(parameter.opts, key=len).removeprefix("--")
+            if long not in _ABOUT_FILES:
+                found[long] = parameter
+    return found
+
+
+def _check_keys(
+    path: str, where: str, table: Mapping[str, Any], known: Mapping[str, click.Option]
+) -> None:
+    for name in table:
+        if name not in known:
+            raise InputError(
+                f"--config {path}: {where}{name} is no option; expected one of "
+                f"{', '.join(sorted(known))}."
+            )
+
+
+def _checked(path: str, option: click.Option, value: Any) -> Any:
+    """The value if its type is the option's; click would turn a list into text, and yes into 1."""
+    name = max(option.opts, key=len).removeprefix("--")
+    if option.multiple:
+        values = value if isinstance(value, list) else [value]
+        if all(isinstance(item, str) for item in values):
+            return values
+        expected = "a text or a list of texts"
+    elif option.is_flag:
+        if isinstance(value, bool):
+            return value
+        expected = "true or false"
+    elif isinstance(option.type, click.types.IntParamType):
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        expected = "a whole number"
+    else:
+        if isinstance(value, str):
+            return value
+        expected = "a text"
+    raise InputError(
+        f"--config {path}: {name} is {value!r} ({type(value).__name__}); expected {expected}."
+    )
+
+
+def given_options(context: click.Context) -> dict[str, Any]:
+    """What a command was given, on its line or in a file, by long name of the option."""
+    given = {}
+    for name, option in _options(context.command).items():
+        source = context.get_parameter_source(str(option.name))
+        if source not in (ParameterSource.DEFAULT, None):
+            given[name] = context.params[str(option.name)]
+    return given
+
+
+def to_toml(command: str, options: Mapping[str, Any]) -> str:
+    """The table of a command."""
+    lines = [f"[{command}]"]
+    lines += [f"{name} = {_value(value)}" for name, value in options.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(item) for item in value)}]"
+    # A JSON text is a TOML text, but for one control character that JSON need not escape.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

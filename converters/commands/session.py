@@ -1,0 +1,219 @@
+"""What surrounds the work of every command: progress on stderr, mistakes told, results printed."""
+
+import io
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from tfmp.converters.shared.errors import InputError
+
+if TYPE_CHECKING:
+    from tfmp.converters.report import Artifact, DriftReport
+
+EXIT_BAD_INPUT = 2
+
+# What shells report of a program that Ctrl-C ended: 128 + SIGINT. Click's own 1 is FAIL here.
+EXIT_INTERRUPTED = 130
+
+# EX_SOFTWARE of BSD's sysexits.h. Python's own 1 is FAIL here.
+EXIT_DEFECT = 70
+
+
+class Progress(Protocol):
+    """Tells a person what is going on."""
+
+    def __call__(self, text: str) -> None:
+        """A stage begins."""
+
+    def count(self, done: int, total: int | None) -> None:
+        """So many samples of this stage are done; `total` where it is known."""
+
+
+class _Silent:
+    """For pipes, files and --quiet."""
+
+    def __call__(self, text: str) -> None:
+        return None
+
+    def count(self, done: int, total: int | None) -> None:
+        return None
+
+
+class _Live:
+    """One line on a terminal: the stage and, where samples are counted, rate and time left."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._stage = display.add_task("starting", total=None, rate="")
+        self._counting = False
+
+    def __call__(self, text: str) -> None:
+        self._display.reset(self._stage, total=None, description=text, rate="")
+        self._counting = False
+
+    def count(self, done: int, total: int | None) -> None:
+        if not self._counting:
+            # The first batch pays for memory and caches: the rate counts from its end.
+            self._display.reset(self._stage, total=total)
+            self._counting = True
+        self._display.update(self._stage, completed=done, total=total)
+        speed = self._display.tasks[0].speed
+        of = f"{done:,}/{total:,}" if total else f"{done:,}"
+        rate = f"{of} samples" + (f", {speed:,.0f}/s" if speed else "")
+        self._display.update(self._stage, rate=rate)
+
+
+@contextmanager
+def session(options: dict[str, Any]) -> Iterator[Progress]:
+    """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2, Ctrl-C
+    as one line and 130, and whatever else goes wrong as a traceback and 70."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # signs that an old terminal lacks, spelled out
+            stream.reconfigure(errors="backslashreplace")
+    # Conversion traces with TensorFlow, whatever backend the model was trained on.
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    try:
+        config = _config_path(options)
+        with _progress(options["quiet"]) as progress:
+            yield progress
+        if config is not None:
+            _save_config(config)
+    except InputError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except (click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception:
+        click.echo(traceback.format_exc(), err=True, nl=False)
+        click.echo(
+            "This is a defect of tfmp-convert: please report it with the lines above.", err=True
+        )
+        sys.exit(EXIT_DEFECT)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Progress]:
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield _Silent()
+        return
+    from rich.progress import (
+        BarColumn,
+        Progress as Display,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[rate]}", markup=False),
+        TimeRemainingColumn(compact=True),
+    )
+    with Display(*columns, console=console, transient=True) as display:
+        yield _Live(display)
+
+
+def _config_path(options: dict[str, Any]) -> Path | None:
+    """Where --save-config writes once the work is done, checked before it begins."""
+    if options["save_config"] is None:
+        return None
+    from tfmp.converters.shared.files import check_output
+
+    path = Path(options["save_config"])
+    check_output(path, ".toml", options["force"])
+    return path
+
+
+def _save_config(path: Path) -> None:
+    from tfmp.converters.commands.config import given_options, to_toml
+    from tfmp.shared.atomic_file import replacing
+
+    context = click.get_current_context()
+    text = to_toml(str(context.info_name), given_options(context))
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without what its C++ prints on every start; errors still show."""
+    from tfmp.shared.quiet_stderr import held_back
+
+    with held_back():
+        import tensorflow  # noqa: F401
+
+
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Keeps the exit status that of the work where nobody reads on, as before `head`."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # Rich makes the one of the other
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def print_results(
+    report: "DriftReport | None", artifacts: Sequence["Artifact"], options: dict[str, Any]
+) -> None:
+    """The files that were written and the drift report: a table, or one JSON document."""
+    with readers_may_leave():
+        if options["as_json"]:
+            click.echo(json.dumps(_document(report, artifacts), indent=2))
+        elif not options["quiet"]:
+            _print_for_people(report, artifacts, options["reports"])
+
+
+def _print_for_people(
+    report: "DriftReport | None", artifacts: Sequence["Artifact"], saved: Sequence[str]
+) -> None:
+    from rich.console import Console
+
+    console = Console()
+    for artifact in artifacts:
+        size = f"{artifact.size_bytes / 1e3:,.1f} kB"
+        console.print(f"{artifact.path}  {artifact.precision}  {size}", highlight=False)
+        for note in artifact.notes if report is None else ():  # the report has them
+            console.print(f"  {note}", highlight=False, markup=False)
+    if report is None:
+        console.print("Not validated: give samples with --data to measure the drift.")
+        return
+    from tfmp.converters.report import print_report
+
+    print_report(report, console)
+    for path in saved:
+        console.print(f"report: {path}", highlight=False)
+
+
+def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> dict[str, Any]:
+    """The drift report itself; after a conversion, with the files that were written."""
+    document = report.to_dict() if report else {}
+    if artifacts:
+        document["artifacts"] = [
+            {
+                "path": str(artifact.path),
+                "format": artifact.format,
+                "precision": artifact.precision,
+                "size_bytes": artifact.size_bytes,
+                "sha256": artifact.sha256,
+                "notes": list(artifact.notes),
+                "overflows": list(artifact.findings.overflows),
+            }
+            for artifact in artifacts
+        ]
+    return document

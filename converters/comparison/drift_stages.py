@@ -1,0 +1,291 @@
+"""Where a candidate's drift comes from: the FP32 file, the FP16 weights, the FP16 arithmetic.
+
+Each stage is the step from one run of the model to the next, on the same samples:
+
+    reference -> FP32 file of the format -> FP16 weights, FP32 arithmetic -> the candidate
+
+The FP32 file is tfmp's own conversion of the reference, made once per format.
+"""
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tfmp.converters.drift import Comparison, OutputDrift, match
+from tfmp.converters.intake import AnySource, Float64Model, OnnxSource, Source
+from tfmp.converters.report import Stage
+from tfmp.converters.runners import (
+    LiteRTRunner,
+    OnnxRunner,
+    Runner,
+    RunnerInfo,
+    onnx_runner,
+    weights_only_runner,
+)
+from tfmp.converters.shared.errors import ConversionError, RunnerError
+from tfmp.converters.shared.tensors import Batch
+
+EXPORT, WEIGHTS, ARITHMETIC = "export", "weights", "arithmetic"
+
+
+class Lane:
+    """A model that takes and gives arrays by the reference's names, until it fails."""
+
+    def __init__(self, name: str, source: AnySource, open_it: Callable[[], Runner]) -> None:
+        """Opens the runner.
+
+        Args:
+            name: for messages.
+            source: the reference.
+            open_it: gives the runner.
+        """
+        self.error: str | None = None
+        self._runner: Runner | None = None
+        try:
+            self._runner = open_it()
+            self._inputs = match(source.inputs, self._runner.inputs, name, "input").names
+            self._outputs = match(source.outputs, self._runner.outputs, name).names
+        except (RunnerError, ConversionError) as error:
+            self.error = str(error)
+
+    @property
+    def info(self) -> RunnerInfo:
+        """What runs it."""
+        return self._runner.info if self._runner else RunnerInfo("none", "none", None)
+
+    def run(self, inputs: Batch) -> Batch | None:
+        """None once it has failed."""
+        if self.error is not None or self._runner is None:
+            return None
+        try:
+            given = self._runner.run({self._inputs[key]: value for key, value in inputs.items()})
+        except RunnerError as error:
+            self.error = str(error)
+            return None
+        return {name: given[theirs] for name, theirs in self._outputs.items()}
+
+    def close(self) -> None:
+        """Ends the runner."""
+        if self._runner is not None:
+            self._runner.__exit__(None, None, None)
+
+
+class Baselines:
+    """The reference as an FP32 file of each format, and its outputs on the batch at hand."""
+
+    def __init__(
+        self, source: AnySource, stack: ExitStack, made: Mapping[str, Path | str] | None = None
+    ) -> None:
+        """Converts nothing yet.
+
+        Args:
+            source: the reference.
+            stack: holds what will be opened.
+            made: what `make_baselines` gave; None to convert here, as far as it is needed.
+        """
+        self._source = source
+        self._stack = stack
+        self._made = made
+        self._lanes: dict[str, Lane] = {}
+        self._given: dict[str, Batch | None] = {}
+
+    def require(self, format: str) -> None:
+        """Makes sure that there is a lane for a format."""
+        # An ONNX reference is the FP32 file itself.
+        if format in self._lanes or isinstance(self._source, OnnxSource):
+            return
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-"))
+        made = self._made or make_baselines(self._source, (format,), Path(folder))
+        self._lanes[format] = Lane(
+            f"the FP32 {format} file", self._source, lambda: _open_baseline(made[format])
+        )
+        self._stack.callback(self._lanes[format].close)
+
+    def run(self, inputs: Batch) -> None:
+        """Runs every lane once for all candidates."""
+        self._given = {format: lane.run(inputs) for format, lane in self._lanes.items()}
+
+    def outputs(self, format: str) -> Batch | None:
+        """What the FP32 file of a format gave; None without one."""
+        return self._given.get(format)
+
+    def lane(self, format: str) -> Lane | None:
+        """The FP32 file of a format; None where the reference is one."""
+        return self._lanes.get(format)
+
+
+def make_baselines(
+    source: AnySource, formats: Collection[str], folder: Path
+) -> dict[str, Path | str]:
+    """Converts the reference to FP32 files.
+
+    Args:
+        source: the reference.
+        formats: "onnx", "tflite".
+        folder: for the files.
+
+    Returns:
+        By format, the file, or why the reference cannot be converted. Empty for an ONNX file, which
+        is the FP32 file itself.
+    """
+    if isinstance(source, OnnxSource):
+        return {}
+    made: dict[str, Path | str] = {}
+    for format in formats:
+        path = folder / f"reference.{format}"
+        try:
+            _export(source, path)
+        except ConversionError as error:
+            made[format] = str(error)
+        else:
+            made[format] = path
+    return made
+
+
+def _export(source: Source, path: Path) -> None:
+    if path.suffix == ".tflite":
+        from tfmp.converters.tflite.export import export_tflite
+
+        export_tflite(source, path, "fp32")
+        return
+    from tfmp.converters.onnx.export import export_onnx
+    from tfmp.converters.onnx.graph import save_checked
+
+    save_checked(export_onnx(source), path)
+
+
+def _open_baseline(made: Path | str) -> Runner:
+    if isinstance(made, str):
+        raise ConversionError(made)
+    if made.suffix == ".tflite":
+        return LiteRTRunner(made, force_fp16=False)
+    import onnxruntime
+
+    details = {"onnxruntime": onnxruntime.__version__}
+    return OnnxRunner(made, RunnerInfo("onnxruntime", "CPU", None, details))
+
+
+class Split:
+    """The stages of one candidate."""
+
+    def __init__(
+        self,
+        path: Path,
+        format: str,
+        info: RunnerInfo,
+        source: AnySource,
+        baselines: Baselines,
+        stack: ExitStack,
+    ) -> None:
+        """Opens what the stages need beyond the candidate's own run.
+
+        Args:
+            path: of the candidate.
+            format: "onnx" or "tflite".
+            info: how the candidate itself runs.
+            source: the reference.
+            baselines: the reference as FP32 files.
+            stack: holds the runners.
+        """
+        self._format, self._source, self._fp16 = format, source, info.fp16
+        self._baselines = baselines
+        if info.fp16 is not None:
+            baselines.require(format)
+        self._light: Lane | None = None
+        if info.fp16 in ("emulated", "native"):
+            entry = source.origin.signature
+            self._light = Lane(path.name, source, lambda: _weights_only(path, entry))
+            stack.callback(self._light.close)
+        self._stages: dict[str, Comparison] = {}
+        self._errors: dict[str, str] = {}
+
+    def update(self, inputs: Batch, expected: Batch, received: Batch) -> None:
+        """Adds one batch: the reference's outputs and the candidate's, by the reference's names."""
+        if self._fp16 is None:
+            self._step(EXPORT, expected, received)
+            return
+        exported = self._baselines.outputs(self._format) or {}
+        before = self._step(EXPORT, expected, exported) or expected
+        if self._light is None:
+            self._step(WEIGHTS, before, received)
+            return
+        weights = self._step(WEIGHTS, before, self._light.run(inputs) or {})
+        if weights:
+            self._step(ARITHMETIC, weights, received)
+
+    def start_over(self) -> None:
+        """Forgets what was measured, but not what failed."""
+        self._stages.clear()
+
+    def _step(self, stage: str, before: Batch, after: Batch) -> Batch | None:
+        """Compares one step; gives `after`, or None if it could not be compared."""
+        if not after or stage in self._errors:
+            return None
+        outputs = self._source.outputs
+        comparison = self._stages.setdefault(stage, Comparison(stage, outputs, outputs))
+        try:
+            comparison.update(before, after)
+        except RunnerError as error:
+            self._errors[stage] = str(error)
+            return None
+        return after
+
+    def stages(self) -> tuple[Stage, ...]:
+        """What was measured, in order; a stage that could not be has its error instead."""
+        baseline = self._baselines.lane(self._format)
+        failed = {EXPORT: baseline.error if baseline else None}
+        failed[WEIGHTS] = self._light.error if self._light else None
+        found = []
+        for name in (EXPORT, WEIGHTS, ARITHMETIC):
+            error = failed.get(name) or self._errors.get(name)
+            if error is not None:
+                found.append(Stage(name, (), error))
+            elif name in self._stages:
+                found.append(Stage(name, self._stages[name].outputs()))
+        return tuple(found)
+
+
+def _weights_only(path: Path, signature: str | None) -> Runner:
+    if path.suffix.lower() == ".tflite":
+        return weights_only_runner(path, signature)
+    return onnx_runner(path, profile=None)
+
+
+class NoiseFloor:
+    """How far float32 itself is from float64, on the reference."""
+
+    def __init__(self, source: AnySource) -> None:
+        """Widens the reference to float64."""
+        self.error: str | None = None
+        self._comparison: Comparison | None = None
+        self._model: Any = None
+        self._outputs = source.outputs
+        if isinstance(source, OnnxSource):
+            self.error = "ONNX Runtime has no float64 for most operators"
+            return
+        try:
+            self._model = Float64Model(source)
+            self.start_over()
+        except ConversionError as error:
+            self.error = str(error)
+
+    def start_over(self) -> None:
+        """Forgets what was measured, but not what failed."""
+        self._comparison = Comparison("float64", self._outputs, self._outputs)
+
+    def update(self, inputs: Batch, expected: Batch) -> None:
+        """Adds one batch with the float32 reference's outputs."""
+        if self.error is not None or self._comparison is None:
+            return
+        try:
+            self._comparison.update(self._model.run(inputs), expected)
+        except (ConversionError, RunnerError) as error:
+            self.error = str(error)
+
+    def outputs(self) -> tuple[OutputDrift, ...]:
+        """The distance of float32 from float64, by output; empty if it could not be measured."""
+        if self.error is not None or self._comparison is None:
+            return ()
+        return self._comparison.outputs()

@@ -1,0 +1,2 @@
+from .explainer import Explainer as Explainer
+from .opening import opener as opener

@@ -1,0 +1,114 @@
+"""A model's forward pass in float64: what float32 itself got wrong is its distance from this.
+
+The traced graph is frozen and every float32 in it becomes float64: constants, attributes and the
+signatures of inner functions. It needs no Keras model, so it holds for SavedModels and functions
+too, and computes what the model would under Keras's `float64` policy with the same weights.
+"""
+
+from collections.abc import Set
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.intake.source import Source
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.tensors import Batch
+
+_FLOAT, _DOUBLE = 1, 2  # tensorflow.DataType
+
+# TensorFlow keeps the functions of all graphs in one place, by name.
+_SUFFIX = "_float64"
+
+
+class Float64Model:
+    """The forward pass of a source in float64."""
+
+    def __init__(self, source: Source) -> None:
+        """Widens the graph.
+
+        Raises:
+            ConversionError: the model has an op that TensorFlow cannot compute in float64.
+        """
+        import tensorflow as tf
+        from tensorflow.python.framework.convert_to_constants import (
+            convert_variables_to_constants_v2,
+        )
+
+        self._source = source
+        frozen = convert_variables_to_constants_v2(
+            source.marked, lower_control_flow=False, aggressive_inlining=True
+        )
+        if len(frozen.inputs) != len(source.inputs):
+            raise ConversionError("float64: a layer uses a table that cannot be a constant.")
+        graph_def = frozen.graph.as_graph_def()
+        functions = {item.signature.name for item in graph_def.library.function}
+        _widen_nodes(graph_def.node, functions)
+        for function in graph_def.library.function:
+            _widen_signature(function.signature)
+            _widen_nodes(function.node_def, functions)
+        feeds = [tensor.name for tensor in frozen.inputs]
+        fetches = [tensor.name for tensor in frozen.outputs]
+        try:
+            imported = tf.compat.v1.wrap_function(
+                lambda: tf.graph_util.import_graph_def(graph_def, name=""), []
+            )
+            tensor = imported.graph.as_graph_element
+            self._graph = imported.prune(
+                [tensor(name) for name in feeds], [tensor(name) for name in fetches]
+            )
+        except Exception as error:  # ValueError or one of TensorFlow's, by op
+            raise ConversionError(
+                f"TensorFlow has no float64 for a part of it ({str(error).splitlines()[0][:300]})"
+            ) from error
+
+    def run(self, batch: Batch) -> Batch:
+        """Arrays by input name to arrays by output name, floats in float64."""
+        import tensorflow as tf
+
+        tensors = [tf.constant(_wide(batch[spec.name])) for spec in self._source.inputs]
+        try:
+            outputs = self._graph(*tensors)
+        except tf.errors.OpError as error:
+            raise ConversionError(
+                f"TensorFlow cannot run a part of it in float64 ({str(error).splitlines()[0]})"
+            ) from error
+        names = (spec.name for spec in self._source.outputs)
+        return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def _widen_nodes(nodes: Any, functions: Set[str]) -> None:
+    for node in nodes:
+        if node.op in functions:
+            node.op += _SUFFIX
+        for attribute in node.attr.values():
+            _widen_attribute(attribute)
+
+
+def _widen_attribute(attribute: Any) -> None:
+    kind = attribute.WhichOneof("value")
+    if kind == "type" and attribute.type == _FLOAT:
+        attribute.type = _DOUBLE
+    elif kind == "tensor" and attribute.tensor.dtype == _FLOAT:
+        import tensorflow as tf
+
+        values = tf.make_ndarray(attribute.tensor).astype(np.float64)
+        attribute.tensor.CopyFrom(tf.make_tensor_proto(values))
+    elif kind == "func":
+        attribute.func.name += _SUFFIX
+    elif kind == "list":
+        attribute.list.type[:] = [
+            _DOUBLE if item == _FLOAT else item for item in attribute.list.type
+        ]
+        for function in attribute.list.func:
+            function.name += _SUFFIX
+
+
+def _widen_signature(signature: Any) -> None:
+    signature.name += _SUFFIX
+    for argument in (*signature.input_arg, *signature.output_arg):
+        if argument.type == _FLOAT:
+            argument.type = _DOUBLE

@@ -1,0 +1,293 @@
+"""A model in float32, ready to be traced, run and compared with: what every other part works on."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
+
+Call = Callable[[dict[str, Any]], dict[str, Any]]
+MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a model came from.
+
+    Attributes:
+        name: for reports and file names.
+        format: "keras", "savedmodel", "tf.function" or "onnx".
+        path: the file or folder it was loaded from, or None for a live model.
+        sha256: of that file or folder, or of the weights of a live model.
+        size_bytes: of that file or folder, or None.
+        notes: what was changed on the way in, for the report.
+        signature: which entry point of a SavedModel it is.
+    """
+
+    name: str
+    format: str
+    path: Path | None
+    sha256: str
+    size_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+    signature: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model as a function of TensorFlow tensors.
+
+    Attributes:
+        origin: where it came from.
+        inputs: in the order of the model's own signature; sizes that vary are None.
+        outputs: likewise.
+        call: the forward pass on TensorFlow tensors, inputs and outputs by name.
+        marked: the forward pass traced with these inputs (a `WrappedFunction`), the ops of each
+            layer in a name scope of its own.
+        layers: names of layers by those scopes. Empty where there are no layers.
+        variables: the weights that `call` reads (kept alive by this reference).
+        marked_layers: a context in which `call` records those scopes; gives `layers`.
+        siblings: opens the other entry points of the same SavedModel, by name; they share weights.
+    """
+
+    origin: Origin
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    call: Call
+    marked: Any
+    layers: Mapping[str, str]
+    variables: tuple[Any, ...]
+    marked_layers: MarkedLayers = field(compare=False)
+    siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name of its origin."""
+        return self.origin.name
+
+    @classmethod
+    def traced(
+        cls,
+        origin: Origin,
+        inputs: tuple[TensorSpec, ...],
+        call: Call,
+        variables: Sequence[Any],
+        marked_layers: MarkedLayers = lambda: nullcontext({}),
+    ) -> Self:
+        """Traces `call` and reads the outputs off the trace.
+
+        Raises:
+            ConversionError: the model's own code fails while it is traced, or an output has no
+                fixed number of axes.
+        """
+        try:
+            with marked_layers() as layers:
+                marked, names = trace_call(call, inputs)
+        except Exception as error:
+            # Whatever a custom layer raises while it is traced is the user's to read.
+            raise ConversionError(
+                f"model {origin.name!r} cannot be traced with inputs {describe(inputs)} "
+                f"({type(error).__name__}: {_plain(error)[:500]}). Give it one input "
+                "structure (a tensor, list or dict) and make its call work for these shapes."
+            ) from error
+        outputs = tuple(
+            TensorSpec(name, _static_shape(name, value), value.dtype.name)
+            for name, value in zip(names, marked.outputs, strict=True)
+        )
+        return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
+
+    def pinned(
+        self, batch_size: int | None = None, input_shapes: Mapping[str, Sequence[int]] | None = None
+    ) -> Self:
+        """The same model with input sizes fixed; see `pin`."""
+        inputs = pin(self.inputs, batch_size, input_shapes or {})
+        if inputs == self.inputs:
+            return self
+        pinned = self.traced(self.origin, inputs, self.call, self.variables, self.marked_layers)
+
+        def siblings() -> Mapping[str, "Source"]:
+            opened = {}
+            for key, source in self.siblings().items():
+                names = {spec.name for spec in source.inputs}
+                own = {name: shape for name, shape in (input_shapes or {}).items() if name in names}
+                opened[key] = source.pinned(batch_size, own)
+            return opened
+
+        return replace(pinned, siblings=siblings)
+
+    @cached_property
+    def graph(self) -> Any:
+        """The forward pass traced with these inputs, its ops named as the model names them."""
+        return trace_call(self.call, self.inputs)[0] if self.layers else self.marked
+
+    def trace(self, batch_size: int) -> Any:
+        """Like `graph`, with a fixed size for the first axis of every input."""
+        fixed = tuple(replace(spec, shape=(batch_size, *spec.shape[1:])) for spec in self.inputs)
+        return trace_call(self.call, fixed)[0]
+
+    def forward(self, batch: Batch) -> Batch:
+        """Runs the model in float32 on arrays by input name; returns arrays by output name."""
+        import tensorflow as tf
+
+        tensors = [tf.constant(batch[spec.name], dtype=spec.dtype) for spec in self.inputs]
+        outputs = self.marked(*tensors)
+        names = (spec.name for spec in self.outputs)
+        return {name: _array(value) for name, value in zip(names, outputs, strict=True)}
+
+
+def _array(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return texts(array) if array.dtype == object else array
+
+
+@dataclass(frozen=True)
+class OnnxSource:
+    """A model that is an ONNX graph already.
+
+    Attributes:
+        origin: where it came from.
+        inputs: of the graph; sizes that vary are None.
+        outputs: likewise.
+        model: the graph (an `onnx_ir.Model`), never changed.
+        forward: runs it on arrays by input name; returns arrays by output name.
+    """
+
+    origin: Origin
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    model: Any
+    forward: Callable[[Batch], Batch]
+
+    @property
+    def name(self) -> str:
+        """The name of its origin."""
+        return self.origin.name
+
+
+AnySource = Source | OnnxSource
+
+
+def pin(
+    specs: Sequence[TensorSpec],
+    batch_size: int | None,
+    input_shapes: Mapping[str, Sequence[int]],
+) -> tuple[TensorSpec, ...]:
+    """Input specs with a batch size and whole shapes filled in.
+
+    Raises:
+        InputError: a name that is no input, or a shape that contradicts the model's.
+    """
+    unknown = sorted(set(input_shapes) - {spec.name for spec in specs})
+    if unknown:
+        raise InputError(
+            f"input shape for {unknown[0]!r}: the model has no such input. Name one of its inputs: "
+            f"{describe(specs)}."
+        )
+    pinned = []
+    for spec in specs:
+        shape = tuple(input_shapes.get(spec.name, spec.shape))
+        if batch_size is not None and spec.name not in input_shapes and shape:
+            shape = (batch_size, *shape[1:])
+        if batch_size is not None and shape and shape[0] not in (batch_size, None):
+            raise InputError(
+                f"input {spec.name!r} has {shape[0]} samples in its input shape, but the batch "
+                f"size is {batch_size}. Give one of them, or the same number in both."
+            )
+        fits = len(shape) == len(spec.shape) and all(
+            own is None or own == size for own, size in zip(spec.shape, shape, strict=True)
+        )
+        if not fits or any(size is not None and size < 1 for size in shape):
+            received = ", ".join("?" if size is None else str(size) for size in shape)
+            raise InputError(
+                f"input {spec.name!r} cannot have shape [{received}]: the model declares {spec}. "
+                "Give a size of at least 1 for each axis, equal to the model's where it is fixed."
+            )
+        pinned.append(replace(spec, shape=shape))
+    return tuple(pinned)
+
+
+def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[Any, tuple[str, ...]]:
+    """Records `call` as a TensorFlow graph.
+
+    Functions that Keras compiles with XLA stay opaque calls in a normal trace, which no exporter
+    can read. While eager execution of functions is forced they are recorded inline.
+
+    Returns:
+        A `WrappedFunction` (flat input tensors in the order of `inputs`, a list of outputs) and
+        the names of the outputs.
+    """
+    import tensorflow as tf
+
+    output_names: list[str] = []
+
+    def flat(*tensors: Any) -> list[Any]:
+        outputs = call(dict(zip((spec.name for spec in inputs), tensors, strict=True)))
+        output_names[:] = outputs
+        return [tf.identity(value) for value in outputs.values()]
+
+    signature = [
+        tf.TensorSpec(spec.shape, spec.dtype, name=f"tfmp_input_{i}")
+        for i, spec in enumerate(inputs)
+    ]
+    eager_before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        return tf.compat.v1.wrap_function(flat, signature), tuple(output_names)
+    finally:
+        tf.config.run_functions_eagerly(eager_before)
+
+
+def _plain(error: Exception) -> str:
+    """An error's text on one line, without colours and without the arguments that Keras lists."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    return " ".join(text.partition("Arguments received by")[0].split())
+
+
+def _static_shape(name: str, value: Any) -> tuple[int | None, ...]:
+    if value.shape.rank is None:
+        raise ConversionError(
+            f"output {name!r} has no fixed number of axes, which a static file needs. End the "
+            "model with a layer that fixes it, such as keras.layers.Reshape."
+        )
+    return tuple(value.shape)
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, as hexadecimal text."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def path_sha256(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of all files in a folder."""
+    if path.is_file():
+        return file_sha256(path)
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            digest.update(f"{file.relative_to(path)}\0{file_sha256(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def path_size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def unique_name(name: str, taken: Set[str]) -> str:
+    """`name`, with a number behind it if it is taken."""
+    count, unique = 1, name
+    while unique in taken:
+        count += 1
+        unique = f"{name}_{count}"
+    return unique

@@ -1,0 +1,193 @@
+"""Convolutions whose sums are held in FP16, as products of weights with shifted images.
+
+The order of the terms is (position in the kernel, channel), as in implicit products over
+channels-last images.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from tfmp.converters.onnx.emulation.sum_builder import SumBuilder, slice_end
+from tfmp.converters.onnx.graph import (
+    NotStaticError,
+    integer,
+    integers,
+    operand,
+    optional,
+    sizes_from,
+    text,
+)
+
+
+def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """A convolution whose sums are held in FP16; None where one block holds them."""
+    x, weights = operand(node, 0), operand(node, 1)
+    shape = sizes_from(weights)
+    spatial = len(shape) - 2
+    groups, kernel = integer(node, "group", 1), shape[2:]
+    if shape[1] * math.prod(kernel) <= block:
+        return None
+    strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
+    pads = _pads(node, x, kernel, strides, dilations)
+    order = [0, *range(2, 2 + spatial), 1]
+    flat = build.transpose(weights, order)
+    return _convolved(build, node, x, flat, shape, groups, (strides, dilations, pads))
+
+
+def sum_conv_transpose(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """As a convolution of the input with zeros between its pixels, and the kernel reversed."""
+    x, weights = operand(node, 0), operand(node, 1)
+    shape, image = sizes_from(weights), sizes_from(x, 2)
+    spatial, groups = len(shape) - 2, integer(node, "group", 1)
+    kernel, channels = shape[2:], shape[0] // groups
+    if channels * math.prod(kernel) <= block:
+        return None
+    if text(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in (
+        node.attributes
+    ):
+        raise NotStaticError
+    ones, zeros = [1] * spatial, [0] * spatial
+    strides, dilations = (integers(node, name, ones) for name in ("strides", "dilations"))
+    pads, extra = integers(node, "pads", zeros * 2), integers(node, "output_padding", zeros)
+    reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+    before = [r - p for r, p in zip(reach, pads[:spatial], strict=True)]
+    after = [
+        r - p + e - (s - 1)
+        for r, p, e, s in zip(reach, pads[spatial:], extra, strides, strict=True)
+    ]
+    if any(s > 1 for s in strides):
+        x = _spread(build, x, image, strides)
+    reversed_ = build.op(
+        "Slice",
+        weights,
+        build.integers([-1] * spatial),
+        build.integers([-(size + 1) for size in kernel]),
+        build.integers(list(range(2, 2 + spatial))),
+        build.integers([-1] * spatial),
+    )
+    # (C, O/g, k...) -> (g, C/g, O/g, k...) -> (g, O/g, k..., C/g)
+    split = build.reshape(reversed_, [groups, channels, shape[1], *kernel])
+    flat = build.transpose(split, [0, 2, *range(3, 3 + spatial), 1])
+    turned = [groups * shape[1], channels, *kernel]
+    return _convolved(build, node, x, flat, turned, groups, (ones, dilations, [*before, *after]))
+
+
+def _spread(
+    build: SumBuilder, x: ir.Value, image: Sequence[int], strides: Sequence[int]
+) -> ir.Value:
+    """Puts stride - 1 zeros behind every pixel."""
+    apart = [part for size in image for part in (size, 1)]
+    split = build.reshape(x, [0, 0, *apart])
+    filled = [part for stride in strides for part in (0, stride - 1)]
+    padded = build.op("Pad", split, build.integers([0] * (2 + len(apart)) + [0, 0, *filled]))
+    return build.reshape(padded, [0, 0, *(n * s for n, s in zip(image, strides, strict=True))])
+
+
+def _convolved(
+    build: SumBuilder,
+    node: ir.Node,
+    x: ir.Value,
+    flat: ir.Value,
+    shape: Sequence[int],
+    groups: int,
+    window: tuple[Sequence[int], Sequence[int], Sequence[int]],
+) -> ir.Value:
+    """A convolution as a product of its weights with shifted copies of the image.
+
+    Args:
+        flat: weights in the order (..., O, k..., C/g).
+        shape: of the weights as Conv has them, (O, C/g, k...).
+        window: strides, dilations and pads.
+    """
+    strides, dilations, pads = window
+    outputs, channels, kernel = shape[0], shape[1], shape[2:]
+    spatial, positions = len(kernel), math.prod(kernel)
+    if any(pads):
+        sides = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
+        x = build.op("Pad", x, build.integers(sides))
+    places = list(itertools.product(*map(range, kernel)))
+    ends = [
+        [slice_end((k - 1 - i) * d) for i in range(k)]
+        for k, d in zip(kernel, dilations, strict=True)
+    ]
+    axes, steps = build.integers(list(range(2, 2 + spatial))), build.integers(strides)
+
+    def shifted(place: Sequence[int]) -> ir.Value:
+        starts = build.integers([i * d for i, d in zip(place, dilations, strict=True)])
+        stops = build.integers([axis[i] for axis, i in zip(ends, place, strict=True)])
+        return build.op("Slice", x, starts, stops, axes, steps)
+
+    image = build.sizes(shifted(places[0]), 2, 2 + spatial)
+    # Copies of the image for as few positions at a time as fill whole blocks: all at once would
+    # take the memory of the image times the size of the kernel.
+    step = build.block // math.gcd(build.block, channels)
+    total = None
+    for start in range(0, positions, step):
+        taps = [shifted(place) for place in places[start : start + step]]
+        total = _added(build, total, flat, taps, (outputs, channels, groups), start, positions)
+    assert total is not None
+    total = build.reshape(total, [0, outputs], image)
+    bias = optional(node, 2)
+    if bias is None:
+        return total
+    return build.op("Add", total, build.reshape(bias, [outputs] + [1] * spatial))
+
+
+def _added(
+    build: SumBuilder,
+    before: ir.Value | None,
+    flat: ir.Value,
+    taps: Sequence[ir.Value],
+    sizes: tuple[int, int, int],
+    start: int,
+    positions: int,
+) -> ir.Value:
+    """The total with the products of some kernel positions added.
+
+    Args:
+        before: the total so far; None for the first.
+        flat: see `_convolved`.
+        taps: the image shifted to each of these positions.
+        sizes: outputs, channels of a group, groups.
+        start: the first of the positions.
+        positions: how many the kernel has.
+    """
+    outputs, channels, groups = sizes
+    patches = build.op("Concat", *taps, axis=1) if len(taps) > 1 else taps[0]
+    depth, whole = len(taps) * channels, positions * channels
+    if groups > 1:
+        split = build.reshape(patches, [0, len(taps), groups, channels, -1])
+        patches = build.transpose(split, [0, 2, 1, 3, 4])
+        weights = build.reshape(flat, [groups, outputs // groups, whole])
+        b, ranks = build.reshape(patches, [0, groups, depth, -1]), (3, 4)
+    else:
+        weights = build.reshape(flat, [outputs, whole])
+        b, ranks = build.reshape(patches, [0, depth, -1]), (2, 3)
+    if depth < whole:
+        ends = [start * channels], [start * channels + depth], [ranks[0] - 1]
+        weights = build.op("Slice", weights, *map(build.integers, ends))
+    return build.product(weights, b, ranks, depth, before)
+
+
+def _pads(
+    node: ir.Node,
+    x: ir.Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[int]:
+    """Pads before and behind every axis, whichever way the node says them."""
+    how = text(node, "auto_pad", "NOTSET")
+    if how == "NOTSET":
+        return integers(node, "pads", [0] * 2 * len(kernel))
+    if how == "VALID":
+        return [0] * 2 * len(kernel)
+    totals = [
+        max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+        for n, k, s, d in zip(sizes_from(x, 2), kernel, strides, dilations, strict=True)
+    ]
+    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return [*small, *large] if how == "SAME_UPPER" else [*large, *small]

@@ -1,0 +1,236 @@
+"""Operators whose sums are rewritten to be held in FP16, and those for which that is not done.
+
+What is rewritten computes the same in FP32 but for the rounding of partial sums.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import onnx_ir as ir
+
+from tfmp.converters.onnx.emulation.convolutions import sum_conv, sum_conv_transpose
+from tfmp.converters.onnx.emulation.einsum import sum_einsum
+from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
+from tfmp.converters.onnx.fp16 import FP32
+from tfmp.converters.onnx.graph import (
+    NotStaticError,
+    integer,
+    integers,
+    operand,
+    optional,
+    rank_of,
+    real,
+    size_of,
+)
+
+# They add up too, and are left with sums in FP32.
+UNMODELLED = frozenset(
+    """Attention CumSum GroupNormalization GRU LpNormalization LpPool LRN LSTM
+    MeanVarianceNormalization ReduceLogSumExp RNN""".split()
+)
+
+# Slices with steps, and axes as operands: what the rewrites are written in.
+_OLDEST_OPSET = 13
+
+# The node's new output; None where its sums fit one block, so that nothing has to change.
+Build = Callable[[SumBuilder, ir.Node, int], ir.Value | None]
+
+
+def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], block: int) -> list[str]:
+    """Rounds the partial sums inside these nodes to FP16.
+
+    Args:
+        model: float32; changed in place. Its subgraphs may hold some of the nodes.
+        nodes: which compute in FP16; their float32 operands hold FP16 numbers, and what they
+            write is rounded behind them.
+        block: terms that are added in FP32 before the total is rounded.
+
+    Returns:
+        Op types of nodes that add up and still do so in FP32, sorted.
+    """
+    left = set()
+    old = model.opset_imports.get("", 1) < _OLDEST_OPSET
+    for index, node in enumerate(nodes):
+        build = _BUILDERS.get(node.op_type) if node.domain == "" else None
+        if build is None or old:
+            if build is not None or node.op_type in UNMODELLED:
+                left.add(node.op_type)
+            continue
+        try:
+            total = build(SumBuilder(model, node, block, f"tfmp_sum_{index}"), node, block)
+        except NotStaticError:
+            left.add(node.op_type)
+            continue
+        if total is not None:
+            output = node.outputs[0]
+            total.shape = output.shape
+            output.replace_all_uses_with(total)
+            assert node.graph is not None
+            node.graph.remove(node, safe=True)
+    return sorted(left)
+
+
+def _matmul(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    a, b = operand(node, 0), operand(node, 1)
+    ranks = rank_of(a), rank_of(b)
+    if min(ranks) < 2:
+        raise NotStaticError
+    depth = size_of(a, -1) or size_of(b, -2)
+    if depth is not None and depth <= block:
+        return None
+    return build.product(a, b, ranks, depth)
+
+
+def _gemm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    a, b = operand(node, 0), operand(node, 1)
+    flips = [bool(integer(node, name, 0)) for name in ("transA", "transB")]
+    depth = size_of(a, 0 if flips[0] else 1) or size_of(b, 1 if flips[1] else 0)
+    if depth is not None and depth <= block:
+        return None
+    a, b = (build.transpose(v, [1, 0]) if f else v for v, f in zip((a, b), flips, strict=True))
+    total = build.product(a, b, (2, 2), depth)
+    total = _scaled(build, total, real(node, "alpha", 1.0))
+    addend = optional(node, 2)
+    if addend is None:
+        return total
+    return build.op("Add", total, _scaled(build, addend, real(node, "beta", 1.0)))
+
+
+def _scaled(build: SumBuilder, value: ir.Value, factor: float) -> ir.Value:
+    return value if factor == 1 else build.op("Mul", value, build.floats(factor))
+
+
+def _reduce(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    x = operand(node, 0)
+    rank, axes = rank_of(x), _reduced_axes(node)
+    depth = _terms(x, axes)
+    if not axes or (depth is not None and depth <= block):
+        return None
+    kept = [axis for axis in range(rank) if axis not in axes]
+    moved = build.transpose(x, [*kept, *axes])
+    terms = build.reshape(moved, [0] * len(kept) + [-1])
+    if node.op_type == "ReduceL1":
+        terms = build.op("Abs", terms)
+    if node.op_type in ("ReduceL2", "ReduceSumSquare"):
+        terms = build.op("Mul", terms, terms)
+    total = build.sum_last(terms, len(kept) + 1, depth)
+    if node.op_type in ("ReduceMean", "GlobalAveragePool"):
+        total = build.op("Div", total, _count(build, terms, len(kept), depth))
+    if node.op_type == "ReduceL2":
+        total = build.op("Sqrt", total)
+    if node.op_type == "ReduceLogSum":
+        total = build.op("Log", total)
+    result = build.op("Squeeze", total, build.integers([len(kept)]))
+    if integer(node, "keepdims", 1) or node.op_type == "GlobalAveragePool":
+        result = build.op("Unsqueeze", result, build.integers(axes))
+    return result
+
+
+def _terms(value: ir.Value, axes: Sequence[int]) -> int | None:
+    """How many terms a sum over these axes has, if it is known before the run."""
+    sizes = [size_of(value, axis) for axis in axes]
+    return None if None in sizes else math.prod(size for size in sizes if size is not None)
+
+
+def _average_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """Windows of one block need nothing; larger ones are left."""
+    if math.prod(integers(node, "kernel_shape", [])) > block:
+        raise NotStaticError
+    return None
+
+
+def _reduced_axes(node: ir.Node) -> list[int]:
+    x = operand(node, 0)
+    rank = rank_of(x)
+    if node.op_type == "GlobalAveragePool":
+        return list(range(2, rank))
+    given = optional(node, 1)
+    if given is not None and given.const_value is None:
+        raise NotStaticError
+    if given is not None and given.const_value is not None:
+        axes = [int(axis) for axis in given.const_value.numpy().reshape(-1)]
+    else:
+        axes = integers(node, "axes", [])
+    if not axes and not integer(node, "noop_with_empty_axes", 0):
+        axes = list(range(rank))
+    return sorted(axis % rank for axis in axes)
+
+
+def _count(build: SumBuilder, value: ir.Value, axis: int, depth: int | None) -> ir.Value:
+    """How many terms a mean is over."""
+    if depth is not None:
+        return build.floats(depth)
+    return build.op("Cast", build.sizes(value, axis, axis + 1), to=FP32.value)
+
+
+def _softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    x = operand(node, 0)
+    rank = rank_of(x)
+    axis = integer(node, "axis", -1) % rank
+    depth = size_of(x, axis)
+    if depth is not None and depth <= block:
+        return None
+    order = [*(other for other in range(rank) if other != axis), axis]
+    moved = build.transpose(x, order)
+    if build.opset >= 18:
+        peak = build.op("ReduceMax", moved, build.integers([rank - 1]))
+    else:
+        peak = build.op("ReduceMax", moved, axes=[rank - 1])
+    shifted = build.op("Sub", moved, peak)
+    powers = build.op("Exp", shifted)
+    total = build.sum_last(powers, rank, depth)
+    if node.op_type == "Softmax":
+        result = build.op("Div", powers, total)
+    else:
+        result = build.op("Sub", shifted, build.op("Log", total))
+    return build.transpose(result, [order.index(other) for other in range(rank)])
+
+
+def _normalization(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """LayerNormalization, RMSNormalization and InstanceNormalization: mean, variance, scale."""
+    x, scale = operand(node, 0), operand(node, 1)
+    rank = rank_of(x)
+    instance = node.op_type == "InstanceNormalization"
+    axis = 2 if instance else integer(node, "axis", -1) % rank
+    depth = _terms(x, range(axis, rank))
+    if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+        raise NotStaticError
+    if depth is not None and depth <= block:
+        return None
+    flat = build.reshape(x, [0] * axis + [-1])
+    count = _count(build, flat, axis, depth)
+    if node.op_type != "RMSNormalization":
+        mean = build.op("Div", build.sum_last(flat, axis + 1, depth), count)
+        flat = build.op("Sub", flat, mean)
+    squares = build.sum_last(build.op("Mul", flat, flat), axis + 1, depth)
+    variance = build.op("Div", squares, count)
+    safe = build.op("Add", variance, build.floats(real(node, "epsilon", 1e-5)))
+    normal = build.op("Div", flat, build.op("Sqrt", safe))
+    result = build.reshape(normal, build.sizes(x, 0, rank))
+    bias = optional(node, 2)
+    if instance:
+        by_channel = [-1] + [1] * (rank - 2)
+        scale = build.reshape(scale, by_channel)
+        bias = build.reshape(bias, by_channel) if bias is not None else None
+    result = build.op("Mul", result, scale)
+    return result if bias is None else build.op("Add", result, bias)
+
+
+_BUILDERS: dict[str, Build] = {
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "AveragePool": _average_pool,
+    "Conv": sum_conv,
+    "ConvTranspose": sum_conv_transpose,
+    "Einsum": sum_einsum,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    **dict.fromkeys(
+        ("LayerNormalization", "RMSNormalization", "InstanceNormalization"), _normalization
+    ),
+    **dict.fromkeys(
+        """GlobalAveragePool ReduceL1 ReduceL2 ReduceLogSum ReduceMean ReduceSum
+        ReduceSumSquare""".split(),
+        _reduce,
+    ),
+}

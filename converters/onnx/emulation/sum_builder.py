@@ -1,0 +1,203 @@
+"""Sums that are held in FP16, said in ONNX: blocks of terms added in FP32, then rounded.
+
+    total = 0
+    for each block of terms: total = fp16(total + fp32 sum of the block)
+
+An ONNX Scan over the blocks computes it; ONNX Runtime runs that at a block per iteration.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from tfmp.converters.onnx.fp16 import FP16, FP32
+
+_END = np.iinfo(np.int64).max
+
+
+class SumBuilder:
+    """Puts nodes before one node, and knows how to sum in FP16."""
+
+    def __init__(self, model: ir.Model, anchor: ir.Node, block: int, prefix: str) -> None:
+        """Builds nothing yet.
+
+        Args:
+            model: constants become initializers of its main graph, which every subgraph sees.
+            anchor: new nodes go before it, in its graph.
+            block: terms added in FP32 before the total is rounded.
+            prefix: of the names of all new values and nodes; nothing else begins with it.
+        """
+        self._model, self._anchor, self._block, self._prefix = model, anchor, block, prefix
+        self._count = 0
+
+    @property
+    def block(self) -> int:
+        """Terms added in FP32 before the total is rounded."""
+        return self._block
+
+    @property
+    def opset(self) -> int:
+        """Version of the default domain."""
+        return self._model.opset_imports.get("", 1)
+
+    def op(
+        self, op_type: str, *inputs: ir.Value, dtype: ir.DataType = FP32, **attributes: Any
+    ) -> ir.Value:
+        """A new node's only output."""
+        return self._put(self.node(op_type, inputs, [dtype], attributes)).outputs[0]
+
+    def outputs(
+        self, op_type: str, inputs: Sequence[ir.Value], count: int, **attributes: Any
+    ) -> Sequence[ir.Value]:
+        """All float32 outputs of a new node."""
+        return self._put(self.node(op_type, inputs, [FP32] * count, attributes)).outputs
+
+    def floats(self, values: Any) -> ir.Value:
+        """A float32 constant."""
+        return self._constant(np.asarray(values, np.float32))
+
+    def integers(self, values: Any) -> ir.Value:
+        """An int64 constant."""
+        return self._constant(np.asarray(values, np.int64))
+
+    def sizes(self, value: ir.Value, start: int, stop: int) -> ir.Value:
+        """Part of the shape of `value`, as it is at run time."""
+        shape = self.op("Shape", value, dtype=ir.DataType.INT64)
+        bounds = (self.integers([start]), self.integers([stop]))
+        return self.op("Slice", shape, *bounds, dtype=ir.DataType.INT64)
+
+    def reshape(self, value: ir.Value, *parts: Sequence[int] | ir.Value) -> ir.Value:
+        """`value` in the shape that the parts make up; 0 keeps the size at that position."""
+        shapes = [p if isinstance(p, ir.Value) else self.integers(list(p)) for p in parts]
+        shape = shapes[0]
+        if len(shapes) > 1:
+            shape = self.op("Concat", *shapes, dtype=ir.DataType.INT64, axis=0)
+        return self.op("Reshape", value, shape)
+
+    def transpose(self, value: ir.Value, order: Sequence[int]) -> ir.Value:
+        """`value` with its axes in another order; itself where that is the order it has."""
+        if list(order) == list(range(len(order))):
+            return value
+        return self.op("Transpose", value, perm=list(order))
+
+    def product(
+        self,
+        a: ir.Value,
+        b: ir.Value,
+        ranks: tuple[int, int],
+        depth: int | None,
+        before: ir.Value | None = None,
+    ) -> ir.Value:
+        """a (..., M, K) times b (..., K, N), summed over K in FP16.
+
+        Args:
+            a: float32 that holds FP16 numbers, like `b`.
+            b: see `a`.
+            ranks: of `a` and `b`, at least 2 each.
+            depth: K, if it is known before the run.
+            before: the total so far, where this is the rest of a longer sum.
+        """
+        left = self._blocks(a, ranks[0], ranks[0] - 1, depth)
+        right = self._blocks(b, ranks[1], ranks[1] - 2, depth)
+        if before is None:
+            before = self._zeros_like(self.op("MatMul", self._first(left), self._first(right)))
+        return self._scan(before, left, right)
+
+    def sum_last(self, value: ir.Value, rank: int, depth: int | None) -> ir.Value:
+        """The sum over the last axis in FP16; the axis stays, with size 1."""
+        blocks = self._blocks(value, rank, rank - 1, depth)
+        sums = self.op("MatMul", blocks, self.floats(np.ones((self._block, 1))))
+        return self._scan(self._zeros_like(self._first(sums)), sums)
+
+    def _blocks(self, value: ir.Value, rank: int, axis: int, depth: int | None) -> ir.Value:
+        """Splits an axis into blocks, the last filled with zeros; their number comes first."""
+        value = self._filled(value, rank, axis, depth)
+        shape: list[Sequence[int] | ir.Value] = [[0] * axis + [-1, self._block]]
+        if axis + 1 < rank:
+            shape.append(self.sizes(value, axis + 1, rank))
+        split = self.reshape(value, *shape)
+        others = [index for index in range(rank + 1) if index != axis]
+        return self.transpose(split, [axis, *others])
+
+    def _filled(self, value: ir.Value, rank: int, axis: int, depth: int | None) -> ir.Value:
+        if depth is not None and depth % self._block == 0:
+            return value
+        if depth is not None:
+            missing = self.integers([-depth % self._block])
+        else:
+            size = self.sizes(value, axis, axis + 1)
+            negative = self.op("Neg", size, dtype=ir.DataType.INT64)
+            block = self.integers([self._block])
+            missing = self.op("Mod", negative, block, dtype=ir.DataType.INT64)
+        before, after = self.integers([0] * (rank + axis)), [0] * (rank - axis - 1)
+        parts = [before, missing, *([self.integers(after)] if after else [])]
+        return self.op("Pad", value, self.op("Concat", *parts, dtype=ir.DataType.INT64, axis=0))
+
+    def _first(self, blocks: ir.Value) -> ir.Value:
+        return self.op("Gather", blocks, self._constant(np.array(0, np.int64)), axis=0)
+
+    def _zeros_like(self, value: ir.Value) -> ir.Value:
+        shape = self.op("Shape", value, dtype=ir.DataType.INT64)
+        return self.op("ConstantOfShape", shape)
+
+    def _scan(self, zeros: ir.Value, *blocks: ir.Value) -> ir.Value:
+        """Adds blocks (products of blocks, where there are two) to a total that is rounded."""
+        total = self.value("total", FP32)
+        terms = [self.value("block", FP32) for _ in blocks]
+        nodes, added = [], terms[0]
+        if len(terms) == 2:
+            nodes.append(self.node("MatMul", terms, [FP32], {}))
+            added = nodes[-1].outputs[0]
+        nodes.append(self.node("Add", [total, added], [FP32], {}))
+        for dtype in (FP16, FP32):
+            source = nodes[-1].outputs[0]
+            nodes.append(self.node("Cast", [source], [dtype], {"to": dtype.value}))
+        outputs = [nodes[-1].outputs[0]]
+        body = ir.Graph([total, *terms], outputs, nodes=nodes, name=self.name("body"))
+        return self.op("Scan", zeros, *blocks, body=body, num_scan_inputs=len(blocks))
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value],
+        dtypes: Sequence[ir.DataType],
+        attributes: dict[str, Any],
+    ) -> ir.Node:
+        """A node that is in no graph yet, such as one for a body."""
+        outputs = [self.value(op_type, dtype) for dtype in dtypes]
+        name = f"node_{outputs[0].name}"
+        return ir.node(op_type, inputs, attributes, outputs=outputs, name=name)
+
+    def value(self, hint: str, dtype: ir.DataType) -> ir.Value:
+        """A value with a name of its own, such as an input of a body."""
+        return ir.Value(name=self.name(hint), type=ir.TensorType(dtype))
+
+    def name(self, hint: str) -> str:
+        """A name that nothing else has."""
+        self._count += 1
+        return f"{self._prefix}_{hint}_{self._count}"
+
+    def _put(self, node: ir.Node) -> ir.Node:
+        graph = self._anchor.graph
+        assert graph is not None
+        graph.insert_before(self._anchor, node)
+        return node
+
+    def _constant(self, array: np.ndarray) -> ir.Value:
+        name = self.name("constant")
+        tensor = ir.tensor(array, name=name)
+        value = ir.Value(
+            name=name,
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(array.shape),
+            const_value=tensor,
+        )
+        self._model.graph.initializers.add(value)
+        return value
+
+
+def slice_end(distance: int) -> int:
+    """Where a slice ends that leaves out the last `distance` elements of an axis."""
+    return -distance if distance else _END

@@ -1,0 +1,368 @@
+"""FP16 arithmetic with a switch at every node: one ONNX Runtime session tries any assignment.
+
+Each node that may compute in FP16 reads its operands and writes its results through a choice
+between the exact and the rounded value; the choice is a Boolean input of the graph. With every
+switch on the session is the float32 model, with none it is the emulator of the FP16 one.
+
+An If, Loop or Scan has a switch as well: it decides what its states are held in, from step to step.
+
+Constants are inputs too: a run hands in the exact or the rounded array, and copies neither. What a
+node reads is rounded only where whatever made it was not.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
+from tfmp.converters.onnx.fp16 import FP16, FP32, Decisions, has_typed_body
+from tfmp.converters.onnx.graph import (
+    EXACT,
+    Slots,
+    UniqueNames,
+    bodies_of,
+    is_float,
+    open_session,
+    reads_any,
+    slots,
+)
+from tfmp.converters.shared.tensors import Batch
+
+_PREFIX = "tfmp_fp32_"
+
+
+def name_nodes(model: ir.Model) -> None:
+    """Gives every node a name of its own; names that are unique stay."""
+    taken: set[str] = set()
+    for node in model.graph.all_nodes():
+        base = node.name or f"{node.op_type}_unnamed"
+        name, count = base, 1
+        while name in taken:
+            count += 1
+            name = f"{base}_{count}"
+        node.name = name
+        taken.add(name)
+
+
+def switchable_nodes(model: ir.Model, decisions: Decisions) -> list[ir.Node]:
+    """The nodes whose precision changes results: not those that only move or pick values."""
+    return [
+        node
+        for node in model.graph.all_nodes()
+        if node in decisions
+        and decisions[node].dtype == FP16
+        and node.op_type not in EXACT
+        and node.op_type not in ("Cast", "CastLike", "Shape", "Size")
+    ]
+
+
+@dataclass(frozen=True)
+class _Body:
+    """What of a body has the type of the node that it belongs to.
+
+    Attributes:
+        graph: the body.
+        inputs: those that are states, or read slice by slice.
+        outputs: indices of the states, or results, that it gives.
+    """
+
+    graph: ir.Graph
+    inputs: tuple[ir.Value, ...]
+    outputs: range
+
+
+def _typed_bodies(node: ir.Node) -> list[_Body]:
+    """The bodies of an If, Loop or Scan; see `fp16` for how they are typed."""
+    graphs = dict(bodies_of(node))
+    if node.op_type == "If":
+        return [_Body(graph, (), range(len(graph.outputs))) for graph in graphs.values()]
+    body = graphs["body"]
+    if node.op_type == "Loop":
+        return [_Body(body, tuple(body.inputs[2:]), range(1, len(node.inputs) - 1))]
+    states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    return [_Body(body, tuple(body.inputs), range(states))]
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """What a node reads through a choice.
+
+    Attributes:
+        input: the Boolean that is true where the value is read as it is.
+        node: name of the node.
+        makers: names of the nodes of which each rounds what it makes in FP16; None where something
+            else makes some of the value.
+    """
+
+    input: str
+    node: str
+    makers: frozenset[str] | None
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A constant as one node reads it: the input, the node's name, and both arrays."""
+
+    input: str
+    node: str
+    exact: np.ndarray
+    rounded: np.ndarray
+
+
+class SwitchedSession:
+    """A model of which each node computes in FP32 or FP16, as a run says."""
+
+    def __init__(self, model: ir.Model, decisions: Decisions) -> None:
+        """Builds the one session.
+
+        Args:
+            model: prepared, float32, nodes named by `name_nodes`; changed in place.
+            decisions: of `precision.decide` on it.
+
+        Raises:
+            Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
+        """
+        self.outputs = [str(value.name) for value in model.graph.outputs]
+        nodes = switchable_nodes(model, decisions)
+        self.nodes = [str(node.name) for node in nodes]
+        self.values = _main_values(model, nodes)
+        builder = _Builder(model, nodes)
+        builder.run()
+        self._edges, self._constants = builder.edges, builder.constants
+        graph = model.graph
+        made = {value.name: value for node in graph for value in node.outputs}
+        known = set(graph.outputs)
+        for name in dict.fromkeys(str(v.name) for values in self.values.values() for v in values):
+            if made[name] not in known:
+                graph.outputs.append(made[name])
+        self._session = open_session(model)
+
+    def run(self, batch: Batch, fp32: Collection[str], wanted: Sequence[str]) -> Batch:
+        """Outputs, or values inside, by name.
+
+        Args:
+            batch: arrays by input name.
+            fp32: names of the nodes that compute in FP32; all others in FP16.
+            wanted: names of outputs, or of what `values` lists.
+        """
+        kept = set(fp32)
+        feed: dict[str, Any] = {
+            f"{_PREFIX}{index}": np.array(name in kept) for index, name in enumerate(self.nodes)
+        }
+        for edge in self._edges:
+            rounded = edge.makers is not None and edge.makers.isdisjoint(kept)
+            feed[edge.input] = np.array(rounded or edge.node in kept)
+        for constant in self._constants:
+            exact = constant.node in kept
+            feed[constant.input] = constant.exact if exact else constant.rounded
+        feed |= {
+            value.name: batch[value.name]
+            for value in self._session.get_inputs()
+            if not value.name.startswith(_PREFIX)
+        }
+        return dict(zip(wanted, self._session.run(list(wanted), feed), strict=True))
+
+
+def _main_values(model: ir.Model, nodes: Sequence[ir.Node]) -> Mapping[str, list[ir.Value]]:
+    """What each node of the main graph reads and writes in float32 that is made at run time."""
+    return {
+        str(node.name): [
+            value
+            for value in dict.fromkeys((*node.inputs, *node.outputs))
+            if value is not None and is_float(value) and value.producer() is not None
+        ]
+        for node in nodes
+        if node.graph is model.graph
+    }
+
+
+class _Builder:
+    """Puts the choices in.
+
+    Attributes:
+        edges: what is read through a choice.
+        constants: what was a constant and is now an input.
+    """
+
+    def __init__(self, model: ir.Model, nodes: Sequence[ir.Node]) -> None:
+        self.edges: list[_Edge] = []
+        self.constants: list[_Constant] = []
+        self._model = model
+        self._nodes = nodes
+        self._unique = UniqueNames(model)
+        self._narrow: dict[ir.Value, np.ndarray | None] = {}
+        self._makers: dict[ir.Value, frozenset[str] | None] = {}
+
+    def run(self) -> None:
+        """Rewrites the model."""
+        graph = self._model.graph
+        opsets = self._model.opset_imports
+        switches = [self._boolean(f"{_PREFIX}{index}") for index in range(len(self._nodes))]
+        described = [slots(node, opsets.get(node.domain, 1)) for node in self._nodes]
+        for node, found in zip(self._nodes, described, strict=True):
+            assert found is not None  # decisions keep unknown ops in FP32
+            for value in self._rounded_by(node, found):
+                self._makers[value] = frozenset({str(node.name)})
+        for node, found in zip(self._nodes, described, strict=True):
+            assert found is not None
+            self._switch_inputs(node, found)
+        for node, found, switch in zip(self._nodes, described, switches, strict=True):
+            assert found is not None
+            if has_typed_body(node, self._model):
+                self._switch_bodies(node, switch)
+            else:
+                self._switch_outputs(node, found, switch)
+        recurrent = {
+            node: switch
+            for node, switch in zip(self._nodes, switches, strict=True)
+            if node.op_type in RECURRENT
+        }
+        unroll(self._model, recurrent, recurrent)  # their states are rounded between steps
+        for value in list(graph.initializers.values()):
+            if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
+                del graph.initializers[str(value.name)]
+
+    def _rounded_by(self, node: ir.Node, described: Slots) -> list[ir.Value]:
+        """What holds FP16 numbers alone where a node is FP16."""
+        if not has_typed_body(node, self._model):
+            return _rounded_outputs(node, described)
+        bodies = _typed_bodies(node)
+        found = [*(value for body in bodies for value in body.inputs)]
+        found += node.outputs[: len(bodies[0].outputs)]
+        return [value for value in found if is_float(value)]
+
+    def _switch_bodies(self, node: ir.Node, switch: ir.Value) -> None:
+        """Rounds what the bodies of a node give it."""
+        for body in _typed_bodies(node):
+            for index in body.outputs:
+                value = body.graph.outputs[index]
+                if is_float(value):
+                    choice = self._choice(body.graph, switch, value, "state")
+                    for one in choice:
+                        body.graph.append(one)
+                    body.graph.outputs[index] = choice[-1].outputs[0]
+
+    def _boolean(self, name: str) -> ir.Value:
+        return self._input(name, ir.DataType.BOOL, ir.Shape([]))
+
+    def _input(self, name: str, dtype: ir.DataType, shape: ir.Shape | None) -> ir.Value:
+        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=shape)
+        self._model.graph.inputs.append(value)
+        return value
+
+    def _switch_inputs(self, node: ir.Node, described: Slots) -> None:
+        choices: dict[ir.Value, ir.Value] = {}
+        for index, value in enumerate(node.inputs):
+            slot = described.inputs[index]
+            if not is_float(value) or not slot.half or reads_any(node, slot, described):
+                continue
+            assert value is not None
+            if value not in choices:
+                constant = value.const_value is not None and not value.is_graph_input()
+                made = self._constant(node, value) if constant else self._edge(node, value)
+                choices[value] = made
+            node.replace_input_with(index, choices[value])
+
+    def _constant(self, node: ir.Node, value: ir.Value) -> ir.Value:
+        """An input in the place of a constant that rounding changes."""
+        rounded = self._rounded(value)
+        if rounded is None:
+            return value
+        assert value.const_value is not None
+        exact = np.ascontiguousarray(value.const_value.numpy())  # others would be copied each run
+        name = f"{_PREFIX}constant_{len(self.constants)}"
+        self.constants.append(_Constant(name, str(node.name), exact, rounded))
+        return self._input(name, FP32, value.shape)
+
+    def _rounded(self, value: ir.Value) -> np.ndarray | None:
+        """A constant rounded, once; None where rounding does not change it."""
+        if value not in self._narrow:
+            assert value.const_value is not None
+            exact = value.const_value.numpy()
+            with np.errstate(over="ignore", under="ignore"):
+                narrow = exact.astype(np.float16).astype(np.float32)
+            same = np.array_equal(exact, narrow, equal_nan=True)
+            self._narrow[value] = None if same else narrow
+        return self._narrow[value]
+
+    def _edge(self, node: ir.Node, value: ir.Value) -> ir.Value:
+        """A value as one node reads it."""
+        switch = self._boolean(f"{_PREFIX}edge_{len(self.edges)}")
+        self.edges.append(_Edge(str(switch.name), str(node.name), self._made_by(value)))
+        choice = self._choice(node.graph, switch, value, "read")
+        node.graph.insert_before(node, choice)
+        return choice[-1].outputs[0]
+
+    def _made_by(self, value: ir.Value) -> frozenset[str] | None:
+        """The nodes that round a value where they are FP16; None where that is not all of it."""
+        if value not in self._makers:
+            if value.const_value is not None and not value.is_graph_input():
+                self._makers[value] = frozenset() if self._rounded(value) is None else None
+            else:
+                self._makers[value] = self._moved(value.producer())
+        return self._makers[value]
+
+    def _moved(self, node: ir.Node | None) -> frozenset[str] | None:
+        """The same for what a node makes that only moves or picks values."""
+        if node is None or node.domain != "" or node.op_type not in EXACT:
+            return None
+        makers = [self._made_by(value) for value in node.inputs if value and is_float(value)]
+        known = [names for names in makers if names is not None]
+        return frozenset().union(*known) if len(known) == len(makers) else None
+
+    def _switch_outputs(self, node: ir.Node, described: Slots, switch: ir.Value) -> None:
+        for value in _rounded_outputs(node, described):
+            users = list(value.uses())
+            choice = self._choice(node.graph, switch, value, "chosen")
+            chosen = choice[-1].outputs[0]
+            for user, index in users:
+                user.replace_input_with(index, chosen)
+            for index, output in enumerate(list(node.graph.outputs)):
+                if output is value:
+                    node.graph.outputs[index] = chosen
+            node.graph.insert_after(node, choice)
+            # The chosen value keeps the name: it may be an output.
+            value.name, chosen.name = chosen.name, value.name
+
+    def _choice(
+        self, graph: ir.Graph, exact: ir.Value, value: ir.Value, what: str
+    ) -> list[ir.Node]:
+        """Nodes of which the last gives a value as it is, or rounded."""
+        name = self._unique(f"{value.name}_{what}")
+        down = _node("Cast", [value], self._unique(f"{name}_fp16"), FP16)
+        up = _node("Cast", down.outputs, self._unique(f"{name}_rounded"), FP32)
+        if graph is not self._model.graph:  # values in bodies are small, and If takes its time
+            return [down, up, _node("Where", [exact, value, up.outputs[0]], name)]
+        same = _node("Identity", [value], self._unique(f"{name}_exact"))
+        branches = [
+            ir.AttrGraph("then_branch", ir.Graph([], same.outputs, nodes=[same], name="exact")),
+            ir.AttrGraph("else_branch", ir.Graph([], up.outputs, nodes=[down, up], name="rounded")),
+        ]
+        choice = ir.Node("", "If", [exact], branches, name=f"tfmp_If_{name}")
+        _describe(choice.outputs[0], name, FP32, value.shape)
+        return [choice]
+
+
+def _rounded_outputs(node: ir.Node, described: Slots) -> list[ir.Value]:
+    """What an FP16 node writes in FP16."""
+    return [
+        value
+        for value, slot in zip(node.outputs, described.outputs, strict=True)
+        if is_float(value) and slot.half and described.follows_input(slot)
+    ]
+
+
+def _node(
+    op_type: str, inputs: Sequence[ir.Value], name: str, to: ir.DataType | None = None
+) -> ir.Node:
+    attributes = [ir.AttrInt64("to", to.value)] if to is not None else []
+    node = ir.Node("", op_type, inputs, attributes, name=f"tfmp_{op_type}_{name}")
+    _describe(node.outputs[0], name, to or FP32, inputs[-1].shape)
+    return node
+
+
+def _describe(value: ir.Value, name: str, dtype: ir.DataType, shape: ir.Shape | None) -> None:
+    value.name, value.type, value.shape = name, ir.TensorType(dtype), shape

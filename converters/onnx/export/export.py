@@ -1,0 +1,363 @@
+"""A `Source` to a float32 ONNX model that is right, or an error that says where it is not.
+
+Weights never pass through TensorFlow constants or protobuf: large ones enter the graph as inputs,
+travel beside it as NumPy arrays and become initializers at the end. So the cost of conversion
+grows with the number of nodes and not with the size of the model.
+"""
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tfmp.converters.intake import Float64Model, Source
+from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
+from tfmp.converters.onnx.export.divergence import first_wrong
+from tfmp.converters.onnx.export.folding import fold_weights
+from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
+from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layers
+from tfmp.converters.onnx.graph import Run, light_proto, open_once
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.tensors import TEXT, describe, synthetic_batch
+
+# The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
+# newest of the oldest ONNX Runtime that the dependencies admit.
+DEFAULT_OPSET = _TF2ONNX_OPSET = 18
+# The first whose LabelEncoder knows integers.
+_ML_OPSET = onnx.helper.make_opsetid("ai.onnx.ml", 2)
+OPSETS = range(13, 24)
+
+Progress = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """A `Progress` that says nothing."""
+
+
+def check_opset(opset: int) -> None:
+    """Raises `InputError` unless models can be written at this opset."""
+    if opset not in OPSETS:
+        raise InputError(
+            f"opset: expected a number from {OPSETS[0]} to {OPSETS[-1]}, received {opset}."
+        )
+
+
+def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
+    """An ONNX model at another opset; the model itself where that is None or its own.
+
+    Raises:
+        InputError: an opset that is not supported.
+        ConversionError: ONNX has no rule for an op of the model.
+    """
+    if opset is None or opset == model.opset_imports.get(""):
+        return model
+    check_opset(opset)
+    layers = {
+        node.name: node.metadata_props.get("tfmp.layer", "") for node in model.graph.all_nodes()
+    }
+    try:
+        proto = onnx.version_converter.convert_version(light_proto(model), opset)
+    except Exception as error:  # ONNX's C++ exceptions share no base class
+        raise ConversionError(
+            f"the model cannot be brought to opset {opset} ({str(error).splitlines()[0]}). Leave "
+            "--opset out to keep its own."
+        ) from error
+    proto.ir_version = onnx.helper.find_min_ir_version_for(proto.opset_import)
+    converted = ir.from_proto(proto)
+    weights = {
+        name: value.const_value.numpy()
+        for name, value in model.graph.initializers.items()
+        if value.const_value is not None and name not in converted.graph.initializers
+    }
+    _attach_weights(converted, weights)
+    for node in converted.graph.all_nodes():
+        node.metadata_props["tfmp.layer"] = layers.get(node.name, "")
+    return converted
+
+
+def export_onnx(source: Source, opset: int | None = None, progress: Progress = silent) -> ir.Model:
+    """Exports the float32 forward pass of `source`.
+
+    Args:
+        source: the model; its inputs and outputs keep their names, order, shapes and dtypes.
+        opset: version of the ONNX operator set to target; None for `DEFAULT_OPSET`.
+        progress: called with a short text when a stage begins.
+
+    Returns:
+        A model whose every node is in an ONNX domain and whose inputs are exactly the source's.
+        Each node's metadata has the Keras layer it came from, as "tfmp.layer".
+
+    Raises:
+        ConversionError: an op has no ONNX form, or the graph has inputs that the model has not.
+    """
+    opset = DEFAULT_OPSET if opset is None else opset
+    check_opset(opset)
+    progress("tracing")
+    traced = freeze(source)
+    progress("converting to ONNX")
+    proto = _convert(traced, source, opset)
+    progress("attaching weights")
+    model = ir.from_proto(proto)
+    _attach_weights(model, traced.weights)
+    fold_weights(model)
+    _restore_signature(model, source)
+    name_layers(model, traced.layers)
+    _require_onnx_ops(model)
+    return to_opset(model, opset)
+
+
+def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto:
+    """Runs tf2onnx on a graph without large weights."""
+    import tensorflow as tf
+    from tf2onnx import optimizer, tf_loader, tfonnx, utils
+
+    import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers its handlers)
+    from tfmp.converters.onnx.export.tf2onnx_passes import one_walk_for_unused_nodes, optimize
+
+    inputs = list(traced.inputs)
+    _forget_xla(traced.graph_def)
+
+    def convert() -> Any:
+        with tf.Graph().as_default():  # grappler's export refuses to run eagerly
+            graph_def = tf_loader.tf_optimize(inputs, traced.outputs, traced.graph_def)
+        with tf.Graph().as_default() as graph:
+            tf.import_graph_def(graph_def, name="")
+            return tfonnx.process_tf_graph(
+                graph,
+                opset=min(opset, _TF2ONNX_OPSET),
+                input_names=inputs,
+                output_names=traced.outputs,
+                tensors_to_rename=traced.inputs,
+                initialized_tables=traced.tables,
+                extra_opset=[_ML_OPSET] if traced.tables else None,
+            )
+
+    utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
+    with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"), one_walk_for_unused_nodes():
+        try:
+            try:
+                onnx_graph = optimize(convert())
+            except Exception:  # one of its passes failed, and left the graph half changed
+                # To go on without that pass it copies the graph for each: slow, so second.
+                complaints.clear()
+                onnx_graph = optimizer.optimize_graph(convert(), catch_errors=True)
+        except Exception as error:
+            # tf2onnx raises every kind of exception; what it logged before says more.
+            told = [_complaint(text, traced.layers) for text in complaints]
+            detail = "; ".join(dict.fromkeys([*told, f"{type(error).__name__}: {error}"]))[:800]
+            detail = with_layers(detail, traced.layers)
+            raise ConversionError(
+                f"model {source.name!r}: tf2onnx cannot convert this graph ({detail}). Replace "
+                "the layer named there by one made of standard ops, fix sizes that vary with "
+                "--batch or --input-shape, or convert to TFLite."
+            ) from error
+        return onnx_graph.make_model(source.name)
+
+
+_FAILED_NODE = re.compile(r"Failed to convert node '([^']*)'.*?OP=(\w+)", re.DOTALL)
+
+
+def _complaint(text: str, layers: Mapping[str, str]) -> str:
+    """What tf2onnx logged: of a node that failed its op and layer, without all that it reads."""
+    failed = _FAILED_NODE.match(text)
+    return f"{failed[2]} in {layer_of(failed[1], layers) or failed[1]}" if failed else text
+
+
+def _forget_xla(graph_def: Any) -> None:
+    """Lets functions that a saved model compiles with XLA be inlined like any other."""
+    nodes = [*graph_def.node, *(n for f in graph_def.library.function for n in f.node_def)]
+    for holder in (*nodes, *graph_def.library.function):
+        holder.attr.pop("_XlaMustCompile", None)
+
+
+@contextmanager
+def _quiet_tf2onnx() -> Iterator[list[str]]:
+    """Collects what tf2onnx logs as errors instead of letting it print."""
+    complaints: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.ERROR:
+                complaints.append(record.getMessage())
+
+    logger = logging.getLogger("tf2onnx")
+    collect = Collect()
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(collect)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations inside tf2onnx and TensorFlow
+            yield complaints
+    finally:
+        logger.removeHandler(collect)
+        logger.propagate = propagate
+
+
+def _attach_weights(model: ir.Model, weights: dict[str, np.ndarray]) -> None:
+    """Turns the graph inputs that stand for weights into initializers, without a copy."""
+    graph = model.graph
+    for value in [value for value in graph.inputs if value.name in weights]:
+        graph.inputs.remove(value)
+        if value.uses():
+            value.const_value = ir.tensor(weights[value.name], name=value.name)
+            graph.initializers.add(value)
+
+
+def _restore_signature(model: ir.Model, source: Source) -> None:
+    """Names outputs as the source does, and gives inputs and outputs their declared shapes."""
+    graph = model.graph
+    taken = {value.name for value in graph.inputs} | set(graph.initializers)
+    for index, (value, spec) in enumerate(zip(list(graph.outputs), source.outputs, strict=True)):
+        if value.producer() is None or value in graph.outputs[:index] or value.name in taken:
+            # The output is an input, a weight, or another output: it needs a value of its own.
+            identity = ir.Node("", "Identity", [value], name=f"tfmp_output_{index}")
+            graph.append(identity)
+            identity.outputs[0].dtype = value.dtype
+            graph.outputs[index] = value = identity.outputs[0]
+        value.name = spec.name
+    received = {value.name for value in graph.inputs}
+    expected = {spec.name for spec in source.inputs}
+    if received - expected:
+        raise ConversionError(
+            f"model {source.name!r}: the ONNX graph has inputs {sorted(received - expected)} that "
+            f"the model has not (expected {describe(source.inputs)}). Report this model."
+        )
+    by_name = {value.name: value for value in graph.inputs}
+    graph.inputs.clear()
+    for spec in source.inputs:
+        # tf2onnx drops inputs that nothing reads; the signature keeps them.
+        value = by_name.get(spec.name) or ir.Value(name=spec.name)
+        graph.inputs.append(value)
+    for value, spec in [
+        *zip(graph.inputs, source.inputs, strict=True),
+        *zip(graph.outputs, source.outputs, strict=True),
+    ]:
+        dtype = np.dtype(object if spec.dtype == TEXT else spec.dtype)
+        value.dtype = ir.DataType.from_numpy(dtype)
+        value.shape = ir.Shape(
+            "batch" if axis == 0 and size is None else size for axis, size in enumerate(spec.shape)
+        )
+
+
+# Two FP32 implementations that differ only in summation order agree far better than this on any
+# model of the corpus (largest seen: 1e-6); a wrong op or weight layout does not.
+_EXPORT_REL_L2 = 1e-4
+
+# Another order of summation makes another rounding error, not a much larger one.
+_NOISE_FACTOR = 3.0
+
+
+def check_export(model: ir.Model, source: Source) -> float:
+    """Runs the export and the source on a seeded probe batch and compares them.
+
+    Returns:
+        The largest relative L2 difference of any output.
+
+    Raises:
+        ConversionError: ONNX Runtime refuses the model, or an output differs by more than FP32
+            rounding explains: that of any model, or that of this one as float64 shows it.
+    """
+    try:
+        run = open_once(model)
+        batch = synthetic_batch(source.inputs, samples=2, seed=0)
+        names = [spec.name for spec in source.outputs]
+        received = dict(zip(names, run(names, batch), strict=True))
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        raise ConversionError(
+            f"model {source.name!r}: ONNX Runtime cannot run the export "
+            f"({with_layers(str(error).splitlines()[0], source.layers)}). Replace the layer named "
+            "there by one made of standard ops, or convert to TFLite (`tfmp-convert tflite`)."
+        ) from error
+    try:
+        reference = source.forward(batch)
+    except Exception as error:  # TensorFlow lacks some kernels on some devices
+        lines = [line.strip() for line in str(error).splitlines()]
+        told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph
+        raise ConversionError(
+            f"model {source.name!r}: TensorFlow itself cannot run this model here "
+            f"({told[-1][:300] if told else type(error).__name__}), so the export cannot be "
+            "checked. Convert it where TensorFlow can run it."
+        ) from error
+    worst = 0.0
+    for name, expected in reference.items():
+        difference = _rel_l2(expected, received[name])
+        if not difference <= _EXPORT_REL_L2 and not _as_near_to_float64(source, run, name):
+            raise ConversionError(
+                f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
+                f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)"
+                f"{_first_wrong(model, source, batch)}. Replace that layer by one made of standard "
+                "ops, or convert to TFLite (`tfmp-convert tflite`), and report the model."
+            )
+        worst = max(worst, difference)
+    return worst
+
+
+def _first_wrong(model: ir.Model, source: Source, batch: dict[str, np.ndarray]) -> str:
+    try:
+        found = first_wrong(model, source, batch)
+    except Exception:  # it explains an error, which must be told in any case
+        return ""
+    return f"; the first wrong result is that of {found}" if found else ""
+
+
+def _as_near_to_float64(source: Source, run: Run, name: str) -> bool:
+    """Whether Keras's float32 output is as wrong as that of the export.
+
+    Deep models with random weights amplify rounding until nothing else is left of their outputs.
+    """
+    # A saturated softmax hides it in most samples.
+    batch = synthetic_batch(source.inputs, samples=16, seed=1)
+    try:
+        exact = Float64Model(source).run(batch)[name]
+    except ConversionError:
+        return False
+    own = _rel_l2(exact, source.forward(batch)[name])
+    ours = _rel_l2(exact, run([name], batch)[0])
+    return own > _EXPORT_REL_L2 and ours <= _NOISE_FACTOR * own
+
+
+def _rel_l2(expected: np.ndarray, received: np.ndarray) -> float:
+    if expected.shape != received.shape:
+        return float("inf")
+    if not np.issubdtype(expected.dtype, np.floating):
+        return 0.0 if np.array_equal(expected, received) else float("inf")
+    same = (expected == received) | (np.isnan(expected) & np.isnan(received))
+    with np.errstate(all="ignore"):
+        error = np.where(same, 0.0, expected.astype(np.float64) - received)
+        scale = np.linalg.norm(np.where(np.isfinite(expected), expected, 0.0))
+        # A zero reference allows only what FP32 could call zero.
+        return float(np.linalg.norm(error) / max(scale, np.finfo(np.float32).tiny))
+
+
+# TensorFlow's ops that draw numbers, by how they begin.
+_RANDOM = re.compile("(Stateless)?(Parameterized)?(Random|TruncatedNormal|Multinomial)")
+
+
+def _require_onnx_ops(model: ir.Model) -> None:
+    opsets = model.opset_imports
+    foreign = [
+        node
+        for node in model.graph.all_nodes()
+        if node.domain not in ("", "ai.onnx.ml")
+        or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
+    ]
+    if foreign:
+        places = [(node.op_type, node.metadata_props["tfmp.layer"]) for node in foreign]
+        where = {f"{op} in {layer}" if layer else op for op, layer in places}
+        listed = ", ".join(sorted(where)[:5])
+        if all(_RANDOM.match(op) for op, _ in places):
+            raise ConversionError(
+                f"no ONNX form for: {listed}, which draws other numbers in each run: no file can "
+                "be held against such a model. Let it take the random numbers as an input, or "
+                "give what they are added to."
+            )
+        raise ConversionError(
+            f"no ONNX form for: {listed}. Replace the layer by one made of standard ops, or "
+            "convert to TFLite (`tfmp-convert tflite`)."
+        )

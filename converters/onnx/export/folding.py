@@ -1,0 +1,252 @@
+"""Folds what is constant once the weights are attached: transposes, reshapes and scales of them.
+
+These steps are tf2onnx's and grappler's when weights are constants of the graph. Here they run
+once on NumPy arrays, each result made from views wherever NumPy allows it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from tfmp.converters.onnx.graph import infer_types
+
+
+def fold_weights(model: ir.Model) -> None:
+    """Evaluates nodes on constants alone, folds per-channel scales into convolutions, cleans up."""
+    constants = _Constants(model.graph)
+    for node in list(model.graph):
+        _fold_node(node, constants)
+    for node in list(model.graph):
+        if node.op_type == "Mul":
+            _fold_scale_into_conv(node, constants)
+    for node in list(model.graph):
+        if node.op_type == "Add":
+            _fold_bias_into_conv(node, constants)
+    for node in list(model.graph.all_nodes()):
+        if node.op_type == "EyeLike":
+            _numeric_eye(node)
+        elif node.op_type == "Resize":
+            _spell_nearest(node)
+    _state_sizes(model, constants)
+    RemoveUnusedNodesPass()(model)
+    for value in model.graph.initializers.values():
+        if value.const_value is not None and value.const_value.dtype != ir.DataType.STRING:
+            array = value.const_value.numpy()
+            if not array.flags.c_contiguous:
+                # The one copy of a weight: until here transposes and reshapes were views.
+                value.const_value = ir.tensor(np.ascontiguousarray(array), name=value.name)
+
+
+class _Constants:
+    """Arrays of the graph's constants, and registration of new ones."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._graph = graph
+
+    def array(self, value: ir.Value | None) -> np.ndarray | None:
+        """The array behind an initializer or Constant node, else None."""
+        if value is None or value.is_graph_input():
+            return None
+        if value.const_value is not None:
+            return value.const_value.numpy()
+        node = value.producer()
+        if node is not None and node.op_type == "Constant" and "value" in node.attributes:
+            return node.attributes["value"].as_tensor().numpy()
+        return None
+
+    def replace(self, value: ir.Value, array: np.ndarray) -> ir.Value:
+        """Makes an initializer of `array` and lets it take the place of `value` everywhere."""
+        constant = self.add(f"{value.name}_folded", array)
+        value.replace_all_uses_with(constant, replace_graph_outputs=False)
+        return constant
+
+    def add(self, name: str, array: np.ndarray) -> ir.Value:
+        """A new initializer with a name not yet taken."""
+        unique, count = name, 0
+        while unique in self._graph.initializers:
+            count += 1
+            unique = f"{name}_{count}"
+        value = ir.Value(
+            name=unique,
+            type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
+            shape=ir.Shape(array.shape),
+            const_value=ir.tensor(array, name=unique),
+        )
+        self._graph.initializers.add(value)
+        return value
+
+
+def _ints(node: ir.Node, name: str) -> list[int] | None:
+    return list(node.attributes[name].as_ints()) if name in node.attributes else None
+
+
+def _transpose(node: ir.Node, data: np.ndarray) -> np.ndarray:
+    return np.transpose(data, _ints(node, "perm"))
+
+
+def _reshape(node: ir.Node, data: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    sizes = [data.shape[i] if size == 0 else int(size) for i, size in enumerate(shape)]
+    return data.reshape(sizes)
+
+
+def _unsqueeze(node: ir.Node, data: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    return np.expand_dims(data, tuple(int(axis) for axis in axes))
+
+
+def _squeeze(node: ir.Node, data: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+    return np.squeeze(data, None if axes is None else tuple(int(axis) for axis in axes))
+
+
+_FOLDERS: dict[str, Callable[..., np.ndarray]] = {
+    "Identity": lambda node, data: data,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Add": lambda node, a, b: a + b,
+    "Sub": lambda node, a, b: a - b,
+    "Mul": lambda node, a, b: a * b,
+    "Neg": lambda node, a: -a,
+}
+
+
+def _fold_node(node: ir.Node, constants: _Constants) -> None:
+    folder = _FOLDERS.get(node.op_type)
+    if folder is None or node.domain != "" or node.outputs[0].is_graph_output():
+        return
+    arrays = [constants.array(value) for value in node.inputs]
+    if any(array is None for array in arrays):
+        return
+    constants.replace(node.outputs[0], folder(node, *arrays))
+
+
+def _single_conv(value: ir.Value | None) -> ir.Node | None:
+    """The Conv that makes `value`, if nothing else reads it."""
+    node = value.producer() if value is not None else None
+    if node is None or node.op_type != "Conv" or value is None:
+        return None
+    return node if len(value.uses()) == 1 and not value.is_graph_output() else None
+
+
+def _channel_vector(node: ir.Node, constants: _Constants) -> tuple[Any, np.ndarray] | None:
+    """(conv, vector) where `node` joins a Conv's output with one constant per channel."""
+    for data, other in (node.inputs, node.inputs[::-1]):
+        conv, array = _single_conv(data), constants.array(other)
+        if conv is None or array is None:
+            continue
+        kernel = constants.array(conv.inputs[1])
+        if kernel is None:
+            continue
+        per_channel = (1,) * (array.ndim - kernel.ndim + 1) + (kernel.shape[0],)
+        tail = (1,) * (kernel.ndim - 2)
+        if array.size == kernel.shape[0] and _strip(array.shape) == _strip(per_channel[-1:] + tail):
+            return conv, array.reshape(-1)
+        if array.size == 1:
+            return conv, np.full(kernel.shape[0], array.reshape(-1)[0], dtype=array.dtype)
+    return None
+
+
+def _strip(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape without its leading ones."""
+    sizes = list(shape)
+    while len(sizes) > 1 and sizes[0] == 1:
+        sizes.pop(0)
+    return tuple(sizes)
+
+
+def _bypass(node: ir.Node, value: ir.Value) -> None:
+    """Lets `value` take the place and the name of the node's output, and removes the node."""
+    node.outputs[0].replace_all_uses_with(value)
+    node.graph.remove(node, safe=True)
+    value.name = node.outputs[0].name
+
+
+def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:
+    """Conv(x, W, b) * s = Conv(x, W * s, b * s), for s constant per output channel."""
+    found = _channel_vector(node, constants)
+    if found is None or node.outputs[0].is_graph_output():
+        return
+    conv, scale = found
+    kernel = constants.array(conv.inputs[1])
+    bias = constants.array(conv.inputs[2]) if len(conv.inputs) > 2 else None
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None and bias is None:
+        return
+    assert kernel is not None  # _channel_vector saw it
+    scaled = np.multiply(kernel, scale.reshape((-1,) + (1,) * (kernel.ndim - 1)), order="C")
+    conv.replace_input_with(1, constants.add(f"{conv.inputs[1].name}_scaled", scaled))
+    if bias is not None:
+        conv.replace_input_with(2, constants.add(f"{conv.inputs[2].name}_scaled", bias * scale))
+    _bypass(node, conv.outputs[0])
+
+
+def _fold_bias_into_conv(node: ir.Node, constants: _Constants) -> None:
+    """Conv(x, W, b) + c = Conv(x, W, b + c), for c constant per output channel."""
+    found = _channel_vector(node, constants)
+    if found is None or node.outputs[0].is_graph_output():
+        return
+    conv, shift = found
+    bias = constants.array(conv.inputs[2]) if len(conv.inputs) > 2 else None
+    if len(conv.inputs) > 2 and conv.inputs[2] is not None and bias is None:
+        return
+    total = constants.add(f"{conv.name}_bias", shift if bias is None else bias + shift)
+    conv.resize_inputs(3)
+    conv.replace_input_with(2, total)
+    _bypass(node, conv.outputs[0])
+
+
+def _state_sizes(model: ir.Model, constants: _Constants) -> None:
+    """Gives Resize whole sizes where its scales are fractions.
+
+    floor(12 * float32(7 / 12)) is 7 in ONNX Runtime's arithmetic and 6 in ONNX's shape inference.
+    """
+    resizes = [node for node in model.graph if node.op_type == "Resize"]
+    if model.opset_imports.get("", 0) < 18 or not resizes:
+        return  # before opset 18 sizes must name the batch too
+    known = model.clone()  # its inferred shapes have the error that is mended here
+    infer_types(known)
+    shapes = {node.name: node.inputs[0].shape for node in known.graph if node.op_type == "Resize"}
+    for node in resizes:
+        scales = constants.array(node.inputs[2]) if len(node.inputs) > 2 else None
+        shape = shapes[node.name]
+        if scales is None or shape is None or scales.size != len(shape):
+            continue
+        axes = [axis for axis, scale in enumerate(scales) if scale != 1]
+        if not axes or not all(isinstance(shape[axis], int) for axis in axes):
+            continue
+        sizes = np.array([round(shape[axis] * float(scales[axis])) for axis in axes], np.int64)
+        node.resize_inputs(4)
+        node.replace_input_with(2, None)
+        node.replace_input_with(3, constants.add(f"{node.name}_sizes", sizes))
+        node.attributes["axes"] = ir.AttrInt64s("axes", axes)
+
+
+def _spell_nearest(node: ir.Node) -> None:
+    """floor((x + 1/2) / scale) in words that ONNX has not dropped since opset 13."""
+    attributes = node.attributes
+    old = attributes.get_string("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn"
+    if old and attributes.get_string("nearest_mode", "") == "floor":
+        # Half a pixel less, and rounding halves up instead of down.
+        for name, value in (
+            ("coordinate_transformation_mode", "half_pixel"),
+            ("nearest_mode", "round_prefer_ceil"),
+        ):
+            attributes[name] = ir.AttrString(name, value)
+
+
+def _numeric_eye(node: ir.Node) -> None:
+    """ONNX Runtime has no boolean EyeLike."""
+    if node.attributes.get_int("dtype", ir.DataType.FLOAT.value) != ir.DataType.BOOL.value:
+        return
+    graph, output = node.graph, node.outputs[0]
+    assert isinstance(graph, ir.Graph)
+    node.attributes["dtype"] = ir.AttrInt64("dtype", ir.DataType.FLOAT.value)
+    cast = ir.Node("", "Cast", [output], [ir.AttrInt64("to", ir.DataType.BOOL.value)])
+    cast.name = f"{node.name}_bool"
+    cast.outputs[0].name = f"{cast.name}_output"
+    output.replace_all_uses_with(cast.outputs[0], replace_graph_outputs=True)
+    cast.replace_input_with(0, output)
+    output.dtype, cast.outputs[0].dtype = ir.DataType.FLOAT, ir.DataType.BOOL
+    graph.insert_after(node, cast)

@@ -1,0 +1,187 @@
+"""A TensorFlow graph frozen for inference, its large weights beside it instead of in it.
+
+TensorFlow's own freezing writes every weight into a protobuf, which copies it and ends at 2 GiB.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.intake import Source, unique_name
+from tfmp.converters.onnx.export.branches import two_by_two
+from tfmp.converters.onnx.export.layers import layer_of
+from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
+from tfmp.converters.onnx.export.tensor_lists import turn_backward_stacks, unwrap_single_lists
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.tensors import describe
+
+# tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
+# normalization vectors); what is larger than this travels beside the graph.
+_BESIDE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class FrozenGraph:
+    """A TensorFlow graph without its large weights, which enter it as inputs.
+
+    Attributes:
+        graph_def: the frozen graph.
+        inputs: TensorFlow's tensor names of the inputs and then of the weights, with ours.
+        outputs: TensorFlow's tensor names of the outputs.
+        weights: the arrays, by our names, as TensorFlow holds them.
+        layers: Keras layer names by the name scopes of their ops.
+        tables: lookup tables of integers.
+    """
+
+    graph_def: Any
+    inputs: dict[str, str]
+    outputs: list[str]
+    weights: dict[str, np.ndarray]
+    layers: dict[str, str]
+    tables: Tables
+
+
+class _Weight:
+    """Stands for a large weight while TensorFlow freezes the graph: dtype and shape, no values.
+
+    TensorFlow writes a constant of this shape and one value, which protobuf holds in a few bytes.
+    """
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+        self.dtype = np.dtype(variable.dtype.as_numpy_dtype)
+        self.shape = tuple(variable.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.zeros(1, dtype or self.dtype)
+
+    def values(self) -> np.ndarray:
+        """The values where TensorFlow holds them: `numpy()` would copy."""
+        return np.asarray(memoryview(self.variable.read_value()))
+
+
+def freeze(source: Source) -> FrozenGraph:
+    """Turns the variables of a traced source into constants, the large ones into inputs.
+
+    Raises:
+        ConversionError: the graph has inputs that the model does not declare.
+    """
+    from tensorflow.python.framework import convert_to_constants
+
+    class Data(convert_to_constants._FunctionConverterDataInEager):
+        """TensorFlow's table of what to turn into constants, without the large values."""
+
+        def _eval(self, tensor: Any) -> Any:
+            large = hasattr(tensor, "read_value") and _bytes(tensor) > _BESIDE_BYTES
+            return _Weight(tensor) if large else super()._eval(tensor)
+
+    traced = source.marked
+    with _choices_kept():
+        data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
+    graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
+    unwrap_single_lists(graph_def)
+    turn_backward_stacks(graph_def)
+    two_by_two(graph_def)
+    captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
+    tables = take_tables(graph_def, captures)
+    constant = {traced.graph.internal_captures[index].name for index in converted}
+    constant |= {f"{name.decode()}:0" for name in tables}
+    open_inputs = [tensor.name for tensor in traced.inputs if tensor.name not in constant]
+    if len(open_inputs) != len(source.inputs):
+        _refuse_captures(
+            source, graph_def, [name for name in captures if f"{name}:0" in open_inputs]
+        )
+    inputs = dict(zip(open_inputs, (spec.name for spec in source.inputs), strict=True))
+    taken = {spec.name for spec in (*source.inputs, *source.outputs)}
+    paths = _keras_paths(source)
+    held = {
+        name: data.numpy for name, data in data.tensor_data.items() if type(data.numpy) is _Weight
+    }
+    weights: dict[str, np.ndarray] = {}
+    for name, array in _lift_constants(graph_def, held):
+        path = name
+        if name in held:
+            variable = held[name].variable
+            path = paths.get(id(variable), variable.name.partition(":")[0])
+        ours = unique_name(path, taken | weights.keys())
+        weights[ours], inputs[f"{name}:0"] = array, ours
+    outputs = [tensor.name for tensor in traced.outputs]
+    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers), tables)
+
+
+def _refuse_captures(source: Source, graph_def: Any, names: Sequence[str]) -> None:
+    """Raises `ConversionError` about tensors that the graph reads from outside."""
+    found = readers(graph_def, names)
+    where = dict.fromkeys(layer_of(name, source.layers) or name for name in found)
+    raise ConversionError(
+        f"model {source.name!r}: {', '.join(where) or 'it'} reads a table or tensor that is kept "
+        f"outside the model and cannot be a constant (inputs: {describe(source.inputs)}). Do that "
+        "step before the model, in tf.data."
+    )
+
+
+@contextmanager
+def _choices_kept() -> Iterator[None]:
+    """While it lasts, TensorFlow keeps a Case whole, as it does an If where it is asked to."""
+    from tensorflow.python.framework import convert_to_constants
+
+    kept = convert_to_constants._CONTROL_FLOW_OPS
+    convert_to_constants._CONTROL_FLOW_OPS = {*kept, "Case", "StatelessCase"}
+    try:
+        yield
+    finally:
+        convert_to_constants._CONTROL_FLOW_OPS = kept
+
+
+def _bytes(variable: Any) -> int:
+    return variable.dtype.size * variable.shape.num_elements()
+
+
+def _keras_paths(source: Source) -> dict[int, str]:
+    """Keras's names of variables, by identity of TensorFlow's."""
+    import keras
+
+    return {id(v.value): v.path for v in source.variables if isinstance(v, keras.Variable)}
+
+
+def _lift_constants(graph_def: Any, held: dict[str, _Weight]) -> Iterator[tuple[str, np.ndarray]]:
+    """Turns large constants into placeholders, and gives their names and values."""
+    import tensorflow as tf
+
+    looped = _read_by_loops(graph_def)
+    for node in graph_def.node:
+        if node.op != "Const":
+            continue
+        tensor = node.attr["value"].tensor
+        if node.name in looped:
+            # tf2onnx makes an LSTM of a loop, for which it reads the kernels' values.
+            if node.name in held:
+                tensor.CopyFrom(tf.make_tensor_proto(held[node.name].values()))
+            continue
+        if node.name in held:
+            array = held[node.name].values()
+        elif tensor.ByteSize() > _BESIDE_BYTES:
+            array = tf.make_ndarray(tensor)
+        else:
+            continue
+        node.op = "Placeholder"
+        del node.attr["value"]
+        node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
+        yield node.name, array
+
+
+def _read_by_loops(graph_def: Any) -> set[str]:
+    """Names of the nodes whose values enter a loop as they are."""
+    producers = {node.name: node for node in graph_def.node}
+    loops = [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]
+    waiting = [name for node in loops for name in node.input]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop().partition(":")[0].removeprefix("^")
+        found.add(name)
+        if producers[name].op == "Identity":
+            waiting.extend(producers[name].input)
+    return found

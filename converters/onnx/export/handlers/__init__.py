@@ -1,0 +1,8 @@
+"""tf2onnx handlers for TensorFlow ops that Keras 3 emits and tf2onnx lacks or gets wrong.
+
+Importing this package registers them. Each is a composition of standard ONNX ops.
+"""
+
+from tfmp.converters.onnx.export.handlers import images, layout, maths, search, spectra
+
+__all__ = ["images", "layout", "maths", "search", "spectra"]

@@ -1,0 +1,73 @@
+"""Ops about shapes, channel layout and choice."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+from tf2onnx.handler import tf_op
+from tf2onnx.onnx_opset.controlflow import Select as TensorSelect
+from tf2onnx.onnx_opset.nn import ConvOp
+
+from tfmp.converters.onnx.export.handlers.building import Builder, shape_of
+
+
+@tf_op("Conv3D")
+class GroupedConv3D(ConvOp):
+    """tf2onnx takes one group for every 3-D convolution."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        channels_last = node.get_attr_str("data_format") == "NDHWC"
+        channels = shape_of(ctx, node.input[0])[-1 if channels_last else 1]
+        per_group = shape_of(ctx, node.input[1])[-2]
+        super().version_13(ctx, node, **kwargs)
+        if channels > 0 and per_group > 0:
+            node.set_attr("group", channels // per_group)
+
+
+@tf_op(["Select", "SelectV2"])
+class Select(TensorSelect):
+    """Where; tf2onnx adds products with zeros and ones, and zero times infinity is not zero.
+
+    What a model does not select is often just what it guards against: a quotient by zero.
+    """
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        node.set_attr("handles_nan", 1)
+        super().version_9(ctx, node, **kwargs)
+
+
+@tf_op("BroadcastArgs")
+class BroadcastArgs:
+    """The shape that two shapes broadcast to: that of the sum of two such tensors."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        dtype = ctx.get_dtype(node.output[0])
+        fill = onnx.numpy_helper.from_array(np.zeros(1, np.bool_))
+        one, other = (
+            b.op("ConstantOfShape", b.cast(shape, TensorProto.INT64), value=fill)
+            for shape in node.input
+        )
+        b.finish("Cast", b.op("Shape", b.op("Or", one, other)), to=dtype)
+
+
+@tf_op("XlaDynamicUpdateSlice")
+class UpdateSlice:
+    """Writes a block into a tensor; like XLA, moves a block that would stick out back inside."""
+
+    @classmethod
+    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        block = shape_of(ctx, node.input[1])
+        if any(size < 0 for size in block):
+            raise ValueError("slice_update needs an update of fixed shape")
+        b = Builder(ctx, node)
+        start = b.cast(node.input[2], TensorProto.INT64)
+        room = b.op("Sub", b.op("Shape", node.input[0]), b.const(block, np.int64))
+        start = b.op("Max", b.op("Min", start, room), b.const([0] * len(block), np.int64))
+        offsets = np.moveaxis(np.indices(block), 0, -1).astype(np.int64)
+        indices = b.op("Add", b.const(offsets, np.int64), start)
+        b.finish("ScatterND", node.input[0], indices, node.input[1])

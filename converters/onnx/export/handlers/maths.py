@@ -1,0 +1,185 @@
+"""Elementwise functions and small vector algebra."""
+
+from typing import Any
+
+from onnx import TensorProto
+from tf2onnx.handler import tf_op
+from tf2onnx.onnx_opset.math import FloorDiv as TensorFloorDiv
+
+from tfmp.converters.onnx.export.handlers.building import Builder
+
+
+@tf_op("Erfc")
+class Erfc:
+    """erfc(x) = 1 - erf(x): exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras."""
+
+    @classmethod
+    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        b.finish("Sub", b.const(1.0), b.op("Erf", node.input[0]))
+
+
+@tf_op("Log1p")
+class Log1p:
+    """log1p(x) = log(u) * x / (u - 1) with u = fl(1 + x), or x where u is 1.
+
+    Accurate where log(1 + x) loses every digit of a small x (Goldberg 1991, theorem 4).
+    """
+
+    @classmethod
+    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b, x = Builder(ctx, node), node.input[0]
+        one = b.const(1.0)
+        u = b.op("Add", x, one)
+        exact = b.op("Or", b.op("Equal", u, one), b.op("IsInf", u))
+        difference = b.op("Where", exact, one, b.op("Sub", u, one))
+        corrected = b.op("Div", b.op("Mul", b.op("Log", u), x), difference)
+        infinite = b.op("Where", b.op("IsInf", u), u, x)
+        b.finish("Where", exact, infinite, corrected)
+
+
+@tf_op("Expm1")
+class Expm1:
+    """expm1(x) = 2 sinh(x / 2) exp(x / 2); for large |x| the same as exp(x) - 1.
+
+    sinh keeps the digits of a small x, where exp(x) - 1 cancels.
+    """
+
+    @classmethod
+    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b, x = Builder(ctx, node), node.input[0]
+        plain = b.op("Sub", b.op("Exp", x), b.const(1.0))
+        half = b.op("Mul", x, b.const(0.5))
+        product = b.op("Mul", b.op("Sinh", half), b.op("Exp", half))
+        careful = b.op("Mul", product, b.const(2.0))
+        small = b.op("Less", b.op("Abs", x), b.const(1.0))
+        b.finish("Where", small, careful, plain)
+
+
+# Single-precision approximation of Giles, "Approximating the erfinv function" (2010), table 5.
+_ERFINV_CENTRAL = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_ERFINV_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+@tf_op("Erfinv")
+class Erfinv:
+    """Inverse error function: a polynomial in w = -log(1 - x^2), one for w < 5 and one beyond."""
+
+    @classmethod
+    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b, x = Builder(ctx, node), node.input[0]
+        one = b.const(1.0)
+        square = b.op("Mul", b.op("Sub", one, x), b.op("Add", one, x))
+        w = b.op("Neg", b.op("Log", square))
+        central = cls._polynomial(b, _ERFINV_CENTRAL, b.op("Sub", w, b.const(2.5)))
+        # The root of a negative w - 0 cannot occur, but Where evaluates both sides.
+        root = b.op("Sqrt", b.op("Max", w, b.const(0.0)))
+        tail = cls._polynomial(b, _ERFINV_TAIL, b.op("Sub", root, b.const(3.0)))
+        inside = b.op("Where", b.op("Less", w, b.const(5.0)), central, tail)
+        finite = b.op("Mul", inside, x)
+        edge = b.op("Equal", b.op("Abs", x), one)
+        infinite = b.op("Mul", x, b.const(float("inf")))
+        b.finish("Where", edge, infinite, finite)
+
+    @staticmethod
+    def _polynomial(b: Builder, coefficients: tuple[float, ...], w: str) -> str:
+        total = b.const(coefficients[0])
+        for coefficient in coefficients[1:]:
+            total = b.op("Add", b.op("Mul", total, w), b.const(coefficient))
+        return total
+
+
+@tf_op(["Xlogy", "Xlog1py", "Xdivy"])
+class Xlogy:
+    """x * log(y), x * log(1 + y) or x / y, and 0 wherever x is 0."""
+
+    @classmethod
+    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        x, y = node.input
+        if node.type == "Xdivy":
+            value = b.op("Div", x, y)
+        else:
+            operand = b.op("Add", y, b.const(1.0)) if node.type == "Xlog1py" else y
+            value = b.op("Mul", x, b.op("Log", operand))
+        zero = b.const(0.0)
+        b.finish("Where", b.op("Equal", x, zero), zero, value)
+
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+
+
+@tf_op("FloorMod")
+class FloorMod:
+    """The remainder with the sign of the divisor.
+
+    ONNX has it for integers. For floats it has C's fmod, of which TensorFlow makes it like this;
+    x - floor(x / y) y loses the digits of a large quotient.
+    """
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b, (x, y) = Builder(ctx, node), node.input
+        if ctx.get_dtype(x) not in _FLOATS:
+            b.finish("Mod", x, y)
+            return
+        rest = b.op("Mod", x, y, fmod=1)
+        zero = b.const(0.0)
+        alike = b.op("Not", b.op("Xor", b.op("Less", x, zero), b.op("Less", y, zero)))
+        b.finish("Where", alike, rest, b.op("Mod", b.op("Add", rest, y), y, fmod=1))
+
+
+@tf_op("FloorDiv")
+class FloorDiv(TensorFloorDiv):
+    """The quotient rounded down; tf2onnx rounds that of integers towards zero, as ONNX's Div."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        x, y = node.input
+        if ctx.get_dtype(x) in _FLOATS:
+            super().version_6(ctx, node, **kwargs)
+            return
+        b = Builder(ctx, node)
+        b.finish("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
+
+
+@tf_op("RightShift")
+class RightShift:
+    """Bits moved down, the sign kept: ONNX moves bits of unsigned integers only."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b, (x, count) = Builder(ctx, node), node.input
+        dtype = ctx.get_dtype(node.output[0])
+        wide = b.cast(x, TensorProto.INT64)
+        negative = b.op("Less", wide, b.const(0, "int64"))
+        flipped = b.op("Sub", b.const(-1, "int64"), wide)  # all its bits
+        bits = b.cast(b.op("Where", negative, flipped, wide), TensorProto.UINT64)
+        moved = b.op("BitShift", bits, b.cast(count, TensorProto.UINT64), direction="RIGHT")
+        moved = b.cast(moved, TensorProto.INT64)
+        restored = b.op("Sub", b.const(-1, "int64"), moved)
+        b.finish("Cast", b.op("Where", negative, restored, moved), to=dtype)
+
+
+@tf_op("Cross")
+class Cross:
+    """Cross product over the last axis, of size 3."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+
+        def turned(value: str, first: int) -> str:
+            order = b.const([first % 3, (first + 1) % 3, (first + 2) % 3], "int64")
+            return b.op("Gather", value, order, axis=-1)
+
+        left, right = node.input
+        forward = b.op("Mul", turned(left, 1), turned(right, 2))
+        backward = b.op("Mul", turned(left, 2), turned(right, 1))
+        b.finish("Sub", forward, backward)

@@ -1,0 +1,176 @@
+"""Bins, sorted search, tables, scattering, and the sign bit that TensorFlow's argmax looks at."""
+
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+from tf2onnx.handler import tf_op
+from tf2onnx.onnx_opset.tensor import OneHot as TensorOneHot, ScatterND
+
+from tfmp.converters.onnx.export.handlers.building import Builder, shape_of
+
+
+@tf_op("Bucketize")
+class Bucketize:
+    """The number of boundaries at or below each value."""
+
+    @classmethod
+    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        boundaries = b.const(list(node.get_attr("boundaries").floats), "float32")
+        values = b.unsqueeze(b.cast(node.input[0], TensorProto.FLOAT), -1)
+        beyond = b.cast(b.op("GreaterOrEqual", values, boundaries), TensorProto.INT32)
+        b.finish("Identity", b.sum(beyond, -1))
+
+
+@tf_op(["LowerBound", "UpperBound"])
+class SortedSearch:
+    """Where each value would be inserted into its sorted row: the number of elements before it."""
+
+    @classmethod
+    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        rows, values = (b.unsqueeze(node.input[0], -2), b.unsqueeze(node.input[1], -1))
+        before = b.op("Less" if node.type == "LowerBound" else "LessOrEqual", rows, values)
+        count = b.sum(b.cast(before, TensorProto.INT32), -1)
+        b.finish("Cast", count, to=node.get_attr("out_type").i)
+
+
+@tf_op("LookupTableFindV2")
+class Lookup:
+    """The value beside a key in a table; tf2onnx knows tables with strings on one side only."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, *, initialized_tables: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        table = node.inputs[0]
+        keys, values = initialized_tables[table.get_attr_value("shared_name")]
+        default = node.inputs[2]
+        if not default.is_const():
+            raise ValueError("a lookup needs a constant default")
+        found = b.op(
+            "LabelEncoder",
+            b.cast(node.input[1], TensorProto.INT64),
+            domain="ai.onnx.ml",
+            keys_int64s=keys.astype(np.int64),
+            values_int64s=values.astype(np.int64),
+            default_int64=int(default.get_tensor_value(as_list=False)),
+        )
+        b.finish("Cast", found, to=ctx.get_dtype(node.output[0]))
+        ctx.remove_node(table.name)
+
+
+@tf_op("InTopKV2")
+class InTopK:
+    """Whether fewer than k scores of a row beat that of its target."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        scores, targets, k = node.input
+        own = b.op("GatherElements", scores, b.unsqueeze(targets, -1), axis=-1)
+        better = b.sum(b.cast(b.op("Greater", scores, own), TensorProto.INT32), -1)
+        b.finish("Less", better, b.cast(k, TensorProto.INT32))
+
+
+_SIGN_MASK = np.iinfo(np.int32).min
+
+
+@tf_op("Bitcast")
+class SignBit:
+    """The bits of a float as an integer, where only its sign bit is read.
+
+    Keras takes argmax, argmin and signbit through it, to tell -0 from 0. ONNX has no such op below
+    opset 26; 1 / x is negative for just the negative values and -0.
+    """
+
+    @classmethod
+    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        readers = ctx.find_output_consumers(node.output[0])
+        masked = all(
+            reader.type == "BitwiseAnd"
+            and any(value.is_const() and cls._is_mask(value) for value in reader.inputs)
+            for reader in readers
+        )
+        if ctx.get_dtype(node.input[0]) != TensorProto.FLOAT or not masked:
+            raise ValueError("bits of a float have an ONNX form only where its sign is read")
+        b, x = Builder(ctx, node), node.input[0]
+        # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
+        negative = b.op("Less", x, b.const(0.0))
+        negative_zero = b.op("Less", b.op("Reciprocal", x), b.const(0.0))
+        sign = b.cast(b.op("Or", negative, negative_zero), TensorProto.INT32)
+        b.finish("Mul", sign, b.const(_SIGN_MASK, np.int32))
+
+    @staticmethod
+    def _is_mask(value: Any) -> bool:
+        return value.get_tensor_value(as_list=False).reshape(-1).tolist() == [_SIGN_MASK]
+
+
+@tf_op("OneHot")
+class OneHot(TensorOneHot):
+    """Nothing is hot where the index is negative; ONNX counts such an index from the end.
+
+    tf2onnx has integer and boolean rows for indices of one axis only.
+    """
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        dtype = ctx.get_dtype(node.output[0])
+        b = Builder(ctx, node)
+        depth = b.cast(node.input[1], TensorProto.INT64)
+        indices = _none_negative(b, node.input[0], depth)
+        if dtype == TensorProto.FLOAT:
+            ctx.replace_input(node, node.input[0], indices, 0)
+            super().version_13(ctx, node, **kwargs)
+            return
+        off, on = (
+            b.unsqueeze(b.cast(value, TensorProto.FLOAT), 0)
+            for value in (node.input[3], node.input[2])
+        )
+        values = b.op("Concat", off, on, axis=0)
+        rows = b.op("OneHot", indices, depth, values, axis=node.get_attr("axis").i)
+        b.finish("Cast", rows, to=dtype)
+
+
+def _none_negative(b: Builder, indices: str, depth: str) -> str:
+    """Indices as int64, those below zero past the end."""
+    indices = b.cast(indices, TensorProto.INT64)
+    return b.op("Where", b.op("Less", indices, b.const(0, "int64")), depth, indices)
+
+
+@tf_op("DenseBincount")
+class DenseBincount:
+    """How often each number comes in each row, or the sum of its weights."""
+
+    @classmethod
+    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        b = Builder(ctx, node)
+        dtype = ctx.get_dtype(node.output[0])
+        size = b.op("Reshape", b.cast(node.input[1], TensorProto.INT64), b.const([1], "int64"))
+        indices = _none_negative(b, node.input[0], size)
+        hot = b.op("OneHot", indices, size, b.const([0.0, 1.0], "float32"), axis=-1)
+        binary = node.get_attr_value("binary_output", 0)
+        if 0 not in shape_of(ctx, node.input[2]) and not binary:
+            weights = b.cast(node.input[2], TensorProto.FLOAT)
+            hot = b.op("Mul", hot, b.unsqueeze(weights, -1))
+        count = b.sum(hot, -2)
+        if binary:
+            count = b.op("Min", count, b.const(1.0, "float32"))
+        b.finish("Cast", count, to=dtype)
+
+
+@tf_op("ScatterNd", onnx_op="ScatterND")
+class ScatterAdd(ScatterND):
+    """Values by index into zeros, added up where an index comes twice; tf2onnx keeps the last."""
+
+    @classmethod
+    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+        indices = node.inputs[0]
+        super().version_11(ctx, node, **kwargs)
+        if not (indices.is_const() and cls._once_each(indices.get_tensor_value(as_list=False))):
+            node.set_attr("reduction", "add")
+
+    @staticmethod
+    def _once_each(indices: np.ndarray) -> bool:
+        rows = indices.reshape(-1, indices.shape[-1])
+        return len(np.unique(rows, axis=0)) == len(rows)

@@ -1,0 +1,11 @@
+from .cost import Costs as Costs
+from .gaps import ANY as ANY, TARGETS as TARGETS
+from .provenance import describe_origin as describe_origin
+from .rewriter import computes_in_fp16 as computes_in_fp16, prepare as prepare, to_fp16 as to_fp16
+from .rules import (
+    FP16 as FP16,
+    FP32 as FP32,
+    Decisions as Decisions,
+    decide as decide,
+    has_typed_body as has_typed_body,
+)

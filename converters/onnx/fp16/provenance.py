@@ -1,0 +1,56 @@
+"""What an ONNX file says about its own making: its `metadata_props`."""
+
+import json
+from importlib.metadata import PackageNotFoundError, version
+
+import onnx_ir as ir
+
+from tfmp.converters.onnx.fp16.report import Fp16Report
+
+
+def tool_version() -> str:
+    """The installed version of tfmp."""
+    try:
+        return version("tfmp")
+    except PackageNotFoundError:  # a source tree on the path
+        return "unknown"
+
+
+def describe_origin(
+    model: ir.Model, precision: str, source_sha256: str, report: Fp16Report | None = None
+) -> None:
+    """Writes where the file came from and what was done to it into its metadata.
+
+    Args:
+        model: changed in place.
+        precision: "fp32", "fp16" or "mixed".
+        source_sha256: of the model it was made from.
+        report: of the FP16 pass, if it ran.
+
+    The values hold no time and no path, so that the same input gives the same bytes. Lists are
+    JSON: "tfmp.fp32_nodes" of objects with node, op, layer and reason, "tfmp.constants" of objects
+    with name, size, vanished and subnormal.
+    """
+    properties = model.metadata_props
+    properties["tfmp.version"] = tool_version()
+    properties["tfmp.source_sha256"] = source_sha256
+    properties["tfmp.precision"] = precision
+    if report is None:
+        return
+    properties["tfmp.fp32_nodes"] = _dense_json(
+        [
+            {"node": i.node, "op": i.op_type, "layer": i.layer, "reason": i.reason}
+            for i in report.islands
+        ]
+    )
+    properties["tfmp.constants"] = _dense_json(
+        [
+            {"name": c.name, "size": c.size, "vanished": c.vanished, "subnormal": c.subnormal}
+            for c in report.constants
+        ]
+    )
+
+
+def _dense_json(entries: list[dict[str, str | int]]) -> str:
+    """Without the spaces: in a small model these lists are a percent of the file."""
+    return json.dumps(entries, separators=(",", ":"))

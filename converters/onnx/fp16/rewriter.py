@@ -1,0 +1,375 @@
+"""The FP16 pass: one walk over a float32 ONNX graph that makes every decision true.
+
+Casts are put where a value is made, once for each type it is read in, so that every reader,
+subgraphs included, shares them. Constants get one copy for each type they are read in.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import (
+    InlinePass,
+    LiftConstantsToInitializersPass,
+    LiftSubgraphInitializersToMainGraphPass,
+)
+
+from tfmp.converters.onnx.fp16 import gaps
+from tfmp.converters.onnx.fp16.report import ConstantChange, Fp16Report, Island
+from tfmp.converters.onnx.fp16.rules import (
+    FP16,
+    FP32,
+    TYPED_BY_ATTRIBUTE,
+    Decision,
+    Decisions,
+    decide,
+    has_typed_body,
+    islands,
+)
+from tfmp.converters.onnx.graph import (
+    UniqueNames,
+    bodies_of,
+    constant_facts,
+    infer_types,
+    is_float,
+    nodes_of,
+    reads_any,
+    remove_unused,
+    retype,
+    slots,
+)
+from tfmp.converters.onnx.rewrites import rewrite
+
+
+def to_fp16(
+    model: ir.Model,
+    keep_fp32: Sequence[str] = (),
+    fp16_io: bool = False,
+    keep_nodes: Mapping[str, str] | None = None,
+    rewritten: Sequence[str] | None = None,
+    target: str = gaps.ANY,
+) -> tuple[ir.Model, Fp16Report]:
+    """Rewrites a float32 model to compute in FP16 wherever its ops and constants allow.
+
+    Args:
+        model: changed in place; its functions are inlined.
+        keep_fp32: see `precision.decide`.
+        fp16_io: also turn float32 graph inputs and outputs into float16 ones.
+        keep_nodes: see `precision.decide`.
+        rewritten: what `rewrites.rewrite` has done to the model; None where that is still to do.
+        target: see `precision.decide`.
+
+    Returns:
+        The model and an account of what was done. A model that already computes in FP16
+        somewhere is returned as it is: its FP32 parts are taken to be meant.
+
+    Raises:
+        InputError: a pattern of `keep_fp32` is invalid or matches nothing.
+        ConversionError: types cannot be inferred.
+    """
+    prepare(model)
+    if computes_in_fp16(model):
+        return model, Fp16Report(_count_fp16(model), 0, (), ())
+    if rewritten is None:
+        rewritten = rewrite(model, keep_fp32, keep_nodes)
+    decisions = decide(model, keep_fp32, keep_nodes, target)
+    rewriter = _Rewriter(model, decisions)
+    rewriter.run(fp16_io)
+    remove_unused(model)
+    kept = tuple(
+        Island(
+            node.name or "",
+            node.op_type,
+            node.metadata_props.get("tfmp.layer", ""),
+            decision.reason,
+        )
+        for node, decision in islands(decisions)
+    )
+    return model, Fp16Report(
+        fp16_nodes=sum(decision.dtype == FP16 for decision in decisions.values()),
+        casts=sum(node.graph is not None for node in rewriter.inserted),
+        islands=kept,
+        constants=tuple(rewriter.changes),
+        rewrites=tuple(rewritten),
+    )
+
+
+# Where Cast between float types stands since 2019; later versions add only narrower types.
+_CAST_OPSET = 13
+
+
+def prepare(model: ir.Model) -> None:
+    """Inlines functions, lifts constants to initializers, names and types every value."""
+    if model.functions:
+        InlinePass()(model)
+    # Casts are ops of the default domain, which a model of other domains need not import.
+    model.opset_imports.setdefault("", _CAST_OPSET)
+    nodes = nodes_of(model.graph)
+    if any(node.op_type == "Constant" for node in nodes):
+        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    if any(any(bodies_of(node)) for node in nodes):
+        LiftSubgraphInitializersToMainGraphPass()(model)
+    infer_types(model)
+
+
+def computes_in_fp16(model: ir.Model) -> bool:
+    """Whether any node of a model with known types, other than a cast, writes FP16."""
+    return _count_fp16(model) > 0
+
+
+def _count_fp16(model: ir.Model) -> int:
+    """Nodes, other than casts, that write FP16."""
+    return sum(
+        any(is_float(value, FP16) for value in node.outputs)
+        for node in nodes_of(model.graph)
+        if node.op_type != "Cast"
+    )
+
+
+class _Rewriter:
+    """Walks the graph in order, changing types and inserting casts."""
+
+    def __init__(self, model: ir.Model, decisions: Decisions) -> None:
+        self.model = model
+        self.inserted: set[ir.Node] = set()
+        self.changes: list[ConstantChange] = []
+        self._decisions = decisions
+        self._copies: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._unique = UniqueNames(model)
+
+    def run(self, fp16_io: bool) -> None:
+        """Rewrites the whole model."""
+        graph = self.model.graph
+        if fp16_io:
+            for value in graph.inputs:
+                if is_float(value):
+                    retype(value, FP16)
+        self._walk(graph)
+        self._drop_idle_casts()
+        for index, value in enumerate(list(graph.outputs)):
+            wanted = FP16 if fp16_io else FP32
+            if (is_float(value, FP16) or is_float(value)) and value.dtype != wanted:
+                self._convert_output(graph, index, wanted)
+        # A float32 original that only FP16 readers had leaves its name to its copy.
+        for value in list(graph.initializers.values()):
+            if value.uses() or value.is_graph_output() or value.is_graph_input():
+                continue
+            name = str(value.name)
+            del graph.initializers[name]
+            copy = self._copies.get((value, FP16))
+            if copy is not None:
+                copy.name = name
+
+    def _drop_idle_casts(self) -> None:
+        """Removes the model's own casts that have become, or were, casts to the type they read."""
+        for node in nodes_of(self.model.graph):
+            if node.op_type not in ("Cast", "CastLike") or node.domain != "":
+                continue
+            source, output = node.inputs[0], node.outputs[0]
+            assert source is not None  # casts have no optional operands
+            if source.dtype != output.dtype:
+                continue
+            if output.is_graph_output() and not _take_over_outputs(output, source):
+                continue
+            output.replace_all_uses_with(source)
+            node.graph.remove(node, safe=True)
+
+    def _walk(self, graph: ir.Graph) -> None:
+        for node in list(graph):
+            decision = self._decisions.get(node, Decision(FP32))
+            if has_typed_body(node, self.model):
+                _SUBGRAPH_HANDLERS[node.op_type](self, node, decision.dtype)
+                continue
+            for _, body in bodies_of(node):
+                self._walk(body)
+            self._retype(node, decision.dtype)
+
+    def _retype(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Casts the operands of one node to what it reads, and types what it writes."""
+        described = slots(node, self.model.opset_imports.get(node.domain, 1))
+        for index, value in enumerate(node.inputs):
+            if not (is_float(value, FP16) or is_float(value)):
+                continue
+            slot = described.inputs[index] if described else None
+            if slot is not None and slot.half and reads_any(node, slot, described):
+                continue
+            wanted = dtype if slot is not None and slot.half else FP32
+            self._read_as(node, index, wanted)
+        if dtype != FP16 or described is None:
+            return
+        for value, slot in zip(node.outputs, described.outputs, strict=True):
+            typed = node.op_type in TYPED_BY_ATTRIBUTE or described.follows_input(slot)
+            if is_float(value) and slot.variable is not None and slot.half and typed:
+                retype(value, FP16)
+        _set_output_type(node, dtype)
+
+    def _read_as(self, node: ir.Node, index: int, dtype: ir.DataType) -> None:
+        value = node.inputs[index]
+        if value is not None and value.dtype != dtype:
+            node.replace_input_with(index, self._as_type(value, dtype))
+
+    def _as_type(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        """`value` as `dtype`: another constant, or a Cast right behind where it is made."""
+        key = (value, dtype)
+        if key not in self._copies:
+            constant = value.const_value is not None and not value.is_graph_input()
+            make = self._converted_constant if constant else self._cast
+            self._copies[key] = make(value, dtype)
+        return self._copies[key]
+
+    def _converted_constant(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        graph = value.graph
+        assert graph is not None  # an initializer belongs to a graph
+        assert value.const_value is not None
+        array = value.const_value.numpy()
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = array.astype(dtype.numpy())
+        if dtype == FP16:
+            facts = constant_facts(value)
+            lost = facts.vanished, facts.subnormal
+            if any(lost):
+                self.changes.append(ConstantChange(value.name or "", array.size, *lost))
+        name = self._unique(f"{value.name}_{_SUFFIX[dtype]}")
+        copy = ir.Value(
+            name=name,
+            type=ir.TensorType(dtype),
+            shape=value.shape,
+            const_value=ir.Tensor(narrow, name=name),
+        )
+        graph.initializers.add(copy)
+        return copy
+
+    def _cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+        producer, graph = value.producer(), value.graph
+        if producer is not None:
+            graph = producer.graph
+        assert isinstance(graph, ir.Graph)  # functions were inlined
+        cast = self._new_cast(value, dtype, f"{value.name}_{_SUFFIX[dtype]}")
+        if producer is not None:
+            graph.insert_after(producer, cast)
+        elif len(graph):
+            graph.insert_before(graph[0], cast)
+        else:
+            graph.append(cast)
+        return cast.outputs[0]
+
+    def _new_cast(self, value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
+        name = self._unique(name)
+        cast = ir.Node(
+            "",
+            "Cast",
+            [value],
+            [ir.AttrInt64("to", dtype.value)],
+            name=self._unique(f"cast_{name}"),
+        )
+        producer = value.producer()
+        if producer is not None and "tfmp.layer" in producer.metadata_props:
+            cast.metadata_props["tfmp.layer"] = producer.metadata_props["tfmp.layer"]
+        output = cast.outputs[0]
+        output.name, output.type, output.shape = name, ir.TensorType(dtype), value.shape
+        self.inserted.add(cast)
+        return cast
+
+    def _convert_output(self, graph: ir.Graph, index: int, dtype: ir.DataType) -> None:
+        """Makes one graph output `dtype`, under its old name."""
+        value = graph.outputs[index]
+        name = value.name
+        cast = self._new_cast(value, dtype, f"{name}_{_SUFFIX[dtype]}")
+        graph.append(cast)
+        graph.outputs[index] = cast.outputs[0]
+        if graph is self.model.graph and not value.is_graph_input() and not value.is_graph_output():
+            # The name is the contract; the value inside gets another.
+            value.name, cast.outputs[0].name = cast.outputs[0].name, name
+
+    def _if(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Both branches must write the same types."""
+        branches = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+        for branch in branches:
+            self._walk(branch)
+        for index, output in enumerate(node.outputs):
+            if not is_float(output):
+                continue
+            for branch in branches:
+                if branch.outputs[index].dtype != dtype:
+                    self._convert_output(branch, index, dtype)
+            retype(output, dtype)
+
+    def _loop(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Loop state has one type: where it starts, in the body, and where it comes out."""
+        body = node.attributes["body"].as_graph()
+        states = len(node.inputs) - 2
+        self._state(node, body, range(states), dtype, first_input=2, body_first_output=1)
+        self._scan_outputs(node, body, states, body_first_output=1)
+
+    def _scan(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """Like a Loop, with inputs that are read slice by slice."""
+        body = node.attributes["body"].as_graph()
+        states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+        for index in range(states, len(node.inputs)):
+            if is_float(body.inputs[index]):
+                self._read_as(node, index, dtype)
+                retype(body.inputs[index], dtype)
+        self._state(node, body, range(states), dtype, first_input=0, body_first_output=0)
+        self._scan_outputs(node, body, states, body_first_output=0)
+
+    def _state(
+        self,
+        node: ir.Node,
+        body: ir.Graph,
+        states: range,
+        dtype: ir.DataType,
+        first_input: int,
+        body_first_output: int,
+    ) -> None:
+        floats = [index for index in states if is_float(body.inputs[first_input + index])]
+        for index in floats:
+            self._read_as(node, first_input + index, dtype)
+            retype(body.inputs[first_input + index], dtype)
+        self._walk(body)
+        for index in floats:
+            if body.outputs[body_first_output + index].dtype != dtype:
+                self._convert_output(body, body_first_output + index, dtype)
+            retype(node.outputs[index], dtype)
+
+    def _scan_outputs(
+        self, node: ir.Node, body: ir.Graph, states: int, body_first_output: int
+    ) -> None:
+        for index in range(states, len(node.outputs)):
+            if is_float(node.outputs[index]):
+                inner = body.outputs[body_first_output + index].dtype
+                assert inner is not None  # a float, as the output is
+                retype(node.outputs[index], inner)
+
+
+def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:
+    """Makes `source` a graph output in place of its copy `output`; False where it cannot be."""
+    graph = output.graph
+    made_here = source.producer() is not None and source.producer().graph is graph
+    if graph is None or not made_here or source.is_graph_output():
+        return False
+    for index, value in enumerate(list(graph.outputs)):
+        if value is output:
+            graph.outputs[index] = source
+    source.name, output.name = output.name, source.name
+    source.shape = output.shape  # the graph's contract
+    return True
+
+
+_SUFFIX = {FP16: "fp16", FP32: "fp32"}
+
+_SUBGRAPH_HANDLERS: dict[str, Callable[[_Rewriter, ir.Node, ir.DataType], None]] = {
+    "If": _Rewriter._if,
+    "Loop": _Rewriter._loop,
+    "Scan": _Rewriter._scan,
+}
+
+
+def _set_output_type(node: ir.Node, dtype: ir.DataType) -> None:
+    """For ops whose output type is an attribute (`precision.TYPED_BY_ATTRIBUTE`)."""
+    if node.op_type == "Cast" and node.outputs[0].dtype == dtype:
+        node.attributes["to"] = ir.AttrInt64("to", dtype.value)
+    elif node.op_type == "ConstantOfShape":
+        fill = node.attributes.get("value")
+        array = np.zeros(1, np.float32) if fill is None else fill.as_tensor().numpy()
+        if array.dtype == np.float32:
+            node.attributes["value"] = ir.AttrTensor("value", ir.tensor(array.astype(np.float16)))

@@ -1,0 +1,376 @@
+"""Which node of an ONNX graph computes in FP16, which stays in FP32, and why.
+
+Rules are functions in a list. Each looks at one node and returns the reason to keep it in FP32,
+or None to pass; the first reason wins. What no rule claims computes in FP16.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from tfmp.converters.onnx.fp16 import gaps
+from tfmp.converters.onnx.graph import (
+    EXACT,
+    MOVERS,
+    ConstantFacts,
+    Slots,
+    bodies_of,
+    constant_facts,
+    contains_floats,
+    is_float,
+    node_matcher,
+    nodes_of,
+    slots,
+)
+from tfmp.converters.shared.errors import InputError
+from tfmp.shared.numerics import FLOAT16
+
+FP16 = ir.DataType.FLOAT16
+FP32 = ir.DataType.FLOAT
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The precision of one node.
+
+    Attributes:
+        dtype: FLOAT16 or FLOAT.
+        reason: why it is FLOAT; empty where FLOAT16.
+    """
+
+    dtype: ir.DataType
+    reason: str = ""
+
+
+Decisions = dict[ir.Node, Decision]
+Rule = Callable[[ir.Node, "GraphView"], str | None]
+
+
+class GraphView:
+    """What rules may know about the graph, computed once and shared."""
+
+    def __init__(self, model: ir.Model, target: str = gaps.ANY) -> None:
+        self.model = model
+        self.target = target
+        self._out_of_range: set[ir.Value] = set()
+        self.nodes = nodes_of(model.graph)
+        self._parents = {body: node for node in self.nodes for _, body in bodies_of(node)}
+
+    def owner(self, graph: object) -> ir.Node | None:
+        """The node whose body `graph` is; None for the model's own graph."""
+        return self._parents.get(graph)
+
+    def enclosing(self, node: ir.Node) -> Iterator[ir.Node]:
+        """The nodes whose subgraphs hold `node`, innermost first."""
+        parent = self._parents.get(node.graph)
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(parent.graph)
+
+    def slots(self, node: ir.Node) -> Slots | None:
+        """The declared types of the node's operands, or None for an unknown op."""
+        return slots(node, self.model.opset_imports.get(node.domain, 1))
+
+    def constant(self, value: ir.Value | None) -> ConstantFacts | None:
+        """The facts of a float32 initializer that no caller can override, else None."""
+        if value is None or value.const_value is None or value.is_graph_input():
+            return None
+        return constant_facts(value) if is_float(value) else None
+
+    def mark_out_of_range(self, value: ir.Value) -> None:
+        """Notes that `value` holds numbers that FP16 cannot."""
+        self._out_of_range.add(value)
+
+    def is_out_of_range(self, value: ir.Value | None) -> bool:
+        """Whether `value` was noted by `mark_out_of_range`."""
+        return value in self._out_of_range
+
+
+def decide(
+    model: ir.Model,
+    keep_fp32: Sequence[str] = (),
+    keep_nodes: Mapping[str, str] | None = None,
+    target: str = gaps.ANY,
+) -> Decisions:
+    """Decides for every node that touches float32 tensors, subgraphs included.
+
+    Args:
+        model: with types inferred and constants lifted to initializers.
+        keep_fp32: regular expressions; a node whose name or Keras layer matches one anywhere, or
+            whose op type matches one fully, stays in FP32.
+        keep_nodes: names of further nodes that stay in FP32, with the reason.
+        target: one of `gaps.TARGETS`: the runtime whose gaps count beside those of all.
+
+    Returns:
+        A decision for each node that has a float32 operand whose type may change.
+
+    Raises:
+        InputError: a pattern is no regular expression, or matches nothing.
+    """
+    view = GraphView(model, target)
+    chosen = keep_nodes or {}
+    rules: list[Rule] = [
+        *([_keep_rule(view.nodes, keep_fp32)] if keep_fp32 else ()),
+        *([lambda node, _: chosen.get(node.name or "")] if chosen else ()),
+        *RULES,
+    ]
+    decisions: Decisions = {}
+    for node in view.nodes:
+        if not _touches_float(node):
+            continue
+        reason = next(filter(None, (rule(node, view) for rule in rules)), None)
+        decisions[node] = Decision(FP32, reason) if reason else Decision(FP16)
+    _settle_movers(decisions, view)
+    return decisions
+
+
+def _touches_float(node: ir.Node) -> bool:
+    return any(is_float(value) or contains_floats(value) for value in (*node.inputs, *node.outputs))
+
+
+def _keep_rule(nodes: Sequence[ir.Node], patterns: Sequence[str]) -> Rule:
+    for pattern in patterns:
+        matches = node_matcher([pattern])
+        if not any(matches(node) for node in nodes):
+            layers = sorted({node.metadata_props.get("tfmp.layer", "") for node in nodes} - {""})
+            known = layers or sorted({node.op_type for node in nodes})
+            raise InputError(
+                f"keep_fp32: {pattern!r} matches no node name, layer or op type. "
+                f"Known, for example: {', '.join(known[:8])}."
+            )
+    kept = node_matcher(patterns)
+
+    def rule(node: ir.Node, view: GraphView) -> str | None:
+        hit = kept(node)
+        return f"kept by request ({hit})" if hit else None
+
+    return rule
+
+
+def _unknown_op(node: ir.Node, view: GraphView) -> str | None:
+    if view.slots(node) is None:
+        return f"{node.domain}::{node.op_type} has no ONNX schema"
+    return None
+
+
+def _runtime_gap(node: ir.Node, view: GraphView) -> str | None:
+    if node.domain != "":
+        return None
+    gap = gaps.gap_of(node.op_type, view.model.opset_imports.get("", 1), view.target)
+    return gap.describe() if gap else None
+
+
+def has_typed_body(node: ir.Node, model: ir.Model) -> bool:
+    """Whether the bodies of `node` may be rewritten: If, Loop, and Scan as it is since opset 9."""
+    if node.domain != "" or node.op_type not in ("If", "Loop", "Scan"):
+        return False
+    return node.op_type != "Scan" or model.opset_imports.get("", 1) >= 9
+
+
+def _opaque_body(node: ir.Node, view: GraphView) -> str | None:
+    """Bodies of other ops, and everything inside them, keep the types they declare."""
+    outers = (node, *view.enclosing(node))
+    for outer in outers:
+        if any(bodies_of(outer)) and not has_typed_body(outer, view.model):
+            return f"inside {outer.op_type}, whose body declares its own types"
+    return None
+
+
+def _containers(node: ir.Node, view: GraphView) -> str | None:
+    if has_typed_body(node, view.model):
+        return None
+    if any(contains_floats(value) for value in (*node.inputs, *node.outputs)):
+        return "sequences and optionals keep their element type"
+    return None
+
+
+def _quantization(node: ir.Node, view: GraphView) -> str | None:
+    if re.search("[Qq]uantize|QLinear|Integer", node.op_type):
+        return "quantized arithmetic keeps its float32 scales"
+    return None
+
+
+def _no_float16(node: ir.Node, view: GraphView) -> str | None:
+    described = view.slots(node)
+    if described is None or described.takes_half or has_typed_body(node, view.model):
+        return None
+    # What an op always writes in float32, as LayerNormalization its statistics, does not matter.
+    bound = [
+        *zip(node.inputs, described.inputs, strict=True),
+        *(
+            (value, slot)
+            for value, slot in zip(node.outputs, described.outputs, strict=True)
+            if described.follows_input(slot) or node.op_type in TYPED_BY_ATTRIBUTE
+        ),
+    ]
+    if any(is_float(value) and slot.variable and not slot.half for value, slot in bound):
+        return f"{node.op_type} is not defined for float16"
+    return None
+
+
+def _float_attribute(node: ir.Node, view: GraphView) -> str | None:
+    """Attributes that hold tensors have to have their operands' type."""
+    for name, attribute in node.attributes.items():
+        tensor = attribute.as_tensor() if attribute.type == ir.AttributeType.TENSOR else None
+        if tensor is not None and tensor.dtype == FP32 and node.op_type not in TYPED_BY_ATTRIBUTE:
+            return f"attribute {name} of {node.op_type} holds float32"
+    return None
+
+
+# Ops whose result leaves the range of FP16 where an operand does, as masks make it.
+_ADDITIVE = frozenset({"Add", "Sub", "Where", "Max", "Min", "Sum", "Clip", "Pad", *MOVERS})
+
+# Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
+_ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
+
+
+def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
+    for value in node.inputs:
+        facts = view.constant(value)
+        if facts is not None and facts.overflows:
+            if node.op_type in _ADDITIVE or node.op_type == "Mul":  # mask * -1e9 is a mask too
+                view.mark_out_of_range(node.outputs[0])
+            return f"constant {value.name} reaches {facts.peak:.4g}, past FP16's {FLOAT16.max:.0f}"
+    return None
+
+
+def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
+    beyond = [value for value in node.inputs if view.is_out_of_range(value)]
+    if not beyond:
+        return None
+    if node.op_type in _ADDITIVE:
+        for output in node.outputs:
+            view.mark_out_of_range(output)
+    return f"{beyond[0].name} can leave the range of FP16 by a constant"
+
+
+def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
+    for index, value in enumerate(node.inputs):
+        facts = view.constant(value)
+        if facts is None or not facts.vanished:
+            continue
+        if facts.vanished == facts.nonzero or _ZERO_MATTERS.get(node.op_type) == index:
+            return f"constant {value.name} ({facts.smallest:.4g}) becomes zero in FP16"
+    return None
+
+
+# Ops whose output type is an attribute that the rewriter sets (see `fp16._set_output_type`).
+TYPED_BY_ATTRIBUTE = frozenset({"Cast", "ConstantOfShape"})
+
+
+def _typed_by_attribute(node: ir.Node, view: GraphView) -> str | None:
+    described = view.slots(node)
+    if described is None or not described.has_free_output:
+        return None
+    if node.op_type in TYPED_BY_ATTRIBUTE or has_typed_body(node, view.model):
+        return None
+    free = [
+        slot
+        for value, slot in zip(node.outputs, described.outputs, strict=True)
+        if is_float(value) and not described.follows_input(slot)
+    ]
+    if any(slot.half or slot.variable is None for slot in free):
+        return f"{node.op_type} chooses its output type itself"
+    return None
+
+
+_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+
+
+def _counts(node: ir.Node, view: GraphView) -> str | None:
+    """Integers that are cast to be compared, as loops do: FP16 holds each one only to 2048."""
+    if node.op_type in _COMPARISONS and node.domain == "":
+        whole = any(_from_integers(value) for value in node.inputs)
+    else:
+        readers = node.outputs[0].consumers()
+        whole = (
+            _from_integers(node.outputs[0])
+            and bool(readers)
+            and all(reader.op_type in _COMPARISONS for reader in readers)
+        )
+    return "compares integers, which FP16 holds only to 2048" if whole else None
+
+
+def _from_integers(value: ir.Value | None) -> bool:
+    cast = value.producer() if value is not None else None
+    if cast is None or cast.op_type != "Cast" or cast.domain != "":
+        return False
+    source = cast.inputs[0]
+    return source is not None and source.dtype is not None and source.dtype.is_integer()
+
+
+RULES: tuple[Rule, ...] = (
+    _unknown_op,
+    _runtime_gap,
+    _opaque_body,
+    _containers,
+    _quantization,
+    _counts,
+    _float_attribute,
+    _typed_by_attribute,
+    _no_float16,
+    _constant_overflows,  # before the next, which reads what it marks
+    _input_out_of_range,
+    _constant_vanishes,
+)
+
+
+_SETTLED = "between FP32 nodes, and exact in either precision"
+
+
+def _settle_movers(decisions: Decisions, view: GraphView) -> None:
+    """Lets ops that only move or pick values join FP32 neighbours where that saves casts."""
+    movers = [
+        node
+        for node, decision in decisions.items()
+        if node.op_type in EXACT and decision.dtype == FP16
+    ]
+    for forwards in (True, False):
+        for node in movers if forwards else movers[::-1]:
+            reads = {value for value in node.inputs if is_float(value)}
+            before = [_written_as(value, decisions, view) for value in reads]
+            kept = any(output.is_graph_output() for output in node.outputs)
+            after = {
+                decisions[user].dtype
+                for output in node.outputs
+                for user in output.consumers()
+                if user in decisions
+            } | ({_boundary(node.graph, decisions, view)} if kept else set())
+
+            def casts(dtype: ir.DataType, before: list = before, after: set = after) -> int:
+                into = sum(1 for other in before if other not in (None, dtype))
+                return into + len(after - {dtype})
+
+            # Forwards ties go to FP32, so that it reaches through chains of movers; backwards they
+            # go to FP16, which takes back what did not lead to another FP32 node.
+            saved = casts(FP16) - casts(FP32)
+            if saved > 0 or (forwards and not saved):
+                decisions[node] = Decision(FP32, _SETTLED)
+            else:
+                decisions[node] = Decision(FP16)
+
+
+def _boundary(graph: object, decisions: Decisions, view: GraphView) -> ir.DataType:
+    """The precision of a graph's inputs and outputs: a body's is that of the node it belongs to."""
+    return decisions.get(view.owner(graph), Decision(FP32)).dtype
+
+
+def _written_as(value: ir.Value, decisions: Decisions, view: GraphView) -> ir.DataType | None:
+    """The precision `value` has where it is made; None for constants, which exist in both."""
+    if value.const_value is not None and not value.is_graph_input():
+        return None
+    producer = value.producer()
+    if producer is None:
+        return _boundary(value.graph, decisions, view)
+    return decisions[producer].dtype if producer in decisions else FP32
+
+
+def islands(decisions: Decisions) -> Iterable[tuple[ir.Node, Decision]]:
+    """The nodes that stay in FP32, without those that only move or pick values."""
+    return (
+        (node, decision)
+        for node, decision in decisions.items()
+        if decision.dtype == FP32 and decision.reason != _SETTLED and node.op_type not in MOVERS
+    )

@@ -1,0 +1,5 @@
+"""ONNX graphs: their nodes, types and constants, on disk and in memory."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

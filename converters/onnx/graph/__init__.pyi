@@ -1,0 +1,50 @@
+from .constants import ConstantFacts as ConstantFacts, constant_facts as constant_facts
+from .matching import (
+    Pattern as Pattern,
+    Reduction as Reduction,
+    array_of as array_of,
+    is_number as is_number,
+    number_of as number_of,
+    operands as operands,
+    private as private,
+    reduction_of as reduction_of,
+    static as static,
+    where as where,
+    with_constant as with_constant,
+)
+from .node_facts import (
+    NotStaticError as NotStaticError,
+    integer as integer,
+    integers as integers,
+    node_matcher as node_matcher,
+    operand as operand,
+    optional as optional,
+    rank_of as rank_of,
+    real as real,
+    size_of as size_of,
+    sizes_from as sizes_from,
+    text as text,
+)
+from .schema import (
+    EXACT as EXACT,
+    MOVERS as MOVERS,
+    Slots as Slots,
+    contains_floats as contains_floats,
+    is_float as is_float,
+    reads_any as reads_any,
+    retype as retype,
+    slots as slots,
+)
+from .storage import (
+    Run as Run,
+    open_once as open_once,
+    open_session as open_session,
+    save_checked as save_checked,
+)
+from .traversal import (
+    UniqueNames as UniqueNames,
+    bodies_of as bodies_of,
+    nodes_of as nodes_of,
+    remove_unused as remove_unused,
+)
+from .types import infer_types as infer_types, light_proto as light_proto

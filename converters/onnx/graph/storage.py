@@ -1,0 +1,148 @@
+"""ONNX models on disk and in ONNX Runtime, on both sides of protobuf's 2 GiB."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tfmp.converters.onnx.graph.types import (
+    check_light,
+    detach_weights,
+    strip_inferred,
+    weights_as_inputs,
+)
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.sessions import cpu_session
+from tfmp.converters.shared.tensors import Batch
+
+# Runs a model: output names and arrays by input name, to arrays.
+Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
+
+# Protobuf ends at 2 GiB; what is no weight (nodes, names, types) has room in the rest.
+_EMBEDDED_BYTES = 2**31 - 2**26
+
+
+def open_session(model: ir.Model) -> Any:
+    """An ONNX Runtime session of a model in memory, whatever its size; see `cpu_session`."""
+    proto, weights = detach_weights(model)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
+    for name, array in contiguous.items():
+        stub = proto.graph.initializer.add(name=name, dims=array.shape)
+        stub.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        stub.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
+            stub.external_data.add(key=key, value=value)
+    return cpu_session(proto.SerializeToString(), contiguous)
+
+
+def open_once(model: ir.Model) -> Run:
+    """Loads a model to see that it loads, or to run it a single time.
+
+    Its weights enter as inputs: ONNX Runtime copies initializers, even those it is handed, and
+    packs them once more. Where a kernel insists on a constant they are initializers after all.
+    """
+    proto, weights = detach_weights(model)
+    weights_as_inputs(proto, weights)
+    return _open_light(model, proto, weights)
+
+
+def _open_light(model: ir.Model, proto: onnx.ModelProto, weights: Batch) -> Run:
+    """`open_once` with what `light_proto` gives of the model, and its weights."""
+    try:
+        session = cpu_session(proto.SerializeToString(), optimized=False)
+    except Exception:  # ONNX Runtime's exceptions share no base class
+        return open_session(model).run
+    return lambda names, batch: session.run(names, {**batch, **weights})
+
+
+def weight_bytes(model: ir.Model) -> int:
+    """Bytes of all initializers."""
+    return sum(
+        value.const_value.nbytes
+        for value in model.graph.initializers.values()
+        if value.const_value is not None
+    )
+
+
+def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> None:
+    """Writes a model that passes ONNX's full check and that ONNX Runtime loads, or nothing.
+
+    Args:
+        model: to write.
+        path: of the file. Weights go beside it, to `path` with ".data" behind, if they are asked
+            to or do not fit into protobuf.
+        external_data: write weights beside the model.
+
+    Raises:
+        ConversionError: the model is invalid or cannot be loaded.
+        InputError: the file for the weights exists and belongs to no model that is replaced.
+    """
+    proto, weights = detach_weights(model)
+    light = onnx.ModelProto()
+    light.CopyFrom(proto)
+    weights_as_inputs(light, weights)
+    check_light(light)
+    strip_inferred(light)
+    proto.graph.ClearField("value_info")
+    proto.graph.value_info.extend(light.graph.value_info)
+    try:
+        _open_light(model, light, weights)
+    except Exception as error:
+        raise ConversionError(
+            f"ONNX Runtime cannot load the converted model ({str(error).splitlines()[0]}). This is "
+            "a defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
+            "it."
+        ) from error
+    beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
+    data = path.with_name(f"{path.name}.data")
+    if beside and data.exists() and not path.exists():
+        raise InputError(f"{data}: already exists. Remove it, or choose another output.")
+    draft = Path(tempfile.mkdtemp(prefix=f".{path.stem}.", dir=path.parent))
+    try:
+        if beside:
+            ir.save(model, draft / path.name, external_data=data.name)
+            (draft / data.name).replace(data)
+        else:
+            with (draft / path.name).open("wb") as file:
+                file.writelines(_serialized(proto, weights))
+            data.unlink(missing_ok=True)  # of the model that is replaced
+        (draft / path.name).replace(path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _serialized(proto: onnx.ModelProto, weights: Batch) -> Iterator[bytes | memoryview]:
+    """The model's protobuf bytes, piece by piece, weights as they lie in memory.
+
+    Protobuf's own serializer would hold two more copies of all weights. Field numbers are those of
+    onnx.proto: ModelProto.graph = 7, GraphProto.initializer = 5, TensorProto.raw_data = 9.
+    """
+    graph = proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    heads = {}
+    for name, array in weights.items():
+        tensor = onnx.TensorProto(name=name, dims=array.shape)
+        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        described = tensor.SerializeToString() + _field(9, array.nbytes)
+        heads[name] = _field(5, len(described) + array.nbytes) + described
+    yield proto.SerializeToString()
+    total = len(graph) + sum(len(heads[name]) + weights[name].nbytes for name in weights)
+    yield _field(7, total)
+    yield graph
+    for name, array in weights.items():
+        yield heads[name]
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _field(number: int, length: int) -> bytes:
+    """The tag of a length-delimited protobuf field, and the length as a varint."""
+    encoded = bytearray([number << 3 | 2])
+    while length > 0x7F:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([*encoded, length])

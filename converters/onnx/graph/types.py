@@ -1,0 +1,153 @@
+"""Type and shape inference, and ONNX's full check, without carrying the weights along."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tfmp.converters.onnx.graph.traversal import bodies_of
+from tfmp.converters.shared.errors import ConversionError
+
+# Inference reads small constants (shapes, axes, sizes); larger ones are weights.
+_LARGE_BYTES = 1024
+
+# What NumPy and ONNX lay out alike; other types (bfloat16, 4-bit, strings) stay where they are.
+_PLAIN = frozenset(
+    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+)
+
+
+def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The model as protobuf without its large initializers, and those by name, not copied."""
+    graph = model.graph
+    large = {
+        name: value
+        for name, value in graph.initializers.items()
+        if value.const_value is not None
+        and value.const_value.nbytes > _LARGE_BYTES
+        and value.const_value.dtype.numpy().name in _PLAIN
+        and not value.is_graph_input()
+    }
+    order = list(graph.initializers.values())
+    for name in large:
+        del graph.initializers[name]
+    try:
+        proto = ir.to_proto(model)
+    finally:
+        graph.initializers.clear()
+        for value in order:
+            graph.initializers.add(value)
+    weights = {
+        name: value.const_value.numpy()
+        for name, value in large.items()
+        if value.const_value is not None
+    }
+    return proto, weights
+
+
+def light_proto(model: ir.Model) -> onnx.ModelProto:
+    """The model as protobuf with large initializers as graph inputs: same types, few bytes.
+
+    Protobuf cannot hold more than 2 GiB, and ONNX's C++ functions copy what they are given.
+    """
+    proto, weights = detach_weights(model)
+    weights_as_inputs(proto, weights)
+    return proto
+
+
+def weights_as_inputs(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> None:
+    """Declares what `detach_weights` left out as inputs of the graph."""
+    for name, array in weights.items():
+        dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        proto.graph.input.append(onnx.helper.make_tensor_value_info(name, dtype, array.shape))
+
+
+def infer_types(model: ir.Model) -> None:
+    """Gives every value the type and shape that follow from the inputs'.
+
+    Raises:
+        ConversionError: the types contradict each other.
+    """
+    proto = light_proto(model)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(
+            proto, check_type=True, strict_mode=False, data_prop=True
+        )
+    except Exception as error:  # ONNX's C++ exceptions share no base class
+        raise ConversionError(
+            f"the graph's types cannot be inferred ({str(error).splitlines()[0]}). Check it with "
+            "`onnx.checker.check_model(model, full_check=True)`."
+        ) from error
+    _take_types(model.graph, proto.graph, inferred.graph)
+
+
+def _take_types(graph: ir.Graph, before: onnx.GraphProto, after: onnx.GraphProto) -> None:
+    """Gives the values of a graph, and of the bodies in it, what inference added to them."""
+    known = _described(before)
+    news = {name: info for name, info in _described(after).items() if known.get(name) != info}
+    for value in graph.inputs if news else ():
+        _take_type(value, news)
+    for node, old, new in zip(graph, before.node, after.node, strict=True):
+        for value in node.outputs if news else ():
+            _take_type(value, news)
+        for name, body in bodies_of(node):
+            _take_types(body, _body(old, name), _body(new, name))
+
+
+def _take_type(value: ir.Value, news: Mapping[str, onnx.ValueInfoProto]) -> None:
+    info = news.get(value.name or "")
+    found = ir.serde.deserialize_type_proto_for_type(info.type) if info is not None else None
+    if info is None or found is None:
+        return
+    value.type = found
+    shape = ir.serde.deserialize_type_proto_for_shape(info.type)
+    if shape is not None:
+        value.shape = shape
+
+
+def _described(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    return {info.name: info for info in (*graph.value_info, *graph.output, *graph.input)}
+
+
+def _body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    return next(attribute.g for attribute in node.attribute if attribute.name == name)
+
+
+def strip_inferred(proto: onnx.ModelProto) -> None:
+    """Takes out the types of values inside that every reader of the file infers just the same.
+
+    Args:
+        proto: valid, as `light_proto` gives it.
+    """
+    bare = onnx.ModelProto()
+    bare.CopyFrom(proto)
+    bare.graph.ClearField("value_info")
+    inferred = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
+    found = {info.name: info.type for info in inferred.graph.value_info}
+    # Constants say their types themselves.
+    typed = {one.name for one in (*proto.graph.input, *proto.graph.initializer)}
+    told = [
+        info
+        for info in proto.graph.value_info
+        if info.name not in typed and found.get(info.name) != info.type
+    ]
+    proto.graph.ClearField("value_info")
+    proto.graph.value_info.extend(told)
+
+
+def check(model: ir.Model) -> None:
+    """Raises `ConversionError` unless the model passes ONNX's full check with strict types."""
+    check_light(light_proto(model))
+
+
+def check_light(proto: onnx.ModelProto) -> None:
+    """The same for what `light_proto` gives."""
+    try:
+        onnx.checker.check_model(proto, full_check=True)  # infers all types, strictly
+    except Exception as error:
+        raise ConversionError(
+            f"the converted model is not valid ONNX ({str(error).splitlines()[0]}). This is a "
+            "defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
+            "it."
+        ) from error

@@ -1,0 +1,339 @@
+"""The fewest nodes that have to stay in FP32 for a drift budget, found in one session.
+
+1. One instrumented run in float32 shows which nodes meet numbers that FP16 cannot hold. They are
+   tried first: an overflow is never cheaper mended elsewhere.
+2. If drift remains, segments of the graph are switched to FP32 in turn, the cheapest first, until
+   one is enough. Rounding errors of different nodes are independent, so their squares add up: what
+   a segment takes away is its contribution. Segments join in that order, as few as are needed.
+3. What was joined is tried without, the costliest half first, down to single nodes.
+
+Cost is what the FP32 nodes multiply and move, and the casts around them (`onnx.cost`): a node in
+the middle of FP32 ones stays where casts to take it out would cost more than it does.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from tfmp.converters.drift import DriftBudget, OutputAccumulator, OutputDrift
+from tfmp.converters.onnx.emulation import SwitchedSession, name_nodes, switchable_nodes
+from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide
+from tfmp.converters.samples import count_batch
+from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.numerics import FLOAT16
+
+# Each is one pass over the data; what is left after the ranking goes into taking nodes away.
+MAX_EVALUATIONS = 60
+_SEGMENTS = 16
+
+# Rounding errors are as good as random: among many assignments near the limit some keep it by
+# chance, and another order of the same sums does not. So the search stops short of the limit.
+_MARGIN = 0.9
+
+# More samples hardly move a relative L2 error, and the file is validated on all of them anyway.
+SEARCH_SAMPLES = 256
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What the search found.
+
+    Attributes:
+        islands: name of each node to keep in FP32, with the reason.
+        met: whether the budget is met with them, on the samples searched.
+        before: drift of each output with every node in FP16.
+        after: drift of each output with the islands.
+        evaluations: passes over the samples, the instrumented one included.
+        samples: how many were searched on.
+        kept_flops: share of the multiplications of the switchable nodes that stays in FP32.
+        casts: values that are needed in both precisions, against `casts_before` without islands.
+        casts_before: the same with every node in FP16.
+    """
+
+    islands: dict[str, str]
+    met: bool
+    before: tuple[OutputDrift, ...]
+    after: tuple[OutputDrift, ...]
+    evaluations: int
+    samples: int
+    kept_flops: float
+    casts: int = 0
+    casts_before: int = 0
+
+    def notes(self) -> list[str]:
+        """What a user should know, one sentence each."""
+        found = (
+            f"mixed precision: {len(self.islands)} nodes ({self.kept_flops:.1%} of the "
+            f"multiplications) stay in FP32 and add {self.casts - self.casts_before} casts; "
+            f"worst rel_l2 {_worst(self.before):.2g} -> "
+            f"{_worst(self.after):.2g}, found in {self.evaluations} evaluations of "
+            f"{self.samples} samples in one session"
+        )
+        if self.met:
+            return [found]
+        return [
+            found,
+            "mixed precision: no assignment that was tried meets the budget; this is the closest. "
+            "What remains is the rounding of nodes that always compute in FP16, or drift that "
+            "only a larger budget allows",
+        ]
+
+
+def _worst(outputs: Sequence[OutputDrift]) -> float:
+    return max((output.rel_l2 or 0.0 for output in outputs), default=0.0)
+
+
+def find_islands(
+    model: ir.Model,
+    batches: Sequence[Batch],
+    budget: DriftBudget,
+    keep_fp32: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda text: None,
+    target: str = ANY,
+) -> Repair:
+    """Searches for the nodes to keep in FP32.
+
+    Args:
+        model: float32, prepared by `onnx.fp16.prepare`, nodes named by `switches.name_nodes`;
+            not changed.
+        batches: inputs to measure drift on.
+        budget: the limits; those that need a statistical proof count as measured here.
+        keep_fp32: see `precision.decide`.
+        progress: called with a short text when a stage begins.
+        target: see `precision.decide`.
+    """
+    copy = model.clone()
+    name_nodes(copy)
+    decisions = decide(copy, keep_fp32, target=target)
+    trial = _Trial(copy, decisions, batches, budget)
+    progress("mixed precision: looking at ranges")
+    found = _search(trial, progress)
+    return Repair(
+        islands=found,
+        met=trial.excess(found) <= 1,
+        before=trial.drift(()),
+        after=trial.drift(found),
+        evaluations=trial.evaluations,
+        samples=trial.samples,
+        kept_flops=trial.costs.share(found),
+        casts=trial.costs.casts(found),
+        casts_before=trial.costs.casts(()),
+    )
+
+
+class _Trial:
+    """The session, what it has measured, and how far each assignment is over the budget."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        decisions: Decisions,
+        batches: Sequence[Batch],
+        budget: DriftBudget,
+    ) -> None:
+        self._budget = budget
+        self._batches = batches
+        self.costs = Costs(model, decisions, switchable_nodes(model, decisions))
+        self._inputs = list(model.graph.inputs)
+        self._session = SwitchedSession(model, decisions)
+        self.nodes = self._session.nodes
+        self.samples = sum(len(next(iter(batch.values()))) for batch in batches)
+        self.evaluations = 0
+        self._measured: dict[frozenset[str], tuple[OutputDrift, ...]] = {}
+        self.unfit: dict[str, str] = {}
+        self._references = list(self._instrumented())
+
+    def _instrumented(self) -> Iterator[Batch]:
+        """The float32 run: reference outputs, ranges and sizes of every value."""
+        self.evaluations += 1
+        values = {str(v.name): v for found in self._session.values.values() for v in found}
+        peaks = dict.fromkeys(values, 0.0)
+        lost = dict.fromkeys(values, True)
+        sizes: dict[ir.Value, int] = {}
+        outputs = self._session.outputs
+        wanted = list(dict.fromkeys([*outputs, *values]))
+        for batch in self._batches:
+            arrays = self._session.run(batch, set(self.nodes), wanted)
+            sizes |= {v: batch[str(v.name)].size for v in self._inputs if v.name in batch}
+            for name, value in values.items():
+                magnitude = np.abs(arrays[name])
+                finite = magnitude[np.isfinite(magnitude)]
+                peaks[name] = max(peaks[name], float(np.max(finite, initial=0.0)))
+                held = bool(np.any(finite > FLOAT16.smallest_subnormal / 2)) or not finite.any()
+                lost[name] = lost[name] and not held
+                sizes[value] = magnitude.size
+            yield {name: arrays[name] for name in outputs}
+        self.costs.measure(sizes)
+        for node, found in self._session.values.items():
+            names = [str(value.name) for value in found]
+            peak = max((peaks[name] for name in names), default=0.0)
+            if peak >= FLOAT16.overflow_threshold:
+                self.unfit[node] = f"reaches {peak:.3g} on the data, past FP16's {FLOAT16.max:.0f}"
+            elif any(lost[name] for name in names):
+                self.unfit[node] = "works on numbers that all become zero in FP16"
+
+    def drift(self, fp32: Sequence[str] | dict[str, str]) -> tuple[OutputDrift, ...]:
+        """The drift with these nodes in FP32, measured once."""
+        key = frozenset(fp32)
+        if key not in self._measured:
+            self.evaluations += 1
+            names = self._session.outputs
+            accumulators = [OutputAccumulator(name) for name in names]
+            for batch, expected in zip(self._batches, self._references, strict=True):
+                received = self._session.run(batch, key, names)
+                for accumulator in accumulators:
+                    name = accumulator.name
+                    accumulator.update(expected[name], received[name])
+            self._measured[key] = tuple(accumulator.result() for accumulator in accumulators)
+        return self._measured[key]
+
+    def excess(self, fp32: Sequence[str] | dict[str, str]) -> float:
+        """The largest measured drift as a multiple of its limit; infinite for lost values."""
+        return max((self._output_excess(output) for output in self.drift(fp32)), default=0.0)
+
+    def _output_excess(self, output: OutputDrift) -> float:
+        if output.nonfinite or output.infinite_lost or output.saturated or output.collapsed:
+            return math.inf
+        budget = self._budget.for_output(output.name)
+        flips = None if output.flips is None else output.flips / max(output.samples, 1)
+        limits = (
+            (output.rel_l2, budget.rel_l2),
+            (output.max_abs, budget.max_abs),
+            (flips, budget.flip_rate),
+        )
+        return max(
+            (
+                _ratio(measured, limit)
+                for measured, limit in limits
+                if measured is not None and limit is not None
+            ),
+            default=0.0,
+        )
+
+    def meets(self, fp32: Sequence[str] | dict[str, str]) -> bool:
+        """Whether this assignment keeps the budget."""
+        return self.excess(fp32) <= 1
+
+    def left(self) -> int:
+        """Evaluations that may still be spent."""
+        return MAX_EVALUATIONS - self.evaluations
+
+
+def _ratio(measured: float, limit: float) -> float:
+    if measured == 0:
+        return 0.0
+    return measured / limit if limit > 0 and math.isfinite(measured) else math.inf
+
+
+def _search(trial: _Trial, progress: Callable[[str], None]) -> dict[str, str]:
+    if trial.meets(()):
+        return {}
+    found = dict(trial.unfit)
+    if not found or not trial.meets(found):
+        progress("mixed precision: ranking nodes by their share of the drift")
+        found = _add_segments(trial, found)
+    if trial.meets(found):
+        progress("mixed precision: taking away what is not needed")
+        found = _shrink(trial, found)
+    return found
+
+
+def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
+    """Joins segments to `base`, those with the largest contribution first, until it is enough."""
+    rest = [node for node in trial.nodes if node not in base]
+    if not rest:
+        return base
+    count = min(_SEGMENTS, len(rest))
+    segments = [list(part) for part in np.array_split(np.array(rest, dtype=object), count)]
+    start = trial.excess(base)
+    gains = [0.0] * count
+
+    def with_parts(chosen: Iterable[int]) -> dict[str, str]:
+        found = dict(base)
+        for index in chosen:
+            share = f", {gains[index]:.0%} of the drift" if math.isfinite(start) else ""
+            reason = f"in the part of the graph whose rounding matters most{share}"
+            found |= dict.fromkeys(segments[index], reason)
+        return found
+
+    prices = [trial.costs.total([*base, *segment]) for segment in segments]
+    for index in sorted(range(count), key=prices.__getitem__):
+        excess = trial.excess([*base, *segments[index]])
+        gains[index] = _gain(start, excess)
+        if excess <= _MARGIN:  # enough, and the segments that are left cost more
+            return with_parts([index])
+    order = _best_value(trial, base, segments, gains)
+
+    def joined(number: int) -> dict[str, str]:
+        return with_parts(order[:number])
+
+    low, high = 0, count
+    if trial.excess(joined(count)) > _MARGIN:
+        return min((joined(n) for n in (0, count // 2, count)), key=trial.excess)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if trial.excess(joined(middle)) <= _MARGIN:
+            high = middle
+        else:
+            low = middle
+    return joined(high)
+
+
+def _best_value(
+    trial: _Trial, base: dict[str, str], segments: Sequence[Sequence[str]], gains: Sequence[float]
+) -> list[int]:
+    """Segments in the order to join them: the largest gain for what it adds to the cost so far."""
+    order: list[int] = []
+    joined = list(base)
+    rest = set(range(len(segments)))
+    while rest:
+        now = trial.costs.total(joined)
+
+        def worth(index: int, joined: list[str] = joined, now: float = now) -> tuple[bool, float]:
+            added = trial.costs.total([*joined, *segments[index]]) - now
+            # Next to FP32 parts a segment may save casts; what does not help comes last.
+            return gains[index] > 0, gains[index] / max(added, 1.0)
+
+        best = max(sorted(rest), key=worth)
+        order.append(best)
+        joined = [*joined, *segments[best]]
+        rest.remove(best)
+    return order
+
+
+def _gain(before: float, after: float) -> float:
+    """Share of the squared drift that went away."""
+    if not math.isfinite(before):
+        return 1.0 if math.isfinite(after) else 0.0
+    return 1 - (after / before) ** 2 if math.isfinite(after) else 0.0
+
+
+def _shrink(trial: _Trial, found: dict[str, str]) -> dict[str, str]:
+    """Takes away halves, then quarters, down to single nodes, while the budget is still met."""
+    cost, limit = trial.costs.total(found), max(_MARGIN, trial.excess(found))
+    parts = [sorted(found, key=lambda node: trial.costs.total([node]), reverse=True)]
+    while parts and trial.left() > 0:
+        part = [node for node in parts.pop(0) if node in found]
+        without = {node: reason for node, reason in found.items() if node not in part}
+        cheaper = trial.costs.total(without)
+        if cheaper < cost and trial.excess(without) <= limit:
+            found, cost = without, cheaper
+        elif len(part) > 1:
+            middle = len(part) // 2
+            parts += [part[:middle], part[middle:]]
+    return found
+
+
+def search_batches(batches: Iterable[Batch]) -> list[Batch]:
+    """As many of the first batches as the search looks at."""
+    chosen: list[Batch] = []
+    samples = 0
+    for batch in batches:
+        if samples >= SEARCH_SAMPLES:
+            break
+        chosen.append(batch)
+        samples += count_batch(batch, "data")
+    return chosen

@@ -1,0 +1,113 @@
+"""Exponentials that FP16 cannot hold: softmax and log-sum-exp as they are safe.
+
+FP16's exponential is infinite from 11.1 on and zero below -17.3. Softmax and LogSoftmax subtract
+the largest number first; so can a sum of exponentials whose logarithm is taken.
+"""
+
+import numpy as np
+import onnx_ir as ir
+
+from tfmp.converters.onnx.graph import Pattern, Reduction, private, reduction_of
+from tfmp.shared.numerics import FLOAT16
+
+
+def rewrite_exponentials(pattern: Pattern) -> None:
+    """Fuses softmaxes and their logarithms; subtracts the maximum from other sums of powers."""
+    for node in pattern.nodes("Div"):
+        _softmax(pattern, node)
+    for node in pattern.nodes("Log"):
+        _log_softmax(pattern, node)
+        if node.graph is not None:
+            _log_sum_exp(pattern, node)
+
+
+def _softmax(pattern: Pattern, node: ir.Node) -> None:
+    powers = pattern.made_by(node.inputs[0], "Exp")
+    total = pattern.made_by(node.inputs[1], "ReduceSum")
+    reduced = reduction_of(total) if total is not None else None
+    if powers is None or total is None or reduced is None:
+        return
+    summed = pattern.made_by(reduced.value, "Exp")  # the same, or written twice
+    if summed is None or summed.inputs[0] is not powers.inputs[0]:
+        return
+    if len(reduced.axes) != 1 or not reduced.keepdims:
+        return
+    if not private([powers, summed, total], node):
+        return
+    value = _uncentred(pattern, powers.inputs[0], reduced)
+    assert reduced.value.shape is not None
+    axis = reduced.axes[0] - len(reduced.value.shape)
+    result = pattern.add(node, "Softmax", [value], "softmax", axis=axis)
+    pattern.replace(
+        node.outputs[0],
+        result,
+        "exponentials over their sum became Softmax, which subtracts the maximum",
+    )
+
+
+def _uncentred(pattern: Pattern, value: ir.Value | None, reduced: Reduction) -> ir.Value | None:
+    """x where `value` is x - max(x): Softmax subtracts it itself."""
+    node = pattern.made_by(value, "Sub")
+    largest = pattern.made_by(node.inputs[1], "ReduceMax") if node is not None else None
+    found = reduction_of(largest) if largest is not None else None
+    if node is None or found is None or found.value is not node.inputs[0]:
+        return value
+    return found.value if found.axes == reduced.axes and found.keepdims else value
+
+
+def _log_softmax(pattern: Pattern, node: ir.Node) -> None:
+    softmax = pattern.made_by(node.inputs[0], "Softmax")
+    if softmax is None or not private([softmax], node):
+        return
+    axis = softmax.attributes["axis"].as_int() if "axis" in softmax.attributes else -1
+    result = pattern.add(node, "LogSoftmax", [softmax.inputs[0]], "log_softmax", axis=axis)
+    pattern.replace(
+        node.outputs[0],
+        result,
+        "the logarithm of Softmax became LogSoftmax: small probabilities are zero in FP16",
+    )
+
+
+def _log_sum_exp(pattern: Pattern, node: ir.Node) -> None:
+    total = pattern.made_by(node.inputs[0], "ReduceSum")
+    reduced = reduction_of(total) if total is not None else None
+    powers = pattern.made_by(reduced.value, "Exp") if reduced is not None else None
+    if total is None or reduced is None or powers is None:
+        return
+    value = powers.inputs[0]
+    if value is None or _is_bounded(pattern, value) or not private([powers, total], node):
+        return
+    axes, output = reduced.axes, node.outputs[0]
+    largest = pattern.reduce(node, "ReduceMax", value, axes, "largest")
+    # An infinite maximum must not be subtracted: inf - inf is not a number.
+    bounds = [
+        pattern.scalar(bound, f"{output.name}_{name}")
+        for bound, name in ((-FLOAT16.max, "lowest"), (FLOAT16.max, "highest"))
+    ]
+    largest = pattern.add(node, "Clip", [largest, *bounds], "finite")
+    below = pattern.add(node, "Sub", [value, largest], "below")
+    exponentials = pattern.add(node, "Exp", [below], "powers")
+    summed = pattern.reduce(node, "ReduceSum", exponentials, axes, "total")
+    result = pattern.add(node, "Add", [pattern.add(node, "Log", [summed], "log"), largest], "sum")
+    if not reduced.keepdims:
+        indices = pattern.constant(np.array(axes, np.int64), f"{output.name}_axes")
+        result = pattern.add(node, "Squeeze", [result, indices], "squeezed", output.shape)
+    pattern.replace(
+        output, result, "the logarithm of a sum of exponentials subtracts the maximum first"
+    )
+
+
+def _is_bounded(pattern: Pattern, value: ir.Value) -> bool:
+    """Whether something was already subtracted that comes from a maximum."""
+    node = pattern.made_by(value, "Sub")
+    waiting = [node.inputs[1]] if node is not None else []
+    for _ in range(_MAXIMUM_DEPTH):
+        makers = [v.producer() for v in waiting if v is not None]
+        if any(maker is not None and maker.op_type in ("ReduceMax", "Max") for maker in makers):
+            return True
+        waiting = [v for maker in makers if maker is not None for v in maker.inputs]
+    return False
+
+
+# TensorFlow makes the maximum finite before it subtracts it, in up to four nodes.
+_MAXIMUM_DEPTH = 6

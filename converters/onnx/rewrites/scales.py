@@ -1,0 +1,89 @@
+"""Scales moved to where FP16 does not see them: into the weights, or the epsilon, behind them.
+
+`(x * 300) @ W` is `x @ (300 * W)`: the large numbers are never made. A scale below one makes
+numbers smaller and stays.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from tfmp.converters.onnx.graph import Pattern, array_of, constant_facts, with_constant
+from tfmp.shared.numerics import FLOAT16
+
+# Ops that commute with a positive factor.
+_CARRIES = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Relu")
+_CARRIES_POOLED = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+
+# Ops that can take a factor of their first operand, with what changes in them.
+_TAKES = ("MatMul", "Gemm", "Conv", "ConvTranspose", "LayerNormalization", "RMSNormalization")
+
+
+def fold_scales(pattern: Pattern) -> None:
+    """Folds constant factors past one into the linear ops and normalizations that read them."""
+    for node in pattern.nodes("Mul", "Div"):
+        found = with_constant(node)
+        if found is None:
+            continue
+        value, number = found
+        factor = number if node.op_type == "Mul" else 1 / number if number else 0.0
+        if not 1 < factor < np.inf:
+            continue
+        takers = _takers(pattern, node.outputs[0], factor)
+        if not takers:
+            continue
+        for take in takers:
+            take()
+        pattern.bypass(node, value, f"its factor {factor:.6g} went into what it feeds")
+
+
+def _takers(pattern: Pattern, value: ir.Value, factor: float) -> list[Callable[[], None]] | None:
+    """What has to be done for `value` to be without its factor; None if that cannot be."""
+    readers = pattern.readers(value, *_CARRIES, *_CARRIES_POOLED, *_TAKES)
+    if not readers:
+        return None
+    takers: list[Callable[[], None]] = []
+    for reader, index in value.uses():
+        if index != 0:
+            return None
+        if reader.op_type in _TAKES:
+            taker = _taker(pattern, reader, factor)
+            more = [taker] if taker else None
+        else:
+            only = len(reader.outputs) == 1  # MaxPool also tells where its maxima are
+            more = _takers(pattern, reader.outputs[0], factor) if only else None
+        if more is None:
+            return None
+        takers += more
+    return takers
+
+
+def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None] | None:
+    if node.op_type in ("LayerNormalization", "RMSNormalization"):
+        if len(node.outputs) > 1:
+            return None
+        return lambda: _scale_attribute(node, "epsilon", 1e-5, factor**-2)
+    if node.op_type == "Gemm":
+        alpha = node.attributes["alpha"].as_float() if "alpha" in node.attributes else 1.0
+        if abs(alpha) * factor >= FLOAT16.overflow_threshold:
+            return None  # runtimes pass it on in the operands' type
+        return lambda: _scale_attribute(node, "alpha", 1.0, factor)
+    weights = node.inputs[1]
+    array = array_of(weights)
+    if weights is None or array is None or not array.size:
+        return None
+    if constant_facts(weights).peak * factor >= FLOAT16.overflow_threshold:
+        return None
+
+    def scale_weights() -> None:
+        scaled = (array.astype(np.float64) * factor).astype(array.dtype)
+        node.replace_input_with(1, pattern.constant(scaled, f"{weights.name}_scaled"))
+
+    return scale_weights
+
+
+def _scale_attribute(node: ir.Node, name: str, default: float, factor: float) -> None:
+    found = node.attributes.get(name)
+    value = default if found is None else found.as_float()
+    node.attributes[name] = ir.AttrFloat32(name, value * factor)

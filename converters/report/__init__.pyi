@@ -1,0 +1,33 @@
+from .artifact import (
+    NOTHING_FOUND as NOTHING_FOUND,
+    PRECISIONS as PRECISIONS,
+    SUFFIXES as SUFFIXES,
+    Artifact as Artifact,
+    Findings as Findings,
+    Progress as Progress,
+    check_choice as check_choice,
+    silent as silent,
+)
+from .audit import (
+    check_audit_path as check_audit_path,
+    print_audit as print_audit,
+    save_audit as save_audit,
+)
+from .explanation import (
+    Culprit as Culprit,
+    Explanation as Explanation,
+    LayerError as LayerError,
+    WorstSample as WorstSample,
+)
+from .jsonio import load as load
+from .merge import check_same_run as check_same_run, join as join, merge_reports as merge_reports
+from .model import (
+    CandidateReport as CandidateReport,
+    DriftReport as DriftReport,
+    Latency as Latency,
+    ReferenceReport as ReferenceReport,
+    Stage as Stage,
+    check_path as check_path,
+)
+from .summary import nonfinite_notes as nonfinite_notes
+from .terminal import print_report as print_report

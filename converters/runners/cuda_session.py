@@ -1,0 +1,111 @@
+"""An ONNX Runtime session on CUDA, as a worker process holds it, and where its nodes really ran.
+
+ONNX Runtime lists the CUDA provider wherever its GPU build is installed, falls back to the CPU
+without an error when CUDA does not load, and again for every single node that has no CUDA kernel.
+So the first run is profiled: the profile names the provider of each node.
+"""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.sessions import tensor_spec
+from tfmp.converters.shared.tensors import Batch, TensorSpec
+
+CUDA = "CUDAExecutionProvider"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which nodes of the first run computed where.
+
+    Attributes:
+        on_device: nodes on the provider that was asked for.
+        elsewhere: op types of nodes that gave floats on another one.
+    """
+
+    on_device: int
+    elsewhere: tuple[str, ...]
+
+
+class CudaSession:
+    """A session whose nodes run on one provider, or are told."""
+
+    def __init__(self, path: Path, provider: str = CUDA) -> None:
+        """Loads the model.
+
+        Args:
+            path: an ONNX file.
+            provider: of ONNX Runtime.
+
+        Raises:
+            RunnerError: the provider does not load, or the model does not on it.
+        """
+        if provider == CUDA:
+            onnxruntime.preload_dlls()  # the libraries of the nvidia-* packages, where installed
+        self._provider = provider
+        self._folder = tempfile.TemporaryDirectory(prefix="tfmp-")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(self._folder.name, "profile"))
+        # TF32 has FP16's ten fraction bits: a float32 reference must not be rounded to them.
+        settings = {"use_tf32": "0"} if provider == CUDA else {}
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(path), options, providers=[(provider, settings)]
+            )
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            raise RunnerError(
+                f"ONNX Runtime cannot load {path.name} ({str(error).splitlines()[0]})"
+            ) from error
+        if provider not in self._session.get_providers():
+            raise RunnerError(
+                "ONNX Runtime cannot load its CUDA provider: CUDA 12 and cuDNN 9 are missing, or "
+                "no GPU is there that they support"
+            )
+        self._placement: Placement | None = None
+
+    def describe(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str]:
+        """Inputs, outputs, and ONNX Runtime's version."""
+        return (
+            tuple(map(tensor_spec, self._session.get_inputs())),
+            tuple(map(tensor_spec, self._session.get_outputs())),
+            onnxruntime.__version__,
+        )
+
+    def run(self, batch: Batch) -> tuple[Batch, Placement]:
+        """Outputs by name, and where the nodes ran."""
+        feed = {
+            spec.name: batch[spec.name].astype(spec.dtype)
+            for spec in map(tensor_spec, self._session.get_inputs())
+        }
+        names = [value.name for value in self._session.get_outputs()]
+        try:
+            outputs = self._session.run(names, feed)
+        except Exception as error:  # as above
+            raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
+        if self._placement is None:
+            profile = Path(self._session.end_profiling())
+            self._placement = _placement(json.loads(profile.read_text()), self._provider)
+            self._folder.cleanup()
+        return dict(zip(names, map(np.asarray, outputs), strict=True)), self._placement
+
+
+def _placement(events: list[dict], provider: str) -> Placement:
+    """Reads a profile. Nodes that give only integers do not count: shapes belong on the CPU."""
+    on_device, elsewhere = 0, set()
+    for event in events:
+        told = event.get("args", {})
+        if event.get("cat") != "Node" or "provider" not in told:
+            continue
+        if told["provider"] == provider:
+            on_device += 1
+        elif any("float" in kind for shape in told.get("output_type_shape", ()) for kind in shape):
+            elsewhere.add(told["op_name"])
+    return Placement(on_device, tuple(sorted(elsewhere)))

@@ -1,0 +1,312 @@
+"""Runs a .tflite file with LiteRT, as it happens in a worker process.
+
+TensorFlow is never imported here: LiteRT alone is what the file meets on a device, and starts in
+a fraction of a second.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ai_edge_litert
+import numpy as np
+from ai_edge_litert.compiled_model import (
+    CompiledModel,
+    CpuOptions,
+    HardwareAccelerator,
+    Options,
+    TensorBuffer,
+)
+
+from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
+from tfmp.converters.tflite.file import TFLiteModel
+
+# TFLITE_XNNPACK_DELEGATE_FLAG_FORCE_FP16 in tflite/delegates/xnnpack/xnnpack_delegate.h
+_FORCE_FP16 = 4
+
+# LiteRT's Python buffers take no 64-bit numbers; their bytes pass as pairs of 32-bit ones.
+_CARRIED_AS = {"int64": np.dtype(np.int32), "uint64": np.dtype(np.int32)}
+
+# Bytes; LiteRT takes memory that is not its own only from such addresses (tensor_buffer.py).
+_ALIGNMENT = 64
+# What memory holds before the first run: as a float, a NaN that no arithmetic gives.
+_UNTOUCHED = 0xFF
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the runs so far say about where and how they were computed.
+
+    Attributes:
+        off_grid: float outputs with a finite value that FP16 cannot hold: FP16 arithmetic gives
+            none, FP32 arithmetic hardly ever anything else.
+        same_as_cpu: on a GPU, whether the first sample's outputs are bit for bit the CPU's.
+    """
+
+    off_grid: tuple[str, ...]
+    same_as_cpu: bool | None
+
+
+class Interpreter:
+    """One loaded file; the object that a `Worker` holds."""
+
+    def __init__(
+        self,
+        path: Path,
+        mode: str = "cpu",
+        signature: str | None = None,
+        vulkan_loader: str | None = None,
+    ) -> None:
+        """Loads the file.
+
+        Args:
+            path: a .tflite file.
+            mode: "cpu", "fp16" (the CPU, forced to compute in FP16) or "gpu".
+            signature: which entry point to run; the first if None.
+            vulkan_loader: where the GPU's Vulkan loader is.
+
+        Raises:
+            RunnerError: it needs the Flex delegate, or LiteRT refuses it.
+        """
+        file = TFLiteModel(path)
+        flex = sorted({operator.name for operator in file.operators if operator.flex})
+        if flex:
+            raise RunnerError(
+                f"{path.name} needs the TensorFlow (Flex) delegate for {', '.join(flex)}, which "
+                "plain LiteRT does not have. Convert it with a fixed batch size, without "
+                "--allow-flex."
+            )
+        chosen = file.signature(signature)
+        self._key = signature or file.entry_point()
+        self.inputs, self.outputs = chosen.inputs, chosen.outputs
+        self._batch_size = chosen.batch_size
+        self._resizable = any(None in spec.shape for spec in self.inputs)
+        self._open = any(None in spec.shape for spec in (*self.inputs, *self.outputs))
+        self._path, self._mode, self._signature = path, mode, signature
+        if vulkan_loader:
+            # LiteRT opens it by its bare name, which finds a library that is loaded already.
+            ctypes.CDLL(vulkan_loader, mode=ctypes.RTLD_GLOBAL)
+        self._model = _load(path, mode)
+        self._key = self._key or next(iter(self._model.get_signature_list()))
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._buffers: tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]] | None = None
+        self._output_shapes: dict[str, list[int]] = {}
+        self._memory: dict[str, np.ndarray] = {}
+        self._off_grid: set[str] = set()
+        self._same_as_cpu: bool | None = None
+
+    def describe(self) -> tuple[str, bool]:
+        """LiteRT's version, and whether the accelerator that was asked for runs every operator."""
+        return ai_edge_litert.__version__, self._model.is_fully_accelerated()
+
+    def run(self, batch: Batch) -> tuple[Batch, Evidence]:
+        """Runs any number of samples, however many the file takes at a time.
+
+        Args:
+            batch: arrays by input name, all with the same first size.
+
+        Returns:
+            Arrays by output name, and the evidence of all runs so far.
+
+        Raises:
+            RunnerError: an input does not fit, or LiteRT fails.
+        """
+        arrays = {spec.name: self._fitted(batch, spec) for spec in self.inputs}
+        chunks = list(self._chunks(arrays))
+        if len(chunks) == 1 and chunks[0][1] == (self._batch_size or chunks[0][1]):
+            results = self._run_once(chunks[0][0])
+        else:
+            parts = [self._rows(chunk, rows) for chunk, rows in chunks]
+            results = {
+                spec.name: np.concatenate([part[spec.name] for part in parts])
+                for spec in self.outputs
+            }
+        for name, values in results.items():
+            if values.dtype == np.float32 and not _on_float16_grid(values):
+                self._off_grid.add(name)
+        if self._mode == "gpu" and self._same_as_cpu is None:
+            self._same_as_cpu = self._equals_cpu(arrays, results)
+        return results, Evidence(tuple(sorted(self._off_grid)), self._same_as_cpu)
+
+    def prepared(self, batch: Batch) -> tuple[Callable[[], None], int]:
+        """One call of the file with its inputs in place, and how many samples it takes.
+
+        Raises:
+            RunnerError: an input does not fit.
+        """
+        arrays = {spec.name: self._fitted(batch, spec)[:1] for spec in self.inputs}
+        chunk, rows = next(self._chunks(arrays))
+        self._run_once(chunk)
+        given, taken = self._buffers_for(chunk)
+        return lambda: self._model.run_by_name(self._key, given, taken), self._batch_size or rows
+
+    def _equals_cpu(self, arrays: Batch, results: Batch) -> bool:
+        """Whether the CPU gives the first sample's outputs to the last bit."""
+        on_cpu = Interpreter(self._path, "cpu", self._signature)
+        first, _ = on_cpu.run({name: array[:1] for name, array in arrays.items()})
+        alone = all(len(array) == 1 for array in arrays.values())
+        return all(
+            first[name].tobytes() == (values if alone else values[:1]).tobytes()
+            for name, values in results.items()
+        )
+
+    def _fitted(self, batch: Batch, spec: TensorSpec) -> np.ndarray:
+        if spec.name not in batch:
+            raise RunnerError(
+                f"no array for input {spec}; received {', '.join(map(repr, batch)) or 'none'}"
+            )
+        array = np.asarray(batch[spec.name])
+        if not spec.accepts(array):
+            raise RunnerError(
+                f"input {spec} received {array.dtype}{list(array.shape)}; the inputs are "
+                f"{describe(self.inputs)}"
+            )
+        return np.ascontiguousarray(array, dtype=spec.dtype)
+
+    def _chunks(self, arrays: Batch) -> Iterator[tuple[Batch, int]]:
+        """Pieces of the file's batch size, with how many of their rows are real."""
+        rows = {len(array) for array in arrays.values()}
+        if len(rows) != 1:
+            sizes = ", ".join(f"{name}: {len(array)}" for name, array in arrays.items())
+            raise RunnerError(f"inputs disagree on the number of samples ({sizes})")
+        (count,) = rows
+        size = self._batch_size or count
+        for start in range(0, count, size):
+            chunk = {name: array[start : start + size] for name, array in arrays.items()}
+            real = min(size, count - start)
+            if real < size:  # the file takes no less: repeat the last row, drop it later
+                chunk = {
+                    name: np.concatenate([part, np.repeat(part[-1:], size - real, axis=0)])
+                    for name, part in chunk.items()
+                }
+            yield chunk, real
+
+    def _rows(self, chunk: Batch, rows: int) -> Batch:
+        """The outputs of the first rows of a piece."""
+        results = self._run_once(chunk)
+        size = self._batch_size or rows
+        for name, values in results.items():
+            if values.shape[:1] != (size,):
+                raise RunnerError(
+                    f"output {name!r} has shape {list(values.shape)} for a batch of {size}: its "
+                    "first size is not the batch, so samples cannot be told apart"
+                )
+        return {name: values[:rows] for name, values in results.items()}
+
+    def _run_once(self, chunk: Batch) -> Batch:
+        given, taken = self._buffers_for(chunk)
+        for name, buffer in given.items():
+            array = chunk[name]
+            carried = _CARRIED_AS.get(array.dtype.name, array.dtype)
+            buffer.write(array.reshape(-1).view(carried))
+        self._model.run_by_name(self._key, given, taken)
+        if lost := [name for name, memory in self._memory.items() if _untouched(memory)]:
+            return self._without_buffers(chunk, lost)
+        return {
+            spec.name: _read(taken[spec.name], self._output_shapes[spec.name], np.dtype(spec.dtype))
+            for spec in self.outputs
+        }
+
+    def _without_buffers(self, chunk: Batch, lost: list[str]) -> Batch:
+        """What LiteRT's older interpreter gives: the newer one keeps some outputs to itself."""
+        if self._mode != "cpu":
+            raise RunnerError(
+                f"LiteRT does not hand out {', '.join(map(repr, lost))}, whose size it knows only "
+                "once it is computed. Fix the input sizes: convert with --input-shape"
+            )
+        return self._allocating(chunk)
+
+    def _buffers_for(self, chunk: Batch) -> tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]]:
+        """Where inputs are written and outputs appear, for arrays of these shapes."""
+        shapes = {name: array.shape for name, array in chunk.items()}
+        # LiteRT takes memory for such an output only before its first run.
+        if self._buffers is None or shapes != self._shapes or self._memory:
+            if self._memory:
+                self._model = _load(self._path, self._mode)
+            if self._resizable:
+                for name, shape in shapes.items():
+                    self._model.resize_input_tensor_by_name(self._key, name, shape)
+            model, key = self._model, self._key
+            inputs = {s.name: model.create_input_buffer_by_name(key, s.name) for s in self.inputs}
+            self._buffers = inputs, self._output_buffers(chunk)
+            self._shapes = shapes
+        return self._buffers
+
+    def _output_buffers(self, chunk: Batch) -> dict[str, TensorBuffer]:
+        """Buffers that hold what comes out.
+
+        LiteRT knows the shape of some outputs only once they are computed. Its own buffers are then
+        too small, which ends in an error or in damaged memory.
+        """
+        model, key = self._model, self._key
+        known = {n: list(d["shape"]) for n, d in model.get_output_tensor_details(key).items()}
+        real = known
+        if self._open:
+            real = {name: list(array.shape) for name, array in self._allocating(chunk).items()}
+        self._output_shapes = real
+        self._memory = {
+            spec.name: _memory(real[spec.name], np.dtype(spec.dtype))
+            for spec in self.outputs
+            if real[spec.name] != known[spec.name]
+        }
+        return {
+            name: TensorBuffer.create_from_host_memory(self._memory[name])
+            if name in self._memory
+            else model.create_output_buffer_by_name(key, name)
+            for name in (spec.name for spec in self.outputs)
+        }
+
+    def _allocating(self, chunk: Batch) -> Batch:
+        """The outputs by LiteRT's older interpreter, which allocates as it goes, in FP32."""
+        from ai_edge_litert.interpreter import Interpreter as AllocatingInterpreter
+
+        plain = AllocatingInterpreter(str(self._path))
+        return dict(plain.get_signature_runner(self._key)(**chunk))
+
+
+def _memory(shape: list[int], dtype: np.dtype) -> np.ndarray:
+    """Memory that LiteRT takes as a buffer: aligned, and as long as a tensor of that shape."""
+    size = max(int(np.prod(shape)) * dtype.itemsize, 1)
+    raw = np.full(size + _ALIGNMENT, _UNTOUCHED, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size].view(_CARRIED_AS.get(dtype.name, dtype))
+
+
+def _untouched(memory: np.ndarray) -> bool:
+    """Whether nothing was ever written there."""
+    return bool((memory.view(np.uint8) == _UNTOUCHED).all())
+
+
+def _load(path: Path, mode: str) -> CompiledModel:
+    if mode == "gpu":
+        try:
+            return _compile(path, HardwareAccelerator.GPU)
+        except RuntimeError:  # operators that the GPU lacks; `describe` tells
+            return _compile(path, HardwareAccelerator.GPU | HardwareAccelerator.CPU)
+    return _compile(path, HardwareAccelerator.CPU, _FORCE_FP16 if mode == "fp16" else None)
+
+
+def _compile(
+    path: Path, accelerators: HardwareAccelerator, xnnpack_flags: int | None = None
+) -> CompiledModel:
+    cpu = CpuOptions(num_threads=0, xnnpack_flags=xnnpack_flags)
+    options = Options(hardware_accelerators=accelerators, cpu_options=cpu)
+    return CompiledModel.from_file(str(path), options=options)
+
+
+def _read(buffer: Any, shape: list[int], dtype: np.dtype) -> np.ndarray:
+    count = int(np.prod(shape))
+    carried = _CARRIED_AS.get(dtype.name)
+    if carried is None:
+        return buffer.read(count, dtype).reshape(shape)
+    words = buffer.read(count * dtype.itemsize // carried.itemsize, carried)
+    return words.view(dtype).reshape(shape)
+
+
+def _on_float16_grid(values: np.ndarray) -> bool:
+    finite = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(finite.astype(np.float16).astype(np.float32), finite))

@@ -1,0 +1,140 @@
+"""Arrays made to fit a model's inputs, or an error that says why they do not."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.drift import is_floating
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
+
+
+def arrays_by_name(arrays: Any, inputs: Sequence[TensorSpec], source: str) -> dict[str, Any]:
+    """Arrays by input name, whatever form they came in.
+
+    Raises:
+        InputError: names or a number of arrays that are not the inputs'.
+    """
+    if isinstance(arrays, Mapping):
+        if len(arrays) == len(inputs) == 1:  # a single array may have any name
+            return {inputs[0].name: next(iter(arrays.values()))}
+        names = {spec.name for spec in inputs}
+        if set(arrays) == names:
+            return dict(arrays)
+        missing = ", ".join(repr(name) for name in sorted(names - set(arrays)))
+        unknown = ", ".join(repr(name) for name in sorted(set(arrays) - names))
+        raise InputError(
+            f"data {source}: its arrays do not have the names of the model's inputs. Expected "
+            f"{describe(inputs)}; received {', '.join(map(repr, arrays)) or 'none'}"
+            f"{'; missing ' + missing if missing else ''}"
+            f"{'; unknown ' + unknown if unknown else ''}. Name the arrays after the inputs, and "
+            "labels 'labels'."
+        )
+    if isinstance(arrays, list | tuple):
+        if len(arrays) == len(inputs):
+            return {spec.name: array for spec, array in zip(inputs, arrays, strict=True)}
+        raise InputError(
+            f"data {source}: a batch holds {len(arrays)} arrays, but the model has {len(inputs)} "
+            f"input{'' if len(inputs) == 1 else 's'}: {describe(inputs)}. Pass one array for each, "
+            "best as a dict by name."
+        )
+    if len(inputs) == 1:
+        return {inputs[0].name: arrays}
+    raise InputError(
+        f"data {source}: a batch is one array, but the model has {len(inputs)} inputs: "
+        f"{describe(inputs)}. Pass a dict of arrays by name."
+    )
+
+
+def check(array: np.ndarray, spec: TensorSpec, source: str) -> None:
+    """Whether an array has the shape and the kind of values of an input; looks at no value.
+
+    Raises:
+        InputError: it has not.
+    """
+    if not spec.accepts(array):
+        raise InputError(
+            f"data {source}: input {spec.name!r} expects {spec}, received {array.dtype} of shape "
+            f"{array.shape}. {_shape_advice(array, spec)}"
+        )
+    fits = _FITTING.get(kind_of(spec.dtype), "USO")
+    # Where NumPy has no kind for a float, as for bfloat16, its name has to tell.
+    floating = array.dtype.kind != "c" and is_floating(array.dtype)
+    if array.dtype.kind not in fits and not ("f" in fits and floating):
+        raise InputError(
+            f"data {source}: input {spec.name!r} expects {spec.dtype} values, received "
+            f"{array.dtype}. Convert the array first, if that keeps its meaning: "
+            f"array.astype({spec.dtype!r})."
+        )
+
+
+# Kinds of values (NumPy's letters) that an input of a kind takes.
+_FITTING = {"f": "fiub", "c": "fiubc", "i": "iub", "u": "iub", "b": "biu"}
+
+
+def cast(value: Any, spec: TensorSpec, source: str) -> np.ndarray:
+    """The array in the input's dtype.
+
+    Raises:
+        InputError: a shape, a kind of value or an integer that does not fit.
+    """
+    array = np.asarray(value)
+    check(array, spec, source)
+    kind = kind_of(spec.dtype)
+    if kind in "iub" and array.size:
+        _check_range(array, spec, source)
+    if kind in "fciub" and not spec.dtype.startswith("bfloat"):
+        with np.errstate(over="ignore"):  # what becomes infinite is counted and said
+            return array.astype(spec.dtype, copy=False)
+    return array.astype(np.float32) if kind == "f" else array
+
+
+def _check_range(array: np.ndarray, spec: TensorSpec, source: str) -> None:
+    if spec.dtype == "bool":
+        low, high = 0, 1
+    else:
+        limits = np.iinfo(spec.dtype)
+        low, high = int(limits.min), int(limits.max)
+    smallest, largest = int(array.min()), int(array.max())
+    if smallest < low or largest > high:
+        raise InputError(
+            f"data {source}: input {spec.name!r} takes {spec.dtype}, {low} to {high}; received "
+            f"values from {smallest} to {largest}. Check how the array was made."
+        )
+
+
+def _shape_advice(array: np.ndarray, spec: TensorSpec) -> str:
+    if spec.accepts(array[None]):
+        return "The batch axis is missing: pass array[None], or batch the dataset."
+    if spec.accepts(array[..., None]):
+        return "The last axis is missing: pass array[..., None]."
+    if array.ndim and array.shape[-1] == 1 and spec.accepts(array[..., 0]):
+        return "There is one axis too many: pass array[..., 0]."
+    return "Reshape or resize the array to fit."
+
+
+def count_batch(batch: Batch, source: str) -> int:
+    """How many samples a batch has; an input without axes belongs to all of them.
+
+    Raises:
+        InputError: its inputs have different numbers.
+    """
+    counts = {name: len(array) for name, array in batch.items() if array.ndim}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items())
+        raise InputError(
+            f"data {source}: the inputs of a batch have different numbers of samples ({listed}). "
+            "Pass the same number of each."
+        )
+    return next(iter(counts.values()), 1)
+
+
+def kind_of(dtype: str) -> str:
+    """NumPy's kind letter; bfloat16 counts as float, and what NumPy does not know as text."""
+    if dtype.startswith("bfloat"):
+        return "f"
+    try:
+        return np.dtype(dtype).kind
+    except TypeError:
+        return "O"

@@ -1,0 +1,258 @@
+"""Python objects as streams of batches: arrays, dicts, (x, y), iterables, tf.data.
+
+What the arrays must look like is checked by `data.py`; here they are only found.
+"""
+
+import os
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec, describe
+
+# Arrays as found: by name, a list in input order, or one alone. Labels: as `compare.Labels`.
+RawBatch = tuple[Any, Any]
+
+# In an .npz file and in a dict of arrays: labels, or labels of one output.
+LABELS = "labels"
+_LABELS_OF = "labels."
+
+FORMS = (
+    "an .npz or .npy file, a folder of images in class folders, or package.module:function; in "
+    "Python also a dict of arrays, an array, (x, y), an iterable of batches, or a function that "
+    "returns one of these"
+)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Samples in batches.
+
+    Attributes:
+        name: where they come from, for people.
+        batches: gives an iterator of (arrays, labels or None) for a batch size.
+        samples: how many there are; None where only reading them tells.
+        whole: the arrays as found, or stand-ins of their shapes and dtypes; None where only reading
+            tells.
+        once: the batches can be read a single time, as from a generator.
+        notes: what a reader of the report should know.
+    """
+
+    name: str
+    batches: Callable[[int], Iterator[RawBatch]]
+    samples: int | None = None
+    whole: Any = None
+    once: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def stream_of(data: Any, inputs: Sequence[TensorSpec]) -> Stream:
+    """The samples that a Python object holds.
+
+    Raises:
+        InputError: an object of another kind, none at all, or different numbers of samples.
+    """
+    if isinstance(data, Mapping):
+        values, labels = without_labels(data, inputs)
+        values = {name: np.asarray(value) for name, value in values.items()}
+        return _whole("dict of arrays", values, labels)
+    if isinstance(data, np.ndarray):
+        return stream_of_array("array", data, inputs)
+    if isinstance(data, tuple) and len(data) == 2:
+        return _pair(data, inputs)
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        once = isinstance(data, Iterator)
+        name = f"{type(data).__name__} of batches"
+        return Stream(name, lambda size: (_split(element, inputs) for element in data), once=once)
+    if callable(data):
+        return called(getattr(data, "__qualname__", type(data).__name__), data, inputs)
+    raise InputError(
+        f"data of type {type(data).__name__} cannot be read; expected {FORMS}. Pass one of these."
+    )
+
+
+def called(text: str, function: Callable[[], Any], inputs: Sequence[TensorSpec]) -> Stream:
+    """What a function of the user's returns; it is called again where that can be read only once.
+
+    Args:
+        text: what the user calls it.
+        function: takes no arguments.
+        inputs: of the model.
+
+    Raises:
+        InputError: it fails, or returns what cannot be read.
+    """
+    results: list[Any] = []
+
+    def call() -> Stream:
+        try:
+            result = function()
+        except (Exception, SystemExit) as error:  # whatever the user's function does
+            raise user_error(text, error) from error
+        if isinstance(result, str | os.PathLike):
+            raise InputError(
+                f"data {text!r} returned the text {result!r}; expected an iterable of batches. "
+                "Return arrays, or pass the path itself."
+            )
+        if results and results[-1] is result:
+            raise InputError(
+                f"data {text!r} returned the same {type(result).__name__} again, which is used up. "
+                "Make a new one at each call."
+            )
+        results[:] = [result]
+        return stream_of(result, inputs)
+
+    stream = call()
+    unread = [stream]
+
+    def batches(size: int) -> Iterator[RawBatch]:
+        found = unread.pop() if unread else call() if stream.once else stream
+        return _guarded(text, found.batches(size))
+
+    return replace(stream, name=text, batches=batches, once=False)
+
+
+def _guarded(text: str, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
+    try:
+        yield from batches
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # the user's generator runs here
+        raise user_error(text, error) from error
+
+
+def user_error(text: str, error: BaseException) -> InputError:
+    """What a user's function raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1].filename if frames else __file__
+    # The last frame is Python's own for a module that does not parse, and ours for what no call
+    # can make of the object: neither is a place to mend.
+    own = last == __file__ or last.startswith("<")
+    place = "" if own else f" at {last}, line {frames[-1].lineno}"
+    return InputError(
+        f"data {text!r} raised {type(error).__name__}: {error}{place}. Mend the function; it takes "
+        "no arguments and returns an iterable of batches."
+    )
+
+
+def _split(element: Any, inputs: Sequence[TensorSpec]) -> RawBatch:
+    """A batch as Keras understands one: x, (x, y) or (x, y, sample_weight)."""
+    if isinstance(element, tuple):
+        return element[0], element[1] if len(element) > 1 else None
+    if isinstance(element, Mapping):
+        return without_labels(element, inputs)
+    return element, None
+
+
+def without_labels(arrays: Mapping[str, Any], inputs: Sequence[TensorSpec]) -> RawBatch:
+    """Splits labels off arrays by name: "labels", or "labels.OUTPUT" for one output."""
+    if LABELS in {spec.name for spec in inputs}:  # then that name is no label
+        return arrays, None
+    rest = {
+        name: array
+        for name, array in arrays.items()
+        if name != LABELS and not name.startswith(_LABELS_OF)
+    }
+    by_output = {
+        name.removeprefix(_LABELS_OF): array
+        for name, array in arrays.items()
+        if name.startswith(_LABELS_OF)
+    }
+    if LABELS in arrays and by_output:
+        raise InputError(
+            f"data has both 'labels' and {_LABELS_OF + next(iter(by_output))!r}. Name all labels "
+            "after outputs, or pass only 'labels'."
+        )
+    return rest, by_output or arrays.get(LABELS)
+
+
+def _slices(arrays: Any, labels: Any, rows: int, size: int) -> Iterator[RawBatch]:
+    for start in range(0, rows, size):
+        yield _cut(arrays, start, start + size), _cut(labels, start, start + size)
+
+
+def _cut(arrays: Any, start: int, stop: int) -> Any:
+    if arrays is None:
+        return None
+    if isinstance(arrays, Mapping):
+        return {name: _cut(array, start, stop) for name, array in arrays.items()}
+    if isinstance(arrays, list | tuple):
+        return [_cut(array, start, stop) for array in arrays]
+    return arrays[start:stop] if arrays.ndim else arrays  # without axes: for all samples
+
+
+def stream_of_array(name: str, array: np.ndarray, inputs: Sequence[TensorSpec]) -> Stream:
+    """The samples of a model's only input."""
+    if len(inputs) != 1:
+        raise InputError(
+            f"{name} holds one array, but the model has {len(inputs)} inputs: {describe(inputs)}. "
+            "Pass one array for each input: a dict in Python, or an .npz file."
+        )
+    return _whole(name, array, None)
+
+
+def _pair(pair: tuple[Any, Any], inputs: Sequence[TensorSpec]) -> Stream:
+    x, y = pair
+    if isinstance(x, Mapping):
+        x = {name: np.asarray(array) for name, array in x.items()}
+    elif isinstance(x, list | tuple):
+        if len(x) != len(inputs):
+            raise InputError(
+                f"x of (x, y) is a {type(x).__name__} of {len(x)}, but the model has {len(inputs)} "
+                f"inputs: {describe(inputs)}. Pass an array, or a dict or list with one for each "
+                "input."
+            )
+        x = [np.asarray(array) for array in x]
+    else:
+        return _whole("(x, y)", np.asarray(x), y)
+    return _whole("(x, y)", x, y)
+
+
+def _whole(name: str, arrays: Any, labels: Any) -> Stream:
+    if isinstance(labels, Mapping):
+        labels = {output: np.asarray(array) for output, array in labels.items()}
+    elif labels is not None:
+        labels = np.asarray(labels)
+    rows = count_rows(name, arrays, labels)
+    return Stream(name, lambda size: _slices(arrays, labels, rows, size), rows, arrays)
+
+
+def count_rows(name: str, arrays: Any, labels: Any) -> int:
+    """How many samples the arrays have, all of them the same number.
+
+    An array without axes, beside others, is an input that all samples share.
+
+    Raises:
+        InputError: none, or not the same.
+    """
+    found: dict[str, Any] = {}
+    for what, group in (("input", arrays), ("labels of", labels)):
+        if isinstance(group, Mapping):
+            found |= {f"{what} {key!r}": array for key, array in group.items()}
+        elif isinstance(group, list):
+            found |= {f"{what} {index}": array for index, array in enumerate(group)}
+        elif group is not None:
+            found["the labels" if group is labels else "the input"] = group
+    several = any(array.ndim for array in found.values())
+    lengths = {
+        key: array.shape[0] if array.ndim else 0
+        for key, array in found.items()
+        if array.ndim or not (several and key.startswith("input "))
+    }
+    if not lengths or 0 in lengths.values():
+        empty = next((key for key, length in lengths.items() if length == 0), "it")
+        raise InputError(
+            f"data {name} is empty: {empty} has no samples. Pass at least one; a verdict needs "
+            "some hundred."
+        )
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{key}: {length}" for key, length in lengths.items())
+        raise InputError(
+            f"data {name} has different numbers of samples ({counts}). Pass the same number of "
+            "each, in the same order."
+        )
+    return next(iter(lengths.values()))

@@ -1,0 +1,1 @@
+"""What every room of the converters stands on. Entered module by module."""

@@ -1,0 +1,44 @@
+"""Writing files so that a failure leaves nothing behind and nothing is lost by accident."""
+
+import tempfile
+from pathlib import Path
+
+from tfmp.converters.shared.errors import InputError
+
+
+def check_output(path: Path, suffix: str, force: bool) -> None:
+    """Refuses an output path before any work is done for it.
+
+    Raises:
+        InputError: wrong suffix, no such folder, no right to write there, or the file exists and
+            `force` is False.
+    """
+    if path.suffix.lower() != suffix:
+        raise InputError(
+            f"{path}: expected an output file ending in {suffix}, received suffix "
+            f"{path.suffix!r}. Rename the output."
+        )
+    check_folder(path.parent)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder. Name a file.")
+    if path.exists() and not force:
+        raise InputError(
+            f"{path}: already exists. Choose another output, or replace it with --force "
+            "(force=True)."
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """Raises `InputError` unless files can be made in `folder`."""
+    if not folder.exists():
+        raise InputError(f"{folder}: no such folder. Create it (`mkdir -p {folder}`) first.")
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is not a folder. Choose a folder to write to.")
+    try:
+        # Rights on paper differ from rights in fact: root, read-only mounts, quotas.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be written to ({error.strerror}). Choose another folder."
+        ) from error

@@ -1,0 +1,59 @@
+"""ONNX Runtime sessions, set up the same way everywhere."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.tensors import TEXT, TensorSpec
+
+_NUMPY_DTYPES = {"float": "float32", "double": "float64"}
+
+
+def tensor_spec(value: Any) -> TensorSpec:
+    """The signature of a session's input or output (`NodeArg`).
+
+    Raises:
+        RunnerError: it is no tensor, but a sequence, a map or something optional.
+    """
+    if not value.type.startswith("tensor("):
+        raise RunnerError(
+            f"{value.name!r} is a {value.type}, not a tensor, so it cannot be compared value by "
+            "value. Export the model with tensors alone (scikit-learn's with zipmap=False)."
+        )
+    element = value.type.removeprefix("tensor(").removesuffix(")")
+    shape = tuple(size if isinstance(size, int) else None for size in value.shape)
+    dtype = TEXT if element == TEXT else str(np.dtype(_NUMPY_DTYPES.get(element, element)))
+    return TensorSpec(value.name, shape, dtype)
+
+
+def cpu_session(
+    model: Path | bytes, weights: Mapping[str, np.ndarray] | None = None, optimized: bool = True
+) -> Any:
+    """An `InferenceSession` of a file or a serialized model on the CPU provider.
+
+    Args:
+        model: path or bytes.
+        weights: arrays of the initializers that `model` declares as external; not copied.
+        optimized: False loads faster and runs slower.
+
+    Raises:
+        Exception: whatever ONNX Runtime says of a model that it cannot load; its exceptions share
+            no base class.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what it would print is in the exception
+    if weights:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(
+        str(model) if isinstance(model, Path) else model,
+        options,
+        providers=["CPUExecutionProvider"],
+    )

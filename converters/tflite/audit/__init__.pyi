@@ -1,0 +1,5 @@
+from .audit import (
+    ActivationFinding as ActivationFinding,
+    Audit as Audit,
+    audit_model as audit_model,
+)

@@ -1,0 +1,108 @@
+"""TensorFlow's TFLite converter, as it runs in a worker process.
+
+Each conversion leaks memory and a bad graph can abort the process; both stay there.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import tensorflow as tf
+
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.tflite.file import layer_of
+
+
+class Converter:
+    """Converts SavedModels; the object that a `Worker` holds."""
+
+    def convert(
+        self,
+        saved_model: Path,
+        output: Path,
+        signatures: list[str],
+        precision: str,
+        allow_flex: bool,
+    ) -> None:
+        """Writes `output`.
+
+        Args:
+            saved_model: a folder with a SavedModel.
+            output: where to write the file.
+            signatures: the names of those to convert.
+            precision: "fp16" or "fp32", of the weights.
+            allow_flex: whether TensorFlow ops may stay in the file.
+
+        Raises:
+            ConversionError: the graph needs ops that TFLite does not have, or fails otherwise.
+        """
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            str(saved_model), signature_keys=signatures
+        )
+        operators = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        if allow_flex:
+            operators.append(tf.lite.OpsSet.SELECT_TF_OPS)
+        converter.target_spec.supported_ops = operators
+        if precision == "fp16":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            converter.target_spec.supported_types = [tf.float16]
+        try:
+            content = converter.convert()
+        except Exception as error:
+            # The converter raises whatever its passes meet; its text is all there is to go by.
+            raise ConversionError(explain_failure(str(error))) from None
+        output.write_bytes(content)
+
+
+def explain_failure(text: str) -> str:
+    """What a converter's error means: which ops of which layers, and the way out."""
+    missing = _listed(text, "TF Select ops")
+    custom = _listed(text, "Custom ops")
+    errors = [_ERROR.search(line) for line in text.splitlines()]
+    if not missing and not custom:
+        return _other_failure(next(filter(None, errors), None), text)
+    layers: dict[str, set[str]] = {}
+    for error in filter(None, errors):
+        if error["op"] and (layer := layer_of(error["name"])):
+            layers.setdefault(error["op"], set()).add(layer)
+    ops = ", ".join(_with_layers(op, layers.get(op, ())) for op in (*missing, *custom))
+    message = f"TFLite has no operator for {ops}."
+    if custom:
+        return message + " Replace the layers that need custom operators; no LiteRT has these."
+    if any(op.startswith("TensorList") for op in missing):
+        return message + _FIXED_BATCH
+    return message + _FLEX
+
+
+def _other_failure(error: re.Match[str] | None, text: str) -> str:
+    if error is None:
+        reason = next(iter(text.splitlines()), "") or "no reason given"
+        return f"TensorFlow's TFLite converter failed: {reason[:500].rstrip('.')}."
+    reason = error["reason"].strip().rstrip(".")[:500]
+    layer = layer_of(error["name"] or "")
+    where = f" at {_with_layers(error['op'], [layer] if layer else [])}" if error["op"] else ""
+    message = f"TensorFlow's TFLite converter failed{where}: {reason}."
+    return message + (_FIXED_BATCH if (error["op"] or "").startswith("TensorList") else "")
+
+
+# An MLIR error, with the op and its name where the line tells its location.
+_ERROR = re.compile(
+    r"error: (?:loc\((?:.*?fused\[\"(?P<op>\w+):\", \"(?P<name>[^\"]+)\"\])?.*\): )?(?P<reason>.*)"
+)
+_FIXED_BATCH = (
+    " A recurrent layer needs a fixed batch size: convert with `--batch 1` (`batch_size=1`)."
+)
+_FLEX = (
+    " Replace what needs it, or pass `--allow-flex` (`allow_flex=True`) to keep TensorFlow ops in "
+    "the file: it then runs only where the TensorFlow (Flex) delegate is linked in, never on a GPU "
+    "or in plain LiteRT."
+)
+
+
+def _with_layers(op: str, layers: Iterable[str]) -> str:
+    return f"{op} (layer {', '.join(sorted(layers))})" if layers else op
+
+
+def _listed(text: str, heading: str) -> list[str]:
+    match = re.search(rf"^{heading}: (.+)$", text, re.MULTILINE)
+    return [name.strip() for name in match[1].split(",")] if match else []

@@ -1,0 +1,279 @@
+"""A `Source` to a TFLite file with FP16 weights: names and order kept, every byte explained."""
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfmp.converters.intake import Source
+from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.files import check_folder
+from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.shared.worker import Worker
+from tfmp.converters.tflite.export.constants import (
+    ConstantFinding,
+    confirmed,
+    source_findings,
+)
+from tfmp.converters.tflite.export.saved_model import write_saved_model
+from tfmp.converters.tflite.file import (
+    MEANING,
+    SIGNATURE,
+    Signature,
+    SizeAccount,
+    TFLiteModel,
+    account,
+    accumulation,
+    allow_accumulation,
+    restore_names,
+)
+from tfmp.converters.tflite.rewriting import without_gaps
+from tfmp.shared.atomic_file import replacing
+
+PRECISIONS = ("fp16", "fp32")
+
+# A FlatBuffer's offsets are signed 32-bit numbers (flatbuffers.dev, "Internals").
+FLATBUFFER_LIMIT_BYTES = 2**31 - 1
+
+_CONVERSION_TIMEOUT_S = 3600.0
+_LOAD_TIMEOUT_S = 300.0
+# The converter needs no GPU, and TensorFlow would take all of its memory.
+_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TFLiteFile:
+    """A .tflite file that was written and loads.
+
+    Attributes:
+        path: where it is.
+        precision: "fp16" or "fp32", of its weights.
+        batch_size: the first size of its inputs; None when it may change.
+        signatures: inputs and outputs by signature, in the order of their sources.
+        sizes: what became FP16, what did not, and why.
+        flex_ops: TensorFlow ops that plain LiteRT cannot run.
+        notes: what a user of the file should know, for the report.
+    """
+
+    path: Path
+    precision: str
+    batch_size: int | None
+    signatures: dict[str, Signature]
+    sizes: SizeAccount
+    flex_ops: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """What the first signature takes."""
+        return next(iter(self.signatures.values())).inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What the first signature gives."""
+        return next(iter(self.signatures.values())).outputs
+
+
+def export_tflite(
+    source: Source | Mapping[str, Source],
+    output: Path,
+    precision: str = "fp16",
+    batch_size: int | None = 1,
+    accumulate: str = "fp32",
+    allow_flex: bool = False,
+    progress: Progress | None = None,
+    converter: Worker | None = None,
+) -> TFLiteFile:
+    """Converts `source` and writes `output`, whole or not at all.
+
+    The batch size is fixed, at 1, unless asked otherwise: phones run one sample at a time, GPU
+    and NPU delegates take static shapes only, and recurrent layers with a dynamic batch need
+    TensorFlow's own ops, which plain LiteRT lacks. The LiteRT runners feed larger batches sample
+    by sample. A model that fixes its batch itself keeps it.
+
+    Args:
+        source: the model; its inputs and outputs keep their names and order. Several sources by
+            signature name become one file; weights that they share are stored once.
+        output: the file to write; one that exists is replaced.
+        precision: "fp16" rounds every float constant to float16; "fp32" leaves them.
+        batch_size: first size of every input; None keeps it dynamic.
+        accumulate: the sums that the file allows FP16 hardware to make, "fp32" or "fp16".
+        allow_flex: keep ops that TFLite lacks as TensorFlow ops.
+        progress: called with a short text when a stage begins.
+        converter: what `start_converter` gave, for several conversions in a row: TensorFlow then
+            starts once. None to start and end one here.
+
+    Raises:
+        InputError: an option that is out of range, or a folder that cannot be written.
+        ConversionError: the model cannot become such a file; the text names the ops and layers.
+    """
+    signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
+    _check_options(signatures, precision, batch_size, accumulate)
+    check_folder(output.parent)
+    batch_size = _batch_size(signatures, batch_size)
+    _check_size(signatures, precision)
+    say = progress or (lambda _: None)
+    with (
+        _naming(signatures),
+        # TensorFlow starts in there while the model is traced here.
+        nullcontext(converter) if converter else start_converter() as worker,
+        tempfile.TemporaryDirectory(prefix="tfmp-") as folder,
+        replacing(output) as draft,
+    ):
+        say("tracing the model for TFLite")
+        filled = {key: without_gaps(one) for key, one in signatures.items()}
+        write_saved_model({key: one for key, (one, _) in filled.items()}, batch_size, folder)
+        say("converting to TFLite")
+        findings = [
+            finding
+            for source in signatures.values()
+            if precision == "fp16"
+            for finding in source_findings(source)
+        ]
+        with _wide_weights_named(signatures.values()):
+            worker.call("convert", Path(folder), draft, list(signatures), precision, allow_flex)
+        restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
+        allow_accumulation(draft, accumulate)
+        result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
+        changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
+        result = replace(result, notes=(*result.notes, *changed))
+        if not result.flex_ops:
+            say("checking that LiteRT loads the file")
+            _check_loads(draft)
+        return result
+
+
+def start_converter() -> Worker:
+    """A process with TensorFlow's converter, for `export_tflite`; a context manager."""
+    return Worker(
+        "tfmp.converters.tflite.export.converter:Converter",
+        label="TensorFlow's TFLite converter",
+        timeout_s=_CONVERSION_TIMEOUT_S,
+        environment=_ENVIRONMENT,
+    )
+
+
+@contextmanager
+def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
+    """Puts the model's name before what goes wrong with it."""
+    names = " and ".join(dict.fromkeys(repr(source.name) for source in signatures.values()))
+    try:
+        yield
+    except (ConversionError, RunnerError) as error:
+        raise ConversionError(f"model {names}: {error}") from error
+
+
+@contextmanager
+def _wide_weights_named(sources: Iterable[Source]) -> Iterator[None]:
+    """Adds float64 weights, if there are any, to a complaint about what reads them."""
+    try:
+        yield
+    except (ConversionError, RunnerError) as error:
+        variables = (variable for source in sources for variable in source.graph.graph.variables)
+        wide = next((v.name for v in variables if v.dtype.name == "float64"), None)
+        if wide is None:
+            raise
+        wide = wide.partition(":")[0]
+        raise ConversionError(
+            f"{error} Its weights are float64 (such as {wide!r}), which few TFLite operators take: "
+            "make the model under the policy float32, and give it these weights."
+        ) from error
+
+
+def _check_options(
+    signatures: Mapping[str, Source], precision: str, batch_size: int | None, accumulate: str
+) -> None:
+    if not signatures:
+        raise InputError("expected at least one source to convert, received none.")
+    for name, value in (("precision", precision), ("accumulate", accumulate)):
+        if value not in PRECISIONS:
+            raise InputError(
+                f"{name}: expected one of {', '.join(PRECISIONS)}, received {value!r}."
+            )
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise InputError(
+            f"batch_size: expected a whole number of at least 1, or None for a dynamic batch, "
+            f"received {batch_size!r}."
+        )
+
+
+def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | None:
+    """The batch size of the file: what the models fix, else what was asked for."""
+    sizes_given = (spec.shape[0] for source in signatures.values() for spec in source.inputs)
+    fixed = {size for size in sizes_given if size is not None}
+    if not fixed:
+        return asked
+    if len(fixed) > 1 or (asked not in (1, *fixed)):
+        sizes = ", ".join(map(str, sorted(fixed)))
+        raise InputError(
+            f"batch_size: the model's inputs fix the batch at {sizes}, received {asked}. Leave the "
+            "batch size out, or build the model with a free batch axis."
+        )
+    return fixed.pop()
+
+
+def _check_size(signatures: Mapping[str, Source], precision: str) -> None:
+    """Refuses weights that cannot fit a FlatBuffer before minutes pass on them."""
+    needed = weight_bytes(signatures.values(), precision)
+    if needed > FLATBUFFER_LIMIT_BYTES:
+        names = ", ".join(repr(source.name) for source in signatures.values())
+        raise ConversionError(
+            f"model {names} has {needed / 2**30:.1f} GiB of {precision} weights; a TFLite file "
+            "holds less than 2 GiB. Convert it to ONNX, or split the model."
+        )
+
+
+def weight_bytes(sources: Iterable[Source], precision: str) -> int:
+    """How large the weights of these models are in a file; what they share counts once."""
+    width = {"fp16": 2, "fp32": 4}[precision]
+    variables = {id(v): v for source in sources for v in source.variables}
+    return width * sum(math.prod(variable.shape) for variable in variables.values())
+
+
+def _check_loads(draft: Path) -> None:
+    with Worker(
+        "tfmp.converters.runners.litert_interpreter:Interpreter",
+        draft,
+        label="the converted file does not load in LiteRT",
+        timeout_s=_LOAD_TIMEOUT_S,
+    ) as worker:
+        worker.call("describe")
+
+
+def _describe(
+    model: TFLiteModel,
+    output: Path,
+    keys: Sequence[str],
+    precision: str,
+    findings: Sequence[ConstantFinding],
+) -> TFLiteFile:
+    flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
+    sizes = account(model)
+    destroyed = confirmed(findings, model) if precision == "fp16" else ()
+    notes = [str(sizes), *map(str, destroyed)]
+    if sizes.kept and precision == "fp16":
+        largest = sizes.kept[0]
+        notes.append(
+            f"{len(sizes.kept)} constants stayed FP32, the largest {largest.name!r} "
+            f"({largest.nbytes} bytes): {largest.reason}"
+        )
+    if promise := accumulation(model):
+        notes.append(MEANING[promise])
+    if flex_ops:
+        notes.append(
+            f"needs the TensorFlow (Flex) delegate for {', '.join(flex_ops)}: plain LiteRT and "
+            "GPUs cannot run it"
+        )
+    return TFLiteFile(
+        path=output,
+        precision=precision,
+        batch_size=model.batch_size,
+        signatures={key: model.signatures[key] for key in keys},
+        sizes=sizes,
+        flex_ops=flex_ops,
+        notes=tuple(notes),
+    )

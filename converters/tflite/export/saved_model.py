@@ -1,0 +1,109 @@
+"""Sources as a SavedModel that TensorFlow's converter turns into a right .tflite file."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfmp.converters.intake import Source
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.tflite.file import layer_of, safe_names
+
+
+def write_saved_model(
+    signatures: Mapping[str, Source], batch_size: int | None, folder: str
+) -> None:
+    """Writes the forward passes, with safe names; what they share is written once.
+
+    Args:
+        signatures: sources by the names of their signatures.
+        batch_size: first size of every input; None keeps it dynamic.
+        folder: where to write.
+
+    Raises:
+        ConversionError: there is no room for the weights, or a lookup table among them.
+    """
+    import tensorflow as tf
+
+    module = tf.Module()
+    functions, variables = {}, {}
+    for key, source in signatures.items():
+        pinned = all(spec.shape[:1] == (batch_size,) for spec in source.inputs)
+        graph = source.graph if pinned or batch_size is None else source.trace(batch_size)
+        # The variables themselves: behind Keras's own objects the converter does not see that
+        # nothing writes to them, and exports empty ones.
+        _refuse_tables(graph)
+        variables.update({id(variable): variable for variable in graph.graph.variables})
+        functions[key] = _serving(graph, source, batch_size)
+    module.weights = list(variables.values())
+    try:
+        tf.saved_model.save(module, folder, signatures=functions)
+    except OSError as error:
+        raise ConversionError(
+            f"no room for the weights in {folder} ({error.strerror}). Free space there, or name "
+            "another folder in the variable TMPDIR."
+        ) from error
+
+
+def _refuse_tables(graph: Any) -> None:
+    """Raises `ConversionError` for a lookup table, which is neither a variable nor a constant."""
+    import tensorflow as tf
+
+    handles = {id(variable.handle) for variable in graph.graph.variables}
+    for outer, inner in graph.graph.captures:
+        if inner.dtype == tf.resource and id(outer) not in handles:
+            readers = [operation.name for operation in inner.consumers()]
+            layers = sorted({layer_of(name) or name for name in readers})
+            raise ConversionError(
+                f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
+                "these types. Look them up before the model, and convert the model without it."
+            )
+
+
+def _serving(graph: Any, source: Source, batch_size: int | None) -> Any:
+    """The concrete function of a signature."""
+    import tensorflow as tf
+
+    names = safe_names("in", len(source.inputs))
+    signature = {
+        name: tf.TensorSpec((batch_size, *spec.shape[1:]), spec.dtype, name=name)
+        for name, spec in zip(names, source.inputs, strict=True)
+    }
+
+    def serve(**named: Any) -> dict[str, Any]:
+        results = graph(*(named[name] for name in names))
+        results = _told_apart(results, [_origin(output) for output in graph.outputs])
+        return dict(zip(safe_names("out", len(results)), results, strict=True))
+
+    return tf.function(serve, autograph=False).get_concrete_function(**signature)
+
+
+_NOT_HANDED_OUT = frozenset(
+    "Placeholder While StatelessWhile If StatelessIf TensorListStack TensorListGetItem".split()
+)
+
+
+def _origin(output: Any) -> Any:
+    """The operation result that an output is, behind identities."""
+    while output.op.type == "Identity":
+        output = output.op.inputs[0]
+    return output
+
+
+def _told_apart(values: Sequence[Any], origins: Sequence[Any]) -> list[Any]:
+    """The values, copied where one tensor would be two outputs, or an input and an output.
+
+    LiteRT's CompiledModel reads garbage from such an input, and finds only one such output. It
+    cannot hand out what a loop or a branch gives either, since that is allocated as it comes.
+    """
+    import tensorflow as tf
+
+    latest: dict[str, Any] = {}
+    results = []
+    for value, origin in zip(values, origins, strict=True):
+        if origin.op.type in _NOT_HANDED_OUT or origin.name in latest:
+            # Each copy is made of the one before: the converter merges copies of the same.
+            value = latest.get(origin.name, value)
+            copy = tf.logical_or if value.dtype.is_bool else tf.maximum
+            value = copy(value, value)  # an operator that the converter keeps
+        latest[origin.name] = value
+        results.append(value)
+    return results

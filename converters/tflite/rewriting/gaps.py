@@ -1,0 +1,375 @@
+"""Operations that TFLite lacks, said in operations that it has.
+
+Each is exact, or as accurate as float32; on a GPU they run where the original could not. What has
+no entry here is refused by the export, with its layer.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.intake import Source
+from tfmp.converters.tflite.file import layer_of
+from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node, rewritten
+from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
+
+# A function of a node and its graph that gives the replacement, or None where it has none.
+Gap = Callable[[Node, Graph], Callable[..., Any] | None]
+# The same where a node is the end of a chain: also the node with the inputs of the whole chain.
+Chain = Callable[[Node, Graph], tuple[Node, Callable[..., Any]] | None]
+
+
+def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
+    """The same model as TFLite and FP16 can say it, and what was changed, in words.
+
+    Besides the gaps, masks are kept finite: TensorFlow's converter would clamp them.
+    """
+    graph = Graph(source.graph, len(source.inputs))
+    replaced = sorted({graph.makers[node.outputs[0]].op for node, _ in _fillings(graph)})
+    masks = mask_constants(graph)
+    if not replaced and not masks:
+        return source, ()
+    notes = []
+    if replaced:
+        notes.append(f"said in operators that TFLite has: {', '.join(replaced)}")
+    if masks:
+        layers = dict.fromkeys(layer_of(node.name) or node.name for node in masks)
+        notes.append(f"masks made finite numbers that FP16 holds: {', '.join(layers)}")
+    return rewritten(source, _say), tuple(notes)
+
+
+def _say(graph: Graph, edits: Edits) -> None:
+    fill_gaps(graph, edits)
+    finite_masks(graph, edits)
+
+
+def fill_gaps(graph: Graph, edits: Edits) -> None:
+    """Replaces the nodes that TFLite lacks; a `Rewrite`."""
+    for node, filling in _fillings(graph):
+        edits.replace(node, filling, graph)
+
+
+def _fillings(graph: Graph) -> list[tuple[Node, Callable[..., Any]]]:
+    found = []
+    for node in graph.nodes:
+        if node.op in CHAINS and (chain := CHAINS[node.op](node, graph)):
+            found.append(chain)
+        elif node.op in GAPS and (filling := GAPS[node.op](node, graph)):
+            found.append((node, filling))
+    return found
+
+
+def _pool_3d(node: Node, graph: Graph, pool: str) -> Callable[..., Any] | None:
+    """Pools planes, then pools along the depth: maxima and means of equal windows compose."""
+    import tensorflow as tf
+
+    _, depth, *window = node.attributes["ksize"].list.i
+    _, depth_step, *steps = node.attributes["strides"].list.i
+    padding = node.attributes["padding"].s.decode()
+    if node.attributes["data_format"].s != b"NDHWC":
+        return None
+    pool_2d = getattr(tf.nn, pool)
+
+    def pooled(x: Any) -> Any:
+        size = tf.shape(x)
+        channels = x.shape[4]
+        planes = tf.reshape(x, (-1, *x.shape[2:5]))
+        planes = pool_2d(planes, window[:2], steps[:2], padding)
+        height, width = planes.shape[1:3]
+        columns = tf.reshape(planes, (-1, x.shape[1], height * width, channels))
+        columns = pool_2d(columns, (depth, 1), (depth_step, 1), padding)
+        return tf.reshape(columns, (size[0], columns.shape[1], height, width, channels))
+
+    return pooled
+
+
+def _sign_bit(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """Keras asks for the sign bit of floats, to tell -0.0 from 0.0, before it looks for maxima."""
+    import tensorflow as tf
+
+    mask = [graph.static(name) for name in node.inputs]
+    bit = np.int32(-(2**31))
+    if graph.specs[node.outputs[0]].dtype != tf.int32 or not any(
+        value is not None and value.size == 1 and value.item() == bit for value in mask
+    ):
+        return None
+    position = 0 if mask[1] is not None else 1
+
+    def masked(*operands: Any) -> Any:
+        values = operands[position]
+        return tf.where(values < 0, bit, np.int32(0))
+
+    return masked
+
+
+def _erf(node: Node, graph: Graph, complement: bool) -> Callable[..., Any]:
+    """Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: off by 1.5e-7 at most."""
+    import tensorflow as tf
+
+    def erf(x: Any) -> Any:
+        size = tf.abs(x)
+        t = 1.0 / (1.0 + 0.3275911 * size)
+        series = 1.061405429
+        for factor in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+            series = factor + t * series
+        value = tf.sign(x) * (1.0 - t * series * tf.exp(-size * size))
+        return 1.0 - value if complement else value
+
+    return erf
+
+
+def _elementary(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """Trigonometric and hyperbolic functions by those that TFLite has."""
+    import tensorflow as tf
+
+    def leg(x: Any) -> Any:
+        """The other leg of a right triangle with hypotenuse 1; exact near 1."""
+        return tf.sqrt((1.0 - x) * (1.0 + x))
+
+    def cosh(x: Any) -> Any:
+        return 0.5 * (tf.exp(x) + tf.exp(-x))
+
+    def asinh(x: Any) -> Any:
+        size = tf.abs(x)
+        # log(1 + y) loses y where it is small: the quotient puts back what rounding took.
+        y = size + size * size / (1.0 + tf.sqrt(size * size + 1.0))
+        rounded = 1.0 + y
+        small = tf.equal(rounded, 1.0)
+        safe = tf.where(small, tf.ones_like(y), rounded - 1.0)
+        return tf.sign(x) * tf.where(small, y, tf.math.log(rounded) * y / safe)
+
+    functions: dict[str, Callable[[Any], Any]] = {
+        "Acos": lambda x: tf.atan2(leg(x), x),
+        "Acosh": lambda x: tf.math.log(x + tf.sqrt(x - 1.0) * tf.sqrt(x + 1.0)),
+        "Asin": lambda x: tf.atan2(x, leg(x)),
+        "Asinh": asinh,
+        "Atan": lambda x: tf.atan2(x, tf.ones_like(x)),
+        "Atanh": lambda x: 0.5 * tf.math.log((1.0 + x) / (1.0 - x)),
+        "Cosh": cosh,
+        "Sinh": lambda x: tf.tanh(x) * cosh(x),
+        "Tan": lambda x: tf.sin(x) / tf.cos(x),
+    }
+    function = functions[node.op]
+    if graph.specs[node.outputs[0]].dtype != tf.float32:
+        return None
+    return lambda x: function(x)
+
+
+def _bicubic(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """Resizing is linear along each axis: a product with the matrix of weights, found by trying."""
+    import tensorflow as tf
+
+    size = graph.static(node.inputs[1])
+    shape = graph.specs[node.inputs[0]].shape
+    if size is None or shape[1] is None or shape[2] is None:
+        return None
+    options = {name: node.attributes[name].b for name in ("align_corners", "half_pixel_centers")}
+
+    def weights(before: int, after: int) -> np.ndarray:
+        basis = np.eye(before, dtype=np.float32).reshape(before, before, 1, 1)
+        with tf.init_scope():
+            resized = tf.raw_ops.ResizeBicubic(images=basis, size=(after, 1), **options)
+        return np.asarray(resized)[:, :, 0, 0]
+
+    rows, columns = weights(shape[1], int(size[0])), weights(shape[2], int(size[1]))
+
+    def resized(images: Any, _: Any) -> Any:
+        tall = tf.einsum("nhwc,hy->nywc", tf.cast(images, tf.float32), rows)
+        return tf.einsum("nywc,wx->nyxc", tall, columns)
+
+    return resized
+
+
+def _grouped_conv_3d(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """One convolution for each group of channels."""
+    import tensorflow as tf
+
+    images, kernel = (graph.specs[name].shape for name in node.inputs)
+    if node.attributes["data_format"].s != b"NDHWC" or images[4] == kernel[3]:
+        return None
+    groups = images[4] // kernel[3]
+    options = {
+        "strides": list(node.attributes["strides"].list.i),
+        "padding": node.attributes["padding"].s.decode(),
+        "dilations": list(node.attributes["dilations"].list.i),
+    }
+
+    def convolved(x: Any, kernel: Any) -> Any:
+        pairs = zip(tf.split(x, groups, 4), tf.split(kernel, groups, 4), strict=True)
+        return tf.concat([tf.nn.conv3d(part, own, **options) for part, own in pairs], 4)
+
+    return convolved
+
+
+def _dilated_transpose(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """A dilated kernel is a larger kernel with zeros between its values."""
+    import tensorflow as tf
+
+    dilations = list(node.attributes["dilations"].list.i)
+    if set(dilations) == {1} or node.attributes["data_format"].s != b"NHWC":
+        return None
+    strides = list(node.attributes["strides"].list.i)
+    padding = node.attributes["padding"].s.decode()
+
+    def spread(kernel: Any) -> Any:
+        for axis, step in ((0, dilations[1]), (1, dilations[2])):
+            size = kernel.shape[axis]
+            apart = tf.expand_dims(kernel, axis + 1)
+            gaps = [(0, 0)] * apart.shape.rank
+            gaps[axis + 1] = (0, step - 1)
+            merged = list(kernel.shape)
+            merged[axis] = size * step
+            kernel = tf.reshape(tf.pad(apart, gaps), merged)
+            kept = [slice(None)] * len(merged)
+            kept[axis] = slice(0, (size - 1) * step + 1)
+            kernel = kernel[tuple(kept)]
+        return kernel
+
+    def convolved(size: Any, kernel: Any, x: Any) -> Any:
+        return tf.nn.conv2d_transpose(x, spread(kernel), size, strides, padding)
+
+    return convolved
+
+
+def _dilated(node: Node, graph: Graph) -> tuple[Node, Callable[..., Any]] | None:
+    """A dilated convolution over a size that varies.
+
+    TensorFlow moves every n-th step to a batch of its own, convolves and moves the steps back. The
+    converter sees through that where sizes are fixed; where they vary, LiteRT crashes on it.
+    """
+    import tensorflow as tf
+
+    back = _made_by(graph, node.inputs[0], "Squeeze")
+    convolution = graph.makers[back.inputs[0] if back else node.inputs[0]]
+    apart = _made_by(graph, convolution.inputs[0], "ExpandDims") if back else convolution
+    spread = _made_by(graph, apart.inputs[0], "SpaceToBatchND") if apart else None
+    if convolution.op not in ("Conv2D", "DepthwiseConv2dNative") or spread is None:
+        return None
+    rates, start = graph.static(spread.inputs[1]), _first_number(spread.inputs[2], graph)
+    shape = graph.specs[spread.inputs[0]].shape
+    unit = set(convolution.attributes["strides"].list.i) == {1}
+    if rates is None or start is None or not unit or None not in shape[1 : 1 + len(rates)]:
+        return None
+    # Only "same" pads before the first step: nothing is padded there for "valid" and "causal".
+    options = {
+        "strides": (1, 1, 1, 1),
+        "padding": "SAME" if start else "VALID",
+        "dilations": (1, *(1,) * (2 - len(rates)), *map(int, rates), 1),
+    }
+    kind = getattr(tf.raw_ops, convolution.op)
+
+    def convolved(x: Any, kernel: Any) -> Any:
+        # As Keras does it, one-dimensional sequences are images of one row.
+        given = tf.expand_dims(x, 1) if back else x
+        result = kind(input=given, filter=kernel, **options)
+        return tf.squeeze(result, 1) if back else result
+
+    return replace(node, inputs=(spread.inputs[0], convolution.inputs[1])), convolved
+
+
+def _made_by(graph: Graph, tensor: str, op: str) -> Node | None:
+    maker = graph.makers[tensor]
+    return maker if maker.op == op else None
+
+
+def _first_number(tensor: str, graph: Graph) -> int | None:
+    """The first number of a tensor that is put together of known and unknown ones."""
+    value = graph.static(tensor)
+    if value is not None:
+        return int(value.flat[0])
+    maker = graph.makers[tensor]
+    if maker.op in ("Pack", "Identity", "StridedSlice", "ConcatV2"):
+        return _first_number(maker.inputs[0], graph)
+    return None
+
+
+def _new_axes(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """`x[:, None]` where sizes vary: axes are added after slicing."""
+    import tensorflow as tf
+
+    added = node.attributes["new_axis_mask"].i
+    begin, end, strides = (graph.static(name) for name in node.inputs[1:])
+    unknown = [size for size in graph.specs[node.inputs[0]].shape if size is None]
+    if not added or len(unknown) < 2 or begin is None or end is None or strides is None:
+        return None
+    masks = {
+        name: node.attributes[f"{name}_mask"].i
+        for name in ("begin", "end", "shrink_axis", "ellipsis")
+    }
+    if masks["shrink_axis"] or masks["ellipsis"]:
+        return None
+    axes = [axis for axis in range(len(begin)) if added >> axis & 1]
+    kept = [axis for axis in range(len(begin)) if axis not in axes]
+    slices = tuple(
+        slice(
+            None if masks["begin"] >> axis & 1 else int(begin[axis]),
+            None if masks["end"] >> axis & 1 else int(end[axis]),
+            int(strides[axis]),
+        )
+        for axis in kept
+    )
+
+    def sliced(x: Any, begin: Any, end: Any, strides: Any) -> Any:
+        if any(one != slice(None, None, 1) for one in slices):
+            x = x[slices]
+        for axis in axes:
+            x = tf.expand_dims(x, axis)
+        return x
+
+    return sliced
+
+
+def _dense_bincount(node: Node, graph: Graph) -> Callable[..., Any] | None:
+    """Counts, or marks, how often each number is in a row, by comparing with all of them."""
+    import tensorflow as tf
+
+    size = _clamped(node.inputs[1], graph)
+    rank = graph.specs[node.inputs[0]].shape.rank
+    weights = graph.specs[node.inputs[2]].shape.num_elements()
+    if size is None or rank != 2 or weights != 0:
+        return None
+    dtype = graph.specs[node.outputs[0]].dtype
+    add = tf.reduce_max if node.attributes["binary_output"].b else tf.reduce_sum
+
+    def counted(numbers: Any, *_: Any) -> Any:
+        marks = tf.one_hot(tf.cast(numbers, tf.int32), int(size), dtype=tf.float32)
+        return tf.cast(add(marks, axis=1), dtype)
+
+    return counted
+
+
+def _clamped(name: str, graph: Graph) -> int | None:
+    """The value of a tensor that is limited to one number from below and above."""
+    upper = graph.makers[name]
+    if upper.op != "Minimum":
+        value = graph.static(name)
+        return None if value is None or value.size != 1 else int(value.item())
+    lower = next((graph.makers[one] for one in upper.inputs if graph.static(one) is None), None)
+    limits = {
+        int(value)
+        for one in (*upper.inputs, *(lower.inputs if lower and lower.op == "Maximum" else ()))
+        if (value := graph.static(one)) is not None
+    }
+    both = lower is not None and lower.op == "Maximum" and len(limits) == 1
+    return limits.pop() if both else None
+
+
+GAPS: dict[str, Gap] = {
+    **dict.fromkeys(
+        ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _elementary
+    ),
+    "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
+    "BitwiseAnd": _sign_bit,
+    "Conv2DBackpropInput": _dilated_transpose,
+    "Conv3D": _grouped_conv_3d,
+    "DenseBincount": _dense_bincount,
+    "Erf": partial(_erf, complement=False),
+    "Erfc": partial(_erf, complement=True),
+    "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
+    "ResizeBicubic": _bicubic,
+    "StridedSlice": _new_axes,
+}
+CHAINS: dict[str, Chain] = {"BatchToSpaceND": _dilated}

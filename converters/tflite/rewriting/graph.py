@@ -1,0 +1,258 @@
+"""A source's TensorFlow graph as nodes that can be read, measured and rewritten.
+
+A rewrite is a function of the graph, not a changed graph: the repaired source traces the original
+again whenever it is traced, with whatever batch size, and rewrites that.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.intake import Source, trace_call
+
+FLOAT32 = 1  # types.proto: DT_FLOAT
+# Powers of two that FP16 holds with all of their digits.
+_FP16_FACTOR = 14
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation.
+
+    Attributes:
+        name: with the scopes of its layers.
+        op: its type.
+        inputs: names of the tensors it reads, such as "dense/MatMul:0".
+        outputs: names of the tensors it gives.
+        attributes: of its NodeDef.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(compare=False, repr=False)
+
+
+class Graph:
+    """The main graph of a trace.
+
+    Attributes:
+        nodes: in an order in which they can be executed.
+        floats: names of the float32 tensors.
+        constants: names of the tensors that depend on no input.
+        makers: the node that gives each tensor, by its name.
+        inputs: names of the input tensors, in order.
+        outputs: names of the output tensors, in order.
+        specs: shape and dtype (`tf.TensorSpec`) by tensor name.
+    """
+
+    def __init__(self, traced: Any, input_count: int) -> None:
+        """Reads a `WrappedFunction`."""
+        import tensorflow as tf
+
+        self._graph = graph = traced.graph
+        self.inputs = tuple(tensor.name for tensor in traced.inputs[:input_count])
+        self.outputs = tuple(tensor.name for tensor in traced.outputs)
+        self.nodes = tuple(
+            Node(
+                name=operation.name,
+                op=operation.type,
+                inputs=tuple(tensor.name for tensor in operation.inputs),
+                outputs=tuple(tensor.name for tensor in operation.outputs),
+                attributes=operation.node_def.attr,
+            )
+            for operation in graph.get_operations()
+        )
+        self.floats = {
+            tensor.name
+            for operation in graph.get_operations()
+            for tensor in operation.outputs
+            if tensor.dtype.as_datatype_enum == FLOAT32
+        }
+        self.specs = {
+            tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype)
+            for operation in graph.get_operations()
+            for tensor in operation.outputs
+        }
+        self.makers = {name: node for node in self.nodes for name in node.outputs}
+        self._readers: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                self._readers.setdefault(name, []).append(node)
+        self.constants: set[str] = set()
+        for node in self.nodes:
+            own = set(node.outputs).isdisjoint(self.inputs)
+            if own and self.constants.issuperset(node.inputs):
+                self.constants.update(node.outputs)
+
+    def static(self, tensor: str) -> np.ndarray | None:
+        """The value of a small constant tensor; None where it is not known without running."""
+        import tensorflow as tf
+
+        return tf.get_static_value(self._graph.get_tensor_by_name(tensor))
+
+    def readers(self, tensor: str) -> list[Node]:
+        """The nodes that read a tensor."""
+        return self._readers.get(tensor, [])
+
+
+class Edits:
+    """Changes to a GraphDef, by the names of its tensors."""
+
+    def __init__(self, graph_def: Any) -> None:
+        self.graph_def = graph_def
+        self._nodes = {node.name: node for node in graph_def.node}
+        self._scaled: dict[tuple[str, int], str] = {}
+        self._dropped: set[str] = set()
+        self.outputs: dict[str, str] = {}
+
+    def scaled(self, tensor: str, exponent: int) -> str:
+        """The tensor times 2**exponent, which is exact; made once."""
+        if exponent == 0:
+            return tensor
+        if abs(exponent) > _FP16_FACTOR:  # no FP16 constant is that small or large
+            step = _FP16_FACTOR if exponent > 0 else -_FP16_FACTOR
+            return self.scaled(self.scaled(tensor, step), exponent - step)
+        if (tensor, exponent) not in self._scaled:
+            factor = self.constant(f"{_label(tensor)}/scale{exponent}", 2.0**exponent)
+            # The scope of the tensor's layer, so that the file still says where it belongs.
+            name = f"{_label(tensor)}/scaled{exponent}"
+            self._add(name, "Mul", [tensor, factor], {"T": FLOAT32})
+            self._scaled[tensor, exponent] = f"{name}:0"
+        return self._scaled[tensor, exponent]
+
+    def at_least(self, tensor: str, floor: float) -> str:
+        """The larger of the tensor and a number; made once."""
+        name = f"{_label(tensor)}/floor"
+        if name not in self._nodes:
+            limit = self.constant(f"{name}/limit", floor)
+            self._add(name, "Maximum", [tensor, limit], {"T": FLOAT32})
+        return f"{name}:0"
+
+    def constant(self, name: str, value: float | np.ndarray) -> str:
+        """A new float32 constant."""
+        from tensorflow import make_tensor_proto
+
+        node = self._add(name, "Const", [], {"dtype": FLOAT32})
+        node.attr["value"].tensor.CopyFrom(make_tensor_proto(np.asarray(value, np.float32)))
+        return f"{name}:0"
+
+    def replace(self, node: Node, function: Callable[..., Any], graph: Graph) -> None:
+        """Computes a node's result by other operations.
+
+        Args:
+            node: with one output.
+            function: TensorFlow code that takes the node's inputs and gives its output.
+            graph: where the node is.
+        """
+        import tensorflow as tf
+
+        specs = [graph.specs[name] for name in node.inputs]
+        traced = tf.function(function, autograph=False).get_concrete_function(*specs)
+        body = traced.graph.as_graph_def()
+        self.graph_def.library.MergeFrom(body.library)
+        placeholders = [tensor.name for tensor in traced.inputs]
+        outer = dict(zip(placeholders, map(_reference, node.inputs), strict=True))
+        scope = f"{node.name}/tfmp"
+
+        def moved(name: str) -> str:
+            control = "^" * name.startswith("^")
+            bare = name.removeprefix("^")
+            whole = bare if ":" in bare else f"{bare}:0"
+            return outer.get(whole, f"{control}{scope}/{bare}")
+
+        for inner in body.node:
+            if f"{inner.name}:0" not in outer:
+                copy = self.graph_def.node.add()
+                copy.CopyFrom(inner)
+                copy.name = f"{scope}/{inner.name}"
+                del copy.input[:]
+                copy.input.extend(map(moved, inner.input))
+                self._nodes[copy.name] = copy
+        # The node itself becomes a name for the result: whoever reads it need not change.
+        own = self._nodes[node.name]
+        dtype = graph.specs[node.outputs[0]].dtype.as_datatype_enum
+        own.op = "Identity"
+        own.attr.clear()
+        own.attr["T"].type = dtype
+        del own.input[:]
+        own.input.append(moved(traced.outputs[0].name.removesuffix(":0")))
+
+    def drop(self, *names: str) -> None:
+        """Leaves out nodes that nothing reads any more."""
+        self._dropped.update(names)
+
+    def kept(self, replaced: set[str]) -> list[Any]:
+        """The nodes that are left, without those of these names."""
+        gone = replaced | self._dropped
+        return [node for node in self.graph_def.node if node.name not in gone]
+
+    def set_input(self, node: str, index: int, tensor: str) -> None:
+        """Makes a node read another tensor."""
+        self._nodes[node].input[index] = _reference(tensor)
+
+    def set_output(self, output: str, tensor: str) -> None:
+        """Gives another tensor as this output of the graph."""
+        self.outputs[output] = tensor
+
+    def _add(self, name: str, op: str, inputs: Iterable[str], types: dict[str, int]) -> Any:
+        node = self.graph_def.node.add()
+        node.name, node.op = name, op
+        node.input.extend(_reference(tensor) for tensor in inputs)
+        for key, value in types.items():
+            node.attr[key].type = value
+        self._nodes[name] = node
+        return node
+
+
+Rewrite = Callable[[Graph, Edits], None]
+
+
+def rewritten(source: Source, rewrite: Rewrite) -> Source:
+    """The same model with a rewrite applied to every trace of it."""
+
+    def call(named: dict[str, Any]) -> dict[str, Any]:
+        specs = [
+            replace(spec, shape=tuple(named[spec.name].shape.as_list())) for spec in source.inputs
+        ]
+        traced, names = trace_call(source.call, specs)
+        outputs = _insert(traced, [named[spec.name] for spec in specs], rewrite)
+        return dict(zip(names, outputs, strict=True))
+
+    return Source.traced(source.origin, source.inputs, call, source.variables)
+
+
+def _insert(traced: Any, inputs: list[Any], rewrite: Rewrite) -> list[Any]:
+    """Rewrites a traced graph and puts the result into the graph that is being built."""
+    import tensorflow as tf
+
+    current = tf.compat.v1.get_default_graph()
+    graph = Graph(traced, len(inputs))
+    edits = Edits(traced.graph.as_graph_def())
+    rewrite(graph, edits)
+    mapped = dict(zip(graph.inputs, inputs, strict=True))
+    for outer, inner in traced.graph.captures:
+        mapped[inner.name] = current.capture(outer)
+    replaced = {name.partition(":")[0] for name in mapped}
+    kept = edits.kept(replaced)
+    del edits.graph_def.node[:]
+    edits.graph_def.node.extend(kept)
+    for variable in traced.graph.variables:
+        current.watch_variable(variable)  # a trace otherwise forgets what it read
+    outputs = [edits.outputs.get(name, name) for name in graph.outputs]
+    return tf.graph_util.import_graph_def(
+        edits.graph_def, input_map=mapped, return_elements=outputs, name=""
+    )
+
+
+def _label(tensor: str) -> str:
+    """A name for what is made of a tensor."""
+    name, _, index = tensor.partition(":")
+    return name if index == "0" else f"{name}_{index}"
+
+
+def _reference(tensor: str) -> str:
+    return tensor.removesuffix(":0")

@@ -1,0 +1,87 @@
+"""Attention masks that FP16 can hold.
+
+A mask adds a number to logits that is so low that softmax gives 0 there: Keras takes -1e9. FP16
+makes that -65504, and two of them, or one and a low logit, minus infinity; a row of nothing else
+comes out of softmax as NaN. A number well inside FP16 gives the same 0.
+
+A row that is masked throughout has another trap: -1e9 swallows the logits that it is added to, and
+the row comes out uniform; a smaller number leaves their differences. So what the softmax reads is
+kept from falling below a floor, where all that is masked is equal again.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node
+from tfmp.shared.numerics import FLOAT16
+
+# What Keras itself takes where it computes in float16 (keras/src/layers/activations/softmax.py):
+# two of them still fit.
+_FINITE = -3e4
+# Above every masked logit below 10,000, and exp(-20000) is 0 in every float format.
+_FLOOR = -2e4
+
+# What may lie between a mask and the softmax that it is made for.
+_ON_THE_WAY = frozenset(
+    "Identity Mul Add AddV2 BiasAdd Sub Select SelectV2 Reshape Transpose ExpandDims Squeeze "
+    "BroadcastTo Tile Cast StridedSlice ConcatV2 Maximum Minimum".split()
+)
+_ADDING = frozenset(("Add", "AddV2", "BiasAdd", "Sub"))
+
+
+def mask_constants(graph: Graph) -> list[Node]:
+    """The constants below FP16's range that only mask logits."""
+    return [node for node, _, _ in _masks(graph)]
+
+
+def finite_masks(graph: Graph, edits: Edits) -> None:
+    """Raises mask constants below FP16's range to a low number within it; a `Rewrite`."""
+    for node, values, ends in _masks(graph):
+        finite = edits.constant(f"{node.name}/finite", np.maximum(values, _FINITE))
+        for reader in graph.readers(node.outputs[0]):
+            for index, name in enumerate(reader.inputs):
+                if name == node.outputs[0]:
+                    edits.set_input(reader.name, index, finite)
+        for softmax in ends:
+            edits.set_input(softmax.name, 0, edits.at_least(softmax.inputs[0], _FLOOR))
+
+
+def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
+    """Masks, their values, and the softmaxes that read what they were added to."""
+    for node in graph.nodes:
+        values = _lowest(node)
+        ends = None if values is None else _only_masks(node, graph)
+        if values is not None and ends is not None:
+            yield node, values, ends
+
+
+def _lowest(node: Node) -> np.ndarray | None:
+    """The values of a float32 constant that reaches below FP16, else None."""
+    from tensorflow import make_ndarray
+
+    if node.op != "Const":
+        return None
+    values = make_ndarray(node.attributes["value"].tensor)
+    if values.dtype != np.float32 or not values.size or not values.min() < -FLOAT16.max:
+        return None
+    return values
+
+
+def _only_masks(node: Node, graph: Graph) -> list[Node] | None:
+    """None unless all that is made from a constant ends in softmax; those that read a sum of it."""
+    waiting, seen = [(name, False) for name in node.outputs], set()
+    ends: dict[str, tuple[Node, bool]] = {}
+    while waiting:
+        name, added = waiting.pop()
+        if name in graph.outputs:
+            return None
+        for reader in graph.readers(name):
+            if reader.op == "Softmax":
+                ends[reader.name] = reader, added or ends.get(reader.name, (reader, False))[1]
+            elif reader.op not in _ON_THE_WAY:
+                return None
+            elif (reader.name, added) not in seen:
+                seen.add((reader.name, added))
+                waiting += [(output, added or reader.op in _ADDING) for output in reader.outputs]
+    return [softmax for softmax, added in ends.values() if added] if ends else None

@@ -1,0 +1,106 @@
+"""Magnitudes of every tensor of a TensorFlow graph on real samples, and of the sums in it.
+
+The audit measures the operators that ship; this measures the graph they are made from, which is
+what can still be rewritten.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfmp.converters.intake import Source
+from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.tflite.rewriting.graph import Graph, Node
+
+# All activations of so many samples are held at once.
+_ROWS = 4
+
+SUMS = ("Mean", "Sum")
+
+
+@dataclass
+class Magnitude:
+    """What was seen of one tensor.
+
+    Attributes:
+        peak: largest finite magnitude.
+        smallest: smallest magnitude other than zero.
+        size: values of one run.
+        hidden: for the input of a sum or mean, the largest value that any order of adding can
+            reach on the way.
+    """
+
+    peak: float = 0.0
+    smallest: float = np.inf
+    size: int = 0
+    hidden: float = 0.0
+
+    def see(self, values: np.ndarray) -> None:
+        """Widens the range by the values of one run."""
+        sizes = np.abs(values[np.isfinite(values)])
+        nonzero = sizes[sizes > 0]
+        self.size = max(self.size, values.size)
+        if nonzero.size:
+            self.peak = max(self.peak, float(nonzero.max()))
+            self.smallest = min(self.smallest, float(nonzero.min()))
+
+
+Magnitudes = dict[str, Magnitude]
+
+
+def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
+    """Magnitudes of every float32 tensor of the main graph, by name."""
+    graph = Graph(source.graph, len(source.inputs))
+    sums = [node for node in graph.nodes if node.op in SUMS and node.inputs[0] in graph.floats]
+    floats = [name for node in graph.nodes for name in node.outputs if name in graph.floats]
+    axes = [node.inputs[1] for node in sums]
+    run = _fetching(source, [*floats, *axes])
+    seen = {name: Magnitude() for name in floats}
+    for batch in batches:
+        count = len(next(iter(batch.values())))
+        for start in range(0, count, _ROWS):
+            values = run({name: array[start : start + _ROWS] for name, array in batch.items()})
+            for name in floats:
+                seen[name].see(values[name])
+            for node in sums:
+                hidden = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
+                seen[node.inputs[0]].hidden = max(seen[node.inputs[0]].hidden, hidden)
+    return seen
+
+
+def worst_of(node: Node, seen: Magnitudes) -> float:
+    """The largest magnitude that a node writes, or adds up on the way to it."""
+    peaks = [seen[name].peak for name in node.outputs if name in seen]
+    hidden = seen[node.inputs[0]].hidden if node.op in SUMS and node.inputs[0] in seen else 0.0
+    return max([*peaks, hidden], default=0.0)
+
+
+def _fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np.ndarray]]:
+    """A function that runs the source and gives these tensors."""
+    import tensorflow as tf
+
+    traced = source.graph
+    tensors = [traced.graph.get_tensor_by_name(name) for name in names]
+    inputs = list(traced.inputs[: len(source.inputs)])
+    # A tensor that is fed cannot be fetched as well: inputs are added by hand.
+    own = [tensor for tensor in tensors if all(tensor is not one for one in inputs)]
+    function = traced.prune(inputs, own)
+
+    def run(batch: Batch) -> dict[str, np.ndarray]:
+        fed = [tf.constant(batch[spec.name], dtype=spec.dtype) for spec in source.inputs]
+        values = {
+            tensor.name: np.asarray(value)
+            for tensor, value in zip(own, function(*fed), strict=True)
+        }
+        for tensor, value in zip(inputs, fed, strict=True):
+            values[tensor.name] = np.asarray(value)
+        return values
+
+    return run
+
+
+def _worst_sum(values: np.ndarray, axes: np.ndarray) -> float:
+    sizes = np.abs(np.where(np.isfinite(values), values, 0)).astype(np.float64)
+    total = sizes.sum(axis=tuple(int(axis) for axis in np.reshape(axes, -1)))
+    return float(total.max()) if total.size else 0.0

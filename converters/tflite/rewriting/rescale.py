@@ -1,0 +1,241 @@
+"""Powers of two moved through a graph so that what overflows in FP16 fits.
+
+Most layers are homogeneous: scale what goes in, and what comes out is scaled by a known power. So
+a tensor may be kept as 2**-k times its true value, as long as every place that needs the true one
+gets it back, and a product with a weight does that for nothing. Multiplying by a power of two is
+exact, so in FP32 the model computes what it did before; in FP16 the large values now fit:
+
+    variance of 300 x: mean of squares near 90,000 -> kept as 2**-14 of it, near 5.5
+
+Three passes over the nodes. `_Needs` goes backward and finds the smallest k with which each tensor
+and each sum behind it fits. `_Scaler` goes forward and keeps every tensor at some k, by the rule
+of its operation, absorbing the rest into weights. What cannot be helped is left as it was.
+"""
+
+import math
+from collections.abc import Sequence
+
+from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node
+from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitude, Magnitudes
+from tfmp.shared.numerics import FLOAT16
+
+# Two powers of two stay free for samples that were not measured.
+_ROOM_BINADES = 2
+_LARGEST = FLOAT16.max / 2**_ROOM_BINADES
+
+# Weights and small constants keep at least this many powers of two above the smallest number.
+_KEPT_BINADES = 6
+
+# How the scale of a result follows from those of its float inputs.
+# Of the first input alone; others are indices, paddings and the like.
+_CARRIES = frozenset(
+    "Identity StopGradient Relu LeakyRelu Neg Abs Reshape Transpose Squeeze ExpandDims Slice "
+    "StridedSlice GatherV2 GatherNd MaxPool MaxPool3D AvgPool AvgPool3D Mean Sum Max Min Pad "
+    "MirrorPad Tile BroadcastTo ResizeBilinear ResizeNearestNeighbor SpaceToBatchND BatchToSpaceND "
+    "DepthToSpace SpaceToDepth SplitV Unpack ReverseV2 Cumsum".split()
+)
+# Of all float inputs, which must agree.
+_AGREES = frozenset(
+    "Add AddV2 AddN Sub BiasAdd Maximum Minimum ConcatV2 Pack SelectV2 Select Split".split()
+)
+_MULTIPLIES = frozenset(
+    "Mul MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv3D DepthwiseConv2dNative "
+    "Conv2DBackpropInput Conv3DBackpropInputV2 Einsum".split()
+)
+_DIVIDES = frozenset(("RealDiv", "DivNoNan"))
+_SQUARES = frozenset(("Square", "SquaredDifference"))
+_ROOTS = {"Sqrt": 1, "Rsqrt": -1}
+# Whatever the values are.
+_LOOKS_AT_THE_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
+
+
+def rescale(graph: Graph, edits: Edits, seen: Magnitudes) -> None:
+    """Rewrites a graph so that what was too large for FP16 fits; a `Rewrite` once `seen` is bound.
+
+    Args:
+        graph: as it is.
+        edits: takes the changes.
+        seen: magnitudes by tensor; tensors that are not in it are left alone.
+    """
+    needs = _Needs(graph, seen).by_tensor
+    if any(needs.values()):
+        _Scaler(graph, edits, seen, needs).scale()
+
+
+class _Needs:
+    """The smallest exponent with which each tensor fits, and what is made from it."""
+
+    def __init__(self, graph: Graph, seen: Magnitudes) -> None:
+        self._graph, self._seen = graph, seen
+        self.by_tensor = {
+            name: _binades_over(magnitude.peak)
+            for name, magnitude in seen.items()
+            if name not in graph.constants
+        }
+        for node in reversed(graph.nodes):
+            need = max((self.by_tensor.get(name, 0) for name in node.outputs), default=0)
+            for name, exponent in self._asks(node, need):
+                self.by_tensor[name] = max(self.by_tensor.get(name, 0), exponent)
+
+    def _asks(self, node: Node, need: int) -> list[tuple[str, int]]:
+        """What a node asks of its inputs, so that its result has the exponent it needs."""
+        data = _data_inputs(node, self._graph)
+        if not data:
+            return []
+        if node.op in _CARRIES:
+            hidden = self._seen[data[0]].hidden if node.op in SUMS and data[0] in self._seen else 0
+            return [(data[0], max(need, _binades_over(hidden)))]
+        if node.op in _AGREES:
+            return [(name, need) for name in data]
+        if node.op in _SQUARES:
+            return [(name, math.ceil(need / 2)) for name in data]
+        if node.op in _MULTIPLIES and need:
+            if len(set(data)) < len(data):  # a square, written as a product
+                return [(data[0], math.ceil(need / 2))]
+            weights = _constant_inputs(node, self._graph)
+            absorbed = _most_down(self._seen.get(weights[0])) if weights else 0
+            largest = max(data, key=lambda name: self._seen[name].peak if name in self._seen else 0)
+            return [(largest, max(0, need - absorbed))]
+        if node.op in _DIVIDES and node.inputs[0] in data:
+            return [(node.inputs[0], need)]
+        if node.op == "Sqrt":
+            return [(data[0], 2 * need)]
+        return []
+
+
+class _Scaler:
+    """Gives every tensor an exponent k: the graph then holds 2**-k times its true value."""
+
+    def __init__(self, graph: Graph, edits: Edits, seen: Magnitudes, needs: dict[str, int]) -> None:
+        self._graph, self._edits, self._seen, self._needs = graph, edits, seen, needs
+        self._kept: dict[str, int] = {}
+
+    def scale(self) -> None:
+        """Rewrites the inputs of every node, and the outputs of the graph."""
+        for node in self._graph.nodes:
+            if self._graph.constants.issuperset(node.outputs):
+                continue
+            blind = node.op in _LOOKS_AT_THE_SHAPE or not _data_inputs(node, self._graph)
+            exponent = 0 if blind else self._exponent_of(node)
+            self._kept.update(dict.fromkeys(node.outputs, exponent))
+        for name in self._graph.outputs:
+            if name in self._graph.floats and name not in self._graph.constants:
+                self._edits.set_output(name, self._at(name, 0))
+
+    def _exponent_of(self, node: Node) -> int:
+        """Sets the node's inputs and returns the exponent of its outputs."""
+        data = _data_inputs(node, self._graph)
+        if node.op in _CARRIES and node.inputs.index(data[0]) == _first_float(node, self._graph):
+            exponent = self._wanted(data[0])
+            self._feed(node, {data[0]: exponent})
+            return exponent
+        if node.op in _AGREES:
+            return self._agree(node, data)
+        if node.op in _SQUARES:
+            exponent = max(map(self._wanted, data))
+            self._feed(node, dict.fromkeys(_float_inputs(node, self._graph), exponent))
+            return 2 * exponent
+        if node.op in _MULTIPLIES and len(_float_inputs(node, self._graph)) == 2:
+            return self._multiply(node, data)
+        if node.op in _DIVIDES:
+            return self._divide(node)
+        if node.op in _ROOTS:
+            exponent = self._kept[data[0]] + self._kept[data[0]] % 2
+            self._feed(node, {data[0]: exponent})
+            return _ROOTS[node.op] * exponent // 2
+        self._feed(node, dict.fromkeys(data, 0))  # not homogeneous: it needs the true values
+        return 0
+
+    def _agree(self, node: Node, data: Sequence[str]) -> int:
+        exponent = max(map(self._wanted, data))
+        for name in _constant_inputs(node, self._graph):
+            # An epsilon that vanished would not protect what it is added to any more.
+            exponent = min(exponent, max(_most_vanishing(self._seen.get(name)), 0))
+        exponent = max(exponent, self._need_of(node))
+        self._feed(node, dict.fromkeys(_float_inputs(node, self._graph), exponent))
+        return exponent
+
+    def _multiply(self, node: Node, data: Sequence[str]) -> int:
+        need = self._need_of(node)
+        if len(set(data)) < len(data):
+            exponent = max(self._kept[data[0]], math.ceil(need / 2))
+            self._feed(node, {data[0]: exponent})
+            return 2 * exponent
+        weights = _constant_inputs(node, self._graph)
+        if not weights:
+            first, second = data
+            missing = max(0, need - self._kept[first] - self._kept[second])
+            large = max(data, key=lambda name: self._seen[name].peak if name in self._seen else 0)
+            exponents = {name: self._kept[name] + missing * (name == large) for name in data}
+            self._feed(node, exponents)
+            return exponents[first] + exponents[second]
+        magnitude = self._seen.get(weights[0])
+        missing = need - self._kept[data[0]]
+        absorbed = min(max(missing, -_most_up(magnitude)), _most_down(magnitude))
+        exponent = self._kept[data[0]] + max(0, missing - absorbed)
+        self._feed(node, {data[0]: exponent, weights[0]: absorbed})
+        return exponent + absorbed
+
+    def _divide(self, node: Node) -> int:
+        above, below = node.inputs
+        need = self._need_of(node)
+        under = self._kept.get(below, 0)
+        self._feed(node, {above: need + under, below: under})
+        return need
+
+    def _need_of(self, node: Node) -> int:
+        return max(self._needs.get(name, 0) for name in node.outputs)
+
+    def _wanted(self, name: str) -> int:
+        return max(self._kept[name], self._needs.get(name, 0))
+
+    def _feed(self, node: Node, exponents: dict[str, int]) -> None:
+        for index, name in enumerate(node.inputs):
+            if name in exponents:
+                self._edits.set_input(node.name, index, self._at(name, exponents[name]))
+
+    def _at(self, name: str, exponent: int) -> str:
+        return self._edits.scaled(name, self._kept.get(name, 0) - exponent)
+
+
+def _float_inputs(node: Node, graph: Graph) -> list[str]:
+    return [name for name in node.inputs if name in graph.floats]
+
+
+def _data_inputs(node: Node, graph: Graph) -> list[str]:
+    return [name for name in _float_inputs(node, graph) if name not in graph.constants]
+
+
+def _constant_inputs(node: Node, graph: Graph) -> list[str]:
+    return [name for name in _float_inputs(node, graph) if name in graph.constants]
+
+
+def _first_float(node: Node, graph: Graph) -> int:
+    return next(i for i, name in enumerate(node.inputs) if name in graph.floats)
+
+
+def _binades_over(value: float) -> int:
+    """The smallest k for which value * 2**-k leaves room below the largest FP16 number."""
+    return max(0, math.ceil(math.log2(value / _LARGEST))) if value > 0 else 0
+
+
+def _most_down(weight: Magnitude | None) -> int:
+    """How many powers of two smaller a weight may get with most of its values still normal."""
+    if weight is None or not weight.peak:
+        return 0
+    return max(0, math.floor(math.log2(weight.peak / (FLOAT16.smallest_normal * 2**_KEPT_BINADES))))
+
+
+def _most_up(weight: Magnitude | None) -> int:
+    """How many powers of two larger a weight may get and still fit."""
+    if weight is None or not weight.peak:
+        return 0
+    return max(0, math.floor(math.log2(_LARGEST / weight.peak)))
+
+
+def _most_vanishing(constant: Magnitude | None) -> int:
+    """How many powers of two smaller an added constant may get without vanishing."""
+    if constant is None or not constant.peak:
+        return 2**30
+    kept = FLOAT16.smallest_subnormal * 2**_KEPT_BINADES
+    return math.floor(math.log2(constant.peak / kept))

@@ -1,0 +1,61 @@
+"""benchmarks/colocate.py: ratios are of rounds, and the script runs."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from repository import BENCHMARKS
+
+from tfmp.colocation.report import JobResult, ModeResult
+
+SCRIPT = BENCHMARKS / "colocate.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    spec = importlib.util.spec_from_file_location("colocate_benchmark", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look there
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def run(mode: str, *finished_s: float) -> ModeResult:
+    found = (
+        JobResult(str(n), "float32", 11, 10, 1.0, seconds, 1.0)
+        for n, seconds in enumerate(finished_s)
+    )
+    return ModeResult(mode, tuple(found), setup_s=2.0, total_s=5.0)
+
+
+def test_modes_are_compared_within_a_round(benchmark):
+    # The machine slows down from round to round: totals would say that nothing differs.
+    alone = [run("sequential", 1.0, 2.0), run("sequential", 2.0, 4.0), run("sequential", 4.0, 8.0)]
+    fused = [run("fused", 1.0, 1.0), run("fused", 2.0, 2.0), run("fused", 1.0, 4.0)]
+    way = benchmark.way_of("fused", fused, alone)
+    assert way.speed == (2.0, 2.0, 2.0)
+    assert way.steps_s == 2.0
+    assert (way.setup_s, way.memory) == (2.0, 0)
+    heading, row = benchmark.cells([way])
+    assert row[: len(heading)][:4] == ("fused", "2 s", "2.00x", "2.00x to 2.00x")
+
+
+@pytest.mark.slow
+def test_the_script_prints_a_row_for_every_mode_and_what_auto_takes(tmp_path):
+    path = tmp_path / "found.json"
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "--rounds", "1", "--steps", "2", "--jobs", "tiny", "--json", path],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = done.stdout.splitlines()
+    for mode in ("sequential", "interleaved", "threads", "fused", "processes"):
+        assert any(line.startswith(mode + " ") for line in lines)
+    assert any(line.startswith("auto takes ") for line in lines)
+    found = json.loads(path.read_text())["groups"]["tiny"]
+    assert len(found["ways"]) == 5
+    assert found["auto"]["mode"] in {way["mode"] for way in found["ways"]}

@@ -1,0 +1,399 @@
+"""`tfmp-convert` as a person or a script meets it: output, messages, exit statuses."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras_models
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+
+from tfmp.converters.commands.cli import main
+from tfmp.converters.comparison import devices
+from tfmp.converters.tflite.file.reader import TFLiteModel
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with a model and samples for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    model = keras_models.dense()
+    model.save("dense.keras")
+    x = np.random.default_rng(0).standard_normal((400, 6), dtype=np.float32)
+    np.savez("good.npz", features=x, labels=np.argmax(model.predict(x, verbose=0), -1))
+    np.savez("few.npz", features=x[:10])
+    np.savez("narrow.npz", features=x[:, :5])
+    np.savez("none.npz", features=x[:0])
+    (tmp_path / "drift.json").write_text("{}")
+    return tmp_path
+
+
+def tfmp_convert(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_onnx_with_data_prints_the_drift_and_exits_0(folder):
+    result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.html")
+    assert result.exit_code == 0, result.output
+    assert "PASS" in result.stdout
+    assert (folder / "dense.onnx").exists()
+    assert "<html" in (folder / "drift.html").read_text()
+
+
+def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
+    result = tfmp_convert("all", "dense.keras", "-o", ".", "--data", "good.npz", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["verdict"] == "PASS"
+    assert [a["format"] for a in document["artifacts"]] == ["onnx", "tflite"]
+    assert [c["name"] for c in document["candidates"]] == ["dense.onnx", "dense.tflite"]
+
+
+def test_a_tflite_file_takes_the_batch_and_the_sums_that_were_asked_for(folder):
+    result = tfmp_convert("tflite", "dense.keras", "--dynamic", "--accumulate", "fp16")
+    assert result.exit_code == 0, result.output
+    assert "allows FP16 sums" in result.stdout
+    assert TFLiteModel(folder / "dense.tflite").batch_size is None
+    assert tfmp_convert("tflite", "dense.keras", "--batch", "3", "--force").exit_code == 0
+    assert TFLiteModel(folder / "dense.tflite").batch_size == 3
+
+
+def test_inspect_shows_ranges_with_data_and_admits_to_know_nothing_without(folder):
+    result = tfmp_convert("inspect", "dense.keras", "--data", "good.npz", "--report", "audit.html")
+    assert result.exit_code == 0, result.output
+    assert "Headroom" in result.stdout
+    assert "on 400 samples" in result.stdout
+    assert (folder / "audit.html").exists()
+    result = tfmp_convert("inspect", "dense.keras", "--json")
+    assert "no samples were run" in json.loads(result.stdout)["unknown"][0]
+
+
+def test_inspect_says_where_the_data_itself_is_not_finite(folder):
+    np.savez("nan.npz", features=np.full((9, 6), np.nan, np.float32))
+    result = tfmp_convert("inspect", "dense.keras", "--data", "nan.npz", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["unknown"][0] == (
+        "input 'features' holds 54 values that are NaN or infinite; what is not finite behind it "
+        "may be the data's doing"
+    )
+
+
+def test_without_data_it_converts_and_says_that_nothing_was_proven(folder):
+    result = tfmp_convert("onnx", "dense.keras", "-o", "plain.onnx")
+    assert result.exit_code == 0
+    assert "Not validated" in result.stdout
+
+
+def test_validate_exits_1_over_budget(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    arguments = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz")
+    result = tfmp_convert(*arguments, "--budget", "rel_l2=1e-9")
+    assert result.exit_code == 1
+    assert "FAIL" in result.stdout
+
+
+def test_validate_exits_3_on_too_little_data(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    result = tfmp_convert("validate", "dense.keras", "dense.onnx", "--data", "few.npz")
+    assert result.exit_code == 3
+    assert "INCONCLUSIVE" in result.stdout
+
+
+def test_validate_without_data_makes_inputs_up_and_certifies_nothing(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    result = tfmp_convert("validate", "dense.keras", "dense.onnx", "--json")
+    assert result.exit_code == 3, result.output
+    document = json.loads(result.stdout)
+    assert document["data"]["synthetic"]
+    assert document["verdict"] == "INCONCLUSIVE"
+    broken = tfmp_convert("validate", "dense.keras", "dense.onnx", "--budget", "rel_l2=1e-9")
+    assert broken.exit_code == 1
+
+
+@pytest.fixture
+def shards(folder) -> list[str]:
+    """Two reports of the same file on different samples, too few each."""
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    with np.load("good.npz") as data:
+        np.savez("one.npz", features=data["features"][:150], labels=data["labels"][:150])
+        np.savez("two.npz", features=data["features"][150:], labels=data["labels"][150:])
+    for name in ("one", "two"):
+        result = tfmp_convert(
+            "validate", "dense.keras", "dense.onnx", "--data", f"{name}.npz",
+            "--report", f"{name}.json",
+        )  # fmt: skip
+        assert result.exit_code == 3, result.output
+    return ["one.json", "two.json"]
+
+
+def test_report_merges_shards_into_what_one_run_would_have_said(folder, shards):
+    result = tfmp_convert("report", *shards, "--json", "--report", "both.md")
+    assert result.exit_code == 0, result.output
+    merged = json.loads(result.stdout)
+    assert "PASS" in (folder / "both.md").read_text()
+    whole = tfmp_convert(
+        "validate", "dense.keras", "dense.onnx", "--data", "good.npz", "--json"
+    )  # fmt: skip
+    expected = json.loads(whole.stdout)
+    assert merged["candidates"] == expected["candidates"]
+    assert merged["data"]["sha256"] == expected["data"]["sha256"]
+
+
+def test_report_judges_again_under_another_budget(folder, shards):
+    strict = tfmp_convert("report", *shards, "--budget", "rel_l2=1e-9", "--json")
+    assert strict.exit_code == 1
+    assert json.loads(strict.stdout)["budget"]["flip_rate"] == 0.01
+    loosened = ("--budget", "flip_rate=0.1", "--budget", "accuracy_drop=0.1")
+    loose = tfmp_convert("report", "one.json", *loosened)
+    assert loose.exit_code == 0, loose.output
+    twice = tfmp_convert("report", "one.json", "one.json")
+    assert twice.exit_code == 2
+    assert "they would count twice" in twice.stderr
+
+
+def test_an_existing_report_is_kept_without_force(folder):
+    (folder / "drift.md").write_text("precious")
+    arguments = ("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.md", "-q")
+    result = tfmp_convert(*arguments)
+    assert result.exit_code == 2
+    assert "drift.md: already exists" in result.stderr
+    assert not (folder / "dense.onnx").exists()
+    assert tfmp_convert(*arguments, "--force").exit_code == 0
+    assert "PASS" in (folder / "drift.md").read_text()
+
+
+def test_files_of_the_same_name_are_told_apart(folder):
+    for name in ("old", "new"):
+        (folder / name).mkdir()
+        assert tfmp_convert("onnx", "dense.keras", "-o", f"{name}/m.onnx", "-q").exit_code == 0
+    result = tfmp_convert("validate", "dense.keras", "old/m.onnx", "new/m.onnx", "--json")
+    names = [candidate["name"] for candidate in json.loads(result.stdout)["candidates"]]
+    assert names == ["old/m.onnx", "new/m.onnx"]
+    again = tfmp_convert("validate", "dense.keras", "old/m.onnx", "./old/m.onnx")
+    assert again.exit_code == 2
+    assert "is given 2 times as a candidate" in again.stderr
+
+
+def test_quiet_prints_nothing(folder):
+    result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_force_replaces(folder):
+    (folder / "dense.onnx").write_text("old")
+    assert tfmp_convert("onnx", "dense.keras", "--force", "-q").exit_code == 0
+    assert (folder / "dense.onnx").read_bytes()[:3] != b"old"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["onnx", "missing.keras"], "missing.keras: no such file"),
+        (["onnx", "good.npz"], "or a SavedModel folder, received suffix '.npz'"),
+        (["onnx", "dense.keras", "-o", "no/such.onnx"], "no: no such folder"),
+        (["onnx", "dense.keras", "-o", "x.tflite"], "ending in .onnx, received suffix '.tflite'"),
+        (["onnx", "dense.keras", "--keep-fp32", "zzz"], "'zzz' matches no node name"),
+        (["onnx", "dense.keras", "--data", "missing.npz"], "missing.npz"),
+        (["onnx", "dense.keras", "--data", "narrow.npz"], "features"),
+        (["onnx", "dense.keras", "--data", "none.npz"], "empty"),
+        (["onnx", "dense.keras", "--report", "x.html"], "need samples to compare on: "),
+        (["onnx", "dense.keras", "--device", "cpu"], "need samples to compare on: give them with"),
+        (["validate", "dense.keras", "d.onnx", "--device", "tpu"], "'tpu' is not one of 'auto'"),
+        (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
+        (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
+        (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
+        (["validate", "dense.keras", "x.onnx", "--data", "good.npz"], "x.onnx: no such file"),
+        (["validate", "dense.keras", "x.onnx", "--labels", "y.npy"], "--labels needs the samples"),
+        (["report", "missing.json"], "cannot read the report 'missing.json'"),
+        (["report", "drift.json", "--budget", "speed=3"], "budget 'speed=3' is not NAME=VALUE"),
+        (["report", "drift.json", "--report", "drift.json"], "drift.json: already exists"),
+        (["report"], "Missing argument 'DRIFT.json...'"),
+        (
+            ["onnx", "dense.keras", "--data", "good.npz", "--report", "a.md", "--report", "./a.md"],
+            "--report a.md: is given twice",
+        ),
+        (["tflite", "dense.keras", "--dynamic", "--batch", "2"], "--batch 2 fixes it: give one"),
+        (["tflite", "dense.keras", "--batch", "0"], "0 is not in the range x>=1"),
+        (["inspect", "dense.keras", "--report", "audit.md"], "end in .json or .html"),
+        (["inspect", "m.keras", "--report", "a.json", "--report", "./a.json"], "given twice. Name"),
+        (["validate", "dense.keras", ".", "--data", "good.npz"], "received suffix ''. Name the"),
+        (["onnx", "dense.keras", "--precision", "mixed"], "finds the nodes that need FP32 on samp"),
+        (
+            ["onnx", "dense.keras", "--precision", "fp32", "--fp16-io"],
+            "fp16_io is about FP16 files",
+        ),
+        (["onnx", "dense.keras", "--opset", "99"], "opset: expected a number from 13 to 23, recei"),
+        (["inspect", "dense.keras", "--data", "narrow.npz"], "features"),
+        (["onnx"], "Missing argument 'MODEL'"),
+        (
+            [
+                "onnx",
+                "dense.keras",
+                "--input-shape",
+                "features=1,6",
+                "--input-shape",
+                "features=2,6",
+            ],
+            "--input-shape 'features=2,6': 'features' has a shape already. Give one.",
+        ),
+        (["onnx", "dense.keras", "--precision", "int8"], "'int8' is not one of"),
+    ],
+)
+def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, message):
+    before = sorted(os.listdir())
+    result = tfmp_convert(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--device", "gpu"], "device: expected a GPU for 'gpu', but none is here. Use device cpu"),
+        (["--labels", "far.npy"], "hold class id 7, but the output has 3 classes: ids 0 to 2 were"),
+    ],
+)
+@pytest.mark.parametrize("command", ["onnx", "tflite"])
+def test_what_cannot_be_compared_is_told_before_anything_is_converted(
+    folder, monkeypatch, command, arguments, message
+):
+    for problem in ("cuda_problem", "vulkan_problem"):
+        monkeypatch.setattr(devices, problem, lambda: "none is here")
+    np.save("far.npy", np.full(10, 7))
+    result = tfmp_convert(command, "dense.keras", "--data", "few.npz", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (folder / f"dense.{command}").exists()
+
+
+def test_a_mistake_late_in_the_data_is_told_with_what_was_converted_before(folder):
+    (folder / "late.py").write_text(
+        "import numpy as np\ndef data():\n    yield np.zeros((9, 6), np.float32)\n    yield 3\n"
+    )
+    result = tfmp_convert("onnx", "dense.keras", "--data", "late:data")
+    assert result.exit_code == 2
+    assert "received int64 of shape (). " in result.stderr
+    assert result.stderr.endswith(" Converted before that, complete and kept: dense.onnx.\n")
+    onnx.checker.check_model("dense.onnx", full_check=True)
+
+
+def test_an_existing_output_is_kept_without_force(folder):
+    (folder / "dense.onnx").write_text("precious")
+    result = tfmp_convert("onnx", "dense.keras")
+    assert result.exit_code == 2
+    assert "already exists" in result.stderr
+    assert (folder / "dense.onnx").read_text() == "precious"
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_every_option_is_explained(command: str):
+    for parameter in main.commands[command].params:
+        if parameter.param_type_name == "option":
+            assert parameter.help, f"{command} {parameter.opts} has no help"
+    assert main.commands[command].help
+
+
+def test_the_installed_command_keeps_stdout_for_results(folder):
+    program = os.path.join(os.path.dirname(sys.executable), "tfmp-convert")
+    run = subprocess.run([program, "onnx", "dense.keras", "--json"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["artifacts"][0]["path"] == "dense.onnx"
+    assert run.stderr == ""
+
+
+def program(*arguments: str, **options) -> subprocess.Popen[str]:
+    path = os.path.join(os.path.dirname(sys.executable), "tfmp-convert")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([path, *arguments], **pipes, **options)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_who_stops_reading_changes_no_exit_status(folder, shards, form):
+    with program("report", "one.json", *form) as run:
+        run.stdout.close()
+        assert run.stderr.read() == ""
+    assert run.returncode == 3
+
+
+def test_a_terminal_that_lacks_the_signs_gets_them_spelled_out(folder, shards):
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    with program("report", "one.json", "--budget", "rel_l2=1e-9", env=ascii_only) as run:
+        assert "\\u2717 FAIL" in run.stdout.read()
+        assert run.stderr.read() == ""
+    assert run.returncode == 1
+
+
+def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    command = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz", "--explain")
+    result = tfmp_convert(*command, "--report", "drift.html")
+    assert result.exit_code == 0, result.output
+    assert "Most comes from layer" in result.stdout
+    assert "Worst samples (rel. L2):" in result.stdout
+    saved = folder / "drift.reproduce" / "dense.onnx"
+    assert sorted(path.name for path in saved.iterdir()) == [
+        "expected.npz",
+        "inputs.npz",
+        "node.onnx",
+        "reproduce.py",
+    ]
+    assert "Error by layer" in (folder / "drift.html").read_text()
+    again = tfmp_convert(*command, "--reproduce", "drift.reproduce")
+    assert (again.exit_code, again.stderr) == (
+        2,
+        "Error: drift.reproduce: is not empty. Choose another folder with --reproduce, or replace "
+        "what is in it with --force.\n",
+    )
+    document = tfmp_convert(*command, "--reproduce", "drift.reproduce", "--force", "--json")
+    (candidate,) = json.loads(document.stdout)["candidates"]
+    assert candidate["explanation"]["culprit"]["folder"] == "drift.reproduce/dense.onnx"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--reproduce", "shown", "--data", "few.npz"),
+            "--reproduce saves what --explain finds: give --explain too.",
+        ),
+        (
+            ("--explain", "--reproduce", "no/shown", "--data", "few.npz"),
+            "no: no such folder. Create it (`mkdir -p no`) first.",
+        ),
+        (
+            ("--explain",),
+            "--labels, --report, --budget, --device, --emulate, --split, --explain, --latency "
+            "and --ray need samples to compare on: give them with --data FILE.",
+        ),
+    ],
+)
+def test_what_cannot_be_explained_is_said_first(folder, options, message):
+    result = tfmp_convert("onnx", "dense.keras", *options)
+    assert (result.exit_code, result.stderr) == (2, f"Error: {message}\n")
+    assert not (folder / "dense.onnx").exists()
+
+
+def test_without_arguments_it_shows_the_three_commands_one_needs():
+    shown = CliRunner().invoke(main, []).output
+    lines = [line.split() for line in shown.splitlines()]
+    examples = [words[1] for words in lines if words[:1] == ["tfmp-convert"]]
+    assert examples == ["inspect", "all", "validate"]
+    assert "0 PASS or converted, 1 FAIL" in shown
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_color_is_for_terminals_that_want_it(folder, shards, monkeypatch, plain):
+    """FORCE_COLOR makes the pipe of a test count as a terminal, until NO_COLOR overrules it."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    if not plain:
+        monkeypatch.delenv("NO_COLOR")
+        monkeypatch.setenv("TERM", "xterm-256color")
+    shown = tfmp_convert("report", shards[0]).output
+    assert ("\x1b[1;3" in shown) is not plain

@@ -1,0 +1,262 @@
+"""TFLite from the command line: overflow found, refused, repaired and proven; signatures."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner, Result
+
+from tfmp.converters import convert, validate
+from tfmp.converters.commands.cli import main
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.tflite.file.reader import TFLiteModel
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: ModuleType) -> Path:
+    """A working directory with a model that overflows, and enough samples for a verdict."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    keras.utils.set_random_seed(1)
+    models.variance_overflow().save("variance.keras")
+    x = np.random.default_rng(0).normal(size=(400, 1024)).astype(np.float32)
+    np.savez("samples.npz", x=x)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
+    result = run("tflite", "variance.keras", "--data", "samples.npz", "--report", "drift.html")
+    assert result.exit_code == 1, result.output
+    assert "FAIL" in result.stdout
+    overflow = "overflows in FP16: layer norm ("
+    assert overflow in result.stdout
+    assert overflow in (folder / "drift.html").read_text()
+    result = run(
+        "tflite",
+        "variance.keras",
+        "--data",
+        "samples.npz",
+        "--repair",
+        "--force",
+        "--budget",
+        "flip_rate=0.02",
+    )
+    assert result.exit_code == 0, result.output
+    assert "PASS" in result.stdout
+    assert "repaired layer norm: scaled by powers of two" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--repair"], "--repair measures what overflows on samples: give them with --data."),
+        (["--repair", "--data", "samples.npz", "--precision", "fp32"], "repair is about FP16"),
+    ],
+)
+def test_a_repair_that_cannot_be_made_is_refused(
+    folder: Path, arguments: list[str], message: str
+) -> None:
+    result = run("tflite", "variance.keras", *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert not (folder / "variance.tflite").exists()
+
+
+def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType) -> None:
+    result = run("inspect", "variance.keras", "--data", "samples.npz", "--report", "audit.html")
+    assert result.exit_code == 1, result.output
+    assert "✗ overflows norm" in result.stdout
+    assert "<svg" in (folder / "audit.html").read_text()
+    np.savez("small.npz", x=np.load("samples.npz")["x"][:4] * 0.01)
+    result = run("inspect", "variance.keras", "--data", "small.npz", "--quiet")
+    assert result.exit_code == 0, result.output
+    result = run("inspect", "variance.keras")
+    assert result.exit_code == 3, result.output
+    assert "no samples were run" in result.stdout
+    models.destroyed_constants().save("destroyed.keras")
+    assert run("inspect", "destroyed.keras", "-q").exit_code == 1
+    assert run("inspect", "missing.keras").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (None, "which activations overflow or vanish in FP16 is unknown. Give real ones as data"),
+        (lambda x: ({"x": x[i : i + 4]} for i in (0, 4)), "the samples can be read only once"),
+    ],
+)
+def test_a_conversion_says_that_it_did_not_look_at_activations(
+    data: Callable | None, told: str, tmp_path: Path, models: ModuleType
+) -> None:
+    x = np.ones((8, 1024), np.float32)
+    given = None if data is None else data(x)
+    artifact = convert(models.variance_overflow(), "tflite", tmp_path / "a.tflite", data=given)
+    assert told in artifact.notes[0]
+
+
+def test_a_model_without_weights_is_run_in_fp16_too(tmp_path: Path) -> None:
+    x = keras.Input((32,), name="x")
+    model = keras.Model(x, {"y": keras.ops.sqrt(keras.ops.mean(x * x, -1, keepdims=True)) + x})
+    rows = (np.random.default_rng(0).normal(size=(4, 32)) * 300).astype(np.float32)
+    for precision, runner, fp16 in (("fp16", "litert-fp16", "native"), ("fp32", "litert", None)):
+        path = tmp_path / f"{precision}.tflite"
+        artifact = convert(model, "tflite", path, precision, data={"x": rows})
+        (candidate,) = artifact.report.candidates
+        assert (candidate.runner.name, candidate.runner.fp16) == (runner, fp16)
+
+
+def test_a_layer_that_overflows_fails_though_nothing_came_of_it_here(tmp_path: Path) -> None:
+    def grow(x):
+        return keras.ops.exp(keras.ops.minimum(keras.ops.abs(x) * 20, 12.0))
+
+    x = keras.Input((16,), name="x")
+    grown = keras.layers.Lambda(grow, name="grow")(x)
+    tamed = keras.layers.Activation("tanh")(grown)  # of infinity: 1, as it should be
+    model = keras.Model(x, {"y": keras.layers.Dense(1)(tamed)}, name="grows")
+    rows = np.random.default_rng(0).normal(size=(400, 16)).astype(np.float32)
+    told = "layer grow (Exp) reaches 1.63e+05, FP16 ends at 65504"
+    for repair, text in (
+        (False, f"overflows in FP16: {told}. Convert with --repair"),
+        (True, f"not repaired: {told}. Change the layer, or ship it in FP32"),
+    ):
+        artifact = convert(
+            model, "tflite", tmp_path / "a.tflite", data={"x": rows}, repair=repair, force=True
+        )
+        assert artifact.findings.overflows == (text,)
+        (candidate,) = artifact.report.candidates
+        assert (candidate.verdict, candidate.reasons) == ("FAIL", (text,))
+    path = tmp_path / "plain.tflite"
+    assert convert(model, "tflite", path, "fp32", data={"x": rows}).findings.overflows == ()
+
+
+def not_a_number() -> keras.Model:
+    """Two large numbers that are equal in FP16: infinity minus infinity."""
+    x = keras.Input((8,), name="x")
+    large = keras.layers.Rescaling(1e6, name="large")(x)
+    larger = keras.layers.Rescaling(2.0, name="larger")(large)
+    return keras.Model(x, {"y": keras.ops.tanh(larger - large)}, name="nan")
+
+
+def test_constants_and_layers_behind_a_fail_are_named(tmp_path: Path, models: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(300, 8, 8, 3)).astype(np.float32)
+    artifact = convert(
+        models.destroyed_constants(), "tflite", tmp_path / "a.tflite", data={"image": image}
+    )
+    assert artifact.report.verdict == "FAIL"
+    (candidate,) = artifact.report.candidates
+    assert any("(layer big)" in note and "clamp to 65504" in note for note in candidate.notes)
+    x = rng.normal(size=(300, 8)).astype(np.float32)
+    artifact = convert(not_a_number(), "tflite", tmp_path / "b.tflite", data={"x": x})
+    assert artifact.report.verdict == "FAIL"
+    (candidate,) = artifact.report.candidates
+    assert candidate.checks[0].name == "nonfinite"
+    assert any("overflows in FP16: layer large" in text for text in candidate.reasons)
+
+
+def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
+    from tfmp.converters.comparison.devices import software_adapter, vulkan_problem
+
+    if problem := vulkan_problem():
+        pytest.skip(problem)
+    assert run("tflite", "variance.keras").exit_code == 0
+    data = {"x": np.load("samples.npz")["x"]}
+    report = validate("variance.keras", "variance.tflite", data, device="gpu")
+    (candidate,) = report.candidates
+    assert candidate.runner.name == "litert-gpu"
+    assert candidate.runner.details["accelerated"] == "every operator"
+    page = report.save("gpu.html").read_text()
+    assert candidate.runner.device in page
+    assert "every operator" in page
+    if software_adapter() is None:
+        assert report.verdict == "FAIL"
+        return
+    assert candidate.runner.device.endswith("(software)")
+    assert "in software and FP32" in report.environment["device"]
+    assert candidate.outputs[0].rel_l2 < 1e-3
+    assert report.verdict == "INCONCLUSIVE"
+    assert any("shows nothing of what FP16 arithmetic does" in text for text in candidate.reasons)
+
+
+@pytest.fixture
+def saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two entry points to the same weights, neither with a usual name, and their samples."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    keras.utils.set_random_seed(3)
+    encoder = keras.Sequential([keras.Input((32,)), keras.layers.Dense(64, name="code")])
+    decoder = keras.Sequential([keras.Input((64,)), keras.layers.Dense(32, name="decoded")])
+    module = tf.Module()
+    module.models = [encoder, decoder]
+    module.variables_kept = [*encoder.variables, *decoder.variables]
+    signature = [tf.TensorSpec((None, 32)), tf.TensorSpec((None, 32))]
+
+    @tf.function(input_signature=signature)
+    def encode(x, Bias):
+        return {"z": encoder(x + Bias), "code": encoder(x)}
+
+    @tf.function(input_signature=signature[:1])
+    def reconstruct(x):
+        return {"decoded": decoder(encoder(x))}
+
+    functions = {"reconstruct": reconstruct, "encode": encode}
+    tf.saved_model.save(module, "both", signatures=functions)
+    rng = np.random.default_rng(0)
+    x, bias = rng.normal(size=(2, 400, 32)).astype(np.float32)
+    np.savez("encode.npz", x=x, Bias=bias)
+    np.savez("reconstruct.npz", x=x)
+    return tmp_path
+
+
+def test_all_signatures_of_a_saved_model_become_one_file(saved_model: Path) -> None:
+    result = run("tflite", "both", "-o", "both.tflite", "--accumulate", "fp16")
+    assert result.exit_code == 0, result.output
+    model = TFLiteModel(saved_model / "both.tflite")
+    assert set(model.signatures) == {"encode", "reconstruct"}
+    encode, reconstruct = model.signatures["encode"], model.signatures["reconstruct"]
+    assert [spec.name for spec in encode.inputs] == ["Bias", "x"]
+    assert [spec.name for spec in encode.outputs] == ["code", "z"]
+    assert [spec.name for spec in reconstruct.outputs] == ["decoded"]
+    weights = 2 * (32 * 64 + 64 * 32)
+    assert (saved_model / "both.tflite").stat().st_size < 2 * weights
+    assert "signatures '" in result.stdout
+
+
+def test_one_signature_can_be_picked_and_is_the_one_compared(saved_model: Path) -> None:
+    assert run("tflite", "both", "-o", "both.tflite", "-q").exit_code == 0
+    for name in ("encode", "reconstruct"):
+        result = run(
+            *("validate", "both", "both.tflite", "--signature", name, "--data", f"{name}.npz"),
+            *("--budget", "flip_rate=1", "--latency", "--json"),
+        )
+        assert result.exit_code == 0, result.output
+        (candidate,) = json.loads(result.stdout)["candidates"]
+        assert candidate["latency"], candidate["notes"]
+    result = run("tflite", "both", "-o", "one.tflite", "--signature", "reconstruct")
+    assert result.exit_code == 0, result.output
+    assert set(TFLiteModel(saved_model / "one.tflite").signatures) == {"serving_default"}
+    assert run("onnx", "both", "-o", "both.onnx").exit_code == 2
+
+
+def test_repair_works_on_one_signature(saved_model: Path) -> None:
+    with pytest.raises(InputError, match="repair works on one signature, received a SavedModel"):
+        convert("both", "tflite", "both.tflite", data="encode.npz", repair=True)
+
+
+def test_what_keras_exports_under_two_names_is_one_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.export("exported", verbose=False)
+    assert run("tflite", "exported", "-o", "one.tflite", "-q").exit_code == 0
+    assert set(TFLiteModel(tmp_path / "one.tflite").signatures) == {"serving_default"}

@@ -1,0 +1,123 @@
+"""--config and --save-config: options from and to TOML files."""
+
+import json
+import tomllib
+
+import keras_models
+import pytest
+from click.testing import CliRunner, Result
+
+from tfmp.converters.commands.cli import main
+from tfmp.converters.commands.config import to_toml
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A working directory with a model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    return tmp_path
+
+
+def tfmp_convert(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def read(folder, text: str, *arguments: str) -> dict:
+    """What the command `onnx` understands from a config file and arguments."""
+    (folder / "c.toml").write_text(text)
+    with main.make_context("tfmp-convert", ["onnx"], resilient_parsing=True) as parent:
+        command = main.commands["onnx"]
+        context = command.make_context("onnx", ["m", "--config", "c.toml", *arguments], parent)
+        return context.params
+
+
+def test_the_top_is_for_all_commands_a_table_for_one_and_the_command_line_goes_first(folder):
+    text = """
+    force = true
+    opset = 15
+    dynamic = true
+    budget = "rel_l2=0.1"
+    [onnx]
+    opset = 17
+    keep-fp32 = ["a", "b"]
+    [report]
+    budget = "rel_l2=0.2"
+    [tflite]
+    accumulate = "fp16"
+    """
+    options = read(folder, text)
+    assert options["force"] is True
+    assert options["opset"] == 17
+    assert options["keep_fp32"] == ("a", "b")
+    assert options["budget"] == ("rel_l2=0.1",)
+    assert "dynamic" not in options
+    assert read(folder, text, "--opset", "18", "--keep-fp32", "c")["opset"] == 18
+    assert read(folder, text, "--keep-fp32", "c")["keep_fp32"] == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("speed = 3", "--config c.toml: speed is no option; expected one of accumulate, allow"),
+        ("[onnx]\ndynamic = true", "[onnx] dynamic is no option; expected one of batch, budget"),
+        ("onnx = 3", "--config c.toml: onnx is no option"),
+        ("opset = '17'", "opset is '17' (str); expected a whole number"),
+        ("force = 1", "force is 1 (int); expected true or false"),
+        ("report = [1]", "report is [1] (list); expected a text or a list of texts"),
+        ("data = 3", "data is 3 (int); expected a text"),
+        ("precision = 'int8'", "'int8' is not one of 'fp16', 'mixed'"),
+        ("opset =", "--config c.toml: is not TOML:"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_message_and_exit_2(folder, text, message):
+    (folder / "c.toml").write_text(text)
+    result = tfmp_convert("onnx", "m.keras", "--config", "c.toml")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_file_that_is_not_there(folder):
+    result = tfmp_convert("onnx", "m.keras", "--config", "no.toml")
+    assert result.exit_code == 2
+    assert "--config no.toml: cannot be read (No such file or directory)" in result.stderr
+
+
+def test_what_was_given_is_saved_and_gives_the_same_file_again(folder):
+    keras_models.dense().save("dense.keras")
+    first = tfmp_convert(
+        "onnx", "dense.keras", "-o", "x.onnx", "--opset", "17", "--keep-fp32", "scores",
+        "--save-config", "saved.toml", "--json",
+    )  # fmt: skip
+    assert first.exit_code == 0, first.output
+    saved = tomllib.loads((folder / "saved.toml").read_text())
+    assert saved == {
+        "onnx": {"output": "x.onnx", "opset": 17, "keep-fp32": ["scores"], "json": True}
+    }
+    second = tfmp_convert("onnx", "dense.keras", "--config", "saved.toml", "--force")
+    assert second.exit_code == 0, second.output
+    assert json.loads(second.stdout)["artifacts"] == json.loads(first.stdout)["artifacts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("saved.txt", "expected an output file ending in .toml"), ("s.toml", "already exists")],
+)
+def test_save_config_checks_its_path_before_work(folder, name, message):
+    (folder / "s.toml").write_text("precious")
+    result = tfmp_convert("onnx", "missing.keras", "--save-config", name)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert (folder / "s.toml").read_text() == "precious"
+
+
+def test_a_failed_run_saves_nothing(folder):
+    result = tfmp_convert("onnx", "missing.keras", "--save-config", "new.toml")
+    assert result.exit_code == 2
+    assert not (folder / "new.toml").exists()
+
+
+def test_toml_reads_back_whatever_it_holds():
+    options = {"data": 'a "b" \\ \x7f\n é 😀', "force": True, "batch": 3, "budget": ("x=1", "y")}
+    assert tomllib.loads(to_toml("all", options)) == {"all": {**options, "budget": ["x=1", "y"]}}

@@ -1,0 +1,81 @@
+"""Progress on a terminal, and silence elsewhere."""
+
+import io
+import itertools
+
+import click
+import pytest
+from rich.console import Console
+
+from tfmp.converters.commands.session import _Silent, session
+
+OPTIONS = {"quiet": False, "save_config": None, "force": False}
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """What a terminal would show of stderr."""
+    shown = io.StringIO()
+
+    def console(stderr: bool) -> Console:
+        assert stderr, "progress belongs on stderr"
+        return Console(file=shown, force_terminal=True, width=100, color_system=None)
+
+    monkeypatch.setattr("rich.console.Console", console)
+    return shown
+
+
+def test_a_terminal_sees_stage_count_rate_and_time_left(terminal, monkeypatch):
+    seconds = itertools.count(0.0, 0.5)
+    with session(OPTIONS) as progress:
+        monkeypatch.setattr(progress._display, "get_time", lambda: next(seconds))
+        progress("comparing")
+        for done in range(32, 321, 32):
+            progress.count(done, 640)
+            progress._display.refresh()
+    text = terminal.getvalue()
+    assert "comparing" in text
+    assert "320/640 samples" in text
+    assert "/s" in text
+    assert "0:" in text.rpartition("/s")[2]
+
+
+def test_samples_of_unknown_number_are_counted(terminal):
+    with session(OPTIONS) as progress:
+        progress("comparing")
+        progress.count(1234, None)
+        progress._display.refresh()
+    assert "1,234 samples" in terminal.getvalue()
+
+
+def test_quiet_shows_nothing_even_there(terminal):
+    with session({**OPTIONS, "quiet": True}) as progress:
+        progress("comparing")
+        progress.count(1, 2)
+    assert terminal.getvalue() == ""
+
+
+def test_a_defect_is_neither_a_verdict_nor_the_user_s_mistake(capsys):
+    with pytest.raises(SystemExit) as ended, session(OPTIONS):
+        raise KeyError("lost")
+    assert ended.value.code == 70
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-2:] == [
+        "KeyError: 'lost'",
+        "This is a defect of tfmp-convert: please report it with the lines above.",
+    ]
+
+
+def test_click_s_own_ways_out_are_left_to_it():
+    for error in (click.UsageError("no"), click.exceptions.Exit(3)):
+        with pytest.raises(type(error)), session(OPTIONS):
+            raise error
+
+
+def test_a_pipe_sees_nothing(capsys):
+    with session(OPTIONS) as progress:
+        progress("comparing")
+        progress.count(1, 2)
+        assert isinstance(progress, _Silent)
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,216 @@
+"""Where a validation runs. The CUDA session is tried on the CPU provider: the code is the same."""
+
+import ctypes
+
+import keras_models
+import numpy as np
+import pytest
+
+from tfmp.converters import convert, validate
+from tfmp.converters.comparison import devices
+from tfmp.converters.comparison.latency import CudaTimer
+from tfmp.converters.runners.cuda import CudaRunner
+from tfmp.converters.runners.cuda_session import Placement, _placement
+from tfmp.converters.runners.reference import SourceRunner
+from tfmp.converters.shared.errors import InputError, RunnerError
+
+CPU = "CPUExecutionProvider"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return keras_models.dense()
+
+
+@pytest.fixture(scope="module")
+def half(model, tmp_path_factory):
+    """An FP16 ONNX file."""
+    return convert(model, output=tmp_path_factory.mktemp("devices") / "half.onnx").path
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """Says whether CUDA works."""
+
+    def say(problem: str | None) -> None:
+        monkeypatch.setattr(devices, "cuda_problem", lambda: problem)
+
+    return say
+
+
+@pytest.fixture
+def vulkan(monkeypatch):
+    """Says whether LiteRT finds a GPU."""
+
+    def say(problem: str | None) -> None:
+        monkeypatch.setattr(devices, "vulkan_problem", lambda: problem)
+
+    return say
+
+
+def test_auto_takes_cuda_where_it_works_and_says_why_where_not(cuda):
+    cuda(None)
+    found = devices.choose("auto", {".onnx", ".tflite"})
+    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (True, False, True)
+    assert found.text == "gpu, chosen by auto: CUDA works"
+    cuda("no NVIDIA driver was found")
+    found = devices.choose("auto", {".onnx"})
+    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (False, False, False)
+    assert found.text == "cpu, chosen by auto: no NVIDIA driver was found"
+
+
+def test_gpu_without_one_is_an_error_that_says_what_is_missing(cuda, vulkan):
+    cuda("no NVIDIA driver was found")
+    vulkan("no Vulkan adapter was found")
+    with pytest.raises(InputError) as caught:
+        devices.choose("gpu", {".onnx"})
+    assert str(caught.value) == (
+        "device: expected a GPU for 'gpu', but no NVIDIA driver was found. Use device cpu, or "
+        "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU."
+    )
+    with pytest.raises(InputError, match="no Vulkan adapter was found"):
+        devices.choose("gpu", {".tflite"})
+    cuda(None)
+    with pytest.raises(InputError, match="Vulkan"):
+        devices.choose("gpu", {".onnx", ".tflite"})
+    vulkan(None)
+    found = devices.choose("gpu", {".onnx", ".tflite"})
+    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (True, True, True)
+
+
+def test_a_gpu_in_software_runs_tflite_files_and_is_called_what_it_is(vulkan, monkeypatch):
+    vulkan(None)
+    monkeypatch.setattr(devices, "software_adapter", lambda: "SwiftShader")
+    found = devices.choose("gpu", {".tflite"})
+    assert (found.tflite_gpu, found.reference_gpu) == (True, False)
+    assert found.text == (
+        "gpu, as asked; for TFLite that is SwiftShader, in software and FP32: it shows which "
+        "operators a GPU takes, not what FP16 does"
+    )
+    monkeypatch.setattr(devices, "software_adapter", lambda: None)
+    assert devices.choose("gpu", {".tflite"}).text == "gpu, as asked"
+
+
+def test_cpu_asks_nobody(monkeypatch):
+    monkeypatch.setattr(devices, "cuda_problem", lambda: pytest.fail("asked"))
+    assert not devices.choose("cpu", {".onnx"}).onnx_gpu
+
+
+def test_emulation_is_for_onnx_files_on_a_cpu(monkeypatch):
+    monkeypatch.setattr(devices, "cuda_problem", lambda: pytest.fail("asked"))
+    found = devices.choose("auto", {".onnx", ".tflite"}, emulate=True)
+    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (False, False, False)
+    assert found.text == "cpu, chosen by auto: FP16 is to be emulated"
+    with pytest.raises(InputError) as caught:
+        devices.choose("gpu", {".onnx"}, emulate=True)
+    assert str(caught.value) == (
+        "emulate: a GPU computes in FP16 itself, received device 'gpu' too. Leave one of them out."
+    )
+    with pytest.raises(InputError) as caught:
+        devices.choose("cpu", {".tflite"}, emulate=True)
+    assert str(caught.value) == (
+        "emulate: expected an ONNX file to emulate FP16 arithmetic for, received only .tflite. "
+        "Leave it out: LiteRT computes such files itself."
+    )
+
+
+def test_another_device_is_refused():
+    with pytest.raises(InputError, match="device: expected one of auto, cpu, gpu, received 'tpu'"):
+        devices.choose("tpu", {".onnx"})
+
+
+def test_cuda_that_cannot_load_is_a_problem_and_no_crash(monkeypatch):
+    """With a driver but without a GPU, the probe itself must tell."""
+
+    def refuse(path):
+        raise RunnerError("CUDA does not load.")
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: None)
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr("tfmp.converters.runners.CudaRunner", refuse)
+    assert devices.cuda_problem() == "CUDA does not load"
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [CPU])
+    assert devices.cuda_problem() == "this build of ONNX Runtime has no CUDA"
+
+
+def test_the_report_says_what_was_chosen(model, half, cuda):
+    cuda("no NVIDIA driver was found")
+    report = validate(model, half, np.ones((2, 6), np.float32))
+    assert report.environment["device"] == "cpu, chosen by auto: no NVIDIA driver was found"
+    assert report.reference.runner.device == report.candidates[0].runner.device == "CPU"
+
+
+def test_a_session_runs_in_a_worker_and_proves_where_its_nodes_ran(model, half):
+    x = np.random.default_rng(0).standard_normal((4, 6), dtype=np.float32)
+    with CudaRunner(half, CPU, "CPU") as runner:
+        assert runner.info.fp16 == "native"
+        outputs = runner.run({"features": x})
+        again = runner.run({"features": x})
+        proof = runner.info.details["proof"]
+    np.testing.assert_allclose(outputs["scores"], model.predict(x, verbose=0), atol=1e-2)
+    np.testing.assert_array_equal(outputs["scores"], again["scores"])
+    assert proof.startswith("all ")
+    assert proof.endswith(" nodes that compute floats ran on CPU, by profile")
+
+
+def test_a_candidate_on_a_gpu_runs_there_from_end_to_end(model, half, cuda, monkeypatch):
+    """As on a GPU, with the CPU provider in CUDA's place."""
+    cuda(None)
+    opened = "tfmp.converters.runners.opening.CudaRunner"
+    monkeypatch.setattr(opened, lambda path: CudaRunner(path, CPU, "GPU (test)"))
+    report = validate(model, half, np.ones((64, 6), np.float32))
+    (candidate,) = report.candidates
+    assert candidate.error is None
+    assert (candidate.runner.device, candidate.runner.fp16) == ("GPU (test)", "native")
+    assert report.environment["device"] == "gpu, chosen by auto: CUDA works"
+
+
+def test_nodes_that_fell_back_are_named(monkeypatch, half):
+    def node(op: str, provider: str, kind: str) -> dict:
+        told = {"op_name": op, "provider": provider, "output_type_shape": [{kind: [1]}]}
+        return {"cat": "Node", "args": told}
+
+    events = [
+        node("MatMul", "CUDAExecutionProvider", "float16"),
+        node("Shape", CPU, "int64"),
+        node("Softmax", CPU, "float16"),
+        {"cat": "Session", "args": {}},
+    ]
+    assert _placement(events, "CUDAExecutionProvider") == Placement(1, ("Softmax",))
+    with CudaRunner(half, CPU) as runner:
+        answer = {}, Placement(1, ("Softmax",))
+        monkeypatch.setattr(runner._worker, "call", lambda *_: answer)
+        runner.run({})
+    assert runner.info.details["proof"] == "Softmax: fell back to the CPU, which has no FP16"
+
+
+def test_without_cuda_the_runner_says_so(half):
+    if devices.cuda_problem() is None:
+        pytest.skip("CUDA works here")
+    with pytest.raises(RunnerError, match="CUDA"):
+        CudaRunner(half)
+
+
+def test_a_file_that_is_no_model_costs_no_worker(tmp_path):
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"no model")
+    with pytest.raises(RunnerError, match="is not a usable ONNX model"):
+        CudaRunner(path, CPU)
+
+
+def test_cuda_calls_are_timed_inside_the_worker(half):
+    seconds, rows = CudaTimer(half, CPU).measure({"features": np.ones((3, 6), np.float32)})
+    assert rows == 1
+    assert len(seconds) >= 5
+
+
+def test_a_reference_stays_on_the_cpu_without_a_gpu_and_says_so(model):
+    from tfmp.converters.intake import open_source
+
+    with SourceRunner(open_source(model), gpu=True) as runner:
+        info = runner.info
+        assert runner.run({"features": np.ones((1, 6), np.float32)})["scores"].shape[0] == 1
+    if info.device == "CPU":
+        assert info.details["device"] == "TensorFlow sees no GPU: the reference ran on the CPU"
+    else:
+        assert info.details["tf32"] == "off"

@@ -1,0 +1,80 @@
+"""Latencies: which calls are counted, on what, and how a report shows them."""
+
+from dataclasses import replace
+
+import keras_models
+import numpy as np
+import pytest
+
+from tfmp.converters import convert, validate
+from tfmp.converters.comparison import latency
+from tfmp.converters.report.figures import latency_bars
+from tfmp.converters.report.model import DriftReport, render
+from tfmp.converters.shared.tensors import TensorSpec
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> DriftReport:
+    folder = tmp_path_factory.mktemp("latency")
+    model = keras_models.dense()
+    files = [convert(model, to=kind, output=folder / f"m.{kind}") for kind in ("onnx", "tflite")]
+    data = np.random.default_rng(0).standard_normal((8, 6), dtype=np.float32)
+    return validate(model, files, data, latency=True)
+
+
+def test_the_files_themselves_are_timed_and_no_emulation(report):
+    onnx, tflite = report.candidates
+    assert onnx.runner.name == "emulated"
+    assert (onnx.latency.runner, onnx.latency.device) == ("onnxruntime", "CPU")
+    assert (tflite.latency.runner, tflite.latency.device) == ("litert", "CPU")
+    assert report.reference.latency.runner == "keras"
+    for timed in (onnx.latency, tflite.latency, report.reference.latency):
+        assert 0 < timed.low_ms <= timed.median_ms <= timed.high_ms
+        assert timed.calls >= 5
+        assert timed.batch == 1
+
+
+def test_renderings_and_json_have_it(report):
+    page, text = render(report, ".html"), render(report, ".md")
+    assert "Size and latency" in page
+    assert "for a sample on litert, CPU" in page
+    assert "| Latency |" in text
+    assert DriftReport.from_dict(report.to_dict()) == report
+    bars = latency_bars(report)
+    assert [bar.label for bar in bars] == [report.reference.name, "m.onnx", "m.tflite"]
+    assert all(0 < bar.length <= bar.bound <= 1 for bar in bars)
+
+
+def test_without_it_no_column_appears(report):
+    bare = replace(
+        report,
+        reference=replace(report.reference, latency=None),
+        candidates=tuple(replace(item, latency=None) for item in report.candidates),
+    )
+    assert "Latency" not in render(bare, ".md")
+    assert "and latency" not in render(bare, ".html")
+
+
+def test_warm_up_is_left_out_and_slow_calls_end_the_timing_early(monkeypatch):
+    now = iter(range(10**6))
+    monkeypatch.setattr(latency.time, "perf_counter", lambda: float(next(now)))
+    calls = []
+    seconds = latency.time_calls(lambda: calls.append(1))
+    assert seconds == [1.0] * 5, "five calls at least, however slow"
+    assert len(calls) == 3 + 5
+    now = iter(range(10**6))
+    monkeypatch.setattr(latency.time, "perf_counter", lambda: next(now) / 1e3)
+    assert len(latency.time_calls(lambda: None)) == 50
+
+
+def test_a_fixed_batch_is_filled():
+    class Fixed:
+        inputs = (TensorSpec("x", (4, 2), "float32"),)
+        info = latency.RunnerInfo("r", "CPU", None)
+
+        def run(self, batch):
+            assert batch["x"].shape == (4, 2)
+            return {}
+
+    timed = latency.of_runner(Fixed(), {"x": np.ones((3, 2), np.float32)})
+    assert timed.batch == 4

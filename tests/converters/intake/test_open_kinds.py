@@ -1,0 +1,260 @@
+"""SavedModels, tf.functions, ONNX files, custom classes, unsafe code, and fixed sizes."""
+
+import shutil
+
+import custom_layers
+import keras
+import keras_models
+import numpy as np
+import onnx
+import pytest
+import tensorflow as tf
+
+from tfmp.converters import convert, open_source, validate
+from tfmp.converters.intake.source import OnnxSource
+from tfmp.converters.onnx.export.export import check_export, export_onnx
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.tensors import TensorSpec, synthetic_batch
+
+
+def assert_exports(source) -> None:
+    assert check_export(export_onnx(source), source) < 1e-5
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A Keras 3 export."""
+    folder = tmp_path_factory.mktemp("saved") / "dense"
+    keras_models.dense().export(folder, verbose=False)
+    return folder
+
+
+def test_a_keras_3_export(saved):
+    source = open_source(saved)
+    assert source.inputs == (TensorSpec("features", (None, 6), "float32"),)
+    assert source.origin.format == "savedmodel"
+    assert source.origin.size_bytes > 1000
+    assert_exports(source)
+
+
+def test_a_keras_2_saved_model_with_optimizer_slots(zoo):
+    source = open_source(zoo / "keyword_spotting_savedmodel")
+    assert source.inputs == (TensorSpec("input_1", (None, 49, 10, 1), "float32"),)
+    assert_exports(source)
+
+
+@pytest.fixture
+def two_signatures(tmp_path):
+    class Pair(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = tf.Variable(3.0)
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")])
+        def up(self, x):
+            return {"up": x * self.scale}
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")])
+        def down(self, x):
+            return {"down": x / self.scale}
+
+    pair = Pair()
+    tf.saved_model.save(pair, str(tmp_path), signatures={"up": pair.up, "down": pair.down})
+    return tmp_path
+
+
+def test_inputs_and_outputs_of_a_saved_model_are_in_the_order_of_their_names(tmp_path):
+    names = [f"x_{index}" for index in range(12)]
+
+    @tf.function(input_signature=[tf.TensorSpec((2,), name=name) for name in names])
+    def serve(*inputs):
+        return {f"y{name}": value + 1.0 for name, value in zip(names, inputs, strict=True)}
+
+    tf.saved_model.save(tf.Module(), tmp_path / "saved", signatures=serve)
+    source = open_source(tmp_path / "saved")
+    assert [spec.name for spec in source.inputs] == names
+    assert [spec.name for spec in source.outputs] == [f"y{name}" for name in names]
+
+
+def test_signatures_are_chosen_by_name(two_signatures):
+    for name, factor in (("up", 3.0), ("down", 1 / 3)):
+        source = open_source(two_signatures, signature=name)
+        assert [spec.name for spec in source.outputs] == [name]
+        received = source.forward({"x": np.ones((1, 2), np.float32)})[name]
+        np.testing.assert_allclose(received, factor)
+        assert_exports(source)
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [(None, "none is the usual 'serving_default'"), ("sideways", "no signature 'sideways'")],
+)
+def test_a_signature_that_is_not_there(two_signatures, signature, message):
+    with pytest.raises(InputError, match=message) as caught:
+        open_source(two_signatures, signature=signature)
+    assert "'up'" in str(caught.value)
+    assert "--signature" in str(caught.value)
+
+
+def test_a_signature_of_something_that_has_none(tmp_path):
+    path = convert(keras_models.dense(), output=tmp_path / "m.onnx", precision="fp32").path
+    for model in (keras_models.dense(), path):
+        with pytest.raises(InputError, match="only a SavedModel folder has signatures"):
+            open_source(model, signature="serve")
+
+
+def test_a_truncated_saved_model(saved, tmp_path):
+    copy = tmp_path / "cut"
+    shutil.copytree(saved, copy)
+    content = (copy / "saved_model.pb").read_bytes()
+    (copy / "saved_model.pb").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match="TensorFlow cannot load this SavedModel"):
+        open_source(copy)
+
+
+def test_an_empty_saved_model(saved, tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(InputError, match=r"its saved_model\.pb is empty\. Save the model again"):
+        open_source(tmp_path)
+
+
+def test_a_saved_model_without_its_variables(saved, tmp_path):
+    copy = tmp_path / "bare"
+    shutil.copytree(saved, copy)
+    shutil.rmtree(copy / "variables")
+    with pytest.raises(InputError, match="TensorFlow cannot load this SavedModel"):
+        open_source(copy)
+
+
+def test_a_tf_function():
+    weight = tf.Variable(tf.eye(200) * 2.0)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 200), tf.float32, name="x")])
+    def double(x):
+        return tf.matmul(x, weight)
+
+    source = open_source(double)
+    assert source.origin.name == "double"
+    model = export_onnx(source)
+    assert check_export(model, source) < 1e-6
+    # Large constants leave the TensorFlow graph before tf2onnx sees it.
+    (initializer,) = model.graph.initializers.values()
+    assert initializer.const_value.nbytes == 200 * 200 * 4
+
+
+def test_a_tf_function_without_a_signature():
+    @tf.function
+    def loose(x):
+        return x
+
+    with pytest.raises(InputError, match="'loose' has no known input shapes"):
+        open_source(loose)
+
+
+def test_a_tf_function_that_fails_for_its_signature():
+    @tf.function(input_signature=[tf.TensorSpec((None, 3), name="x")])
+    def clumsy(x):
+        return tf.matmul(x, tf.ones((5, 5)))
+
+    with pytest.raises(ConversionError, match=r"'clumsy' cannot be traced.*Dimensions must be"):
+        open_source(clumsy)
+
+
+def test_an_onnx_file_goes_straight_to_the_fp16_pass(tmp_path):
+    model = keras_models.dense()
+    fp32 = convert(model, output=tmp_path / "dense.onnx", precision="fp32")
+    artifact = convert(fp32.path)
+    assert artifact.path == tmp_path / "dense.fp16.onnx"
+    source = open_source(fp32.path)
+    assert isinstance(source, OnnxSource)
+    data = synthetic_batch(source.inputs, samples=400, seed=0)
+    report = validate(fp32.path, artifact, data)
+    assert report.verdict == "PASS"
+    assert report.reference.format == "onnx"
+
+
+def test_an_onnx_file_is_never_written_over_itself(tmp_path):
+    fp32 = convert(keras_models.dense(), output=tmp_path / "dense.onnx", precision="fp32")
+    with pytest.raises(InputError, match="is the model itself"):
+        convert(fp32.path, output=fp32.path, force=True)
+
+
+def test_an_onnx_file_cannot_become_tflite(tmp_path):
+    fp32 = convert(keras_models.dense(), output=tmp_path / "dense.onnx", precision="fp32")
+    with pytest.raises(InputError, match=r"cannot become TFLite\. Convert the Keras"):
+        convert(fp32.path, to="tflite")
+
+
+@pytest.mark.parametrize("content", [b"junk", b"\x08\x09\x12\x00"])
+def test_a_corrupt_onnx_file(tmp_path, content):
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"broken.onnx: not a usable ONNX model"):
+        open_source(path)
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_custom_classes(tmp_path, suffix):
+    path = tmp_path / f"custom{suffix}"
+    custom_layers.build().save(path)
+    with pytest.raises(InputError, match=r"uses '.*Doubling'.*--custom-objects"):
+        open_source(path)
+    source = open_source(path, custom_objects={"Doubling": custom_layers.Doubling})
+    assert_exports(source)
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_lambda_code_runs_only_when_it_may(tmp_path, suffix):
+    x = keras.Input((2,), name="x")
+    model = keras.Model(x, keras.layers.Lambda(lambda v: v * 3, name="triple")(x))
+    path = tmp_path / f"code{suffix}"
+    model.save(path)
+    with pytest.raises(InputError, match=r"holds a Lambda layer.*--unsafe-load"):
+        open_source(path)
+    source = open_source(path, unsafe_load=True)
+    np.testing.assert_array_equal(source.forward({"x": np.ones((1, 2), "f")})["triple"], [[3, 3]])
+
+
+def test_batch_and_shapes_are_pinned_in_the_file(tmp_path):
+    model = keras_models.transformer()
+    assert open_source(model, batch_size=2).inputs[0].shape == (2, None, 16)
+    source = open_source(model, input_shapes={"tokens": (1, 8, 16)})
+    assert source.outputs[0].shape == (1, 8, 4)
+    path = convert(source, output=tmp_path / "pinned.onnx").path
+    (value,) = onnx.load(path).graph.input
+    assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [1, 8, 16]
+
+
+def test_shapes_of_onnx_files_are_pinned(tmp_path):
+    fp32 = convert(keras_models.dense(), output=tmp_path / "dense.onnx", precision="fp32")
+    pinned = convert(open_source(fp32.path, batch_size=4))
+    (value,) = onnx.load(pinned.path).graph.input
+    assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_shapes": {"tokens": (1, 8, 15)}}, r"cannot have shape \[1, 8, 15\]"),
+        ({"input_shapes": {"tokens": (1, 16)}}, r"cannot have shape \[1, 16\]"),
+        ({"input_shapes": {"tokens": (1, 0, 16)}}, "at least 1 for each axis"),
+        ({"input_shapes": {"words": (1,)}}, "no such input. Name one of its inputs: tokens"),
+        ({"batch_size": 0}, "at least 1 for each axis"),
+        (
+            {"batch_size": 2, "input_shapes": {"tokens": (1, 8, 16)}},
+            "size is 2. Give one",
+        ),
+    ],
+)
+def test_shapes_that_contradict_the_model(options, message):
+    with pytest.raises(InputError, match=message):
+        open_source(keras_models.transformer(), **options)
+
+
+def test_a_model_trained_under_cudnn_settings_is_left_as_it_was():
+    model = keras_models.lstm()
+    layer = next(layer for layer in model.layers if isinstance(layer, keras.layers.LSTM))
+    before = layer.use_cudnn
+    export_onnx(open_source(model))
+    assert layer.use_cudnn == before
+    assert "call" not in vars(layer)

@@ -1,0 +1,425 @@
+"""Sums held in FP16, against NumPy's float16, on numbers whose sums of a block are exact."""
+
+import itertools
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx_graphs import half, op_types, parse, run, run_emulated
+
+from tfmp.converters.onnx.emulation.emulate import FP32_INSIDE, emulated
+from tfmp.converters.onnx.emulation.profiles import DEFAULT_BLOCK, Profile
+from tfmp.converters.onnx.fp16.rewriter import prepare
+
+BLOCKS = (1, 8, 16)
+
+
+def sixteenths(*shape: int, seed: int = 0) -> np.ndarray:
+    """Multiples of 1/16 up to 4: products and sums of a thousand are exact in float32."""
+    numbers = np.random.default_rng([seed, *shape]).integers(-64, 65, shape)
+    return (numbers / 16).astype(np.float32)
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).astype(np.float32)
+
+
+def held_in_fp16(block_sums: Iterable[np.ndarray]) -> np.ndarray:
+    """The definition: the total is rounded after every block."""
+    total = np.float32(0)
+    for block_sum in block_sums:
+        total = rounded(total + block_sum)
+    return total
+
+
+def blocks(terms: np.ndarray, block: int) -> Iterable[np.ndarray]:
+    """FP32 sums of blocks of the last axis."""
+    for start in range(0, terms.shape[-1], block):
+        yield terms[..., start : start + block].sum(-1, dtype=np.float32)
+
+
+def product(a: np.ndarray, b: np.ndarray, block: int) -> np.ndarray:
+    return held_in_fp16(
+        a[..., start : start + block] @ b[..., start : start + block, :]
+        for start in range(0, a.shape[-1], block)
+    )
+
+
+def assert_sums(text: str, batch: dict, expected: Callable[[int], np.ndarray], **weights) -> None:
+    """The emulated graph gives `expected(block)` bit for bit, and FP32 sums give something else."""
+    converted, _ = half(parse(text, **weights))
+    for block in BLOCKS:
+        received = run_emulated(converted, batch, f"pessimistic:{block}")["y"]
+        np.testing.assert_array_equal(received, expected(block), err_msg=f"blocks of {block}")
+    assert not np.array_equal(run_emulated(converted, batch)["y"], expected(1))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((5, 100), (100, 7)),
+        ((3, 5, 100), (100, 7)),
+        ((2, 3, 4, 96), (3, 96, 5)),
+        ((4, 33), (33, 4)),
+    ],
+    ids=str,
+)
+def test_matrix_products(a: tuple, b: tuple):
+    x, w = sixteenths(*a), sixteenths(*b)
+    given, gives = (",".join(map(str, shape)) for shape in (a, (x @ w).shape))
+    assert_sums(
+        f"agraph (float[{given}] x) => (float[{gives}] y) {{ y = MatMul(x, w) }}",
+        {"x": x},
+        lambda block: product(x, w, block),
+        w=w,
+    )
+
+
+def test_the_inner_size_may_be_known_only_at_run_time():
+    x, w = sixteenths(2, 5, 50), sixteenths(2, 50, 3)
+    assert_sums(
+        "agraph (float[N, 5, K] x, float[N, K, 3] w) => (float[N, 5, 3] y) { y = MatMul(x, w) }",
+        {"x": x, "w": w},
+        lambda block: product(x, w, block),
+    )
+
+
+def test_gemm_scales_and_adds_once_the_sum_is_there():
+    x, w, c = sixteenths(100, 4), sixteenths(6, 100), sixteenths(6)
+    assert_sums(
+        "agraph (float[100, 4] x) => (float[4, 6] y)"
+        " { y = Gemm <transA = 1, transB = 1, alpha = 0.5, beta = 2.0> (x, w, c) }",
+        {"x": x},
+        lambda block: rounded(0.5 * product(x.T, w.T, block) + 2 * c),
+        w=w,
+        c=c,
+    )
+
+
+EINSUMS = {
+    "abc,cd->abd": ((2, 3, 60), (60, 5)),
+    "aecd,abcd->acbe": ((2, 5, 3, 40), (2, 4, 3, 40)),
+    "acbe,aecd->abcd": ((2, 3, 4, 40), (2, 40, 3, 5)),
+    "abc,cbd->ad": ((4, 6, 10), (10, 6, 3)),
+    "abc,abc->b": ((40, 6, 10), (40, 6, 10)),
+    "kn,mk->nm": ((50, 3), (4, 50)),
+}
+
+
+@pytest.mark.parametrize("equation", EINSUMS)
+def test_einsums(equation: str):
+    """Summed in the order of the first operand's axes."""
+    x, w = (sixteenths(*shape) for shape in EINSUMS[equation])
+    first, second, result = equation.replace("->", ",").split(",")
+    inner = [label for label in first if label not in result]
+    sizes = [x.shape[first.index(label)] for label in inner]
+    given = ",".join(map(str, x.shape))
+    gives = ",".join(str(size) for size in np.einsum(equation, x, w).shape)
+
+    def expected(block: int) -> np.ndarray:
+        kept = np.arange(np.prod(sizes)).reshape(sizes) // block
+        labels = "".join(inner)
+        return held_in_fp16(
+            np.einsum(f"{first},{second},{labels}->{result}", x, w, (kept == part).astype("f"))
+            for part in range(kept.max() + 1)
+        )
+
+    assert_sums(
+        f"agraph (float[{given}] x) => (float[{gives}] y)"
+        f' {{ y = Einsum <equation = "{equation}"> (x, w) }}',
+        {"x": x},
+        expected,
+        w=w,
+    )
+
+
+def masked_weights(weights: np.ndarray, places: list[tuple], block: int) -> Iterable[np.ndarray]:
+    """The weights with all but one block of terms at zero; `places` in the order of the sum."""
+    for start in range(0, len(places), block):
+        kept = np.zeros_like(weights)
+        for place in places[start : start + block]:
+            kept[place] = weights[place]
+        yield kept
+
+
+CONVOLUTIONS = {
+    "3x3": ((2, 12, 7, 6), (5, 12, 3, 3), "pads = [1, 1, 1, 1]"),
+    "strided": ((1, 8, 9, 8), (4, 8, 3, 2), "strides = [2, 3], pads = [0, 1, 2, 0]"),
+    "dilated": ((1, 6, 9, 9), (3, 6, 3, 3), "dilations = [2, 3], pads = [2, 3, 2, 3]"),
+    "groups": ((2, 12, 5, 5), (6, 4, 3, 3), "group = 3, pads = [1, 1, 1, 1]"),
+    "pointwise": ((2, 40, 3, 3), (4, 40, 1, 1), "strides = [2, 2]"),
+    "same_upper": ((1, 6, 6, 7), (3, 6, 3, 4), 'auto_pad = "SAME_UPPER", strides = [2, 2]'),
+    "same_lower": ((1, 6, 6, 7), (3, 6, 3, 4), 'auto_pad = "SAME_LOWER", strides = [2, 2]'),
+    "one axis": ((2, 10, 20), (3, 10, 5), "dilations = [2]"),
+    "three axes": ((1, 4, 4, 5, 4), (3, 4, 2, 3, 2), ""),
+}
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions(case: str):
+    image, kernel, attributes = CONVOLUTIONS[case]
+    x, w, b = sixteenths(*image), sixteenths(*kernel), sixteenths(kernel[0])
+    shape = ",".join(map(str, ("N", *image[1:])))
+    result = ",".join("abcdef"[: len(image)])
+    head = f"agraph (float[{shape}] x) => (float[{result}] y)"
+    text = f"{head} {{ y = Conv <{attributes}> (x, w, b) }}".replace("<>", "")
+    exact = text.replace(", b)", ")")
+    order = [
+        (slice(None), channel, *tap)
+        for tap in itertools.product(*map(range, kernel[2:]))
+        for channel in range(kernel[1])
+    ]
+
+    def expected(block: int) -> np.ndarray:
+        parts = (
+            run(parse(exact, w=part), {"x": x})["y"] for part in masked_weights(w, order, block)
+        )
+        return rounded(held_in_fp16(parts) + b.reshape(-1, *[1] * (len(kernel) - 2)))
+
+    assert_sums(text, {"x": x}, expected, w=w, b=b)
+
+
+TRANSPOSED = {
+    "stride 2": ((2, 10, 4, 5), (10, 3, 3, 3), "strides = [2, 2], pads = [0, 0, 1, 1]"),
+    "output padding": (
+        (1, 8, 4, 4),
+        (8, 3, 3, 2),
+        "strides = [2, 3], output_padding = [1, 2], pads = [1, 0, 1, 0]",
+    ),
+    "groups": ((1, 12, 3, 3), (12, 2, 3, 3), "group = 2, dilations = [2, 1]"),
+}
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_convolutions(case: str):
+    image, kernel, attributes = TRANSPOSED[case]
+    x, w = sixteenths(*image), sixteenths(*kernel)
+    shape = ",".join(map(str, ("N", *image[1:])))
+    text = (
+        f"agraph (float[{shape}] x) => (float[a, b, c, d] y)"
+        f" {{ y = ConvTranspose <{attributes}> (x, w) }}"
+    )
+    groups = 2 if case == "groups" else 1
+    channels = kernel[0] // groups
+    # A pixel is met by the kernel from its far end, as the input slides under it.
+    taps = list(itertools.product(*map(range, kernel[2:])))[::-1]
+    order = [
+        (slice(channel, None, channels), slice(None), *tap)
+        for tap in taps
+        for channel in range(channels)
+    ]
+
+    def expected(block: int) -> np.ndarray:
+        return held_in_fp16(
+            run(parse(text, w=part), {"x": x})["y"] for part in masked_weights(w, order, block)
+        )
+
+    assert_sums(text, {"x": x}, expected, w=w)
+
+
+REDUCTIONS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "ReduceSum": lambda t, block: held_in_fp16(blocks(t, block)),
+    "ReduceMean": lambda t, block: rounded(
+        held_in_fp16(blocks(t, block)) / np.float32(t.shape[-1])
+    ),
+    "ReduceL1": lambda t, block: held_in_fp16(blocks(np.abs(t), block)),
+    "ReduceSumSquare": lambda t, block: held_in_fp16(blocks(t * t, block)),
+    "ReduceL2": lambda t, block: rounded(np.sqrt(held_in_fp16(blocks(t * t, block)))),
+}
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("op", REDUCTIONS)
+def test_reductions(op: str, keep: int):
+    x = sixteenths(3, 30, 4, 20)
+    terms = x.transpose(0, 2, 1, 3).reshape(3, 4, 600)
+    result = "float[N, 1, 4, 1]" if keep else "float[N, 4]"
+
+    def expected(block: int) -> np.ndarray:
+        total = REDUCTIONS[op](terms, block)
+        return total.reshape(3, 1, 4, 1) if keep else total
+
+    assert_sums(
+        f"agraph (float[N, 30, 4, K] x) => ({result} y)"
+        f" {{ y = {op} <keepdims = {keep}> (x, axes) }}",
+        {"x": x},
+        expected,
+        axes=np.array([-1, 1]),
+    )
+
+
+def test_reductions_over_all_axes():
+    x = sixteenths(40, 90)
+    assert_sums(
+        "agraph (float[N, 90] x) => (float[a, b] y) { y = ReduceSum (x) }",
+        {"x": x},
+        lambda block: held_in_fp16(blocks(x.reshape(1, 1, -1), block)),
+    )
+
+
+def test_global_average_pooling():
+    x = sixteenths(2, 3, 8, 7) + 4
+    assert_sums(
+        "agraph (float[N, 3, 8, 7] x) => (float[N, 3, 1, 1] y) { y = GlobalAveragePool (x) }",
+        {"x": x},
+        lambda block: REDUCTIONS["ReduceMean"](x.reshape(2, 3, -1), block).reshape(2, 3, 1, 1),
+    )
+
+
+def halves_apart(received: np.ndarray, expected: np.ndarray) -> int:
+    """The largest distance, counted in float16 numbers."""
+    received, expected = (
+        v.astype(np.float16).view(np.int16).astype(int) for v in (received, expected)
+    )
+    return int(np.abs(received - expected).max())
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+def test_softmax_holds_its_sum_in_fp16(op: str, axis: int, opset: int):
+    """Up to a float16 spacing: exp is not exact."""
+    shape = (2, 5000, 3) if axis == 1 else (2, 3, 5000)
+    x = sixteenths(*shape) / 16
+    given = ",".join(map(str, shape))
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : {opset}]>'
+        f"agraph (float[{given}] x) => (float[{given}] y) {{ y = {op} <axis = {axis}> (x) }}"
+    )
+    moved = np.moveaxis(x, axis, -1)
+    shifted = moved - moved.max(-1, keepdims=True)
+    total = held_in_fp16(blocks(np.exp(shifted), 1))[..., None]
+    result = np.exp(shifted) / total if op == "Softmax" else shifted - np.log(total)
+    expected = np.moveaxis(result, -1, axis)
+    converted, _ = half(model)
+    assert halves_apart(run_emulated(converted, {"x": x}, "pessimistic:1")["y"], expected) <= 1
+    assert halves_apart(run_emulated(converted, {"x": x})["y"], expected) > 1
+
+
+NORMALIZATIONS = {
+    "LayerNormalization": (
+        "float[N, 5000] x",
+        "float[N, 5000] y",
+        "epsilon = 0.001",
+        "s, b",
+        (3, 5000),
+    ),
+    "RMSNormalization": ("float[N, 5000] x", "float[N, 5000] y", "epsilon = 0.001", "s", (3, 5000)),
+    "InstanceNormalization": (
+        "float[N, 2, 50, 100] x",
+        "float[N, 2, 50, 100] y",
+        "epsilon = 0.001",
+        "s, b",
+        (3, 2, 50, 100),
+    ),
+}
+
+
+@pytest.mark.parametrize("op", NORMALIZATIONS)
+def test_normalizations_hold_their_sums_in_fp16(op: str):
+    """Up to two float16 spacings: square roots and quotients are not exact."""
+    given, gives, attributes, others, shape = NORMALIZATIONS[op]
+    opset = 23 if op == "RMSNormalization" else 18
+    x = sixteenths(*shape) + 2
+    size = shape[1]
+    weights = {"s": sixteenths(size) + 5, "b": sixteenths(size, seed=1)}
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : {opset}]>'
+        f"agraph ({given}) => ({gives}) {{ y = {op} <{attributes}> (x, {others}) }}"
+    )
+    for name in others.split(", "):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights[name], name))
+    flat = x.reshape(*shape[:2], -1) if len(shape) == 4 else x
+    if op != "RMSNormalization":
+        flat = flat - mean_one_by_one(flat)
+    normal = flat / np.sqrt(mean_one_by_one(flat * flat) + np.float32(0.001))
+    by_channel = (2, 1, 1) if len(shape) == 4 else (size,)
+    expected = normal.reshape(shape) * weights["s"].reshape(by_channel)
+    if "b" in others:
+        expected = expected + weights["b"].reshape(by_channel)
+    converted, _ = half(model)
+    assert halves_apart(run_emulated(converted, {"x": x}, "pessimistic:1")["y"], expected) <= 2
+    assert halves_apart(run_emulated(converted, {"x": x})["y"], expected) > 2
+
+
+def mean_one_by_one(terms: np.ndarray) -> np.ndarray:
+    return held_in_fp16(blocks(terms, 1))[..., None] / np.float32(terms.shape[-1])
+
+
+def test_a_sum_past_65504_overflows_though_the_mean_is_small():
+    model = parse(
+        "agraph (float[N, 4096] x) => (float[N, 1] y) { y = ReduceMean(x, axes) }",
+        axes=np.array([1]),
+    )
+    converted, _ = half(model)
+    batch = {"x": np.full((1, 4096), 20, np.float32)}
+    assert run_emulated(converted, batch)["y"].item() == 20
+    assert run_emulated(converted, batch, "pessimistic")["y"].item() == np.inf
+
+
+def test_ones_summed_one_by_one_stop_at_2048():
+    model = parse(
+        "agraph (float[N, 4096] x) => (float[N, 1] y) { y = MatMul(x, w) }",
+        w=np.ones((4096, 1), np.float32),
+    )
+    converted, _ = half(model)
+    batch = {"x": np.ones((1, 4096), np.float32)}
+    assert run_emulated(converted, batch, "pessimistic:1")["y"].item() == 2048
+    assert run_emulated(converted, batch, "pessimistic:16")["y"].item() == 4096
+
+
+def test_products_inside_loops():
+    text = """
+    agraph (float[N, 64] x, int64 trips) => (float[N, 64] y) <bool go = {1}> {
+        y = Loop (trips, go, x) <body = body (int64 i, bool c, float[N, 64] s)
+            => (bool again, float[N, 64] t) { again = Identity(c) t = MatMul(s, w) }>
+    }"""
+    w, x = sixteenths(64, 64) / 16, sixteenths(2, 64)
+    batch = {"x": x, "trips": np.array(2, np.int64)}
+    converted, _ = half(parse(text, w=w))
+    received = run_emulated(converted, batch, "pessimistic:16")["y"]
+    np.testing.assert_array_equal(received, product(product(x, w, 16), w, 16))
+
+
+def test_nodes_kept_in_fp32_sum_in_fp32():
+    w = sixteenths(100, 7)
+    model = parse(
+        "agraph (float[N, 100] x) => (float[N, 7] y) { h = MatMul(x, w) y = Exp(h) }", w=w
+    )
+    converted, _ = half(model, keep_fp32=["MatMul"])
+    names = [op_types(wide(converted, profile)[0]) for profile in ("gpu", "pessimistic:1")]
+    assert names[0] == names[1]
+
+
+def wide(model: onnx.ModelProto, profile: str) -> tuple[onnx.ModelProto, str]:
+    """The emulated model, and the op types whose sums it leaves."""
+    copy = ir.from_proto(model)
+    prepare(copy)
+    result = emulated(copy, Profile.parse(profile))
+    return ir.to_proto(result), result.metadata_props[FP32_INSIDE]
+
+
+def test_sums_of_one_block_change_nothing():
+    x, w = sixteenths(5, 16), sixteenths(16, 7)
+    converted, _ = half(
+        parse("agraph (float[N, 16] x) => (float[N, 7] y) { y = MatMul(x, w) }", w=w)
+    )
+    assert "Scan" not in op_types(wide(converted, "pessimistic")[0])
+    assert "Scan" in op_types(wide(converted, "pessimistic:15")[0])
+    assert run_emulated(converted, {"x": x}, "pessimistic")["y"].shape == (5, 7)
+
+
+def test_what_is_left_with_fp32_sums_is_named():
+    converted, _ = half(
+        parse(
+            "agraph (float[N, 4, 8, 8] x) => (float[N, 4, a, b] y, float[N, 4, 8, 8] z)"
+            " { y = AveragePool <kernel_shape = [5, 5]> (x) z = LRN <size = 3> (x) }"
+        )
+    )
+    assert wide(converted, "pessimistic")[1] == "AveragePool, LRN"
+    assert wide(converted, "pessimistic:25")[1] == "LRN"
+    assert wide(converted, "gpu")[1] == ""
+    assert DEFAULT_BLOCK == 16

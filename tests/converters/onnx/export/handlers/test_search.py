@@ -1,0 +1,95 @@
+"""Scattering and tables."""
+
+import keras
+import numpy as np
+import pytest
+from exported_functions import normal, run_both, source_of
+from keras import ops
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.onnx.export.export import check_export, export_onnx
+from tfmp.converters.onnx.fp16.rewriter import to_fp16
+from tfmp.converters.onnx.graph.storage import open_once
+from tfmp.converters.shared.errors import ConversionError
+
+
+def test_what_is_scattered_to_the_same_place_adds_up():
+    indices = np.array([[0], [2], [2], [2]], np.int32)
+    expected, received = run_both(lambda i, v: ops.scatter(i, v, (4, 3)), indices, normal(4, 3))
+    np.testing.assert_allclose(received, expected, rtol=1e-6)
+    fixed = run_both(lambda v: ops.scatter(indices[:2], v[:2], (4, 3)), normal(2, 3))
+    np.testing.assert_allclose(*fixed, rtol=1e-6)
+
+
+@pytest.mark.parametrize("indices", [[[0], [1]], [[1], [1]]])
+def test_places_that_are_known_to_differ_need_no_sum(indices):
+    source = source_of(lambda v: ops.scatter(np.array(indices), v[:2], (4, 3)), normal(2, 3))
+    (node,) = [node for node in export_onnx(source).graph if node.op_type == "ScatterND"]
+    summed = indices[0] == indices[1]
+    assert node.attributes.get_string("reduction", "none") == ("add" if summed else "none")
+
+
+def lookup(**options) -> tuple[keras.Model, np.ndarray]:
+    ids = keras.Input((4,), dtype="int64", name="ids")
+    layer = keras.layers.IntegerLookup(vocabulary=[30, 5, 12], **options)
+    return keras.Model(ids, layer(ids)), np.array([[5, 12, 30, 7], [30, 0, -1, 5]])
+
+
+@pytest.mark.parametrize("opset", [13, 18, 23])
+@pytest.mark.parametrize(
+    "options", [{}, {"mask_token": 0}, {"num_oov_indices": 2}, {"output_mode": "multi_hot"}]
+)
+def test_integers_are_looked_up_in_a_table(options, opset):
+    model, ids = lookup(**options)
+    source = open_source(model)
+    exported = export_onnx(source, opset)
+    check_export(exported, source)
+    (expected,) = source.forward({"ids": ids}).values()
+    half, _ = to_fp16(exported)
+    (received,) = open_once(half)([source.outputs[0].name], {"ids": ids})
+    np.testing.assert_array_equal(received, expected)
+
+
+def test_a_table_filled_from_data():
+    layer = keras.layers.IntegerLookup()
+    layer.adapt(np.array([[7], [7], [3]]))
+    ids = keras.Input((2,), dtype="int64", name="ids")
+    source = open_source(keras.Model(ids, layer(ids)))
+    (received,) = open_once(export_onnx(source))(
+        [source.outputs[0].name], {"ids": np.array([[3, 7], [7, 1]])}
+    )
+    np.testing.assert_array_equal(received, [[2, 1], [1, 0]])
+
+
+def test_a_table_of_strings_is_refused_by_the_name_of_its_layer():
+    ids = keras.Input((1,), dtype="int64", name="ids")
+    words = keras.layers.StringLookup(vocabulary=["a", "b"], invert=True, name="words")
+    with pytest.raises(ConversionError, match=r"words reads a table.*in tf\.data"):
+        export_onnx(open_source(keras.Model(ids, words(ids))))
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_nothing_is_hot_at_a_negative_index(dtype, axis):
+    indices = np.array([[-1, 0, 2], [3, -4, 7]], np.int32)
+    expected, received = run_both(lambda i: ops.one_hot(i, 4, axis=axis, dtype=dtype), indices)
+    np.testing.assert_array_equal(expected.astype(int).sum(axis), [[0, 1, 1], [1, 0, 0]])
+    np.testing.assert_array_equal(received, expected)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_numbers_are_counted_row_by_row(binary, weighted):
+    import tensorflow as tf
+
+    numbers = np.array([[0, 2, 2, 9], [1, 1, 1, 0]], np.int32)
+    weights = normal(2, 4) if weighted and not binary else np.zeros((0,), np.float32)
+
+    def count(numbers):
+        return tf.raw_ops.DenseBincount(
+            input=numbers, size=5, weights=weights, binary_output=binary
+        )
+
+    source = source_of(count, numbers)
+    (received,) = open_once(export_onnx(source))([source.outputs[0].name], {"x0": numbers})
+    np.testing.assert_allclose(received, source.forward({"x0": numbers})["output_0"], rtol=1e-6)

@@ -1,0 +1,90 @@
+"""The same model gives the same bytes in every process."""
+
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from repository import SUPPORT
+
+from tfmp.converters.onnx.export.deterministic_tf2onnx import Numbers, OrderedSet, reproducible
+
+CONVERT = """
+import sys
+from pathlib import Path
+from corpus import corpus
+from tfmp.converters import convert
+
+filler = [object() for _ in range(int(sys.argv[2]))]  # moves what is made later in memory
+for name in sys.argv[3:]:
+    source = corpus()[name].open()
+    for precision in ("fp32", "fp16"):
+        convert(source, output=Path(sys.argv[1]) / f"{name}.{precision}.onnx", precision=precision)
+"""
+
+# Loops, duplicates that are merged, einsums taken apart, a body's constants, two inputs.
+MODELS = ("conv", "lstm", "transformer", "bidirectional", "multi_io", "any_length")
+
+
+def test_two_processes_write_the_same_bytes(tmp_path: Path):
+    support = SUPPORT
+    processes = []
+    for seed, filler in ((1, 10), (2, 98765)):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        path = os.pathsep.join([str(support), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-c", CONVERT, str(folder), str(filler), *MODELS]
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": path}
+        processes.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+    assert [process.wait() for process in processes] == [0, 0]
+    one, other = (sorted((tmp_path / seed).iterdir()) for seed in "12")
+    assert [path.name for path in one] == [path.name for path in other]
+    assert len(one) == 2 * len(MODELS)
+    differ = [a.name for a, b in zip(one, other, strict=True) if a.read_bytes() != b.read_bytes()]
+    assert differ == []
+
+
+def test_an_ordered_set_is_a_set_in_the_order_of_insertion():
+    found = OrderedSet("hello")
+    assert list(found) == ["h", "e", "l", "o"]
+    assert list(found.union("who")) == ["h", "e", "l", "o", "w"]
+    assert list(found.intersection("ole", "lo")) == ["l", "o"]
+    assert list(found.difference("l", "h")) == ["e", "o"]
+    assert list(found - OrderedSet("l")) == ["h", "e", "o"]
+    assert found.issubset("hello you")
+    assert not found.issubset("hell")
+    copy = found.copy()
+    copy.remove("h")
+    copy |= OrderedSet("z")
+    copy.update("a", "b")
+    assert "".join(copy) == "elozab"
+    assert found == set("helo")
+    with pytest.raises(KeyError):
+        found.remove("x")
+
+
+def test_numbers_tell_objects_apart():
+    numbers = Numbers()
+    one, other = [], []
+    assert [numbers(one), numbers(other), numbers(one)] == [1, 2, 1]
+    # An address that is free again is another object's number no more.
+    assert len({numbers(object()) for _ in range(50)}) == 50
+
+
+def test_modules_get_their_built_ins_back(monkeypatch: pytest.MonkeyPatch):
+    module = types.ModuleType("some_package.part")
+    exec("def kind():\n    return set, id", vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with reproducible("some_package"):
+        assert module.kind()[0] is OrderedSet
+    assert module.kind() == (set, id)
+
+    def fail() -> None:
+        with reproducible("some_package"):
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail()
+    assert module.kind() == (set, id)

@@ -1,0 +1,214 @@
+"""Keras to float32 ONNX: right on every kind of model, and loud where it is not."""
+
+import keras
+import keras_models
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.onnx.export import export
+from tfmp.converters.onnx.export.export import check_export, export_onnx
+from tfmp.converters.onnx.export.freeze import freeze
+from tfmp.converters.onnx.fp16.rewriter import to_fp16
+from tfmp.converters.onnx.graph.types import check
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.tensors import TensorSpec
+
+
+@pytest.mark.parametrize("name", keras_models.CORPUS)
+def test_corpus_exports_to_fp32_accuracy_and_converts_to_valid_fp16(name: str):
+    source = open_source(keras_models.CORPUS[name]())
+    model = export_onnx(source)
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+    assert check_export(model, source) < 2e-6
+    model, _ = to_fp16(model)
+    check(model)
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
+@pytest.mark.parametrize("name", ["EfficientNetB0", "ConvNeXtTiny", "MobileNetV3Small"])
+def test_applications_that_keras_exports_wrongly(name: str):
+    """Keras's own exporter gives extra inputs, un-inlined calls, or misses an op (DESIGN.md)."""
+    keras.utils.set_random_seed(0)
+    build = getattr(keras.applications, name)
+    source = open_source(build(weights=None, input_shape=(64, 64, 3), classes=10))
+    model = export_onnx(source)
+    assert [value.name for value in model.graph.inputs] == [s.name for s in source.inputs]
+    assert check_export(model, source) < 1e-5
+
+
+def test_signature_survives():
+    source = open_source(keras_models.two_towers())
+    model = export_onnx(source)
+
+    def specs(values) -> list[TensorSpec]:
+        return [
+            TensorSpec(
+                v.name,
+                tuple(size if isinstance(size, int) else None for size in v.shape),
+                v.dtype.numpy().name,
+            )
+            for v in values
+        ]
+
+    assert specs(model.graph.inputs) == list(source.inputs)
+    assert specs(model.graph.outputs) == list(source.outputs)
+
+
+def test_an_input_that_nothing_reads_stays_in_the_signature():
+    used, unused = keras.Input((2,), name="used"), keras.Input((3,), name="unused")
+    model = keras.Model([used, unused], keras.layers.Dense(1)(used))
+    exported = export_onnx(open_source(model))
+    assert [value.name for value in exported.graph.inputs] == ["used", "unused"]
+
+
+def test_an_output_that_is_an_input_and_one_given_twice():
+    x = keras.Input((2,), name="x")
+    y = keras.layers.Dense(2, name="y")(x)
+    source = open_source(keras.Model(x, {"same": x, "one": y, "two": y}))
+    model = export_onnx(source)
+    assert [value.name for value in model.graph.outputs] == ["one", "same", "two"]
+    assert check_export(model, source) < 1e-6
+
+
+def test_batch_normalization_is_folded_into_convolutions():
+    model = export_onnx(open_source(keras_models.conv()))
+    kinds = [node.op_type for node in model.graph]
+    assert "Mul" not in kinds
+    assert "BatchNormalization" not in kinds
+
+
+def test_large_weights_travel_beside_the_graph():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [keras.Input((512,)), keras.layers.Dense(512, use_bias=False, name="wide")], name="big"
+    )
+    source = open_source(model)
+    traced = freeze(source)
+    assert traced.graph_def.ByteSize() < 10_000
+    (weight,) = export_onnx(source).graph.initializers.values()
+    assert weight.name == "big/wide/kernel"
+    np.testing.assert_array_equal(weight.const_value.numpy(), model.layers[0].kernel)
+
+
+def test_so_do_those_of_saved_models_and_functions(tmp_path):
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(0)
+    kernel = tf.Variable(tf.random.stateless_normal((256, 256), seed=(0, 1)) / 16, name="kernel")
+
+    @tf.function(input_signature=[tf.TensorSpec((2, 256), name="x")])
+    def twice(x):
+        x = tf.tanh(tf.matmul(x, kernel))
+        return {"y": x if tf.reduce_sum(x) > 0 else tf.matmul(x, kernel)}
+
+    module = tf.Module()
+    module.twice, module.kernel = twice, kernel
+    tf.saved_model.save(module, tmp_path / "saved", signatures={"twice": twice})
+    for model in (tmp_path / "saved", twice):
+        source = open_source(model)
+        frozen = freeze(source)
+        assert frozen.graph_def.ByteSize() < 20_000
+        np.testing.assert_array_equal(frozen.weights["kernel"], kernel)
+        assert check_export(export_onnx(source), source) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("layer", "op"),
+    [
+        (keras.layers.LSTM(160), "LSTM"),
+        (keras.layers.Bidirectional(keras.layers.LSTM(160)), "LSTM"),
+        (keras.layers.LSTM(320, stateful=True), "LSTM"),  # 80 KiB a state
+        (keras.layers.GRU(160), "Loop"),
+    ],
+)
+def test_recurrent_layers_with_large_kernels(layer, op):
+    keras.utils.set_random_seed(0)
+    steps = keras.Input(batch_shape=(64, 3, 8))
+    source = open_source(keras.Model(steps, layer(steps)))
+    exported = export_onnx(source)
+    assert op in [node.op_type for node in exported.graph]
+    assert check_export(exported, source) < 1e-5
+
+
+def test_nodes_know_their_keras_layer():
+    model = export_onnx(open_source(keras_models.dense()))
+    layers = {
+        node.op_type: node.metadata_props["tfmp.layer"]
+        for node in model.graph
+        if node.op_type == "Softmax"
+    }
+    assert "scores" in layers["Softmax"]
+
+
+def test_an_op_without_an_onnx_form_is_an_error_that_names_it():
+    class Odd(keras.layers.Layer):
+        def call(self, x):
+            import tensorflow as tf
+
+            return tf.math.bessel_i0e(x)
+
+    x = keras.Input((2,), name="x")
+    source = open_source(keras.Model(x, Odd(name="odd_layer")(x)))
+    with pytest.raises(ConversionError, match="no ONNX form for: BesselI0e in odd_layer"):
+        export_onnx(source)
+
+
+def test_random_numbers_in_inference_are_refused_with_what_to_do():
+    class Sampling(keras.layers.Layer):
+        def call(self, mean):
+            return mean + keras.random.normal(keras.ops.shape(mean), seed=1)
+
+    x = keras.Input((2,), name="x")
+    source = open_source(keras.Model(x, Sampling(name="noise")(x)))
+    with pytest.raises(ConversionError, match=r"in noise, which draws.*random numbers as an inp"):
+        export_onnx(source)
+
+
+def test_a_node_that_tf2onnx_cannot_convert_is_told_by_op_and_layer():
+    class Moving(keras.layers.Layer):
+        def call(self, x):
+            return keras.ops.rfft(x)[0]
+
+    x = keras.Input((None,), name="x")
+    source = open_source(keras.Model(x, Moving(name="spectrum")(x)))
+    with pytest.raises(ConversionError, match=r"\(RFFT in spectrum; .*--input-shape") as caught:
+        export_onnx(source)
+    assert "OP=" not in str(caught.value)
+
+
+def chaotic() -> keras.Model:
+    """A model that doubles the distance of neighbouring numbers in each of its sixty steps."""
+    x = keras.Input((8,), name="x")
+    y = keras.ops.sigmoid(x)
+    for _ in range(60):
+        y = 3.99 * y * (1 - y)
+    return keras.Model(x, keras.layers.Identity(name="y")(y))
+
+
+def test_an_output_that_is_nothing_but_rounding_is_held_against_float64(monkeypatch):
+    source = open_source(chaotic())
+    model = export_onnx(source)
+    # Keras and ONNX Runtime round each step alike here: let the one take another way.
+    exact = export.open_once(model)
+    monkeypatch.setattr(
+        export,
+        "open_once",
+        lambda _: lambda names, batch: exact(names, {"x": batch["x"] * np.float32(1 + 1e-6)}),
+    )
+    assert check_export(model, source) > 0.1
+    monkeypatch.setattr(export, "open_once", lambda _: lambda names, batch: [batch["x"] * 9])
+    with pytest.raises(ConversionError, match="output 'y' of the ONNX export differs"):
+        check_export(model, source)
+
+
+def test_an_export_that_is_wrong_is_refused():
+    source = open_source(keras_models.dense())
+    model = export_onnx(source)
+    for value in model.graph.initializers.values():
+        if value.const_value.size > 8:
+            value.const_value = ir.tensor(value.const_value.numpy() * 1.5, name=value.name)
+    with pytest.raises(ConversionError, match=r"output 'scores' of the ONNX export differs"):
+        check_export(model, source)

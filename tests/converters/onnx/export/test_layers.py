@@ -1,0 +1,86 @@
+"""Nodes know the Keras layer they came from."""
+
+import keras
+import keras_models
+import pytest
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.onnx.export.export import export_onnx
+from tfmp.converters.shared.errors import ConversionError
+
+
+def layers_by_op(model) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for node in model.graph.all_nodes():
+        found.setdefault(node.op_type, set()).add(node.metadata_props["tfmp.layer"])
+    return found
+
+
+def test_every_node_has_a_layer_of_the_model():
+    model = keras_models.transformer()
+    exported = export_onnx(open_source(model))
+    known = {layer.name for layer in model._flatten_layers(include_self=False)}
+    known |= {operation.name for operation in model.operations}
+    for node in exported.graph.all_nodes():
+        layer = node.metadata_props["tfmp.layer"]
+        assert layer, node.name
+        assert set(layer.split("/")) <= known, layer
+
+
+def test_names_that_look_like_tensorflows_numbering_are_told_apart():
+    x = keras.Input((2,), name="x")
+    first = keras.layers.Dense(3, activation="tanh", name="dense")
+    second = keras.layers.Dense(3, activation="sigmoid", name="dense_1")
+    y = second(first(first(keras.layers.Dense(2, name="in")(x))[:, :2]))
+    found = layers_by_op(export_onnx(open_source(keras.Model(x, y))))
+    assert found["Tanh"] == {"dense"}
+    assert found["Sigmoid"] == {"dense_1"}
+
+
+def test_nested_models_give_paths():
+    inner_in = keras.Input((3,))
+    inner = keras.Model(inner_in, keras.layers.Dense(2, activation="tanh", name="deep")(inner_in),
+                        name="inner")  # fmt: skip
+    x = keras.Input((3,), name="x")
+    found = layers_by_op(export_onnx(open_source(keras.Model(x, inner(x), name="outer"))))
+    (path,) = found["Tanh"]
+    assert path.endswith("inner/deep")
+
+
+def test_the_layers_keep_their_names_at_another_opset():
+    exported = export_onnx(open_source(keras_models.dense()), opset=21)
+    assert layers_by_op(exported)["Softmax"] == {"scores"}
+
+
+def test_errors_name_layers_not_scopes():
+    class Odd(keras.layers.Layer):
+        def call(self, x):
+            import tensorflow as tf
+
+            return tf.math.bessel_i0e(x)
+
+    x = keras.Input((2,), name="x")
+    with pytest.raises(ConversionError, match=r"BesselI0e in odd_layer") as caught:
+        export_onnx(open_source(keras.Model(x, Odd(name="odd_layer")(x))))
+    assert "tfmp_layer" not in str(caught.value)
+
+
+def test_calls_of_keras_ops_are_layers_of_a_functional_model():
+    """A call has the number behind its name that `model.summary()` shows."""
+    inner_in = keras.Input((3,))
+    inner = keras.Model(inner_in, keras.ops.tanh(inner_in), name="inner")
+    x = keras.Input((3,), name="x")
+    model = keras.Model(x, keras.ops.exp(inner(keras.ops.cos(x))))
+    found = layers_by_op(export_onnx(open_source(model)))
+    names = {type(operation).__name__: operation.name for operation in model.operations}
+    assert found["Cos"] == {names["Cos"]}
+    assert found["Exp"] == {names["Exp"]}
+    (path,) = found["Tanh"]
+    assert path.startswith("inner/tanh")
+
+
+def test_errors_name_calls_of_keras_ops():
+    x = keras.Input((3, 3), name="x")
+    inverse = keras.ops.inv(x)
+    with pytest.raises(ConversionError, match="no ONNX form for: MatrixInverse in inv"):
+        export_onnx(open_source(keras.Model(x, inverse)))

@@ -1,0 +1,48 @@
+"""Scans: what a loop carries, collects, and in which order."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from exported_functions import normal, run_both
+from keras import ops
+
+X = normal(2, 5, 3)
+
+
+def steps(x):
+    return ops.swapaxes(x, 0, 1)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_results_come_in_the_order_of_the_steps(reverse):
+    def scan(x):
+        return ops.scan(lambda c, r: (c + r, c * r), x[:, 0], steps(x), reverse=reverse)[1]
+
+    np.testing.assert_allclose(*run_both(scan, X), rtol=1e-5)
+
+
+def test_forwards_and_backwards_in_one_model():
+    def scan(x):
+        there = ops.scan(lambda c, r: (c + r, c * r), x[:, 0], steps(x))[1]
+        return ops.scan(lambda c, r: (c - r, c + r), x[:, 0], there, reverse=True)[1]
+
+    np.testing.assert_allclose(*run_both(scan, X), rtol=1e-5, atol=1e-6)
+
+
+def test_any_number_of_steps_backwards():
+    source_spec = tf.TensorSpec((2, None, 3), name="x")
+
+    @tf.function(input_signature=[source_spec])
+    def scan(x):
+        return ops.scan(lambda c, r: (c + r, c * r), x[:, 0], steps(x), reverse=True)[1]
+
+    from tfmp.converters.intake import open_source
+    from tfmp.converters.onnx.export.export import export_onnx
+    from tfmp.converters.onnx.graph.storage import open_once
+
+    source = open_source(scan)
+    run = open_once(export_onnx(source))
+    for length in (1, 4, 7):
+        x = normal(2, length, 3, seed=length)
+        (expected,) = source.forward({"x": x}).values()
+        np.testing.assert_allclose(run(["output_0"], {"x": x})[0], expected, rtol=1e-5)

@@ -1,0 +1,83 @@
+"""What runtimes lack in FP16, and that a target decides which of it counts."""
+
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx_graphs import half, parse
+
+from tfmp.converters import convert
+from tfmp.converters.commands.cli import main
+from tfmp.converters.onnx.fp16.gaps import ANY, CPU, CUDA, GAPS, RUNTIMES, TARGETS, TENSORRT, gap_of
+from tfmp.converters.shared.errors import InputError
+
+SAMPLING = """
+agraph (float[1, 2, 8, 8] x, float[1, 4, 4, 2] where) => (float[1, 2, 4, 4] y) {
+    e = Exp(x)
+    s = GridSample(e, where)
+    y = Exp(s)
+}
+"""
+REASON = (
+    "ONNX Runtime's CUDA provider has a float32 kernel for GridSample and none for FP16, which "
+    "would run on the CPU"
+)
+
+
+def kept(target: str) -> dict[str, str]:
+    """Op type and reason of what stays in FP32."""
+    _, report = half(parse(SAMPLING), target=target)
+    return {island.op_type: island.reason for island in report.islands}
+
+
+def test_a_node_without_an_fp16_cuda_kernel_stays_fp32_on_cuda_alone():
+    assert kept(CUDA) == {"GridSample": REASON}
+    for target in (ANY, CPU, TENSORRT):
+        assert kept(target) == {}
+
+
+def test_what_stops_a_file_from_loading_counts_everywhere():
+    for target in TARGETS:
+        gap = gap_of("EyeLike", 18, target)
+        assert gap is not None
+        assert gap.describe() == "ONNX Runtime's CPU provider has no FP16 EyeLike"
+
+
+def test_a_gap_that_a_later_opset_closed_is_none_there():
+    assert gap_of("Clip", 11, CUDA) is not None
+    assert gap_of("Clip", 12, CUDA) is None
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: f"{gap.runtime}-{gap.op_type}")
+def test_every_gap_is_an_exception_to_a_schema_that_allows_fp16(gap):
+    """What ONNX itself does not allow needs no entry."""
+    schema = onnx.defs.get_schema(gap.op_type, (gap.before or 24) - 1)
+    allowed = {kind for c in schema.type_constraints for kind in c.allowed_type_strs}
+    assert "tensor(float16)" in allowed
+    assert gap.runtime in RUNTIMES
+    assert len(gap.source) > 40
+
+
+def test_an_unknown_target_is_refused(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(parse(SAMPLING), path)
+    with pytest.raises(InputError) as caught:
+        convert(path, target="rocm")
+    assert str(caught.value) == "target: expected one of any, cpu, cuda, tensorrt, received 'rocm'."
+
+
+def test_a_target_is_about_fp16(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(parse(SAMPLING), path)
+    with pytest.raises(InputError, match="target is about FP16 files, received precision='fp32'"):
+        convert(path, precision="fp32", target="cuda", output=tmp_path / "out.onnx")
+
+
+def test_the_command_line_takes_a_target(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(parse(SAMPLING), path)
+    result = CliRunner().invoke(main, ["onnx", str(path), "--target", "cuda"])
+    assert result.exit_code == 0, result.output
+    assert REASON in " ".join(result.output.split())
+    refused = CliRunner().invoke(main, ["onnx", str(path), "--target", "rocm"])
+    assert refused.exit_code == 2
+    assert "'rocm' is not one of 'any', 'cpu', 'cuda', 'tensorrt'" in refused.stderr

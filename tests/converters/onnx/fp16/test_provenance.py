@@ -1,0 +1,59 @@
+"""What a file says about its own making."""
+
+import json
+from pathlib import Path
+
+import keras_models
+import numpy as np
+import onnx
+
+from tfmp.converters import convert
+from tfmp.converters.intake import open_source
+
+
+def properties(path: Path) -> dict[str, str]:
+    return {item.key: item.value for item in onnx.load(path).metadata_props}
+
+
+def test_metadata_names_tool_source_precision_islands_and_constants(tmp_path: Path):
+    source = open_source(keras_models.transformer())
+    artifact = convert(source, output=tmp_path / "m.onnx", keep_fp32=["Softmax"])
+    written = properties(artifact.path)
+    assert written["tfmp.version"].count(".") == 2
+    assert written["tfmp.source_sha256"] == source.origin.sha256
+    assert written["tfmp.precision"] == "fp16"
+    islands = json.loads(written["tfmp.fp32_nodes"])
+    assert {"kept by request (Softmax)"} <= {island["reason"] for island in islands}
+    assert set(islands[0]) == {"node", "op", "layer", "reason"}
+    assert isinstance(json.loads(written["tfmp.constants"]), list)
+
+
+def test_a_float32_file_names_its_source_too(tmp_path: Path):
+    source = open_source(keras_models.dense())
+    artifact = convert(source, output=tmp_path / "m.onnx", precision="fp32")
+    written = properties(artifact.path)
+    assert written["tfmp.source_sha256"] == source.origin.sha256
+    assert written["tfmp.precision"] == "fp32"
+    assert "tfmp.fp32_nodes" not in written
+
+
+def test_two_conversions_of_one_file_write_the_same_bytes(tmp_path: Path):
+    # Of a Keras model too, in any process: test_deterministic_tf2onnx.py.
+    path = convert(keras_models.transformer(), output=tmp_path / "m.onnx", precision="fp32").path
+    one, other = (convert(path, output=tmp_path / f"{i}.onnx").path for i in range(2))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_float16_inputs_and_outputs_on_request(tmp_path: Path):
+    artifact = convert(
+        keras_models.dense(),
+        output=tmp_path / "m.onnx",
+        fp16_io=True,
+        data=np.random.default_rng(0).standard_normal((64, 6), dtype=np.float32),
+    )
+    graph = onnx.load(artifact.path).graph
+    half = onnx.TensorProto.FLOAT16
+    assert [v.type.tensor_type.elem_type for v in (*graph.input, *graph.output)] == [half, half]
+    assert "Cast" not in {node.op_type for node in graph.node}
+    assert artifact.report is not None
+    assert artifact.report.candidates[0].outputs[0].rel_l2 < 1e-2

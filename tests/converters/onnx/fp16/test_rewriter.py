@@ -1,0 +1,503 @@
+"""The FP16 pass on hand-written graphs: valid, loadable, right, with few casts."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx_graphs import assert_close_in_fp16, half, op_types, parse, run, run_emulated
+
+from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
+from tfmp.converters.onnx.graph.types import check
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.sessions import cpu_session
+
+X = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
+
+DENSE = """
+agraph (float[N, 4] x) => (float[N, 4] y)
+<float[4, 4] w = {1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, 0, 0, 0, 4}> {
+    h = MatMul(x, w)
+    y = Relu(h)
+}
+"""
+
+
+STEPS = """
+agraph (float[N, 4] x, int64 trips, bool go) => (float[N, 4] y, float[K, N, 4] all) {
+    start = Exp(x)
+    y, all = Loop (trips, go, start) <
+        body = once (int64 i, bool c, float[N, 4] state)
+            => (bool c_out, float[N, 4] next, float[N, 4] copy) {
+            c_out = Identity(c)
+            next = If (c) <
+                then_branch = yes () => (float[N, 4] t) { t = Add(state, x) },
+                else_branch = no () => (float[N, 4] e) { e = Sub(state, x) }
+            >
+            copy = Neg(next)
+        }
+    >
+}
+"""
+
+
+@pytest.mark.parametrize("text", [DENSE, STEPS], ids=["dense", "bodies"])
+def test_a_clone_is_converted_without_its_original(text: str):
+    """onnx_ir's clones share the objects that say types."""
+    model = ir.from_proto(parse(text))
+    prepare(model)
+    before = ir.to_proto(model)
+    for _ in range(2):
+        check(to_fp16(model.clone(), fp16_io=True)[0])
+        assert ir.to_proto(model) == before
+
+
+def test_a_dense_layer_has_one_cast_in_and_one_out():
+    model, report = half(parse(DENSE))
+    assert op_types(model) == ["Cast", "MatMul", "Relu", "Cast"]
+    assert report.casts == 2
+    assert report.fp16_nodes == 2
+    assert report.islands == ()
+    assert [t.data_type for t in model.graph.initializer] == [onnx.TensorProto.FLOAT16]
+    assert_close_in_fp16(parse(DENSE), X)
+
+
+def test_fp16_io_needs_no_cast_at_all():
+    model, report = half(parse(DENSE), fp16_io=True)
+    assert op_types(model) == ["MatMul", "Relu"]
+    assert report.casts == 0
+    received = run(model, {"x": X["x"].astype(np.float16)})["y"]
+    assert received.dtype == np.float16
+    np.testing.assert_allclose(received, run(parse(DENSE), X)["y"], rtol=1e-2)
+
+
+def test_a_converted_model_is_left_as_it_is():
+    once, _ = half(parse(DENSE))
+    twice, report = half(once)
+    assert twice.graph == once.graph
+    assert report.casts == 0
+
+
+def test_the_same_input_gives_the_same_bytes():
+    one, other = (half(parse(DENSE))[0].SerializeToString() for _ in range(2))
+    assert one == other
+
+
+def test_one_constant_read_in_two_precisions_exists_in_both():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y, float[N, 4] z)
+    <float[4] c = {0.1, 0.2, 0.3, 0.4}> {
+        y = Mul(x, c)
+        [exact] z = Add(x, c)
+    }
+    """)
+    converted, _ = half(model, keep_fp32=("exact",))
+    kinds = {t.name: t.data_type for t in converted.graph.initializer}
+    assert kinds == {"c": onnx.TensorProto.FLOAT, "c_fp16": onnx.TensorProto.FLOAT16}
+    np.testing.assert_array_equal(run(converted, X)["z"], run(model, X)["z"])
+
+
+def test_a_constant_keeps_its_name_where_no_other_has_it():
+    model, _ = half(parse(DENSE))
+    assert [(t.name, t.data_type) for t in model.graph.initializer] == [
+        ("w", onnx.TensorProto.FLOAT16)
+    ]
+
+
+def test_an_fp32_island_is_not_rounded_by_its_own_constants():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y)
+    <float[4] c = {0.1, 0.2, 0.3, 0.4}> { [exact] y = Mul(x, c) }
+    """)
+    converted, report = half(model, keep_fp32=("exact",))
+    assert op_types(converted) == ["Mul"]
+    assert report.islands[0].reason == "kept by request (exact)"
+
+
+def test_several_readers_share_one_cast():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y) {
+        a = Exp(x)
+        b = Tanh(x)
+        c = Sigmoid(x)
+        d = Add(a, b)
+        y = Add(c, d)
+    }
+    """)
+    assert op_types(half(model)[0]).count("Cast") == 2
+    assert_close_in_fp16(model, X)
+
+
+def test_data_movement_on_a_float32_path_stays_there():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[4, N] y) {
+        [island] a = Exp(x)
+        b = Transpose <perm = [1, 0]> (a)
+        [island2] y = Log(b)
+    }
+    """)
+    converted, report = half(model, keep_fp32=("island",))
+    assert report.casts == 0
+    assert "Cast" not in op_types(converted)
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs"),
+    [
+        pytest.param("y = Identity(x)", "float[N, 4] y", id="identity"),
+        pytest.param("n = Shape(x)  y = Reshape(x, n)", "float[N, 4] y", id="shape of input"),
+        pytest.param("a = Exp(x)  n = Shape(a)", "int64[2] n, float[N, 4] a", id="shape of fp16"),
+        pytest.param("i = Cast <to = 6> (x)  y = Cast <to = 1> (i)", "float[N, 4] y", id="casts"),
+        pytest.param("b = Greater(x, x)  y = Where(b, x, x)", "float[N, 4] y", id="compare"),
+        pytest.param("y, i = TopK(x, two)", "float[N, 2] y, int64[N, 2] i", id="topk"),
+        pytest.param("y = CastLike(x, x)", "float[N, 4] y", id="castlike"),
+        pytest.param("y = Clip(x, , one)", "float[N, 4] y", id="missing optional input"),
+    ],
+)
+def test_ops_with_mixed_operand_types(body: str, outputs: str):
+    model = parse(
+        f"agraph (float[N, 4] x) => ({outputs}) {{ {body} }}",
+        two=np.array([2], np.int64),
+        one=np.array(1.0, np.float32),
+    )
+    assert_close_in_fp16(model, X)
+
+
+def test_an_output_that_is_an_input_or_an_initializer():
+    model = parse("agraph (float[N, 4] x) => (float[N, 4] x, float[2] c) {}", c=np.ones(2, "f"))
+    converted, _ = half(model)
+    assert [value.name for value in converted.graph.output] == ["x", "c"]
+    check(ir.from_proto(converted))
+
+
+def test_an_initializer_that_callers_may_override_keeps_its_type():
+    model = parse(
+        """
+    agraph (float[N, 4] x, float[4] c) => (float[N, 4] y)
+    { y = Mul(x, c) }
+    """,
+        c=np.full(4, 3, np.float32),
+    )
+    converted, _ = half(model)
+    assert {t.name: t.data_type for t in converted.graph.initializer} == {
+        "c": onnx.TensorProto.FLOAT
+    }
+    five = {"c": np.full(4, 5, np.float32)}
+    session = cpu_session(converted.SerializeToString())
+    (received,) = session.run(None, X | five)
+    np.testing.assert_allclose(received, X["x"] * 5, rtol=1e-2)
+
+
+def test_names_that_the_pass_would_invent_may_be_taken():
+    model = parse("""
+    agraph (float[N, 4] x, float[N, 4] x_fp16) => (float[N, 4] y)
+    { a = Exp(x)  b = Exp(x_fp16)  y_fp32 = Add(a, b)  y = Neg(y_fp32) }
+    """)
+    assert_close_in_fp16(model, X | {"x_fp16": X["x"]}, tolerance=2e-2)
+
+
+IF = """
+agraph (float[N, 4] x, bool flag) => (float[N, 4] y)
+<float[4] c = {1, 2, 3, 4}> {
+    h = Exp(x)
+    b = If (flag) <
+        then_branch = yes () => (float[N, 4] t) { t = Mul(h, c) },
+        else_branch = no () => (float[N, 4] e) { e = Identity(x) }
+    >
+    y = Neg(b)
+}
+"""
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_if_with_captured_values(flag: bool):
+    assert_close_in_fp16(parse(IF), X | {"flag": np.array(flag)})
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_if_with_one_branch_in_fp32(flag: bool):
+    model = parse(IF.replace("t = Mul", "[exact] t = Mul"))
+    converted, report = half(model, keep_fp32=("exact",))
+    assert len(report.islands) == 1
+    batch = X | {"flag": np.array(flag)}
+    np.testing.assert_allclose(run(converted, batch)["y"], run(model, batch)["y"], rtol=1e-2)
+
+
+LOOP = """
+agraph (float[4] x, int64 trips) => (float[4] last, float[T, 4] all)
+<float[4] step = {0.5, 0.25, 0.125, 1}, bool go = {1}> {
+    start = Exp(x)
+    last, all = Loop (trips, go, start) <
+        body = once (int64 i, bool c, float[4] state) => (bool c_out, float[4] next, float[4] out) {
+            c_out = Identity(c)
+            next = Add(state, step)
+            out = Mul(next, start)
+        }
+    >
+}
+"""
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_loop_state_scan_outputs_and_zero_trips(trips: int):
+    batch = {"x": X["x"][0], "trips": np.array(trips, np.int64)}
+    assert_close_in_fp16(parse(LOOP), batch)
+
+
+def test_loop_body_in_fp32_keeps_fp16_state_consistent():
+    model = parse(LOOP.replace("next = Add", "[exact] next = Add"))
+    converted, _ = half(model, keep_fp32=("exact",))
+    batch = {"x": X["x"][0], "trips": np.array(3, np.int64)}
+    np.testing.assert_allclose(run(converted, batch)["all"], run(model, batch)["all"], rtol=1e-2)
+
+
+SCAN = """
+agraph (float[T, 4] x) => (float[4] total, float[T, 4] sums)
+<float[4] zero = {0, 0, 0, 0}> {
+    total, sums = Scan (zero, x) <
+        num_scan_inputs = 1,
+        body = add (float[4] state, float[4] row) => (float[4] next, float[4] out) {
+            next = Add(state, row)
+            out = Identity(next)
+        }
+    >
+}
+"""
+
+
+def test_scan():
+    assert_close_in_fp16(parse(SCAN), X)
+
+
+def test_a_loop_in_a_branch_of_an_if():
+    model = parse("""
+    agraph (float[4] x, bool flag) => (float[4] y)
+    <int64 three = {3}, bool go = {1}> {
+        y = If (flag) <
+            then_branch = yes () => (float[4] t) {
+                t = Loop (three, go, x) <
+                    body = once (int64 i, bool c, float[4] s) => (bool d, float[4] n) {
+                        d = Identity(c)
+                        n = Add(s, x)
+                    }
+                >
+            },
+            else_branch = no () => (float[4] e) { e = Neg(x) }
+        >
+    }
+    """)
+    for flag in (True, False):
+        assert_close_in_fp16(model, {"x": X["x"][0], "flag": np.array(flag)})
+
+
+def test_sequences_keep_their_element_type():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y)
+    <int64 first = {0}> {
+        a = Exp(x)
+        s = SequenceConstruct(a, x)
+        b = SequenceAt(s, first)
+        y = Neg(b)
+    }
+    """)
+    _, report = half(model)
+    assert {island.op_type for island in report.islands} == {"SequenceConstruct", "SequenceAt"}
+    assert_close_in_fp16(model, X)
+
+
+def test_model_local_functions():
+    model = parse(
+        """
+        agraph (float[N, 4] x) => (float[N, 4] y) { a = local.twice(x)  y = local.twice(a) }
+        <domain: "local", opset_import: ["" : 18]>
+        twice (v) => (w) { w = Add(v, v) }
+        """,
+        extra=', "local" : 1',
+    )
+    assert_close_in_fp16(model, X)
+
+
+def test_quantized_nodes_keep_their_scales():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y)
+    <float scale = {0.1}, uint8 zero = {128}> {
+        q = QuantizeLinear(x, scale, zero)
+        d = DequantizeLinear(q, scale, zero)
+        y = Exp(d)
+    }
+    """)
+    _, report = half(model)
+    assert {i.op_type for i in report.islands} == {"QuantizeLinear", "DequantizeLinear"}
+    assert_close_in_fp16(model, X)
+
+
+def test_ops_without_float16_stay_in_fp32():
+    model = parse("""
+    agraph (float x) => (float[N] y)
+    <float zero = {0}, float step = {0.5}> { r = Range(zero, x, step)  y = Exp(r) }
+    """)
+    _, report = half(model)
+    assert report.islands[0].reason == "Range is not defined for float16"
+    assert_close_in_fp16(model, {"x": np.array(3, np.float32)})
+
+
+def test_a_mask_constant_past_the_range_keeps_the_mask_and_softmax_in_fp32():
+    model = parse("""
+    agraph (float[N, 4] x, float[N, 4] m) => (float[N, 4] y)
+    <float big = {-1e9}> {
+        offset = Mul(m, big)
+        masked = Add(x, offset)
+        y = Softmax(masked)
+    }
+    """)
+    converted, report = half(model)
+    assert "reaches 1e+09" in report.islands[0].reason
+    mask = np.zeros_like(X["x"])
+    mask[0, 1:] = 1
+    mask[1] = 1  # a row that is masked throughout is NaN where the mask becomes -inf
+    batch = X | {"m": mask}
+    received = run_emulated(converted, batch)["y"]
+    assert np.isfinite(received).all()
+    np.testing.assert_allclose(received, run(model, batch)["y"], atol=1e-3)
+
+
+def test_an_epsilon_that_vanishes_keeps_its_reader_in_fp32():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y)
+    <float eps = {1e-12}> { v = Mul(x, x)  s = Add(v, eps)  r = Sqrt(s)  y = Div(x, r) }
+    """)
+    _, report = half(model)
+    assert [island.op_type for island in report.islands] == ["Add"]
+    assert report.islands[0].reason == "constant eps (1e-12) becomes zero in FP16"
+
+
+def test_a_weight_matrix_with_a_few_tiny_values_is_reported_not_kept():
+    weights = np.full((4, 4), 0.5, np.float32)
+    weights[0, 0] = 1e-12
+    weights[1, 1] = 1e-6
+    model = parse("agraph (float[N, 4] x) => (float[N, 4] y) { y = MatMul(x, w) }", w=weights)
+    _, report = half(model)
+    assert report.islands == ()
+    (change,) = report.constants
+    assert (change.name, change.size, change.vanished, change.subnormal) == ("w", 16, 1, 1)
+    assert report.notes() == ["1 of 16 values of w became zero in FP16"]
+
+
+def test_constants_round_to_nearest_even_and_keep_sign_infinity_and_subnormals():
+    values = np.array([-1e-9, 1 + 2**-11, 1 + 3 * 2**-11, -np.inf, 2**-24, -0.0], np.float32)
+    model = parse("agraph (float[N, 6] x) => (float[N, 6] y) { y = Mul(x, c) }", c=values)
+    converted, _ = half(model)
+    (stored,) = (onnx.numpy_helper.to_array(t) for t in converted.graph.initializer)
+    expected = values.astype(np.float16)
+    np.testing.assert_array_equal(stored.view(np.uint16), expected.view(np.uint16))
+    assert np.signbit(stored[0])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(", "'\\(' is not a regular expression"),
+        ("nowhere", "'nowhere' matches no node name, layer or op type. Known, for example: MatMul"),
+    ],
+)
+def test_bad_patterns_are_refused(pattern: str, message: str):
+    with pytest.raises(InputError, match=message):
+        half(parse(DENSE), keep_fp32=(pattern,))
+
+
+def test_check_refuses_an_invalid_model():
+    model = ir.from_proto(parse(DENSE))
+    prepare(model)
+    model.graph[0].outputs[0].dtype = ir.DataType.FLOAT16
+    with pytest.raises(ConversionError, match="is not valid ONNX"):
+        check(model)
+
+
+@pytest.mark.parametrize("op", ["Cast <to = 1> (a)", "CastLike(a, x)"])
+def test_casts_that_became_idle_are_gone(op: str):
+    model = parse(f"""
+    agraph (float[N, 4] x) => (float[N, 4] y) {{ a = Exp(x)  b = {op}  y = Tanh(b) }}
+    """)
+    assert op_types(half(model)[0]) == ["Cast", "Exp", "Tanh", "Cast"]
+    assert_close_in_fp16(model, X)
+
+
+def test_an_idle_cast_that_is_an_output_leaves_its_name():
+    model = parse("agraph (float[N, 4] x) => (float[N, 4] y) { a = Exp(x)  y = Cast <to = 1> (a) }")
+    assert op_types(half(model)[0]) == ["Cast", "Exp", "Cast"]
+    assert_close_in_fp16(model, X)
+
+
+def test_statistics_that_an_op_writes_in_float32_do_not_keep_it_there():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y, float[N, 1] m)
+    <float[4] s = {1, 2, 3, 4}> { y, m = LayerNormalization(x, s) }
+    """)
+    _, report = half(model)
+    assert report.islands == ()
+    assert_close_in_fp16(model, X)
+
+
+def test_a_model_without_the_default_domain_can_be_cast():
+    text = """
+    <ir_version: 8, opset_import: ["ai.onnx.ml" : 3]>
+    agraph (float[N, 4] x) => (float[N, 4] y)
+    { y = ai.onnx.ml.Scaler <offset = [0.0], scale = [2.0]> (x) }
+    """
+    model = onnx.parser.parse_model(text)
+    converted, _ = half(model, fp16_io=True)
+    received = run(converted, {"x": X["x"].astype(np.float16)})["y"]
+    np.testing.assert_allclose(received, X["x"] * 2, rtol=1e-3)
+
+
+def test_what_onnx_runtime_cannot_load_in_fp16_stays_in_fp32():
+    model = parse("agraph (float[4, 4] x) => (float[4, 4] y) { e = EyeLike(x)  y = Mul(e, x) }")
+    _, report = half(model)
+    assert report.islands[0].reason == "ONNX Runtime's CPU provider has no FP16 EyeLike"
+    assert_close_in_fp16(model, {"x": np.eye(4, dtype=np.float32)})
+
+
+def test_a_loop_that_counts_past_2048_in_floats_makes_every_trip():
+    """tf2onnx compares a loop's counter and its limit as floats."""
+    model = parse("""
+    agraph (float[N, 4] x, int64 n) => (float[N, 4] y)
+    <bool go = {1}, int64 most = {9999}, int64 one = {1}, int64 begin = {0}> {
+        i, y = Loop (most, go, begin, x) <
+            body = once (int64 t, bool c, int64 i, float[N, 4] s)
+                => (bool more, int64 next, float[N, 4] r) {
+                next = Add(i, one)
+                r = Identity(s)
+                count = Cast <to = 1> (next)
+                limit = Cast <to = 1> (n)
+                more = Less(count, limit)
+            }
+        >
+        trips = Identity(i)
+    }
+    """)
+    model.graph.output.append(
+        onnx.helper.make_tensor_value_info("trips", onnx.TensorProto.INT64, [])
+    )
+    converted, report = half(model)
+    assert "compares integers, which FP16 holds only to 2048" in {i.reason for i in report.islands}
+    batch = X | {"n": np.array(2049, np.int64)}
+    for received in (run(converted, batch), run_emulated(converted, batch)):
+        assert received["trips"] == 2049
+
+
+def test_picking_in_a_body_stays_in_the_precision_of_its_loop():
+    model = parse("""
+    agraph (float[N, 4] x, bool[N, 1] keep) => (float[N, 4] y)
+    <bool go = {1}, int64 three = {3}> {
+        start = Exp(x)
+        end = Loop (three, go, start) <
+            body = once (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] n) {
+                d = Identity(c)
+                t = Tanh(s)
+                n = Where(keep, t, s)
+            }
+        >
+        y = Neg(end)
+    }
+    """)
+    _, report = half(model)
+    assert report.casts == 2

@@ -1,0 +1,38 @@
+"""What FP16 makes of constants, against counting value by value."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from tfmp.converters.onnx.graph.constants import constant_facts, facts_of
+from tfmp.shared.numerics import RangeClass, range_counts
+
+TINY = 2.0**-24
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [0.0, -0.0],
+        [1.0, -2.0, 0.5],
+        [TINY, TINY / 2, np.nextafter(np.float32(TINY / 2), np.float32(1)), -1e-12],
+        [65504.0, 65519.99, 65520.0, -1e9],
+        [np.inf, -np.inf, np.nan, 3.0],
+    ],
+)
+def test_facts_equal_the_counts_of_every_value(values: list[float]):
+    array = np.array(values, np.float32)
+    facts, counts = facts_of(array), range_counts(array)
+    assert facts.vanished == counts[RangeClass.VANISHES]
+    assert facts.subnormal == counts[RangeClass.SUBNORMAL]
+    assert facts.nonzero == array.size - counts[RangeClass.ZERO]
+    assert facts.overflows == (counts[RangeClass.OVERFLOWS] > 0)
+
+
+def test_facts_are_kept_until_the_tensor_changes():
+    value = ir.Value(name="c", const_value=ir.tensor(np.ones(3, np.float32)))
+    first = constant_facts(value)
+    assert constant_facts(value) is first
+    value.const_value = ir.tensor(np.full(3, 1e9, np.float32))
+    assert constant_facts(value).overflows

@@ -1,0 +1,137 @@
+"""ONNX files on disk: streamed bytes, external data, and models past protobuf's 2 GiB."""
+
+import keras
+import keras_models
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx_graphs import parse
+
+from tfmp.converters import convert, open_source
+from tfmp.converters.onnx.export.export import export_onnx
+from tfmp.converters.onnx.fp16.rewriter import prepare
+from tfmp.converters.onnx.graph.storage import open_once, open_session, save_checked
+from tfmp.converters.runners import OnnxRunner
+from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.tensors import synthetic_batch
+
+
+@pytest.fixture(scope="module")
+def exported():
+    source = open_source(keras_models.conv())
+    return source, export_onnx(source)
+
+
+def assert_runs_like(source, path) -> None:
+    batch = synthetic_batch(source.inputs, samples=3, seed=2)
+    for name, value in OnnxRunner(path).run(batch).items():
+        np.testing.assert_allclose(value, source.forward(batch)[name], rtol=1e-4, atol=1e-5)
+
+
+def test_streamed_bytes_are_protobufs(exported, tmp_path):
+    """The same message as protobuf's own serializer makes, in another order of fields."""
+    source, model = exported
+    save_checked(model, tmp_path / "model.onnx")
+    loaded = onnx.load(tmp_path / "model.onnx")
+    onnx.checker.check_model(loaded, full_check=True)
+    expected = ir.to_proto(model)
+    assert {t.name: onnx.numpy_helper.to_array(t).tobytes() for t in loaded.graph.initializer} == {
+        t.name: onnx.numpy_helper.to_array(t).tobytes() for t in expected.graph.initializer
+    }
+    assert list(loaded.graph.node) == list(expected.graph.node)
+    assert_runs_like(source, tmp_path / "model.onnx")
+
+
+def test_types_that_every_reader_infers_are_left_out(tmp_path):
+    """ONNX's check does not follow sizes through a graph, so the shape of `r` would be lost."""
+    model = ir.from_proto(
+        parse("""
+    agraph (float[2, 3, 4] x, float[5] z) => (float[2, 12] y)
+    <int64[1] one = {1}, int64[1] zero = {0}, int64[1] rest = {-1}> {
+        sizes = Shape(x)
+        first = Slice(sizes, zero, one)
+        wanted = Concat <axis = 0> (first, rest)
+        h = Neg(x)
+        r = Reshape(h, wanted)
+        y = Exp(r)
+    }
+    """)
+    )
+    prepare(model)
+    save_checked(model, tmp_path / "model.onnx")
+    written = onnx.load(tmp_path / "model.onnx")
+    assert [info.name for info in written.graph.value_info] == ["r"]
+    again = ir.from_proto(written)
+    prepare(again)
+    for node, same in zip(model.graph, again.graph, strict=True):
+        for value, other in zip(node.outputs, same.outputs, strict=True):
+            assert (value.name, value.type, value.shape) == (other.name, other.type, other.shape)
+
+
+def test_a_session_of_a_model_in_memory(exported):
+    source, model = exported
+    batch = synthetic_batch(source.inputs, samples=2, seed=0)
+    for run in (open_session(model).run, open_once(model)):
+        (received,) = run(["logits"], batch)
+        np.testing.assert_allclose(received, source.forward(batch)["logits"], rtol=1e-4, atol=1e-5)
+
+
+def test_external_data_on_request(exported, tmp_path):
+    source, model = exported
+    save_checked(model, tmp_path / "model.onnx", external_data=True)
+    assert (tmp_path / "model.onnx.data").stat().st_size > 1000
+    assert_runs_like(source, tmp_path / "model.onnx")
+    # Written again without, nothing of it stays behind.
+    save_checked(model, tmp_path / "model.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_stranger_by_the_name_of_the_data_is_kept(exported, tmp_path):
+    _, model = exported
+    (tmp_path / "model.onnx.data").write_text("precious")
+    with pytest.raises(InputError, match=r"model.onnx.data: already exists"):
+        save_checked(model, tmp_path / "model.onnx", external_data=True)
+    assert (tmp_path / "model.onnx.data").read_text() == "precious"
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_an_invalid_model_leaves_nothing(exported, tmp_path):
+    _, model = exported
+    broken = model.clone()
+    broken.graph[0].outputs[0].dtype = ir.DataType.INT64
+    with pytest.raises(ConversionError, match="is not valid ONNX"):
+        save_checked(broken, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_model_past_two_gibibytes(tmp_path):
+    keras.utils.set_random_seed(0)
+    ids = keras.Input((4,), dtype="int32", name="ids")
+    rows = keras.layers.Embedding(1_160_000, 512, name="table")(ids)
+    model = keras.Model(ids, keras.layers.GlobalAveragePooling1D(name="mean")(rows), name="large")
+    source = open_source(model)
+    large = convert(source, output=tmp_path / "large.onnx", precision="fp32")
+    assert (tmp_path / "large.onnx.data").stat().st_size > 2.2 * 2**30
+    assert_runs_like(source, large.path)
+    half = convert(source, output=tmp_path / "half.onnx")
+    assert 1.1 * 2**30 < half.path.stat().st_size < 1.2 * 2**30
+
+
+@pytest.mark.slow
+def test_a_saved_model_past_two_gibibytes(tmp_path):
+    """TensorFlow's own freezing ends there: it writes the weights into one protobuf."""
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.int32, name="ids")])
+    def mean(ids):
+        return {"mean": tf.reduce_mean(tf.gather(module.table, ids), axis=1)}
+
+    module = tf.Module()
+    module.table = tf.Variable(tf.random.stateless_normal((1_160_000, 512), seed=(0, 1)))
+    tf.saved_model.save(module, tmp_path / "saved", signatures={"mean": mean})
+    source = open_source(tmp_path / "saved")
+    large = convert(source, output=tmp_path / "large.onnx", precision="fp32")
+    assert (tmp_path / "large.onnx.data").stat().st_size > 2.2 * 2**30
+    assert_runs_like(source, large.path)

@@ -1,0 +1,122 @@
+"""Constant factors folded into what reads them, and where they stay."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx_graphs import half, op_types, parse, run, run_emulated
+
+from tfmp.converters.onnx.fp16.rewriter import prepare
+from tfmp.converters.onnx.rewrites.pipeline import rewrite
+
+RNG = np.random.default_rng(3)
+WEIGHTS = (0.01 * RNG.standard_normal((8, 4))).astype(np.float32)
+KERNEL = (0.01 * RNG.standard_normal((4, 3, 2, 2))).astype(np.float32)
+SCALE = RNG.uniform(0.5, 1.5, 8).astype(np.float32)
+
+CASES = {
+    "matmul": ("[N, 8]", "[N, 4]", "s = Mul(x, c)  y = MatMul(s, w)"),
+    "divided": ("[N, 8]", "[N, 4]", "s = Div(x, d)  y = MatMul(s, w)"),
+    "gemm": ("[N, 8]", "[N, 4]", "s = Mul(c, x)  y = Gemm(s, w, bias)"),
+    "conv": ("[N, 3, 5, 5]", "[N, 4, 4, 4]", "s = Mul(x, c)  r = Relu(s)  y = Conv(r, k, bias)"),
+    "layer norm": (
+        "[N, 8]",
+        "[N, 8]",
+        "s = Mul(x, c)  y = LayerNormalization <epsilon = 10.0> (s, g)",
+    ),
+    "two readers": (
+        "[N, 8]",
+        "[N, 4]",
+        "s = Mul(x, c)  t = Identity(s)  a = MatMul(s, w)  b = MatMul(t, w)  y = Mul(a, b)",
+    ),
+}
+ARRAYS = {"w": WEIGHTS, "k": KERNEL, "g": SCALE, "bias": np.ones(4, np.float32)}
+
+
+def graph(inputs: str, outputs: str, body: str, factor: float = 3000.0) -> onnx.ModelProto:
+    text = (
+        f"agraph (float{inputs} x) => (float{outputs} y) "
+        f"<float c = {{{factor}}}, float d = {{{1 / factor}}}> {{ {body} }}"
+    )
+    words = set(body.replace(",", " ").replace("(", " ").replace(")", " ").split())
+    return parse(text, **{name: array for name, array in ARRAYS.items() if name in words})
+
+
+def rewritten(model: onnx.ModelProto, **kept) -> tuple[onnx.ModelProto, list[str]]:
+    copy = ir.from_proto(model)
+    prepare(copy)
+    done = rewrite(copy, **kept)
+    changed = ir.to_proto(copy)
+    onnx.checker.check_model(changed, full_check=True)
+    return changed, done
+
+
+def sample(shape: str) -> np.ndarray:
+    sizes = [3 if size == "N" else int(size) for size in shape.strip("[]").split(", ")]
+    return np.random.default_rng(0).uniform(5, 40, sizes).astype(np.float32)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_factor_goes_into_the_weights_and_nothing_overflows(case: str):
+    inputs, outputs, body = CASES[case]
+    model = graph(inputs, outputs, body)
+    changed, done = rewritten(model)
+    assert len(done) == 1
+    assert "its factor 3000 went into what it feeds" in done[0]
+    assert len(op_types(changed)) == len(op_types(model)) - 1
+    x = sample(inputs)
+    expected, received = (run(m, {"x": x})["y"] for m in (model, changed))
+    np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    x = x if case != "two readers" else x / 100  # its product overflows, whatever comes before
+    expected = run(model, {"x": x})["y"]
+    emulated = run_emulated(half(model)[0], {"x": x})["y"]
+    assert np.linalg.norm(emulated - expected) < 5e-3 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "factor"),
+    [
+        pytest.param("s = Mul(x, c)  y = MatMul(s, w)", 0.004, id="makes numbers smaller"),
+        pytest.param("s = Mul(x, c)  y = MatMul(s, w)", 1e7, id="weights would overflow"),
+        pytest.param("s = Mul(x, c)  y = MatMul(s, w)", -3.0, id="negative"),
+        pytest.param("s = Mul(x, c)  t = Exp(s)  y = MatMul(t, w)", 3.0, id="not linear"),
+        pytest.param(
+            "s = Mul(x, c)  a = MatMul(s, w)  e = ReduceMax(s)  y = Add(a, e)",
+            3.0,
+            id="read elsewhere",
+        ),
+    ],
+)
+def test_a_factor_that_cannot_go_stays(body: str, factor: float):
+    model = graph("[N, 8]", "[N, 4]", body, factor)
+    changed, done = rewritten(model)
+    assert done == []
+    assert op_types(changed) == op_types(model)
+
+
+def test_shared_weights_keep_their_values_for_others():
+    body = "s = Mul(x, c)  a = MatMul(s, w)  b = MatMul(x, w)  y = Add(a, b)"
+    model = graph("[N, 8]", "[N, 4]", body)
+    changed, done = rewritten(model)
+    assert len(done) == 1
+    x = sample("[N, 8]")
+    expected, received = (run(m, {"x": x})["y"] for m in (model, changed))
+    np.testing.assert_allclose(received, expected, rtol=1e-5)
+
+
+def test_a_factor_of_a_variance_goes_into_the_epsilon():
+    text = """
+    agraph (float[N, 1024] x) => (float[N, 1024] y)
+    <float c = {300}, float eps = {0.001}, int64[1] axis = {1}> {
+        s = Mul(x, c)  mean = ReduceMean(s, axis)  d = Sub(s, mean)  sq = Mul(d, d)
+        var = ReduceMean(sq, axis)  safe = Add(var, eps)  root = Sqrt(safe)  y = Div(d, root)
+    }
+    """
+    model = parse(text)
+    changed, done = rewritten(model)
+    assert op_types(changed) == ["LayerNormalization"]
+    assert len(done) == 2
+    x = np.random.default_rng(0).standard_normal((4, 1024)).astype(np.float32)
+    np.testing.assert_allclose(
+        run(changed, {"x": x})["y"], run(model, {"x": x})["y"], rtol=1e-4, atol=1e-5
+    )

@@ -1,0 +1,424 @@
+"""Mixed precision: the fewest FP32 nodes that keep a budget, found in one session."""
+
+from pathlib import Path
+
+import corpus_keras
+import keras
+import keras_models
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from keras import layers, ops
+from onnx_graphs import half, parse, run, run_emulated
+
+from tfmp.converters import DriftBudget, convert
+from tfmp.converters.onnx import mixed as repair_module
+from tfmp.converters.onnx.emulation import switches
+from tfmp.converters.onnx.fp16.cost import Costs
+from tfmp.converters.onnx.fp16.rewriter import prepare
+from tfmp.converters.onnx.fp16.rules import decide
+from tfmp.converters.onnx.mixed import MAX_EVALUATIONS, Repair, find_islands, search_batches
+from tfmp.converters.shared.errors import InputError
+
+# Flips need 299 samples for a proof, and these outputs decide nothing.
+BUDGET = DriftBudget(rel_l2=5e-3, flip_rate=None)
+
+VARIANCE = """
+agraph (float[N, 1024] x) => (float[N, 1024] y)
+<float scale = {300}, float eps = {0.001}, int64[1] axis = {1}> {
+    s = Mul(x, scale)
+    mean = ReduceMean(s, axis)
+    d = Sub(s, mean)
+    sq = Mul(d, d)
+    var = ReduceMean(sq, axis)
+    safe = Add(var, eps)
+    std = Sqrt(safe)
+    y = Div(d, std)
+}
+"""
+
+LOGSUMEXP = """
+agraph (float[N, 64] x) => (float[N, 1] y)
+<float scale = {10}, int64[1] axis = {1}> {
+    s = Mul(x, scale)
+    e = Exp(s)
+    t = ReduceSum(e, axis)
+    y = Log(t)
+}
+"""
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+
+def search(proto: onnx.ModelProto, x: np.ndarray, budget: DriftBudget, **options) -> Repair:
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto.CopyFrom(ir.to_proto(model))
+    return find_islands(model, [{"x": x}], budget, **options)
+
+
+def drift(proto: onnx.ModelProto, x: np.ndarray, islands: dict[str, str]) -> float:
+    """Relative L2 of the file that the islands make, on the emulator."""
+    expected = run(proto, {"x": x})["y"]
+    received = run_emulated(half(proto, keep_nodes=islands)[0], {"x": x})["y"]
+    return float(np.linalg.norm(received - expected) / np.linalg.norm(expected))
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "nodes"),
+    [
+        pytest.param(VARIANCE, 1024, {"Mul", "ReduceMean", "Add", "Sqrt"}, id="variance"),
+        pytest.param(LOGSUMEXP, 64, {"Exp", "ReduceSum", "Log"}, id="logsumexp"),
+    ],
+)
+def test_exactly_the_nodes_that_overflow_stay_in_fp32(text: str, width: int, nodes: set[str]):
+    proto, x = parse(text), normal(32, width)
+    found = search(proto, x, BUDGET)
+    assert found.met
+    kinds = [node.op_type for node in proto.graph.node if node.name in found.islands]
+    assert sorted(kinds) == sorted(nodes)
+    assert all("past FP16's 65504" in reason for reason in found.islands.values())
+    assert found.before[0].nonfinite or found.before[0].rel_l2 > 0.5
+    # The switched session and the file's own emulation are the same arithmetic.
+    assert found.after[0].rel_l2 == pytest.approx(drift(proto, x, found.islands), rel=1e-3)
+
+
+def deep(width: int = 16, depth: int = 12) -> onnx.ModelProto:
+    lines = [f"h{i + 1} = MatMul(h{i}, w{i})  t{i + 1} = Tanh(h{i + 1})" for i in range(depth)]
+    text = "  ".join(lines).replace("MatMul(h", "MatMul(t").replace("MatMul(t0", "MatMul(x")
+    rng = np.random.default_rng(1)
+    weights = {
+        f"w{i}": (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
+        for i in range(depth)
+    }
+    body = f"{text}  y = Identity(t{depth})"
+    return parse(f"agraph (float[N, {width}] x) => (float[N, {width}] y) {{ {body} }}", **weights)
+
+
+def test_a_tight_budget_is_met_with_part_of_the_graph_in_few_evaluations():
+    proto, x = deep(), normal(64, 16)
+    all_half = search(deep(), x, DriftBudget(rel_l2=1.0, flip_rate=None)).after[0].rel_l2
+    found = search(proto, x, DriftBudget(rel_l2=all_half * 0.7, flip_rate=None))
+    assert found.met
+    assert 0 < len(found.islands) < 24
+    assert found.evaluations <= MAX_EVALUATIONS
+    assert "rounding matters most" in next(iter(found.islands.values()))
+    assert drift(proto, x, found.islands) <= all_half * 0.7
+
+
+def test_one_session_serves_the_whole_search(monkeypatch: pytest.MonkeyPatch):
+    opened = []
+    real = switches.open_session
+    monkeypatch.setattr(switches, "open_session", lambda m: opened.append(1) or real(m))
+    search(deep(), normal(64, 16), DriftBudget(rel_l2=2e-4, flip_rate=None))
+    assert opened == [1]
+
+
+def test_the_cheapest_part_that_is_enough_ends_the_ranking():
+    """What a narrow end loses is found before the wide layers in front of it are tried."""
+    depth, width = 15, 16
+    layers_ = "  ".join(f"h{i} = MatMul(t{i}, w{i})  t{i + 1} = Tanh(h{i})" for i in range(depth))
+    rng = np.random.default_rng(1)
+    weights = {
+        f"w{i}": (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
+        for i in range(depth)
+    }
+    proto = parse(
+        f"""agraph (float[N, {width}] x) => (float[N, 1] y)
+        <int64[1] axis = {{1}}, float far = {{1000.3}}, float back = {{999}}> {{
+            {layers_.replace("(t0,", "(x,")}
+            s = ReduceSum <keepdims = 1> (t{depth}, axis)
+            away = Add(s, far)
+            y = Sub(away, back)
+        }}""",
+        **weights,
+    )
+    found = search(proto, normal(64, width), DriftBudget(rel_l2=2e-3, flip_rate=None))
+    assert found.met
+    kinds = [node.op_type for node in proto.graph.node if node.name in found.islands]
+    assert set(kinds) <= {"Add", "Sub"}
+    assert found.evaluations <= 8  # every part in turn would be sixteen alone
+
+
+BOTTLENECK = """
+agraph (float[N, 64] x) => (float[N, 64] y) <float big = {300}, float small = {0.00001}> {
+    wide = Mul(x, big)
+    sq = Mul(wide, wide)
+    neg = Tanh(sq)
+    down = Mul(sq, small)
+    both = Add(down, neg)
+    y = Identity(both)
+}
+"""
+
+
+def test_the_cost_is_told_with_the_casts(monkeypatch: pytest.MonkeyPatch):
+    found = search(parse(BOTTLENECK), normal(16, 64), BUDGET)
+    assert found.met
+    report = half(parse(BOTTLENECK), keep_nodes={})[1]
+    assert found.casts_before == report.casts
+    assert f"add {found.casts - found.casts_before} casts" in found.notes()[0]
+
+
+def test_a_cheap_node_between_fp32_ones_stays_where_its_casts_would_cost_more():
+    """Each node in turn: FP32 neighbours make the one between them cheaper in FP32."""
+    proto = deep(depth=3)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    decisions = decide(model)
+    nodes = switches.switchable_nodes(model, decisions)
+    costs = Costs(model, decisions, nodes)
+    costs.measure({value: 1024 for node in nodes for value in node.outputs})
+    products = [str(node.name) for node in nodes if node.op_type == "MatMul"]
+    bends = [str(node.name) for node in nodes if node.op_type == "Tanh"]
+    assert costs.total(products[:2]) > costs.total([*products[:2], bends[0]])
+    assert costs.casts([]) == 2  # the input and the output
+    assert costs.casts(products) == 6  # all but the input
+    assert costs.casts([*products, *bends]) == 0
+    assert costs.share([*products, *bends]) == 1
+    assert costs.multiplications(products[:1]) == 16 * 1024
+
+
+def test_a_budget_that_fp16_keeps_needs_no_island():
+    found = search(deep(), normal(32, 16), DriftBudget(flip_rate=None))
+    assert (found.islands, found.met, found.evaluations) == ({}, True, 2)
+
+
+def test_a_budget_that_nothing_meets_gives_the_closest_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    # The float32 run itself always meets a budget, so what stays is a bound of the search.
+    monkeypatch.setattr(repair_module._Trial, "meets", lambda self, fp32: False)
+    monkeypatch.setattr(repair_module._Trial, "excess", lambda self, fp32: 3.0 - len(fp32) / 100)
+    found = search(deep(), normal(8, 16), DriftBudget(rel_l2=1e-9, flip_rate=None))
+    assert not found.met
+    assert len(found.islands) == 24
+    assert "no assignment that was tried meets the budget" in found.notes()[1]
+
+
+def test_switches_all_on_are_float32_and_all_off_the_emulator():
+    proto, x = deep(), normal(8, 16)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    session = switches.SwitchedSession(model, decide(model))
+    exact = session.run({"x": x}, session.nodes, ["y"])["y"]
+    np.testing.assert_array_equal(exact, run(proto, {"x": x})["y"])
+    rounded = session.run({"x": x}, (), ["y"])["y"]
+    np.testing.assert_array_equal(rounded, run_emulated(half(proto)[0], {"x": x})["y"])
+
+
+LOOP = """
+agraph (float[N, 4] x) => (float[N, 4] y)
+<float[4] step = {0.1, 0.2, 0.3, 0.7}, int64 trips = {5}, bool go = {1}> {
+    start = Exp(x)
+    y = Loop (trips, go, start) <
+        body = once (int64 i, bool c, float[N, 4] state) => (bool c_out, float[N, 4] next) {
+            c_out = Identity(c)
+            next = Add(state, step)
+        }
+    >
+}
+"""
+
+
+SHARED = """
+agraph (float[N, 4] x) => (float[N, 4] y, float[N, 4] z)
+<float[4] w = {0.1, 0.2, 0.3, 0.7}, float low = {0}, float high = {6}> {
+    a = Mul(x, w)
+    b = Clip(a, low, high)
+    c = Add(b, w)
+    d = Exp(b)
+    y = Identity(c)
+    z = Mul(d, x)
+}
+"""
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (1,), (2,), (3,), (0, 1), (0, 3), (1, 2, 3)])
+def test_any_choice_is_what_the_file_of_it_computes(kept: tuple[int, ...]):
+    """Each reader of a shared constant and of a shared value reads it in its own precision."""
+    proto, x = parse(SHARED), normal(8, 4)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto = ir.to_proto(model)
+    session = switches.SwitchedSession(model, decide(model))
+    chosen = [session.nodes[index] for index in kept]
+    received = session.run({"x": x}, chosen, ["y", "z"])
+    islands = dict.fromkeys(chosen, "chosen")
+    expected = run_emulated(half(proto, keep_nodes=islands)[0], {"x": x})
+    for name in ("y", "z"):
+        np.testing.assert_array_equal(received[name], expected[name])
+
+
+def test_nodes_in_bodies_have_switches_too():
+    proto, x = parse(LOOP), normal(8, 4)
+    found = search(proto, x, DriftBudget(rel_l2=1e-6, flip_rate=None))
+    assert found.met
+    assert len(found.islands) == 3  # the Loop too: it holds the state
+    assert drift(proto, x, found.islands) < 1e-6
+
+
+GROWING = """
+agraph (float[N, 4] x) => (float[N, 4] y)
+<float twice = {16}, float small = {0.00001}, int64 trips = {5}, bool go = {1}> {
+    start = Abs(x)
+    grown = Loop (trips, go, start) <
+        body = once (int64 i, bool c, float[N, 4] state) => (bool c_out, float[N, 4] next) {
+            c_out = Identity(c)
+            next = Mul(state, twice)
+        }
+    >
+    y = Mul(grown, small)
+}
+"""
+CHOSEN = """
+agraph (float[N, 4] x) => (float[N, 4] y) <float[4] w = {0.1, 0.2, 0.3, 0.7}, bool yes = {1}> {
+    a = Mul(x, w)
+    b = If (yes) <
+        then_branch = one () => (float[N, 4] t) { t = Exp(a) },
+        else_branch = two () => (float[N, 4] e) { e = Add(a, x) }
+    >
+    y = Mul(b, w)
+}
+"""
+SCANNED = """
+agraph (float[4, 3] x) => (float[3] y, float[4, 3] sums)
+<float[3] zero = {0.1, 0.2, 0.3}, float third = {0.3}> {
+    thirds = Mul(x, third)
+    y, sums = Scan <num_scan_inputs = 1, body = add (float[3] total, float[3] part)
+        => (float[3] next, float[3] copy) { next = Add(total, part)  copy = Exp(next) }
+    > (zero, thirds)
+}
+"""
+
+
+@pytest.mark.parametrize("text", [LOOP, CHOSEN, SCANNED], ids=["Loop", "If", "Scan"])
+def test_any_choice_around_a_body_is_what_the_file_of_it_computes(text: str):
+    proto, x = parse(text), normal(4, 3 if text is SCANNED else 4)
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto = ir.to_proto(model)
+    names = [value.name for value in model.graph.outputs]
+    session = switches.SwitchedSession(model, decide(model))
+    for choice in range(2 ** len(session.nodes)):
+        chosen = [name for bit, name in enumerate(session.nodes) if choice >> bit & 1]
+        received = session.run({"x": x}, chosen, names)
+        file = half(proto, keep_nodes=dict.fromkeys(chosen, "chosen"))[0]
+        expected = run_emulated(file, {"x": x})
+        for name in names:
+            np.testing.assert_array_equal(received[name], expected[name], err_msg=str(chosen))
+
+
+def recurrent(steps: int = 6, growth: float = 1.0) -> onnx.ModelProto:
+    """An RNN without a bound on its state, of two numbers in and out."""
+    rng = np.random.default_rng(0)
+    return parse(
+        f"""agraph (float[{steps}, N, 2] x) => (float[1, N, 2] y) <float small = {{0.00001}}> {{
+            big = Mul(x, growth)
+            all, last = RNN <hidden_size = 2, activations = ["Relu"]> (big, w, r)
+            y = Mul(last, small)
+        }}""",
+        growth=np.float32(growth).reshape(()),
+        w=rng.random((1, 2, 2)).astype(np.float32),
+        r=growth * np.array([[[1.1, 0.3], [0.2, 1.3]]], np.float32),
+    )
+
+
+def test_the_states_of_a_recurrent_op_are_rounded_between_its_steps():
+    """All of its steps are one node with one switch, bit for bit what the file computes."""
+    proto, x = recurrent(), np.abs(normal(6, 5, 2))
+    model = ir.from_proto(proto)
+    prepare(model)
+    switches.name_nodes(model)
+    proto = ir.to_proto(model)
+    session = switches.SwitchedSession(model, decide(model))
+    for kept in ((), session.nodes[:1], session.nodes[1:2], session.nodes):
+        file = half(proto, keep_nodes=dict.fromkeys(kept, "chosen"))[0]
+        received = session.run({"x": x}, kept, ["y"])["y"]
+        np.testing.assert_allclose(received, run_emulated(file, {"x": x})["y"], rtol=1e-6)
+
+
+def test_a_recurrent_op_whose_state_overflows_is_kept():
+    proto, x = recurrent(growth=9.0), np.abs(normal(6, 5, 2))
+    found = search(proto, x, BUDGET)
+    assert found.met
+    kinds = {node.op_type for node in proto.graph.node if node.name in found.islands}
+    assert "RNN" in kinds
+    assert drift(proto, x, found.islands) < 5e-3
+
+
+def test_a_state_that_overflows_is_held_in_fp32():
+    proto, x = parse(GROWING), normal(16, 4)
+    found = search(proto, x, BUDGET)
+    assert found.met
+    kinds = {node.op_type for node in proto.graph.node if node.name in found.islands}
+    assert "Loop" in kinds
+    assert drift(proto, x, found.islands) < 5e-3
+
+
+def masked_attention() -> keras.Model:
+    keras.utils.set_random_seed(0)
+    tokens = keras.Input((6, 8), name="tokens")
+    keep = keras.Input((6,), dtype="bool", name="keep")
+    scores = ops.matmul(layers.Dense(8)(tokens), ops.transpose(tokens, (0, 2, 1)))
+    masked = scores + (1.0 - ops.cast(keep, "float32"))[:, None, :] * -1e9
+    return keras.Model([tokens, keep], ops.matmul(ops.softmax(masked), tokens), name="masked")
+
+
+def masked_data() -> dict[str, np.ndarray]:
+    keep = np.random.default_rng(1).random((64, 6)) > 0.4
+    keep[0] = False
+    return {"tokens": normal(64, 6, 8), "keep": keep}
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        pytest.param(keras_models.variance_overflow, lambda: normal(64, 1024), id="variance"),
+        pytest.param(corpus_keras.logsumexp, lambda: normal(64, 16), id="logsumexp"),
+        pytest.param(masked_attention, masked_data, id="mask"),
+        pytest.param(keras_models.square_overflow, lambda: normal(64, 1024), id="square"),
+    ],
+)
+def test_convert_ends_in_pass_with_at_most_five_fp32_nodes(tmp_path: Path, model, data):
+    artifact = convert(
+        model(), output=tmp_path / "m.onnx", precision="mixed", data=data(), budget=BUDGET
+    )
+    assert artifact.report is not None
+    assert artifact.report.verdict == "PASS", artifact.report.candidates[0].reasons
+    kept = [note for note in artifact.notes if note.startswith("kept in FP32")]
+    assert len(kept) <= 5, kept
+    assert artifact.notes[0].startswith("mixed precision: ")
+
+
+def test_the_search_looks_at_a_bounded_number_of_samples():
+    batches = [{"x": normal(100, 2)} for _ in range(9)]
+    assert len(search_batches(batches)) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "mixed"}, "finds the nodes that need FP32 on samples, received none"),
+        (
+            {"precision": "mixed", "to": "tflite", "data": np.zeros((2, 6), np.float32)},
+            "precision='mixed' is for ONNX files",
+        ),
+        (
+            {"precision": "mixed", "data": iter([np.zeros((2, 6), np.float32)])},
+            "received data that can be read only once",
+        ),
+        ({"precision": "fp32", "fp16_io": True}, "fp16_io is about FP16 files, received"),
+    ],
+)
+def test_options_that_contradict_mixed_precision_are_refused(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        convert(keras_models.dense(), output=tmp_path / f"m.{options.get('to', 'onnx')}", **options)

@@ -1,0 +1,511 @@
+"""Data in every form gives the same samples, and what does not fit is refused with the reason."""
+
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfmp.converters.samples.data import DataReport, Dataset, add_hashes, open_data, synthetic
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec
+
+IMAGE = TensorSpec("image", (None, 4, 4, 1), "float32")
+IDS = TensorSpec("ids", (None, 3), "int32")
+
+X = np.random.default_rng(0).integers(0, 256, (70, 4, 4, 1), dtype=np.uint8)
+Y = np.arange(70) % 10
+
+
+def read(dataset: Dataset) -> tuple[list[Any], list[Any], DataReport]:
+    batches = list(dataset.batches())
+    return [batch for batch, _ in batches], [labels for _, labels in batches], dataset.description
+
+
+def refusal(data: Any, inputs: list[TensorSpec], labels: Any = None) -> str:
+    with pytest.raises(InputError) as caught:
+        read(open_data(data, inputs, labels))
+    return str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class TestForms:
+    @pytest.fixture
+    def forms(self, folder: Path) -> dict[str, tuple[Any, Any]]:
+        np.savez("plain.npz", image=X, labels=Y)
+        np.savez_compressed("packed.npz", image=X, labels=Y)
+        np.savez("columns.npz", image=np.asfortranarray(X), labels=Y)
+        np.savez("any_name.npz", x=X, labels=Y)
+        np.save("x.npy", X)
+        np.save("y.npy", Y)
+        np.savez("y.npz", classes=Y)
+        batches = [(X[i : i + 16], Y[i : i + 16]) for i in range(0, 70, 16)]
+        return {
+            "npz": ("plain.npz", None),
+            "compressed npz": (Path("packed.npz"), None),
+            "npz in column order": ("columns.npz", None),
+            "npz with any name": ("any_name.npz", None),
+            "npy": ("x.npy", "y.npy"),
+            "npy with labels from npz": ("x.npy", Path("y.npz")),
+            "npy with labels from data": ("x.npy", Path("plain.npz")),
+            "dict": ({"image": X, "labels": Y}, None),
+            "dict with labels beside it": ({"image": X}, Y),
+            "array": (X, Y),
+            "pair": ((X, Y), None),
+            "pair of a dict": (({"image": X}, Y), None),
+            "pair of a list": (([X], Y), None),
+            "list of batches": (batches, None),
+            "batches with weights": ([(x, y, np.ones(len(x))) for x, y in batches], None),
+            "batches as dicts": ([{"image": x, "labels": y} for x, y in batches], None),
+            "batches without labels": ([x for x, _ in batches], Y),
+            "generator": ((batch for batch in batches), None),
+            "float64": ((X.astype(np.float64), Y), None),
+        }
+
+    def test_all_give_the_same_samples_and_hash(self, forms: dict[str, tuple[Any, Any]]) -> None:
+        hashes = {}
+        for name, (data, labels) in forms.items():
+            batches, truths, report = read(open_data(data, [IMAGE], labels, batch_size=13))
+            images = np.concatenate([batch["image"] for batch in batches])
+            assert images.dtype == np.float32, name
+            np.testing.assert_array_equal(images, X.astype(np.float32), err_msg=name)
+            np.testing.assert_array_equal(np.concatenate(truths), Y, err_msg=name)
+            assert (report.samples, report.labelled, report.synthetic) == (70, True, False), name
+            hashes[name] = report.sha256
+        assert len(set(hashes.values())) == 1, hashes
+
+    def test_tensorflow_datasets(self) -> None:
+        import tensorflow as tf
+
+        dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(32)
+        _, labels, report = read(open_data(dataset, [IMAGE]))
+        np.testing.assert_array_equal(np.concatenate(labels), Y)
+        assert report.sha256 == read(open_data((X, Y), [IMAGE]))[2].sha256
+
+    def test_functions(self, folder: Path) -> None:
+        Path("mydata.py").write_text(
+            "import numpy as np\n"
+            "def batches():\n"
+            "    for i in range(3):\n"
+            "        yield np.full((2, 4, 4, 1), i), np.array([i, i])\n"
+        )
+        try:
+            batches, _, report = read(open_data("mydata:batches", [IMAGE]))
+        finally:
+            sys.modules.pop("mydata", None)
+        assert [batch["image"][0, 0, 0, 0] for batch in batches] == [0, 1, 2]
+        assert (report.source, report.samples, report.labelled) == ("mydata:batches", 6, True)
+
+    def test_functions_of_python(self) -> None:
+        def batches() -> Iterator[np.ndarray]:
+            yield X[:4]
+            yield X[4:6]
+
+        dataset = open_data(batches, [IMAGE])
+        assert not dataset.once
+        for _ in range(2):  # a search reads it, and then the validation
+            found, _, report = read(dataset)
+            np.testing.assert_array_equal(
+                np.concatenate([batch["image"] for batch in found]), X[:6]
+            )
+        assert report.source.endswith("batches")
+        assert read(open_data(lambda: {"image": X, "labels": Y}, [IMAGE]))[2].labelled
+
+    def test_several_inputs(self) -> None:
+        ids = np.arange(210).reshape(70, 3)
+        for data in ({"ids": ids, "image": X}, ([X, ids], None)):
+            batches, _, report = read(open_data(data, [IMAGE, IDS]))
+            assert [array.dtype for array in batches[0].values()] == [np.float32, np.int32]
+            assert report.samples == 70
+
+    def test_labels_of_several_outputs(self, folder: Path) -> None:
+        np.savez("both.npz", **{"image": X, "labels.a": Y, "labels.b": Y + 1})
+        _, labels, _ = read(open_data("both.npz", [IMAGE], batch_size=70))
+        assert list(labels[0]) == ["a", "b"]
+        np.testing.assert_array_equal(labels[0]["b"], Y + 1)
+
+    def test_an_input_may_be_called_labels(self) -> None:
+        spec = TensorSpec("labels", (None,), "int64")
+        batches, labels, _ = read(open_data({"labels": Y}, [spec]))
+        assert labels[0] is None
+        np.testing.assert_array_equal(batches[0]["labels"], Y[:32])
+
+
+class TestDescription:
+    def test_hash_depends_on_values_names_and_labels(self) -> None:
+        changed = X.copy()
+        changed[3, 0, 0, 0] ^= 1
+        other = TensorSpec("other", IMAGE.shape, "float32")
+        hashes = {
+            read(open_data(data, [spec]))[2].sha256
+            for data, spec in (((X, Y), IMAGE), (X, IMAGE), ((changed, Y), IMAGE), (X, other))
+        }
+        assert len(hashes) == 4
+
+    def test_hashes_of_shards_add_up_in_any_order(self) -> None:
+        whole = read(open_data((X, Y), [IMAGE]))[2].sha256
+        parts = [read(open_data((X[p], Y[p]), [IMAGE]))[2] for p in (slice(30, 70), slice(30))]
+        assert f"{add_hashes(*(int(part.sha256, 16) for part in parts)):064x}" == whole
+
+    def test_the_order_of_labels_by_output_does_not_show(self) -> None:
+        labels = {"a": Y, "b": Y + 1}
+        turned = dict(reversed(labels.items()))
+        one, two = (read(open_data(X, [IMAGE], given))[2] for given in (labels, turned))
+        assert one.sha256 == two.sha256
+
+    def test_texts_are_hashed_by_content(self) -> None:
+        spec = TensorSpec("text", (None,), "string")
+        one = read(open_data(np.array(["a", "bc"]), [spec]))[2].sha256
+        assert one == read(open_data(np.array(["a", "bc"], object), [spec]))[2].sha256
+        assert one != read(open_data(np.array(["ab", "c"]), [spec]))[2].sha256
+
+    def test_nonfinite_inputs_are_said(self) -> None:
+        values = np.ones((5, 4, 4, 1))
+        values[0, 0, 0, 0] = np.nan
+        values[1, 0, 0, 0] = 1e300  # infinite as float32
+        assert read(open_data(values, [IMAGE]))[2].nonfinite == {"image": 2}
+
+    def test_samples_beyond_a_fixed_batch_are_left_out_and_said(self) -> None:
+        fixed = TensorSpec("image", (16, 4, 4, 1), "float32")
+        batches, _, report = read(open_data((X, Y), [fixed]))
+        assert [len(batch["image"]) for batch in batches] == [16] * 4
+        assert report.samples == 64
+        assert "the last 6 samples do not fill a batch of 16" in report.notes[0]
+
+    def test_a_second_reading_starts_over(self) -> None:
+        dataset = open_data((X, Y), [IMAGE])
+        assert read(dataset)[2] == read(dataset)[2]
+
+    def test_number_of_samples_is_known_before_where_it_can_be(self, folder: Path) -> None:
+        np.savez("x.npz", image=X)
+        assert open_data("x.npz", [IMAGE]).samples == 70
+        assert open_data([X], [IMAGE]).samples is None
+
+
+def test_a_file_is_streamed(folder: Path) -> None:
+    spec = TensorSpec("x", (None, 1000), "float32")
+    np.savez_compressed("large.npz", x=np.zeros((8000, 1000), np.float32))  # 32 MB
+    dataset = open_data("large.npz", [spec])
+    tracemalloc.start()
+    try:
+        assert sum(len(batch["x"]) for batch, _ in dataset.batches()) == 8000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4_000_000
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            (
+                X[:, :, :, 0],
+                "data array: input 'image' expects image: float32[?, 4, 4, 1], received uint8 of "
+                "shape (70, 4, 4). The last axis is missing: pass array[..., None].",
+            ),
+            (
+                [X[0]],
+                "data list of batches: input 'image' expects image: float32[?, 4, 4, 1], received "
+                "uint8 of shape (4, 4, 1). The batch axis is missing: pass array[None], or batch "
+                "the dataset.",
+            ),
+            (X[..., None], "There is one axis too many: pass array[..., 0]."),
+            (
+                X[:, :2],
+                "received uint8 of shape (70, 2, 4, 1). Reshape or resize the array to fit.",
+            ),
+            (
+                np.full(X.shape, "a"),
+                "data array: input 'image' expects float32 values, received <U1. Convert the array "
+                "first, if that keeps its meaning: array.astype('float32').",
+            ),
+            (
+                X[:0],
+                "data array is empty: the input has no samples. Pass at least one; a verdict needs "
+                "some hundred.",
+            ),
+            ({}, "data dict of arrays is empty: it has no samples."),
+            ([], "data list of batches is empty: it gave no samples."),
+            (
+                (X, Y[:5]),
+                "data (x, y) has different numbers of samples (the input: 70, the labels: 5). Pass "
+                "the same number of each, in the same order.",
+            ),
+            (
+                [(X, Y[:5])],
+                "data list of batches: 5 labels came for 70 samples. Pass one label for each "
+                "sample.",
+            ),
+            (
+                [(X, Y), X],
+                "data list of batches: labels came with some batches and not with others. Pass "
+                "them with every batch, or with none.",
+            ),
+            (
+                X * 1j,
+                "data array: input 'image' expects float32 values, received complex128. Convert "
+                "the array first, if that keeps its meaning: array.astype('float32').",
+            ),
+            (
+                {"image": X, "labels": Y, "labels.y": Y},
+                "data has both 'labels' and 'labels.y'. Name all labels after outputs, or pass "
+                "only 'labels'.",
+            ),
+            (
+                {"a": X, "b": X},
+                "data dict of arrays: its arrays do not have the names of the model's inputs. "
+                "Expected image: float32[?, 4, 4, 1]; received 'a', 'b'; missing 'image'; unknown "
+                "'a', 'b'. Name the arrays after the inputs, and labels 'labels'.",
+            ),
+            (3, "data of type int cannot be read; expected an .npz or .npy file, a folder of"),
+            (
+                "none.npz",
+                "there is no data file 'none.npz'. Check the path.",
+            ),
+            ("none", "data 'none' does not exist; expected an .npz or .npy file, a folder of"),
+            (__file__, "has an unknown suffix; expected an .npz or .npy file, a folder of images"),
+            (
+                "no_such_module_here:f",
+                "data 'no_such_module_here:f': there is no module 'no_such_module_here'. Name it "
+                "as in an import, without .py, and run from the folder that holds it or install "
+                "it.",
+            ),
+            (
+                "os.path:nothing",
+                "data 'os.path:nothing': module 'os.path' has no 'nothing'. Check the function's "
+                "name.",
+            ),
+        ],
+    )
+    def test_message(self, data: Any, message: str) -> None:
+        assert message in refusal(data, [IMAGE])
+
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_what_does_not_fit_is_said_before_anything_is_read(self, folder: Path, save) -> None:
+        save("x.npz", image=X[:, :2])
+        save("y.npz", other=X, more=X)
+        np.save("x.npy", X[0])
+        for data in ("x.npz", "y.npz", "x.npy", X[0], np.full(X.shape, "a"), {"a": X, "b": X}):
+            with pytest.raises(InputError):
+                open_data(data, [IMAGE])
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("own:leaves", "raised SystemExit: 7 at {folder}/own.py, line 2. Mend the function"),
+            (
+                "own:takes",
+                "raised TypeError: takes() missing 1 required positional argument: 'x'. ",
+            ),
+            ("own:number", "raised TypeError: 'int' object is not callable. Mend the function; it"),
+            ("odd:f", "raised SyntaxError: invalid syntax (odd.py, line 1). Mend the function"),
+        ],
+    )
+    def test_a_function_of_the_users(self, folder: Path, name: str, message: str) -> None:
+        (folder / "own.py").write_text(
+            "def leaves():\n    raise SystemExit(7)\ndef takes(x): ...\nnumber = 3\n"
+        )
+        (folder / "odd.py").write_text("def f(:\n")
+        sys.modules.pop("own", None)
+        assert f"data {name!r} " + message.format(folder=folder) in refusal(name, [IMAGE])
+
+    def test_several_inputs_need_several_arrays(self) -> None:
+        both = [IMAGE, IDS]
+        assert "array holds one array, but the model has 2 inputs: image" in refusal(X, both)
+        assert "a batch is one array, but the model has 2 inputs" in refusal([X], both)
+        assert "a batch holds 1 arrays, but the model has 2" in refusal([((X,), Y)], both)
+        assert "x of (x, y) is a list of 1, but the model has 2" in refusal(([X], Y), both)
+        assert "different numbers of samples (input 'image': 70, input 'ids': 3)" in refusal(
+            {"image": X, "ids": np.ones((3, 3), int)}, both
+        )
+        assert "different numbers of samples ('image': 70, 'ids': 3)" in refusal(
+            [{"image": X, "ids": np.ones((3, 3), int)}], both
+        )
+
+    def test_integers_must_be_integers_and_fit(self) -> None:
+        assert "input 'ids' expects int32 values, received float64" in refusal(
+            np.ones((9, 3)), [IDS]
+        )
+        assert (
+            "data array: input 'ids' takes int32, -2147483648 to 2147483647; received values from "
+            "0 to 4294967296. Check how the array was made."
+        ) in refusal(np.array([[0, 1, 2**32]]), [IDS])
+        boolean = TensorSpec("mask", (None,), "bool")
+        assert "takes bool, 0 to 1; received values from 0 to 2" in refusal(np.arange(3), [boolean])
+
+    @pytest.mark.parametrize(
+        ("labels", "message"),
+        [
+            (Y[:5], "5 labels were given for 70 samples of array. Pass one label for each sample"),
+            (np.array(3), "a single value was given for 70 samples of array. Pass one label for"),
+            ("labels.csv", "labels 'labels.csv': expected an .npy or .npz file. Save them as one."),
+            ("none.npy", "there is no labels file 'none.npy'. Check the path."),
+        ],
+    )
+    def test_labels(self, labels: Any, message: str) -> None:
+        assert message in refusal(X, [IMAGE], labels)
+
+    def test_labels_of_another_number_than_the_stream_had(self) -> None:
+        assert "5 labels came for 32" in refusal([X[:32]], [IMAGE], Y[:5])
+        assert "70 labels were given for 32 samples of list of batches." in refusal(
+            [X[:32]], [IMAGE], Y
+        )
+
+    def test_a_generator_is_read_once(self) -> None:
+        dataset = open_data((x for x in [X]), [IMAGE])
+        read(dataset)
+        with pytest.raises(InputError, match="data generator of batches can be read only once"):
+            read(dataset)
+
+    def test_batches_of_another_size_than_the_model_fixes(self) -> None:
+        fixed = TensorSpec("image", (16, 4, 4, 1), "float32")
+        assert "a batch has 70 samples, but the model's input fixes the batch at 16" in refusal(
+            [X], [fixed]
+        )
+
+    def test_batch_size(self) -> None:
+        with pytest.raises(InputError, match="batch_size must be at least 1, received 0"):
+            open_data(X, [IMAGE], batch_size=0)
+
+
+class TestFilesThatCannotBeRead:
+    def test_pickles_are_never_loaded(self, folder: Path) -> None:
+        np.savez("objects.npz", image=np.array([{}], dtype=object))
+        np.save("objects.npy", np.array([{}], dtype=object))
+        assert "it holds pickled objects, which could run code" in refusal("objects.npz", [IMAGE])
+        assert "cannot read data file 'objects.npy'" in refusal("objects.npy", [IMAGE])
+
+    def test_not_an_archive(self, folder: Path) -> None:
+        Path("broken.npz").write_bytes(b"nonsense")
+        Path("broken.npy").write_bytes(b"nonsense")
+        assert (
+            "cannot read data file 'broken.npz': File is not a zip file. Write it with np.savez"
+            in (refusal("broken.npz", [IMAGE]))
+        )
+        assert "cannot read data file 'broken.npy'" in refusal("broken.npy", [IMAGE])
+
+    def test_damaged_in_the_middle(self, folder: Path) -> None:
+        np.savez_compressed("damaged.npz", image=np.random.default_rng(0).random((70, 4, 4, 1)))
+        content = bytearray(Path("damaged.npz").read_bytes())
+        content[4000:4100] = bytes(100)
+        Path("damaged.npz").write_bytes(content)
+        assert "cannot read data file 'damaged.npz'" in refusal("damaged.npz", [IMAGE])
+
+
+class TestFunctionsThatFail:
+    @pytest.fixture
+    def module(self, folder: Path) -> Iterator[str]:
+        Path("failing_data.py").write_text(
+            "def at_once():\n    raise KeyError('gone')\n"
+            "def later():\n    yield from ()\n    1 / 0\n"
+            "def text():\n    return 'data.npz'\n"
+        )
+        yield "failing_data"
+        sys.modules.pop("failing_data", None)
+
+    def test_say_where(self, module: str) -> None:
+        assert "data 'failing_data:at_once' raised KeyError: 'gone' at " in refusal(
+            f"{module}:at_once", [IMAGE]
+        )
+        message = refusal(f"{module}:later", [IMAGE])
+        assert "raised ZeroDivisionError: division by zero at " in message
+        assert "failing_data.py, line 5. Mend the function" in message
+
+    def test_return_batches(self, module: str) -> None:
+        assert "returned the text 'data.npz'; expected an iterable of batches" in refusal(
+            f"{module}:text", [IMAGE]
+        )
+
+    def test_in_python(self) -> None:
+        used_up = iter([X])
+        dataset = open_data(lambda: used_up, [IMAGE])
+        read(dataset)
+        with pytest.raises(
+            InputError, match="returned the same list_iterator again, which is used"
+        ):
+            read(dataset)
+        assert "raised ZeroDivisionError: division by zero at " in refusal(lambda: 1 / 0, [IMAGE])
+        assert "missing 1 required positional argument" in refusal(lambda x: x, [IMAGE])
+
+    def test_the_search_path_is_left_as_it_was(self, module: str) -> None:
+        before = list(sys.path)
+        refusal(f"{module}:text", [IMAGE])
+        assert sys.path == before
+
+
+class TestSynthetic:
+    def test_is_seeded_and_marked(self) -> None:
+        one, two, other = (read(synthetic([IMAGE, IDS], seed=seed)) for seed in (0, 0, 1))
+        assert one[2] == two[2]
+        assert one[2].sha256 != other[2].sha256
+        assert one[2].synthetic
+        assert one[2].source == "synthetic (seed 0)"
+
+    def test_fits_the_signature(self) -> None:
+        inputs = [
+            TensorSpec("photo", (None, None, None, 3), "float32"),
+            TensorSpec("half", (None, 5), "float16"),
+            TensorSpec("ids", (None, None), "int64"),
+            TensorSpec("mask", (None, 2), "bool"),
+            TensorSpec("text", (None,), "string"),
+        ]
+        batch = read(synthetic(inputs, samples=4))[0][0]
+        assert {name: (array.dtype.kind, array.shape) for name, array in batch.items()} == {
+            "photo": ("f", (4, 64, 64, 3)),
+            "half": ("f", (4, 5)),
+            "ids": ("i", (4, 16)),
+            "mask": ("b", (4, 2)),
+            "text": ("O", (4,)),
+        }
+        assert batch["half"].dtype == np.float16
+        assert set(np.unique(batch["ids"])) == {0, 1}
+        assert batch["photo"][0].min() < -1
+        assert batch["photo"][1].min() >= 0
+
+
+TRIPS = TensorSpec("trips", (), "int64")
+TEN = np.array(10, np.int64)
+
+
+class TestInputsWithoutAxes:
+    """They belong to every sample of a batch."""
+
+    @pytest.mark.parametrize("form", ["dict", "pair", "npz", "batches"])
+    def test_each_form_gives_them_with_every_batch(self, folder: Path, form: str) -> None:
+        np.savez("both.npz", image=X, trips=TEN)
+        forms = {
+            "dict": {"image": X, "trips": TEN},
+            "pair": ([X, TEN], None),
+            "npz": "both.npz",
+            "batches": [{"image": X[:32], "trips": 10}, {"image": X[32:], "trips": 10}],
+        }
+        batches, _, description = read(open_data(forms[form], [IMAGE, TRIPS]))
+        assert description.samples == 70
+        assert [batch["trips"].shape for batch in batches] == [()] * len(batches)
+        assert {int(batch["trips"]) for batch in batches} == {10}
+        _, _, by_dict = read(open_data(forms["dict"], [IMAGE, TRIPS]))
+        assert description.sha256 == by_dict.sha256
+
+    def test_other_values_are_other_data(self) -> None:
+        hashes = {
+            read(open_data({"image": X, "trips": np.array(n)}, [IMAGE, TRIPS]))[2].sha256
+            for n in (1, 2)
+        }
+        assert len(hashes) == 2
+
+    def test_synthetic_samples_share_one(self) -> None:
+        batches, _, description = read(synthetic([IMAGE, TRIPS], samples=40))
+        assert description.samples == 40
+        assert {batch["trips"].shape for batch in batches} == {()}
+
+    def test_a_label_without_axes_is_refused(self) -> None:
+        assert "is empty: the labels" in refusal((X, np.array(3)), [IMAGE])

@@ -1,0 +1,52 @@
+"""Output paths are checked before any work is done for them."""
+
+import os
+
+import pytest
+
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.files import check_folder, check_output
+
+
+def test_a_new_file_in_a_writable_folder_is_fine(tmp_path):
+    check_output(tmp_path / "model.onnx", ".onnx", force=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.pb", r"expected an output file ending in .onnx, received suffix '.pb'"),
+        ("there.onnx", r"already exists. Choose another output, or replace it with --force"),
+        ("no/such/model.onnx", r"no such folder. Create it \(`mkdir -p"),
+        ("there.onnx/model.onnx", r"is not a folder"),
+        ("folder.onnx", r"is a folder. Name a file"),
+    ],
+)
+def test_paths_that_cannot_be_written_are_named(tmp_path, name, message):
+    (tmp_path / "there.onnx").write_text("precious")
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(InputError, match=message) as caught:
+        check_output(tmp_path / name, ".onnx", force=False)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_force_allows_an_existing_file(tmp_path):
+    (tmp_path / "there.onnx").write_text("old")
+    check_output(tmp_path / "there.onnx", ".onnx", force=True)
+
+
+def test_a_folder_without_rights_is_refused(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    # Rights on paper do not stop root, so the refusal itself is put in.
+    monkeypatch.setattr("tfmp.converters.shared.files.tempfile.TemporaryFile", refuse)
+    with pytest.raises(InputError, match=r"cannot be written to \(Read-only file system\)"):
+        check_folder(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="cannot be written to"):
+        check_folder(tmp_path)

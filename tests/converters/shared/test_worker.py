@@ -1,0 +1,197 @@
+"""Worker processes: what comes back, what stays there, and how each way to die is told."""
+
+import os
+import select
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repository import SUPPORT
+
+from tfmp.converters.shared.errors import ConversionError, RunnerError
+from tfmp.converters.shared.worker import Worker, WorkerError, telling_line
+
+HERE = str(SUPPORT)
+
+
+def start(*args: object, timeout_s: float = 60, **options: object) -> Worker:
+    return Worker(
+        "worker_targets:Target", *args, label="test worker", timeout_s=timeout_s, **options
+    )
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    with start() as worker:
+        yield worker
+
+
+def test_arrays_go_both_ways_and_state_stays() -> None:
+    with start(10) as worker:
+        values = np.arange(3, dtype=np.float16)
+        np.testing.assert_array_equal(worker.call("add", values), values + 13)
+        result = worker.call("add", values)
+    np.testing.assert_array_equal(result, values + 16)
+    assert result.dtype == np.float16
+
+
+def test_more_than_a_pipe_holds_goes_both_ways(worker: Worker) -> None:
+    values = np.zeros(1 << 20, np.float64)
+    assert worker.call("add", values).nbytes == values.nbytes
+
+
+def test_it_is_another_process_without_the_callers_modules(worker: Worker) -> None:
+    assert worker.call("identity") != os.getpid()
+    modules = worker.call("modules")
+    assert "pytest" not in modules
+    assert "tensorflow" not in modules
+
+
+def test_environment_is_added_to_the_callers() -> None:
+    with start(environment={"TFMP_TEST_WORKER": "yes"}) as worker:
+        assert worker.call("environment", "TFMP_TEST_WORKER") == "yes"
+        assert worker.call("environment", "PATH") == os.environ["PATH"]
+
+
+def test_prints_go_to_the_log_not_into_the_replies(worker: Worker) -> None:
+    assert worker.call("print_to_everything") == "clean"
+    for text in ("python output", "native output", "native error stream"):
+        assert text in worker.log()
+
+
+def test_errors_meant_for_users_arrive_as_they_were_raised(worker: Worker) -> None:
+    with pytest.raises(ConversionError) as caught:
+        worker.call("refuse")
+    assert type(caught.value) is ConversionError
+    assert str(caught.value) == "layer 'norm': cannot be converted. Use another one."
+
+
+def test_other_exceptions_become_a_runner_error_and_the_worker_lives_on(worker: Worker) -> None:
+    with pytest.raises(RunnerError, match=r"^test worker: ZeroDivisionError: division by zero\.$"):
+        worker.call("divide")
+    assert worker.call("identity") != os.getpid()
+
+
+def test_a_result_that_cannot_travel_is_an_error_not_a_crash(worker: Worker) -> None:
+    with pytest.raises(WorkerError, match="pickle"):
+        worker.call("unpicklable")
+    assert worker.call("identity")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+def test_a_native_abort_is_told_with_the_line_that_says_why(worker: Worker) -> None:
+    with pytest.raises(WorkerError) as caught:
+        worker.call("abort")
+    assert str(caught.value) == (
+        "test worker: the process was ended by SIGABRT "
+        "(F0000 kernel.cc:12] Check failed: rank == 4)."
+    )
+    assert "all is well" in caught.value.log
+
+
+def test_a_process_that_leaves_is_told_with_its_status(worker: Worker) -> None:
+    with pytest.raises(WorkerError, match="ended by itself with status 7"):
+        worker.call("leave")
+    with pytest.raises(WorkerError, match="ended by itself with status 7"):
+        worker.call("identity")
+
+
+def test_a_hang_ends_with_the_time_that_was_given() -> None:
+    with start(timeout_s=3) as worker:
+        worker.call("identity")
+        with pytest.raises(WorkerError, match=r"no answer within 3 s, so it was stopped; give it"):
+            worker.call("hang")
+
+
+def test_a_target_that_cannot_be_constructed_says_so_at_the_first_call() -> None:
+    with (
+        Worker("worker_targets:BadStart", label="test worker", timeout_s=60) as worker,
+        pytest.raises(WorkerError, match=r"^test worker: ValueError: no such kernel\.$"),
+    ):
+        worker.call("anything")
+
+
+def test_a_target_that_cannot_be_constructed_says_so_again() -> None:
+    with Worker("worker_targets:BadStart", label="Bad", timeout_s=20) as worker:
+        for _ in range(2):
+            with pytest.raises(RunnerError, match="no such kernel"):
+                worker.call("anything")
+
+
+def test_leaving_ends_a_process_that_is_still_starting() -> None:
+    with start() as worker:
+        pass
+    assert worker._process.returncode is not None
+    worker.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux process handles")
+def test_the_process_ends_when_its_caller_dies() -> None:
+    script = textwrap.dedent(
+        f"""
+        import os, sys
+        sys.path.insert(0, {HERE!r})
+        from tfmp.converters.shared.worker import Worker
+        worker = Worker("worker_targets:Target", label="test", timeout_s=60)
+        print(worker.call("identity"), flush=True)
+        worker._send(("hang", ()))
+        os._exit(0)
+        """
+    )
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    try:
+        handle = os.pidfd_open(int(child.stdout))
+    except ProcessLookupError:
+        return
+    try:
+        ended, _, _ = select.select([handle], [], [], 60)
+    finally:
+        os.close(handle)
+    assert ended, "the orphan still runs its call"
+
+
+def test_scripts_without_a_main_guard_run_once(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {HERE!r})\n"
+        "from tfmp.converters.shared.worker import Worker\n"
+        "print('top level')\n"
+        "with Worker('worker_targets:Target', label='test', timeout_s=60) as worker:\n"
+        "    worker.call('identity')\n"
+    )
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n") == ["top level", ""]
+
+
+def test_files_in_the_working_directory_do_not_shadow_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise ImportError('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    with start() as worker:
+        assert worker.call("identity")
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("", None),
+        ("INFO: fine\nWARNING: errors ahead\n", None),
+        (
+            "E0000 cuda_dnn error: none\nERROR: node 3 failed\nERROR: invoke\n",
+            "ERROR: node 3 failed",
+        ),
+        (
+            "terminate called after throwing\n  what():  std::bad_alloc\n",
+            "terminate called after throwing",
+        ),
+    ],
+)
+def test_telling_line_skips_noise_and_takes_the_first_cause(log: str, line: str | None) -> None:
+    assert telling_line(log) == line

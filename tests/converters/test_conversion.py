@@ -1,0 +1,204 @@
+"""convert() and validate(): verdicts that can be trusted on a machine without a GPU."""
+
+import json
+import os
+
+import keras
+import keras_models
+import numpy as np
+import onnx
+import pytest
+
+from tfmp.converters import Artifact, DriftBudget, convert, open_source, validate
+from tfmp.converters.report.model import DriftReport
+from tfmp.converters.shared.errors import InputError
+
+
+def samples(count: int, *shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((count, *shape), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """A small classifier and its two FP16 files."""
+    folder = tmp_path_factory.mktemp("converted")
+    model = keras_models.dense()
+    return model, [
+        convert(model, to=kind, output=folder / f"dense.{kind}") for kind in ("onnx", "tflite")
+    ]
+
+
+def test_an_open_model_may_outlive_its_file(tmp_path):
+    convert(keras_models.dense(), output=tmp_path / "dense.onnx", precision="fp32")
+    source = open_source(tmp_path / "dense.onnx")
+    (tmp_path / "dense.onnx").unlink()
+    for force in (False, True):
+        written = convert(source, output=tmp_path / "half.onnx", force=force)
+        onnx.checker.check_model(str(written.path), full_check=True)
+
+
+def test_artifacts_describe_their_files(converted):
+    _, artifacts = converted
+    for artifact, kind in zip(artifacts, ("onnx", "tflite"), strict=True):
+        assert isinstance(artifact, Artifact)
+        assert (artifact.format, artifact.precision) == (kind, "fp16")
+        assert artifact.size_bytes == artifact.path.stat().st_size
+        assert len(artifact.sha256) == 64
+    onnx.checker.check_model(str(artifacts[0].path), full_check=True)
+
+
+def test_both_files_pass_on_enough_samples(converted):
+    model, artifacts = converted
+    report = validate(model, artifacts, samples(400, 6))
+    assert report.verdict == "PASS"
+    assert [c.verdict for c in report.candidates] == ["PASS", "PASS"]
+    assert [c.runner.fp16 for c in report.candidates] == ["emulated", "native"]
+    assert all(0 < c.outputs[0].rel_l2 < 5e-3 for c in report.candidates)
+    assert report.candidates[0].outputs[0].samples == 400
+
+
+def test_too_few_samples_are_inconclusive(converted):
+    model, artifacts = converted
+    report = validate(model, artifacts[0], samples(20, 6))
+    assert report.verdict == "INCONCLUSIVE"
+    assert any("samples" in reason for reason in report.candidates[0].reasons)
+
+
+def test_a_budget_that_is_exceeded_fails(converted):
+    model, artifacts = converted
+    report = validate(model, artifacts[0], samples(400, 6), budget=DriftBudget(rel_l2=1e-7))
+    assert report.verdict == "FAIL"
+    assert "rel_l2" in report.candidates[0].reasons[0]
+
+
+def test_labels_give_accuracy_of_both(converted):
+    model, artifacts = converted
+    x = samples(400, 6)
+    labels = np.argmax(model.predict(x, verbose=0), axis=-1)
+    report = validate(model, artifacts[0], (x, labels))
+    (label,) = report.candidates[0].labels
+    assert report.data.labelled
+    assert label.output == "scores"
+
+
+def test_a_square_that_overflows_fp16_fails_without_a_gpu(tmp_path):
+    model = keras_models.square_overflow()
+    artifacts = [
+        convert(model, to=kind, output=tmp_path / f"v.{kind}") for kind in ("onnx", "tflite")
+    ]
+    report = validate(model, artifacts, samples(80, 1024))
+    assert report.verdict == "FAIL"
+    assert [candidate.verdict for candidate in report.candidates] == ["FAIL", "FAIL"]
+
+
+def test_the_same_model_in_fp32_passes(tmp_path):
+    model = keras_models.variance_overflow()
+    artifact = convert(
+        model, output=tmp_path / "v.onnx", precision="fp32", data=samples(400, 1024),
+        budget=DriftBudget(rel_l2=1e-4),
+    )  # fmt: skip
+    assert artifact.report.verdict == "PASS"
+    assert artifact.report.candidates[0].runner.fp16 is None
+
+
+def test_nan_where_the_original_has_none_fails_with_that_reason(tmp_path):
+    """exp(12) = 1.6e5 overflows; inf / inf is NaN in FP16 and 1 in float32."""
+    x = keras.Input((4,), name="x")
+    power = keras.ops.exp(x)
+    model = keras.Model(x, keras.layers.Identity(name="ratio")(power / (power + 1.0)), name="nan")
+    artifact = convert(model, output=tmp_path / "nan.onnx")
+    data = samples(100, 4)
+    data[7, 2] = 12.0
+    report = validate(model, artifact, data)
+    (candidate,) = report.candidates
+    assert candidate.verdict == "FAIL"
+    assert candidate.outputs[0].nonfinite == 1
+    assert any("finite" in reason for reason in candidate.reasons)
+
+
+def test_a_file_that_cannot_run_costs_its_candidate_only(converted, tmp_path):
+    model, artifacts = converted
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"not a model")
+    report = validate(model, [broken, artifacts[0]], samples(400, 6))
+    assert [candidate.verdict for candidate in report.candidates] == ["FAIL", "PASS"]
+    assert "broken.onnx" in report.candidates[0].reasons[0]
+
+
+def test_the_report_survives_its_json(converted, tmp_path):
+    model, artifacts = converted
+    report = validate(model, artifacts[0], samples(100, 6))
+    report.save(tmp_path / "drift.json")
+    document = json.loads((tmp_path / "drift.json").read_text())
+    assert document["schema"] == "tfmp.drift/1"
+    assert DriftReport.from_dict(document) == report
+
+
+def test_keep_fp32_keeps_a_layer(tmp_path):
+    artifact = convert(keras_models.dense(), output=tmp_path / "kept.onnx", keep_fp32=["scores"])
+    assert any(note.startswith("kept in FP32: ") for note in artifact.notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"to": "coreml"}, "to: expected one of onnx, tflite, received 'coreml'"),
+        ({"precision": "int8"}, "precision: expected one of fp16, mixed, fp32, received 'int8'"),
+        ({"to": "tflite", "keep_fp32": ["x"]}, "keep_fp32 is no option of a conversion to tflite"),
+        ({"precision": "fp32", "keep_fp32": ["x"]}, "keep_fp32 is about FP16 files, received"),
+        ({"opset": 9}, "opset: expected a number from 13 to 23, received 9"),
+        ({"batch_size": 2}, "is no option of a conversion to onnx"),
+        ({"to": "tflite", "batch_size": -1}, "is no option of a conversion to tflite"),
+        ({"output": "model.txt"}, "expected an output file ending in .onnx"),
+        ({"latency": True}, "latency is about samples to compare on, received latency=True with"),
+        ({"labels": np.arange(3)}, r"labels is about samples to compare on, received labels=array"),
+        (
+            {"budget": DriftBudget()},
+            r"budget is about samples to compare on, received budget=Drift",
+        ),
+        ({"data": samples(4, 6), "emulate": "cpu"}, "emulate: expected 'gpu', 'pessimistic' or"),
+        (
+            {"data": samples(4, 6), "workers": 2},
+            "workers are Ray's, received workers=2 without ray",
+        ),
+        (
+            {"data": samples(4, 6), "device": "tpu"},
+            "device: expected one of auto, cpu, gpu, receiv",
+        ),
+        (
+            {"data": samples(4, 6), "explain": 3},
+            r"explain: expected True, False or a folder, recei",
+        ),
+        ({"data": samples(4, 6), "labels": np.full(4, 9)}, "hold class id 9, but the output has 3"),
+        ({"data": samples(4, 5)}, r"features"),
+        ({"data": {"wrong": samples(4, 6), "more": samples(4, 6)}}, "features"),
+        ({"data": samples(0, 6)}, "empty"),
+        ({"data": samples(4, 6), "budget": DriftBudget(overrides={"no": {}})}, "output 'no'"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        convert(keras_models.dense(), **options)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        ([], "no candidate to validate"),
+        ("missing.onnx", "missing.onnx: no such file. Convert the model first"),
+        ("model.keras", "expected a candidate ending in .onnx or .tflite"),
+        (3, "expected a candidate to be a path or an Artifact, received int"),
+    ],
+)
+def test_bad_candidates_are_refused(candidates, message):
+    with pytest.raises(InputError, match=message):
+        validate(keras_models.dense(), candidates, samples(4, 6))
+
+
+def test_a_candidate_of_another_model_is_refused(converted, tmp_path):
+    _, artifacts = converted
+    other = keras_models.variance_overflow()
+    with pytest.raises(InputError, match=r"dense.onnx: its outputs cannot be matched"):
+        validate(other, artifacts[0], samples(4, 1024))

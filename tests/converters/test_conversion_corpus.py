@@ -1,0 +1,141 @@
+"""Every model of the corpus becomes a valid file, in FP16 and in mixed precision."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from corpus import Case, corpus
+from onnx_graphs import parse
+from wasted_casts import wasted_casts
+
+from tfmp.converters import convert
+from tfmp.converters.intake.source import AnySource
+from tfmp.converters.onnx.emulation.profiles import Profile
+from tfmp.converters.runners import OnnxRunner
+from tfmp.converters.runners.onnx import onnx_runner
+from tfmp.converters.shared.tensors import Batch
+
+# The first batch decides what `mixed` keeps in FP32; few samples, as accuracy is not the question.
+SAMPLES = 8
+
+
+# Two architectures stand for the others: each takes half a minute.
+QUICK_APPLICATIONS = ("MobileNet", "ResNet50")
+
+
+def cases() -> list:
+    def marks(case: Case) -> list:
+        quick = case.group != "applications" or case.name in QUICK_APPLICATIONS
+        return [] if quick else [pytest.mark.slow]
+
+    found = corpus(groups="keras onnx applications")
+    return [pytest.param(case, id=case.name, marks=marks(case)) for case in found.values()]
+
+
+def assert_valid(path: Path, source: AnySource, batch: Batch) -> onnx.ModelProto:
+    """Full check, strict types, loads, runs to the original's shapes and types, wastes no cast."""
+    onnx.checker.check_model(str(path), full_check=True)
+    model = onnx.load(path)
+    onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    received = OnnxRunner(path).run(batch)
+    expected = source.forward(batch)
+    assert list(received) == list(expected)
+    for name, value in expected.items():
+        assert (received[name].shape, received[name].dtype) == (value.shape, value.dtype)
+    assert wasted_casts(model) == []
+    return model
+
+
+def assert_converts(case: Case, tmp_path: Path) -> None:
+    source = case.open()
+    batch = case.batch(source, SAMPLES)
+    fp16 = convert(source, output=tmp_path / "fp16.onnx")
+    model = assert_valid(fp16.path, source, batch)
+    types = {tensor.data_type for tensor in model.graph.initializer} | {
+        value.type.tensor_type.elem_type
+        for value in onnx.shape_inference.infer_shapes(model).graph.value_info
+    }
+    assert onnx.TensorProto.FLOAT16 in types
+    mixed = convert(source, output=tmp_path / "mixed.onnx", precision="mixed", data=[batch])
+    assert_valid(mixed.path, source, batch)
+    assert mixed.report is not None
+    outputs = mixed.report.candidates[0].outputs
+    assert outputs, mixed.report.candidates[0].reasons
+
+
+@pytest.mark.parametrize("case", cases())
+def test_converts_validly_at_fp16_and_mixed(case: Case, tmp_path: Path):
+    assert_converts(case, tmp_path)
+
+
+# Drift may come out smaller where sums are held in FP16 only by chance, and where next to nothing
+# is summed; and a drift this small is no drift.
+CHANCE, NOTHING = 0.7, 2e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases())
+def test_sums_in_fp16_drift_no_less_than_sums_in_fp32(case: Case, tmp_path: Path):
+    source = case.open()
+    batch = case.batch(source, SAMPLES)
+    file = convert(source, output=tmp_path / "fp16.onnx").path
+    expected = source.forward(batch)
+    drifts = []
+    for profile in ("gpu", "pessimistic"):
+        received = onnx_runner(file, Profile.parse(profile)).run(batch)
+        drifts.append({name: relative(expected[name], received[name]) for name in expected})
+    gpu, pessimistic = drifts
+    for name, drift in gpu.items():
+        assert drift < 0.05, name
+        assert pessimistic[name] >= CHANCE * drift or pessimistic[name] < NOTHING, name
+
+
+def relative(expected: np.ndarray, received: np.ndarray) -> float:
+    """Relative L2 distance of one output; infinite where finite values were lost."""
+    if expected.dtype.kind != "f":
+        return 0.0  # indices of near ties may differ
+    if not np.array_equal(np.isfinite(expected), np.isfinite(received)):
+        return float("inf")
+    error = np.linalg.norm(np.subtract(expected, received, dtype=np.float64))
+    return float(error / max(np.linalg.norm(expected), 1e-30))
+
+
+def test_the_zoo_converts_validly_at_fp16_and_mixed(zoo: Path, tmp_path: Path):
+    for case in corpus(groups="zoo").values():
+        folder = tmp_path / case.name
+        folder.mkdir()
+        assert_converts(case, folder)
+
+
+@pytest.mark.parametrize("name", ["wide", "MobileNet", "ResNet50"])
+def test_a_model_that_is_nearly_all_weights_ends_at_half_its_size(name: str, tmp_path: Path):
+    source = corpus()[name].open()
+    sizes = {
+        precision: convert(source, output=tmp_path / f"{precision}.onnx", precision=precision)
+        for precision in ("fp32", "fp16")
+    }
+    assert sizes["fp16"].size_bytes <= 0.51 * sizes["fp32"].size_bytes
+
+
+def test_wasted_casts_are_seen():
+    model = parse("""
+    agraph (float[4] x) => (float[4] y, float[4] z) <float[4] c = {1, 2, 3, 4}> {
+        same = Cast <to = 1> (x)
+        half = Cast <to = 10> (same)
+        again = Cast <to = 10> (same)
+        wide = Cast <to = 1> (half)
+        turned = Neg(wide)
+        narrow = Cast <to = 10> (turned)
+        constant = Cast <to = 10> (c)
+        sum = Add(narrow, constant)
+        sums = Add(sum, again)
+        y = Cast <to = 1> (sums)
+        plain = Exp(same)
+        z = Identity(plain)
+    }
+    """)
+    found = " ".join(wasted_casts(model))
+    for kind in ("type it has", "of a cast", "of a constant", "the second of same", "(Neg)"):
+        assert kind in found
+    assert len(wasted_casts(model)) == 7

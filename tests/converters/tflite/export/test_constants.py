@@ -1,0 +1,89 @@
+"""What FP16 does to constants, and which of it is told."""
+
+from collections.abc import Callable
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from tfmp.converters.tflite.export.constants import ConstantFinding, examine
+
+
+def finding(**changes: float) -> ConstantFinding:
+    fields = {
+        "name": "m_1/dense_1/MatMul",
+        "layer": "dense",
+        "size": 4,
+        "clamped": 0,
+        "vanished": 0,
+        "subnormal": 0,
+        "largest": 1.0,
+        "smallest": 1.0,
+    }
+    return ConstantFinding(**{**fields, **changes})
+
+
+# float16: largest 65504, rounds up to infinity from 65520; subnormal below 2^-14, zero at 2^-25.
+@pytest.mark.parametrize(
+    ("values", "clamped", "vanished", "subnormal"),
+    [
+        ([65519.0, -65520.0, np.inf, 1.0], 2, 0, 0),
+        ([2.0**-25, -(2.0**-26), 0.0, 1.0], 0, 2, 0),
+        ([2.0**-25 * 1.01, 2.0**-14 * 0.99, 2.0**-14, 0.0], 0, 0, 2),
+    ],
+)
+def test_values_are_counted_by_what_becomes_of_them(
+    values: list[float], clamped: int, vanished: int, subnormal: int
+) -> None:
+    found = examine("name", "layer", np.array(values, np.float32))
+    assert found is not None
+    assert (found.clamped, found.vanished, found.subnormal) == (clamped, vanished, subnormal)
+    assert (found.size, found.name, found.layer) == (4, "name", "layer")
+
+
+def test_what_only_loses_its_last_digits_is_no_finding() -> None:
+    assert examine("name", "", np.array([0.1, -3.0, 0.0, 65504.0], np.float32)) is None
+    assert examine("name", "", np.empty(0, np.float32)) is None
+
+
+def test_large_constants_are_examined_in_full() -> None:
+    values = np.ones((1 << 20) + 5, np.float32)
+    values[-1], values[3] = 1e6, 1e-9
+    found = examine("name", "", values)
+    assert found is not None
+    assert (found.clamped, found.vanished) == (1, 1)
+    assert (found.largest, found.smallest) == (np.float32(1e6), np.float32(1e-9))
+
+
+@pytest.mark.parametrize(
+    ("changes", "serious", "text"),
+    [
+        (
+            {"clamped": 1, "largest": 2e5},
+            True,
+            "1 of 4 values clamp to 65504, the largest is 2e+05",
+        ),
+        ({"clamped": 2, "largest": 65504.0}, True, "2 of 4 values clamp to 65504"),
+        ({"vanished": 4}, True, "4 of 4 values become 0"),
+        ({"vanished": 1, "subnormal": 2}, False, "1 of 4 values become 0; 2 of 4 values are sub"),
+    ],
+)
+def test_findings_say_what_happens_where(
+    changes: dict[str, float], serious: bool, text: str
+) -> None:
+    found = finding(**changes)
+    assert found.serious == serious
+    assert str(found).startswith(f"constant 'm_1/dense_1/MatMul' (layer dense): {text}")
+
+
+def test_a_conversion_names_what_fp16_destroyed_and_nothing_that_was_folded_away(
+    convert: Callable, models: ModuleType
+) -> None:
+    _, file = convert(models.destroyed_constants)
+    told = [note for note in file.notes if note.startswith("constant")]
+    assert len(told) == 3, told
+    assert any("'big/kernel' (layer big)" in note and "the largest is" in note for note in told)
+    # Only folding made this one too large: 1 / sqrt(1e-12) scales the kernel.
+    assert any("(layer conv)" in note and "clamp to 65504" in note for note in told)
+    # The moving variance vanishes too, but it is not in the file.
+    assert any("(layer norm)" in note and "1 of 1 values become 0" in note for note in told)

@@ -1,0 +1,43 @@
+"""What a failed conversion says."""
+
+import pytest
+
+from tfmp.converters.tflite.export.converter import explain_failure
+
+LOCATION = (
+    '<unknown>:0: error: loc(callsite(fused["{op}:", "{name}@__inference_wrapped_function_245"] at '
+    'callsite(fused["StatefulPartitionedCall:", "StatefulPartitionedCall@__inference_s_3"]))): '
+    "'tf.{op}' op is neither a custom op nor a flex op\n"
+)
+
+
+def test_flex_ops_come_with_every_layer_that_uses_them() -> None:
+    text = (
+        LOCATION.format(op="Foo", name="m_1/block_1/first_1/sub/Foo")
+        + LOCATION.format(op="Foo", name="m_1/second_1/Foo_3")
+        + LOCATION.format(op="Bar", name="m_1/Bar")
+        + "Some ops are not supported by the native TFLite runtime\nTF Select ops: Bar, Foo\n"
+    )
+    assert explain_failure(text).startswith(
+        "TFLite has no operator for Bar, Foo (layer block/first, second). Replace what needs it"
+    )
+
+
+def test_custom_ops_have_no_way_out_by_flex() -> None:
+    message = explain_failure("Some ops in the model are custom ops\nCustom ops: Erfx\n")
+    assert message == (
+        "TFLite has no operator for Erfx. Replace the layers that need custom operators; no "
+        "LiteRT has these."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<unknown>:0: note: x\nloc(3): error: type of return operand 0 differs\nmore", "type of"),
+        ("Provided graph is empty.", "Provided graph is empty"),
+        ("", "no reason given"),
+    ],
+)
+def test_other_failures_show_their_first_error(text: str, reason: str) -> None:
+    assert explain_failure(text).startswith(f"TensorFlow's TFLite converter failed: {reason}")

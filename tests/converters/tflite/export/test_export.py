@@ -1,0 +1,219 @@
+"""Export to TFLite: names, order, weights, refusals, and nothing left behind by a failure."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.converters import open_source
+from tfmp.converters.intake.source import Source
+from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.tflite.export.export import export_tflite
+from tfmp.converters.tflite.file.contract import accumulation
+from tfmp.converters.tflite.file.reader import TFLiteModel
+
+
+@pytest.fixture(scope="module")
+def source() -> Source:
+    return open_source(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]))
+
+
+def test_names_order_and_dtypes_are_the_models_own(convert: Callable, models: ModuleType) -> None:
+    source, file = convert(models.many_names)
+    model = TFLiteModel(file.path)
+    assert model.inputs == file.inputs == tuple(one_row(spec) for spec in source.inputs)
+    assert model.outputs == file.outputs == tuple(one_row(spec) for spec in source.outputs)
+    names = {spec.name for spec in (*source.inputs, *source.outputs)}
+    assert names <= {tensor.spec.name for tensor in model.tensors[0]}
+
+
+def test_one_tensor_is_never_two_outputs_or_input_and_output(
+    convert: Callable, models: ModuleType
+) -> None:
+    _, file = convert(models.many_names)
+    signature = TFLiteModel(file.path).root.SignatureDefs(0)
+    used = [signature.Inputs(i).TensorIndex() for i in range(signature.InputsLength())]
+    used += [signature.Outputs(i).TensorIndex() for i in range(signature.OutputsLength())]
+    assert len(used) == len(set(used)) == 3 + 8
+
+
+def one_row(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, shape=(1, *spec.shape[1:]))
+
+
+def test_every_weight_becomes_fp16_and_the_account_says_so(
+    convert: Callable, models: ModuleType
+) -> None:
+    source, file = convert(models.recurrent)
+    weights = sum(int(np.prod(variable.shape)) for variable in source.variables)
+    assert file.sizes.fp32_bytes == 0
+    assert file.sizes.kept == ()
+    assert file.sizes.fp16_bytes >= 2 * weights - 2 * (8 * 4)  # a bias of zeros may vanish
+    assert file.sizes.file_bytes == file.path.stat().st_size
+    assert file.notes[0] == str(file.sizes)
+
+
+def test_float32_weights_are_left_alone(convert: Callable, models: ModuleType) -> None:
+    source, file = convert(models.variance_overflow, precision="fp32")
+    assert file.sizes.fp16_bytes == 0
+    kernel = next(v.numpy() for v in source.variables if v.path.endswith("head/kernel"))
+    model = TFLiteModel(file.path)
+    stored = [model.constant(t) for t in model.constants() if t.spec.shape == (10, 1024)]
+    np.testing.assert_array_equal(stored[0], kernel.T)
+
+
+def test_a_batch_size_can_be_chosen_or_left_open(convert: Callable, models: ModuleType) -> None:
+    assert convert(models.variance_overflow)[1].batch_size == 1
+    open_batch = convert(models.variance_overflow, batch_size=None)[1]
+    assert open_batch.batch_size is None
+    assert open_batch.inputs[0].shape == (None, 1024)
+
+
+def test_recurrent_layers_need_no_flex_at_a_fixed_batch(
+    convert: Callable, models: ModuleType
+) -> None:
+    _, file = convert(models.recurrent)
+    assert file.flex_ops == ()
+    assert not any(operator.custom for operator in TFLiteModel(file.path).operators)
+
+
+def test_recurrent_layers_with_an_open_batch_are_refused_with_the_way_out(
+    models: ModuleType, tmp_path: Path, export: Callable
+) -> None:
+    with pytest.raises(ConversionError, match=r"TensorListReserve \(layer lstm\)") as e:
+        export(open_source(models.recurrent()), tmp_path / "rnn.tflite", batch_size=None)
+    assert "convert with `--batch 1`" in str(e.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ops_that_tflite_lacks_are_refused_with_their_layer(
+    models: ModuleType, tmp_path: Path, export: Callable
+) -> None:
+    output = tmp_path / "flex.tflite"
+    output.write_text("an earlier file")
+    with pytest.raises(ConversionError) as error:
+        export(open_source(models.needs_flex()), output)
+    assert str(error.value).startswith(
+        "model 'flex': TFLite has no operator for MatrixInverse (layer inverse). Replace what "
+        "needs it, or pass `--allow-flex`"
+    )
+    assert output.read_text() == "an earlier file"
+    assert list(tmp_path.iterdir()) == [output]
+
+
+def test_float64_weights_are_named_where_no_operator_takes_them(
+    tmp_path: Path, export: Callable
+) -> None:
+    wide = keras.Sequential(
+        [keras.Input((4,), dtype="float64"), keras.layers.Dense(2, dtype="float64", name="wide")],
+        name="sequential",
+    )
+    with pytest.raises(ConversionError, match=r"no operator for .*MatMul \(layer wide\)") as error:
+        export(open_source(wide), tmp_path / "wide.tflite")
+    assert "Its weights are float64 (such as 'sequential/wide/kernel')" in str(error.value)
+    assert "make the model under the policy float32" in str(error.value)
+
+
+def test_several_signatures_share_their_weights(tmp_path: Path, models: ModuleType) -> None:
+    encoder, autoencoder = models.encoder_and_autoencoder()
+    sources = {"encode": open_source(encoder), "reconstruct": open_source(autoencoder)}
+    file = export_tflite(sources, tmp_path / "both.tflite")
+    assert {key: one.outputs[0].name for key, one in file.signatures.items()} == {
+        "encode": "code",
+        "reconstruct": "decoder",
+    }
+    kernels = [v for v in sources["reconstruct"].variables if len(v.shape) == 2]
+    assert file.sizes.fp16_bytes < 2.5 * sum(int(np.prod(v.shape)) for v in kernels)
+    batch = {"x": np.random.default_rng(0).normal(size=(2, 32)).astype(np.float32)}
+    for key, source in sources.items():
+        with LiteRTRunner(file.path, force_fp16=False, signature=key) as runner:
+            for name, expected in source.forward(batch).items():
+                np.testing.assert_allclose(runner.run(batch)[name], expected, rtol=5e-3, atol=5e-3)
+    with pytest.raises(RunnerError, match="no signature 'decode'; it has 'encode', 'reconstruct'"):
+        LiteRTRunner(file.path, force_fp16=False, signature="decode")
+
+
+def test_a_batch_size_that_the_model_fixes_is_kept(
+    source: Source, tmp_path: Path, export: Callable
+) -> None:
+    fixed = replace(source, inputs=tuple(replace(s, shape=(3, 4)) for s in source.inputs))
+    assert export(fixed, tmp_path / "model.tflite").batch_size == 3
+    with pytest.raises(InputError, match="inputs fix the batch at 3, received 2"):
+        export_tflite(fixed, tmp_path / "model.tflite", batch_size=2)
+
+
+def test_flex_is_allowed_on_request_and_noted(convert: Callable, models: ModuleType) -> None:
+    _, file = convert(models.needs_flex, allow_flex=True)
+    assert file.flex_ops == ("FlexMatrixInverse",)
+    assert "needs the TensorFlow (Flex) delegate for FlexMatrixInverse" in file.notes[-1]
+
+
+def test_a_model_trained_in_mixed_float16_is_converted_from_its_master_weights(
+    convert: Callable,
+) -> None:
+    def mixed() -> keras.Model:
+        layers = [keras.Input((4,)), keras.layers.Dense(3, dtype="mixed_float16", name="half")]
+        return keras.Sequential(layers)
+
+    source, file = convert(mixed)
+    model = TFLiteModel(file.path)
+    assert [spec.dtype for spec in (*file.inputs, *file.outputs)] == ["float32", "float32"]
+    stored = [model.constant(t) for t in model.constants() if t.spec.shape == (3, 4)]
+    np.testing.assert_array_equal(stored[0], source.variables[0].numpy().T.astype(np.float16))
+
+
+def test_allowed_accumulation_is_in_the_file(convert: Callable, models: ModuleType) -> None:
+    for options in ({}, {"accumulate": "fp16"}):
+        _, file = convert(models.variance_overflow, **options)
+        accumulate = options.get("accumulate", "fp32")
+        assert f"fp16acc{accumulate}".encode() in file.path.read_bytes()
+        assert accumulation(TFLiteModel(file.path)) == accumulate
+        assert f"allows {accumulate.upper()} sums" in file.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "int8"}, "precision: expected one of fp16, fp32, received 'int8'"),
+        ({"accumulate": "bf16"}, "accumulate: expected one of fp16, fp32, received 'bf16'"),
+        ({"batch_size": 0}, "batch_size: expected a whole number of at least 1, or None"),
+        ({"batch_size": 2.0}, "received 2.0"),
+    ],
+)
+def test_bad_options_are_refused(
+    options: dict[str, object], message: str, source: Source, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        export_tflite(source, tmp_path / "model.tflite", **options)
+
+
+def test_a_folder_that_does_not_exist_is_refused(source: Source, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        export_tflite(source, tmp_path / "missing" / "model.tflite")
+
+
+def test_weights_past_the_format_are_refused_at_once(source: Source, tmp_path: Path) -> None:
+    huge = replace(source, variables=(SimpleNamespace(shape=(1 << 15, 1 << 15)),))
+    with pytest.raises(
+        ConversionError, match=r"2\.0 GiB of fp16 weights; a TFLite file holds less"
+    ):
+        export_tflite(huge, tmp_path / "model.tflite")
+
+
+def test_what_a_loop_gives_is_handed_out(export: Callable, tmp_path: Path) -> None:
+    # LiteRT's CompiledModel takes no buffer for a tensor that is allocated as it comes.
+    steps = keras.Input((5, 3), name="steps")
+    sequence, state = keras.layers.GRU(2, return_sequences=True, return_state=True)(steps)
+    source = open_source(keras.Model(steps, {"sequence": sequence, "state": state}))
+    file = export(source, tmp_path / "model.tflite")
+    batch = {"steps": np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)}
+    for force_fp16 in (False, True):
+        with LiteRTRunner(file.path, force_fp16) as runner:
+            for name, expected in source.forward(batch).items():
+                np.testing.assert_allclose(runner.run(batch)[name], expected, atol=5e-3)

@@ -1,0 +1,68 @@
+"""Reading a .tflite file."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.tflite.file.reader import TFLiteModel, layer_of
+
+
+def test_constants_are_the_weights_in_float16(convert: Callable, models: ModuleType) -> None:
+    source, file = convert(models.variance_overflow)
+    model = TFLiteModel(file.path)
+    kernel = next(t for t in model.constants() if t.spec.shape == (10, 1024))
+    expected = next(v.numpy() for v in source.variables if v.path.endswith("head/kernel"))
+    np.testing.assert_array_equal(model.constant(kernel), expected.T.astype(np.float16))
+    assert layer_of(kernel.spec.name) == "head"
+
+
+def test_loops_have_their_operators_in_their_own_subgraphs(
+    convert: Callable, models: ModuleType
+) -> None:
+    model = TFLiteModel(convert(models.recurrent)[1].path)
+    assert {"WHILE", "FULLY_CONNECTED"} <= {o.name for o in model.operators if o.subgraph == 0}
+    assert {"LOGISTIC", "TANH"} <= {o.name for o in model.operators if o.subgraph > 0}
+
+
+def test_a_computed_tensor_has_no_constant(convert: Callable, models: ModuleType) -> None:
+    model = TFLiteModel(convert(models.variance_overflow)[1].path)
+    computed = next(tensor for tensor in model.tensors[0] if tensor.buffer is None)
+    with pytest.raises(ValueError, match="is computed, not constant"):
+        model.constant(computed)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"PK\3\4 a zip archive", "not a TFLite model: expected the mark 'TFL3' at byte 4"),
+    ],
+)
+def test_files_that_are_no_models_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        TFLiteModel(path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be read \(No such file or directory\)"):
+        TFLiteModel(tmp_path / "model.tflite")
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("model_1/norm_1/moments/mean", "norm"),
+        ("model_1/block_1/dense_1_2/MatMul;model_1/block_1/dense_1_2/BiasAdd", "block/dense_1"),
+        ("model_1/Relu", ""),
+        ("arith.constant", ""),
+        ("m_1/lstm_1/while/lstm_cell_1/MatMul@__inference_f_3", "lstm"),
+    ],
+)
+def test_layers_are_found_in_names(name: str, layer: str) -> None:
+    assert layer_of(name) == layer

@@ -1,0 +1,131 @@
+"""What TFLite lacks, said otherwise: the same numbers, and a file without TensorFlow ops."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from tfmp.converters import open_source
+from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.tflite.rewriting.gaps import without_gaps
+
+
+def model(make: Callable, *shape: int | None, dtype: str = "float32") -> keras.Model:
+    inputs = keras.Input(shape, dtype=dtype, name="x")
+    return keras.Model(inputs, {"y": make(inputs)}, name="gap")
+
+
+def dilated(name: str, **options: object) -> Callable:
+    return getattr(layers, name)(
+        kernel_size=3, dilation_rate=2, bias_initializer="normal", **options
+    )
+
+
+def second_after_first(x):
+    """Which position may look at which: a table with an axis in front, over an open length."""
+    at = keras.ops.arange(keras.ops.shape(x)[1])
+    later = keras.ops.cast(at[:, None] >= at, "float32")
+    return keras.ops.matmul(later[None, 1:, :], x)
+
+
+def transposed(rank: int, **options: object) -> Callable:
+    cls = getattr(layers, f"Conv{rank}DTranspose")
+    return cls(2, 3, dilation_rate=2, **options)
+
+
+CASES: dict[str, Callable[[], keras.Model]] = {
+    "max pool": lambda: model(layers.MaxPooling3D(2), 5, 6, 4, 2),
+    "max pool, same": lambda: model(layers.MaxPooling3D(3, 2, padding="same"), 5, 6, 4, 2),
+    "average pool": lambda: model(layers.AveragePooling3D((2, 3, 1)), 5, 6, 4, 2),
+    "average pool, same": lambda: model(layers.AveragePooling3D(3, 2, padding="same"), 5, 6, 4, 2),
+    "argmax": lambda: model(lambda x: keras.ops.argmax(x, axis=-1), 7),
+    "argmin": lambda: model(lambda x: keras.ops.argmin(x, axis=-1), 7),
+    "erf": lambda: model(keras.ops.erf, 9),
+    **{
+        name: lambda name=name: model(
+            lambda x: getattr(keras.ops, name)(
+                {"arccosh": keras.ops.abs(x) + 1.0}.get(name, keras.ops.tanh(x) * 0.99)
+                if name in ("arccos", "arccosh", "arcsin", "arctanh")
+                else x
+            ),
+            9,
+        )
+        for name in "arccos arccosh arcsin arcsinh arctan arctanh cosh sinh tan".split()
+    },
+    "bicubic up": lambda: model(layers.UpSampling2D(2, interpolation="bicubic"), 4, 5, 2),
+    "bicubic down": lambda: model(layers.Resizing(3, 7, interpolation="bicubic"), 5, 6, 2),
+    "dilated transpose": lambda: model(transposed(2), 5, 6, 3),
+    "dilated transpose, same": lambda: model(transposed(2, padding="same"), 5, 6, 3),
+    "dilated transpose, 1-D": lambda: model(transposed(1), 6, 3),
+    "dilated, open length": lambda: model(dilated("Conv1D", filters=2), None, 3),
+    "dilated, open length, causal": lambda: model(
+        dilated("Conv1D", filters=2, padding="causal"), None, 3
+    ),
+    "dilated, open length, same": lambda: model(
+        dilated("Conv1D", filters=2, padding="same"), None, 3
+    ),
+    "dilated, open image": lambda: model(dilated("Conv2D", filters=2), None, None, 3),
+    "dilated, open image, same": lambda: model(
+        dilated("Conv2D", filters=2, padding="same"), None, None, 3
+    ),
+    "new axes, open length": lambda: model(
+        layers.Lambda(second_after_first, output_shape=(None, 3)), None, 3
+    ),
+    "counts": lambda: model(layers.CategoryEncoding(4, output_mode="count"), 3, dtype="int32"),
+    "marks": lambda: model(layers.CategoryEncoding(4, output_mode="multi_hot"), 3, dtype="int32"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_numbers_stay_the_same(name: str, export: Callable, tmp_path: Path) -> None:
+    keras.utils.set_random_seed(2)
+    source = open_source(CASES[name]())
+    (spec,) = source.inputs
+    rng = np.random.default_rng(1)
+    shape = [size or 9 for size in spec.shape[1:]]
+    x = rng.normal(size=(2, *shape)) if spec.dtype == "float32" else [[0, 1, 1], [3, 3, 2]]
+    batch = {"x": np.asarray(x, spec.dtype)}
+    if name.startswith("arg"):
+        batch["x"][0, :3] = [-0.0, 0.0, -0.0]
+    expected = source.forward(batch)["y"]
+    filled, (note,) = without_gaps(source)
+    # 1.5e-7 is the bound of the series for erf; the others only round in another order.
+    np.testing.assert_allclose(filled.forward(batch)["y"], expected, atol=5e-7, rtol=1e-5)
+    file = export(source, tmp_path / "model.tflite", precision="fp32")
+    assert file.notes[-1] == note
+    assert note.startswith("said in operators that TFLite has: ")
+    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
+        received = runner.run(batch)["y"]
+    assert received.dtype == expected.dtype
+    np.testing.assert_allclose(received, expected, atol=5e-6, rtol=1e-5)
+
+
+def test_grouped_volumes_are_convolved_group_by_group(export: Callable, tmp_path: Path) -> None:
+    # TensorFlow's CPU cannot run the original: the reference is one convolution for each group.
+    layer = layers.Conv3D(4, 2, groups=2, use_bias=False)
+    source = open_source(model(layer, 3, 4, 3, 6))
+    export(source, tmp_path / "model.tflite", precision="fp32")
+    x = np.random.default_rng(0).normal(size=(1, 3, 4, 3, 6)).astype(np.float32)
+    kernel = layer.kernel.numpy()
+    halves = [
+        keras.ops.conv(x[..., 3 * i : 3 * i + 3], kernel[..., 2 * i : 2 * i + 2]) for i in (0, 1)
+    ]
+    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
+        received = runner.run({"x": x})["y"]
+    np.testing.assert_allclose(received, np.concatenate(halves, -1), atol=1e-5)
+
+
+def test_a_model_without_gaps_is_left_alone() -> None:
+    source = open_source(model(layers.Dense(2), 3))
+    assert without_gaps(source) == (source, ())
+
+
+def test_lookup_tables_are_refused_with_their_layer(export: Callable, tmp_path: Path) -> None:
+    lookup = layers.IntegerLookup(vocabulary=[3, 5, 7], name="lookup")
+    source = open_source(model(lookup, 3, dtype="int64"))
+    with pytest.raises(ConversionError, match=r"layer lookup looks values up in a table"):
+        export(source, tmp_path / "model.tflite")

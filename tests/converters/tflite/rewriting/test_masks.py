@@ -1,0 +1,82 @@
+"""Masks that FP16 cannot hold, in the files that come of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.converters import open_source
+from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.tflite.rewriting.gaps import without_gaps
+
+
+def masked(mask: Callable) -> keras.Model:
+    """Softmax over logits of which some are masked."""
+    logits = keras.Input((2, 5), name="logits")
+    keep = keras.Input((5,), name="keep", dtype="bool")
+    scores = mask(logits, keep)
+    return keras.Model([logits, keep], {"y": keras.ops.softmax(scores)}, name="masked")
+
+
+def added(logits, keep):
+    return logits + (1.0 - keras.ops.cast(keep, "float32"))[:, None, :] * -1e9
+
+
+def subtracted(logits, keep):
+    return logits - keras.ops.where(keep, 0.0, 1e9)[:, None, :]
+
+
+def twice(logits, keep):
+    return added(added(logits, keep), keep)
+
+
+def chosen(logits, keep):
+    return keras.ops.where(keep[:, None, :], logits, -1e9)
+
+
+# The second sample is masked throughout: all of its classes are equally likely.
+BATCH = {
+    "logits": np.random.default_rng(0).normal(0, 3, size=(2, 2, 5)).astype(np.float32),
+    "keep": np.array([[True, False, True, True, False], [False] * 5]),
+}
+
+
+@pytest.mark.parametrize("mask", [added, twice, chosen])
+@pytest.mark.parametrize("force_fp16", [False, True])
+def test_masked_rows_come_out_as_in_float32(
+    mask: Callable, force_fp16: bool, export: Callable, tmp_path: Path
+) -> None:
+    source = open_source(masked(mask))
+    expected = source.forward(BATCH)["y"]
+    np.testing.assert_allclose(expected[1], 0.2)
+    file = export(source, tmp_path / "masked.tflite")
+    assert not any("clamp" in note for note in file.notes)
+    assert file.notes[-1].startswith("masks made finite numbers that FP16 holds: ")
+    with LiteRTRunner(file.path, force_fp16=force_fp16) as runner:
+        received = runner.run(BATCH)["y"]
+    assert (received[0][expected[0] == 0] == 0).all()
+    np.testing.assert_allclose(received, expected, atol=2e-3)
+
+
+def test_float32_stays_as_it_was() -> None:
+    for mask in (added, twice, chosen):
+        source = open_source(masked(mask))
+        finite, notes = without_gaps(source)
+        assert len(notes) == 1
+        np.testing.assert_array_equal(finite.forward(BATCH)["y"], source.forward(BATCH)["y"])
+
+
+def test_a_large_number_that_is_taken_away_is_no_low_constant() -> None:
+    # 1e9 is above FP16's range, not below it: it is reported, not rewritten.
+    source = open_source(masked(subtracted))
+    assert without_gaps(source) == (source, ())
+
+
+def test_a_mask_that_is_also_an_output_is_left_alone() -> None:
+    logits = keras.Input((5,), name="logits")
+    low = keras.ops.where(logits > 0, logits, -1e9)
+    model = keras.Model(logits, {"low": low, "y": keras.ops.softmax(low)}, name="both")
+    source = open_source(model)
+    assert without_gaps(source) == (source, ())

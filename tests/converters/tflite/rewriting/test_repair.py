@@ -1,0 +1,270 @@
+"""Repairs: what overflows fits afterwards, and float32 computes what it did before."""
+
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from tfmp.converters import open_source
+from tfmp.converters.intake.source import Source
+from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.tflite.rewriting.graph import Edits, Graph, rewritten
+from tfmp.converters.tflite.rewriting.ranges import measure
+from tfmp.converters.tflite.rewriting.repair import Repaired, repair_model
+from tfmp.converters.tflite.rewriting.rescale import rescale
+
+FP16_MAX = 65504
+
+
+def on(shape: tuple[int, ...], *stack: Callable) -> keras.Model:
+    x = inputs = keras.Input(shape, name="x")
+    for layer in stack:
+        x = layer(x)
+    return keras.Model(inputs, {"y": x}, name="m")
+
+
+def samples(source: Source, rows: int = 4) -> Batch:
+    rng = np.random.default_rng(2)
+    return {
+        spec.name: rng.normal(size=(rows, *spec.shape[1:])).astype(spec.dtype)
+        for spec in source.inputs
+    }
+
+
+def repaired(model: keras.Model, batch: Batch | None = None) -> tuple[Source, Batch, Repaired]:
+    source = open_source(model)
+    batch = batch or samples(source)
+    return source, batch, repair_model(source, lambda: [batch])
+
+
+def computed_peak(source: Source, batch: Batch) -> float:
+    """The largest value or sum that is computed from the input."""
+    graph, seen = Graph(source.graph, len(source.inputs)), measure(source, [batch])
+    names = [name for name in seen if name not in graph.constants]
+    return max(max(seen[name].peak, seen[name].hidden) for name in names)
+
+
+# Each overflows FP16, and has an output that FP16 holds.
+def constant(value: float) -> keras.initializers.Initializer:
+    return keras.initializers.Constant(value)
+
+
+def scale(factor: float) -> keras.layers.Layer:
+    return layers.Rescaling(factor)
+
+
+def l2_normalized(x):
+    return x / keras.ops.norm(x, axis=-1, keepdims=True)
+
+
+def ratio(x):
+    return (x * 1e6) / (keras.ops.sum(keras.ops.abs(x), axis=-1, keepdims=True) * 1e6)
+
+
+MODELS: dict[str, Callable[[], keras.Model]] = {
+    "layer norm": lambda: on((64,), scale(1e3), layers.LayerNormalization()),
+    "group norm": lambda: on((6, 6, 4), scale(1e3), layers.GroupNormalization(2)),
+    "rms norm": lambda: on((64,), scale(1e3), layers.RMSNormalization()),
+    "l2 norm": lambda: on((64,), scale(1e3), l2_normalized),
+    "dense after dense": lambda: on(
+        (16,),
+        layers.Dense(16, kernel_initializer=constant(3e4)),
+        layers.Dense(4, kernel_initializer=constant(1e-5)),
+    ),
+    "conv, relu, pool": lambda: on(
+        (9, 9, 2),
+        scale(1e6),
+        layers.Conv2D(4, 3, activation="relu"),
+        layers.MaxPooling2D(),
+        layers.Flatten(),
+        scale(1e-6),
+    ),
+    "global mean": lambda: on(
+        (64, 64, 2), scale(50.0), keras.ops.abs, layers.GlobalAveragePooling2D(), scale(0.1)
+    ),
+    "ratio": lambda: on((16,), ratio),
+    "square root": lambda: on((16,), lambda x: keras.ops.sqrt(keras.ops.square(x * 1e3) + 1.0)),
+    "residual": lambda: on((16,), scale(1e5), lambda x: x + layers.Dense(16)(x), scale(1e-5)),
+    "batch norm": lambda: on(
+        (8, 8, 2), scale(1e6), layers.Conv2D(3, 3), layers.BatchNormalization(), scale(1e-6)
+    ),
+    "concatenate": lambda: on(
+        (8,), lambda x: keras.ops.concatenate([x * 1e6, x], axis=-1), scale(1e-3)
+    ),
+    "log of a sum": lambda: on(
+        (4, 8), scale(10.0), lambda x: keras.ops.log(keras.ops.sum(keras.ops.exp(x), axis=(1, 2)))
+    ),
+    "product of data": lambda: on((8,), lambda x: (x * 500) * (x * 400), scale(1e-3)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_overflows_fits_afterwards_and_float32_does_not_change(name: str) -> None:
+    keras.utils.set_random_seed(5)
+    source, batch, result = repaired(MODELS[name]())
+    assert computed_peak(source, batch) > FP16_MAX, "the example does not overflow"
+    assert result.left == ()
+    assert result.changes
+    assert computed_peak(result.source, batch) <= FP16_MAX
+    # Powers of two are exact; only an epsilon beside them may round differently.
+    np.testing.assert_allclose(
+        result.source.forward(batch)["y"], source.forward(batch)["y"], rtol=1e-6, atol=1e-9
+    )
+
+
+def test_the_repaired_model_is_right_in_fp16_arithmetic(
+    models: ModuleType, export: Callable, tmp_path
+) -> None:
+    keras.utils.set_random_seed(5)
+    source, batch, result = repaired(models.variance_overflow())
+    expected = source.forward(batch)["head"].astype(np.float64)
+    drifts = []
+    for one in (source, result.source):
+        export(one, tmp_path / "model.tflite")
+        with LiteRTRunner(tmp_path / "model.tflite", force_fp16=True) as runner:
+            error = runner.run(batch)["head"] - expected
+        drifts.append(np.linalg.norm(error) / np.linalg.norm(expected))
+    assert drifts[0] > 0.9
+    assert drifts[1] < 2e-3
+    (change,) = result.changes
+    assert change.layer == "layer norm"
+    assert change.before > 1e7
+    assert change.after < FP16_MAX
+    assert str(result.changes[0]).startswith("repaired layer norm: scaled by powers of two, ")
+
+
+def test_scales_are_absorbed_by_weights_without_new_operations() -> None:
+    model = MODELS["dense after dense"]()
+    source, _, result = repaired(model)
+    added = {node.name for node in Graph(result.source.graph, 1).nodes if "/scaled" in node.name}
+    constants = Graph(result.source.graph, 1).constants
+    assert added
+    assert all(f"{name}:0" in constants for name in added)
+    assert source.outputs == result.source.outputs
+
+
+def test_a_model_that_fits_is_left_alone(models: ModuleType) -> None:
+    source, _, result = repaired(models.recurrent())
+    assert result.source is source
+    assert (result.changes, result.left) == ((), ())
+
+
+def test_loops_and_their_shapes_survive_a_repair_around_them(
+    models: ModuleType, export: Callable, tmp_path
+) -> None:
+    inputs = keras.Input((5, 4), name="x")
+    x = layers.LayerNormalization(name="norm")(inputs * 1e4)
+    model = keras.Model(inputs, {"y": layers.LSTM(3, name="lstm")(x)})
+    source, batch, result = repaired(model)
+    assert [change.layer for change in result.changes][:1] == ["layer norm"]
+    export(result.source, tmp_path / "model.tflite")
+    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
+        received = runner.run(batch)["y"]
+    np.testing.assert_allclose(received, source.forward(batch)["y"], atol=2e-3)
+
+
+def test_what_cannot_be_repaired_is_named_with_its_layer() -> None:
+    def grow(x):
+        return keras.ops.exp(keras.ops.minimum(keras.ops.abs(x) * 20, 12.0))
+
+    model = on((16,), layers.Lambda(grow, name="grow"), layers.Rescaling(1e-3))
+    _, _, result = repaired(model)
+    (left,) = result.left
+    assert (left.layer, left.op) == ("layer grow", "Exp")
+    assert left.peak == pytest.approx(np.exp(12), rel=1e-3)
+    assert left.finding == "layer grow (Exp) reaches 1.63e+05, FP16 ends at 65504"
+
+
+def test_a_true_value_that_a_layer_needs_and_fp16_lacks_is_named() -> None:
+    model = on((4,), scale(1e6), layers.Activation("sigmoid", name="gate"))
+    _, _, result = repaired(model)
+    (left,) = result.left
+    assert left.layer.startswith("layer rescaling")
+    assert left.peak > 1e6
+
+
+def test_outputs_and_inputs_past_fp16_are_named() -> None:
+    model = on((4,), layers.Rescaling(1e6))
+    _, _, result = repaired(model)
+    assert "output y" in [left.layer for left in result.left]
+    source = open_source(on((4,), layers.Rescaling(1e-6)))
+    huge = {"x": np.full((2, 4), 1e6, np.float32)}
+    assert [left.layer for left in repair_model(source, lambda: [huge]).left] == ["input x"]
+
+
+def masked_attention() -> keras.Model:
+    tokens = keras.Input((6,), dtype="int32", name="tokens")
+    x = layers.Embedding(9, 8, mask_zero=True, name="embed")(tokens)
+    x = layers.MultiHeadAttention(2, 4, name="attention")(x, x, use_causal_mask=True)
+    return keras.Model(tokens, {"y": layers.GlobalAveragePooling1D(name="pool")(x)}, name="masked")
+
+
+def test_masks_become_finite_and_the_attention_the_same() -> None:
+    tokens = np.array([[1, 2, 3, 4, 5, 6], [7, 8, 1, 2, 0, 0]], np.int32)
+    source, batch, result = repaired(masked_attention(), {"tokens": tokens})
+    assert computed_peak(source, batch) > 1e8
+    assert result.left == ()
+    assert [(c.layer, c.what) for c in result.changes] == [("layer attention", "mask kept finite")]
+    np.testing.assert_array_equal(result.source.forward(batch)["y"], source.forward(batch)["y"])
+
+
+def test_a_low_constant_that_is_no_mask_is_kept() -> None:
+    model = on((4,), lambda x: keras.ops.maximum(x, -1e9))
+    source, batch, result = repaired(model)
+    assert result.source is source
+    np.testing.assert_array_equal(result.source.forward(batch)["y"], batch["x"])
+
+
+def test_a_rewrite_that_changes_float32_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(graph: Graph, edits: Edits, seen: object) -> None:
+        edits.set_output(graph.outputs[0], edits.scaled(graph.outputs[0], 1))
+
+    monkeypatch.setattr("tfmp.converters.tflite.rewriting.repair.rescale", wrong)
+    source, _, result = repaired(MODELS["layer norm"]())
+    assert result.source is source
+    assert result.changes == ()
+    assert result.left
+
+
+def test_an_epsilon_stays_alive() -> None:
+    # Constant rows have no variance: only the epsilon keeps 1 / sqrt(variance) finite.
+    model = on((64,), layers.Rescaling(1e3), layers.LayerNormalization(epsilon=1e-3, name="norm"))
+    source = open_source(model)
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(3, 64)), np.ones((1, 64))]).astype(np.float32)
+    result = repair_model(source, lambda: [{"x": rows}])
+    graph = Graph(result.source.graph, 1)
+    seen = measure(result.source, [{"x": rows}])
+    (add,) = (node for node in graph.nodes if node.name.endswith("norm_1/add"))
+    (epsilon,) = (name for name in add.inputs if name in graph.constants)
+    assert seen[epsilon].peak > 2.0**-20
+    assert np.isfinite(result.source.forward({"x": rows})["y"]).all()
+
+
+def test_tensors_that_were_not_measured_are_left_alone() -> None:
+    source = open_source(MODELS["layer norm"]())
+    same = rewritten(source, partial(rescale, seen={}))
+    batch = samples(source)
+    np.testing.assert_array_equal(same.forward(batch)["y"], source.forward(batch)["y"])
+
+
+def test_scales_are_products_of_constants_that_fp16_holds() -> None:
+    from tensorflow import make_ndarray
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    for exponent in (-40, 15, 3):
+        edits = Edits(GraphDef())
+        edits.scaled("x:0", exponent)
+        factors = [
+            make_ndarray(node.attr["value"].tensor)
+            for node in edits.graph_def.node
+            if node.op == "Const"
+        ]
+        assert np.prod(factors, dtype=np.float64) == 2.0**exponent
+        np.testing.assert_array_equal(np.float16(factors), factors)
+        assert min(factors) >= 2.0**-14

@@ -1,0 +1,236 @@
+"""LossScaleOptimizer on JAX: inside fit, statelessly under jit, eagerly, and on two devices."""
+
+import jax
+import keras
+import numpy as np
+import pytest
+
+from tfmp.loss_scaling.optimizer import (
+    DynamicLossScale,
+    LossScaleOptimizer,
+    ScheduledLossScale,
+    StaticLossScale,
+    UnscaledLossWarning,
+)
+from tfmp.loss_scaling.telemetry import read_counters
+
+INVALID = float("nan")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def model(optimizer, **compile_options) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    net = keras.Sequential(
+        [keras.layers.Input((4,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
+    )
+    net.compile(optimizer, "mse", **compile_options)
+    return net
+
+
+def data(poisoned: tuple[int, ...] = ()) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(0).standard_normal((48, 4)).astype("float32")
+    y = x.sum(axis=1, keepdims=True)
+    x[list(poisoned)] = np.nan
+    return x, y
+
+
+def variables(*values: list[float]) -> list[keras.Variable]:
+    return [keras.Variable(value, dtype="float32") for value in values]
+
+
+def stateless_step(optimizer, compiled: bool):
+    """A function (optimizer values, unscaled gradients, weights) -> new (weights, values)."""
+
+    def step(own, gradients, weights):
+        mapping = list(zip(optimizer.variables, own, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            scale = optimizer.scale_loss(1.0)
+        scaled = [g if g is None else g * scale for g in gradients]
+        return optimizer.stateless_apply(own, scaled, weights)
+
+    return jax.jit(step) if compiled else step
+
+
+def place_of_scale(optimizer) -> int:
+    return [v is optimizer.dynamic_scale for v in optimizer.variables].index(True)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_skips_change_nothing_but_the_scale_and_the_counters(compiled):
+    targets = variables([1.0, 2.0], [3.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.Adam(0.1), DynamicLossScale(hysteresis=2))
+    optimizer.build(targets)
+    step = stateless_step(optimizer, compiled)
+    weights, own = [v.value for v in targets], [v.value for v in optimizer.variables]
+    good, bad = [np.ones(2, "f4"), np.ones(1, "f4")], [np.ones(2, "f4"), np.full(1, INVALID, "f4")]
+    weights, own = step(own, good, weights)
+    after_one = [np.asarray(v).tolist() for v in weights]
+    inner_count = len(optimizer.inner_optimizer.variables)
+    inner = [np.asarray(v).tolist() for v in own[-inner_count:]]
+    for gradients in (bad, bad, bad):
+        weights, own = step(own, gradients, weights)
+    assert [np.asarray(v).tolist() for v in weights] == after_one
+    assert [np.asarray(v).tolist() for v in own[-inner_count:]] == inner
+    for variable, value in zip(optimizer.variables, own, strict=True):
+        variable.assign(value)
+    counters = read_counters(optimizer)
+    assert (counters.loss_scale, counters.skipped_steps) == (2.0**13, 3)
+    assert counters.last_first_offender.variable == targets[1].path
+
+
+def test_the_scale_stays_within_its_bounds():
+    targets = variables([1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(growth_interval=1))
+    optimizer.build(targets)
+    step = stateless_step(optimizer, compiled=True)
+    weights, own = [v.value for v in targets], [v.value for v in optimizer.variables]
+    scale = place_of_scale(optimizer)
+    for _ in range(130):
+        weights, own = step(own, [np.zeros(1, "f4")], weights)
+    assert float(own[scale]) == 2.0**24
+    for _ in range(150):
+        weights, own = step(own, [np.full(1, INVALID, "f4")], weights)
+    assert float(own[scale]) == 1.0
+    assert np.asarray(weights[0]).tolist() == [1.0]
+
+
+def test_the_scale_follows_its_schedule_under_jit():
+    targets = variables([0.0])
+    optimizer = LossScaleOptimizer(
+        keras.optimizers.SGD(0.1), ScheduledLossScale({0: 8.0, 2: 32.0, 3: 16.0})
+    )
+    optimizer.build(targets)
+    step = stateless_step(optimizer, compiled=True)
+    weights, own = [v.value for v in targets], [v.value for v in optimizer.variables]
+    scales = []
+    for gradient in (1.0, INVALID, 1.0, 1.0):
+        scales.append(float(own[place_of_scale(optimizer)]))
+        weights, own = step(own, [np.full(1, gradient, "f4")], weights)
+    assert scales == [8.0, 8.0, 32.0, 16.0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"jit_compile": True}, {"jit_compile": True, "steps_per_execution": 3}],
+    ids=str,
+)
+def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone(options):
+    def inner():
+        return keras.optimizers.AdamW(
+            keras.optimizers.schedules.CosineDecay(0.05, 12),
+            weight_decay=0.01,
+            global_clipnorm=0.5,
+            use_ema=True,
+            gradient_accumulation_steps=2,
+        )
+
+    trained = []
+    for optimizer in (inner(), LossScaleOptimizer(inner(), DynamicLossScale(growth_interval=5))):
+        net = model(optimizer, **options)
+        net.fit(*data(), batch_size=8, epochs=2, shuffle=False, verbose=0)
+        trained.append(net.get_weights())
+    for alone, wrapped in zip(*trained, strict=True):
+        np.testing.assert_allclose(wrapped, alone, rtol=1e-5, atol=1e-6)
+
+
+def test_fit_counts_a_poisoned_batch_and_goes_on():
+    net = model(LossScaleOptimizer(keras.optimizers.Adam(0.01)))
+    seen = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(read_counters(self.model.optimizer, self.model).skipped_steps)
+
+    net.fit(*data(poisoned=(17,)), batch_size=8, shuffle=False, verbose=0, callbacks=[Watch()])
+    assert seen == [0, 0, 1, 1, 1, 1]
+    counters = read_counters(net.optimizer)
+    assert (counters.steps, counters.loss_scale, counters.loss_was_scaled) == (6, 2.0**14, True)
+    assert all(np.isfinite(weight).all() for weight in net.get_weights())
+
+
+def test_apply_works_in_an_eager_loop_where_keras_leaks_tracers():
+    targets = variables([1.0], [1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), StaticLossScale(4.0))
+    for gradient in (1.0, INVALID, 1.0):
+        scale = optimizer.scale_loss(1.0)
+        optimizer.apply([np.full(1, gradient, "f4") * scale, np.ones(1, "f4") * scale], targets)
+    assert [v.numpy().tolist() for v in targets] == [[0.0], [0.0]]
+    assert read_counters(optimizer).skipped_steps == 1
+
+
+def test_a_subset_of_the_variables_can_be_applied():
+    targets = variables([1.0], [1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), StaticLossScale(4.0))
+    optimizer.build(targets)
+    scale = optimizer.scale_loss(1.0)
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        optimizer.apply([np.ones(1, "f4") * scale], targets[1:])
+    assert [v.numpy().tolist() for v in targets] == [[1.0], [0.5]]
+
+
+def test_a_static_scale_below_one_is_bounded_in_float32():
+    targets = variables([1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), StaticLossScale(2.0**-10))
+    optimizer.build(targets)
+    optimizer.scale_loss(1.0)
+    optimizer.apply([np.full(1, 1e37, "f4")], targets)
+    assert targets[0].numpy().tolist() == [1.0]
+
+
+def test_the_state_survives_saving(tmp_path):
+    net = model(LossScaleOptimizer(keras.optimizers.Adam(0.01), 64.0))
+    net.fit(*data(poisoned=(3,)), batch_size=8, verbose=0)
+    net.save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    assert loaded.optimizer.loss_scale == StaticLossScale(64.0)
+    before, after = read_counters(net.optimizer), read_counters(loaded.optimizer)
+    assert after.skipped_steps == before.skipped_steps == 1
+    assert after.steps == before.steps
+
+
+def test_a_train_step_that_forgets_scale_loss_is_reported():
+    class Forgetful(keras.Sequential):
+        def compute_loss_and_updates(self, *args, optimizer_variables=None, **kwargs):
+            return super().compute_loss_and_updates(
+                *args, optimizer_variables=optimizer_variables, **{**kwargs, "training": False}
+            )
+
+    net = Forgetful([keras.layers.Input((4,)), keras.layers.Dense(1)])
+    net.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse")
+    with pytest.warns(UnscaledLossWarning, match="never called"):
+        net.fit(*data(), verbose=0)
+    assert read_counters(net.optimizer).loss_was_scaled is False
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda o: o.stateless_apply([], [], []), "expects a built optimizer"),
+        (
+            lambda o: (o.build(variables([1.0])), o.stateless_apply([], [1], [1])),
+            r"expects 7 values in `optimizer_variables`, .* received 0\.",
+        ),
+    ],
+)
+def test_calls_that_cannot_work_say_so(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(LossScaleOptimizer(keras.optimizers.SGD()))
+
+
+def test_data_parallel_replicas_agree():
+    assert len(jax.devices()) == 2
+    before = keras.distribution.distribution()
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=jax.devices()))
+    try:
+        # Rows 4 to 7 of each batch are on the second device: only it sees the NaN.
+        net = model(LossScaleOptimizer(keras.optimizers.Adam(0.01)))
+        net.fit(*data(poisoned=(7, 22)), batch_size=8, shuffle=False, verbose=0)
+        counters = read_counters(net.optimizer, net)
+        assert all(np.isfinite(weight).all() for weight in net.get_weights())
+    finally:
+        keras.distribution.set_distribution(before)
+    assert (counters.skipped_steps, counters.loss_scale) == (2, 2.0**13)

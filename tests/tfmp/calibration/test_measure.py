@@ -1,0 +1,290 @@
+"""calibrate: what it measures, what it recommends, and what it refuses.
+
+`tests/test_jax.py` runs these on JAX too.
+"""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from tfmp.calibration.measure import calibrate
+from tfmp.calibration.report import GradientReport, LayerGradients, histogram_of
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+
+HALF = "mixed_float16"
+X = np.random.default_rng(0).standard_normal((40, 4)).astype("float32")
+Y = X.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(2)
+
+
+def linear(factor: float = 1.0, policy: str = HALF) -> keras.Model:
+    """One weight of 1 per feature, so that every gradient is known.
+
+    The loss is `factor` times the sum of the outputs: each output's gradient is `factor`, and
+    each weight's is `factor` times the column sum of x.
+    """
+    net = keras.Sequential(
+        [layers.Input((4,)), layers.Dense(1, use_bias=False, dtype=policy, name="only")]
+    )
+    net.compile("sgd", lambda y, predicted: keras.ops.sum(predicted) * factor)
+    return net
+
+
+def small(**options) -> keras.Model:
+    net = keras.Sequential(
+        [
+            layers.Input((4,)),
+            layers.Dense(8, activation="tanh", name="hidden", **options),
+            layers.Dense(1, name="out", dtype="float32"),
+        ]
+    )
+    net.compile("sgd", "mse")
+    return net
+
+
+# --- the histogram ---
+
+
+@pytest.mark.parametrize(
+    ("value", "exponent"),
+    [(1.0, 0), (1.5, 1), (2.0, 1), (2.1, 2), (-0.5, -1), (2.0**-24, -24), (1.1 * 2.0**-25, -24)],
+)
+def test_a_value_is_counted_at_the_power_of_two_that_it_does_not_exceed(value, exponent):
+    assert histogram_of(np.array([value])).counts == {exponent: 1}
+
+
+def test_underflow_is_what_float16_rounds_to_zero():
+    values = np.array([0.0, 2.0**-26, 2.0**-25, 1.01 * 2.0**-25, 2.0**-24, 1.0])
+    for scale in (1.0, 2.0, 8.0):
+        scaled = values * scale
+        lost = np.count_nonzero((scaled != 0) & (scaled.astype(np.float16) == 0))
+        assert histogram_of(values).underflow(scale) == lost / 5
+
+
+def test_histograms_add_up():
+    values = np.random.default_rng(1).standard_normal((3, 50)) * 1e-6
+    parts = histogram_of(values[0]) + histogram_of(values[1]) + histogram_of(values[2])
+    assert parts == histogram_of(values)
+    assert parts.values == 150
+
+
+def test_no_values_lose_nothing():
+    assert histogram_of(np.zeros(3)).underflow(1.0) == 0.0
+
+
+# --- the recommendation ---
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0**-20, 3e-7, 2.0**10])
+@pytest.mark.parametrize("margin", [1.0, 8.0])
+def test_the_scale_is_the_largest_power_of_two_with_the_margin(factor, margin):
+    report = calibrate(linear(factor), (X, Y), batch_size=40, margin=margin)
+    largest = factor * max(1.0, np.abs(X.sum(axis=0)).max())
+    assert report.largest.histogram.largest == pytest.approx(largest, rel=1e-5)
+    assert largest * margin * report.recommended_scale <= 65504
+    assert largest * margin * report.recommended_scale * 2 > 65504
+    assert np.log2(report.recommended_scale) % 1 == 0
+
+
+def test_what_fits_at_the_recommended_scale_is_not_skipped_and_twice_margin_is():
+    report = calibrate(linear(), (X, Y), batch_size=40, margin=1.0)
+    for factor, finite in ((1.0, True), (2.0, False)):
+        optimizer = LossScaleOptimizer(
+            keras.optimizers.SGD(), report.recommended_scale * factor, name=f"x{factor:g}"
+        )
+        net = linear()
+        net.compile(optimizer, lambda y, predicted: keras.ops.sum(predicted), run_eagerly=True)
+        net.fit(X, Y, batch_size=40, verbose=0)
+        assert (int(optimizer.iterations) == 1) is finite
+
+
+def test_underflow_per_layer_at_both_scales():
+    report = calibrate(linear(2.0**-30), (X, Y), batch_size=40)
+    (row,) = report.layers
+    assert row.path == "only"
+    assert row.histogram.underflow(1.0) == pytest.approx(40 / 44, abs=0.1)  # outputs, and more
+    assert row.histogram.underflow(report.recommended_scale) == 0.0
+
+
+def test_a_float32_model_is_measured_as_its_plan_would_have_it():
+    net = small()
+    report = calibrate(net, (X, Y))
+    assert {row.path: row.dtype for row in report.layers} == {"hidden": "float16", "out": "float32"}
+    assert {layer.dtype_policy.name for layer in net.layers} == {"float32"}
+
+
+def test_gradients_of_float32_layers_do_not_bound_the_scale():
+    net = keras.Sequential(
+        [
+            layers.Input((4,)),
+            layers.Dense(4, name="half", dtype=HALF),
+            layers.Rescaling(1e-6, name="shrink", dtype="float32"),
+            layers.Dense(1, name="out", dtype="float32"),
+        ]
+    )
+    net.compile("sgd", "mse")
+    report = calibrate(net, (X, Y))
+    rows = {row.path: row for row in report.layers}
+    assert report.largest.path == "half"
+    assert rows["out"].histogram.largest > 1e3 * rows["half"].histogram.largest
+    # 2**16 times 8 times what half has: far more than out could take.
+    assert rows["out"].histogram.largest * report.recommended_scale > 65504
+
+
+def test_the_measurement_is_of_float32_and_changes_nothing():
+    net = small(dtype=HALF, kernel_regularizer="l2")
+    before = [variable.numpy().tolist() for variable in net.variables]
+    in_half = calibrate(net, (X, Y))
+    assert [variable.numpy().tolist() for variable in net.variables] == before
+    assert net.layers[0].dtype_policy.name == HALF
+    net.layers[0].dtype_policy = "float32"
+    assert calibrate(net, (X, Y)).to_dict() == in_half.to_dict()
+
+
+class Words(keras.Model):
+    """Hands its mask on as an attribute of the tensor; in a graph of layers it is an argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = layers.Embedding(10, 3, mask_zero=True, dtype=HALF, name="words")
+        self.pool = layers.GlobalAveragePooling1D(dtype=HALF)
+        self.out = layers.Dense(1)
+
+    def call(self, x):
+        return self.out(self.pool(self.words(x)))
+
+
+def test_masked_steps_have_no_gradient():
+    words = np.random.default_rng(0).integers(1, 10, (40, 5))
+    words[:, 3:] = 0
+    net = Words()
+    net.compile("sgd", "mse")
+    net(words)
+    rows = {row.path: row for row in calibrate(net, (words, Y), batch_size=40).layers}
+    assert rows["words"].histogram.zeros >= 40 * 2 * 3
+
+
+# --- data ---
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        rows = slice(10 * index, 10 * index + 10)
+        return X[rows], Y[rows]
+
+
+def batches():
+    for index in range(4):
+        yield Batches()[index]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [lambda: (X, Y), lambda: (X, Y, np.ones(40)), batches, lambda: list(batches()), Batches],
+    ids=["arrays", "weighted", "generator", "list", "PyDataset"],
+)
+def test_every_form_of_data_gives_the_same_report(data):
+    net = small()
+    report = calibrate(net, data(), batch_size=10)
+    assert (report.batches, report.samples) == (4, 40)
+    assert report.to_dict() == calibrate(net, (X, Y), batch_size=10).to_dict()
+
+
+def test_no_more_batches_are_taken_than_asked_for():
+    endless = batches()
+    assert calibrate(small(), endless, batches=3).samples == 30
+    assert len(list(endless)) == 1
+
+
+# --- table, dict, picture ---
+
+
+def test_the_table_names_scale_margin_and_layers():
+    lines = str(calibrate(linear(2.0**-30), (X, Y), batch_size=40)).splitlines()
+    assert lines[0].startswith("Recommended static loss scale: ")
+    assert "8 times that still fits below 65504" in lines[1]
+    assert lines[3].split()[:3] == ["layer", "dtype", "largest"]
+    assert lines[5].split()[:2] == ["only", "float16"]
+    assert lines[5].split()[-1] == "0.00%"
+
+
+def test_the_dict_is_plain_json():
+    report = calibrate(small(), (X, Y))
+    loaded = json.loads(json.dumps(report.to_dict()))
+    hidden = loaded["layers"][0]
+    assert hidden["values"] == 40 * 8 + 2 * (4 * 8 + 8)
+    assert sum(hidden["exponents"].values()) + hidden["zeros"] == hidden["values"]
+    assert loaded["recommended_scale"] == report.recommended_scale
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("r.png", b"\x89PNG"), ("r.svg", b"<?xml"), ("r.pdf", b"%PDF")]
+)
+def test_the_picture(tmp_path, name, start):
+    path = calibrate(small(), (X, Y)).save(tmp_path / name)
+    assert path.read_bytes().startswith(start)
+
+
+def test_the_saved_json(tmp_path):
+    report = calibrate(small(), (X, Y))
+    assert json.loads(report.save(tmp_path / "r.json").read_text()) == report.to_dict()
+
+
+def test_files_that_cannot_be_written_are_refused(tmp_path):
+    row = LayerGradients("a", "float16", histogram_of(np.ones(1)))
+    report = GradientReport(1.0, 8.0, 1, 1, (row,))
+    with pytest.raises(ValueError, match=r"suffixes \.json, .*; received '.*r\.txt'"):
+        report.save(tmp_path / "r.txt")
+    with pytest.raises(
+        ValueError, match=r"received '.*/missing/r\.json'\. Create '.*missing' first"
+    ):
+        report.save(tmp_path / "missing" / "r.json")
+
+
+# --- refusals ---
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: calibrate(small(), []), ValueError, "at least one batch, received none"),
+        (lambda: calibrate(small(), X), TypeError, r"expects \(x, y\) arrays, .* received ndarray"),
+        (lambda: calibrate(small(), [X]), TypeError, r"A batch expects .* received ndarray\."),
+        (lambda: calibrate(small(), (X,)), TypeError, r"received tuple of length 1\. Gradients"),
+        (lambda: calibrate(small(), (X, Y), margin=0.5), ValueError, "at least 1, received 0.5"),
+        (
+            lambda: calibrate(small(), (X, Y), batches=0),
+            ValueError,
+            "batches expects .* received 0",
+        ),
+        (lambda: calibrate("m.keras", (X, Y)), TypeError, "A Keras model is expected"),
+        (
+            lambda: calibrate(linear(0.0), (X, Y)),
+            ValueError,
+            "every one measured in a float16 layer is exactly zero",
+        ),
+        (
+            lambda: calibrate(linear(policy="mixed_bfloat16"), (X, Y)),
+            ValueError,
+            "expects a model with layers that compute in float16",
+        ),
+        (
+            lambda: calibrate(linear(float("inf")), (X, Y)),
+            ValueError,
+            r"expects finite gradients in float32; those of only are not\. tfmp\.locate_nonfinite",
+        ),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,164 @@
+"""doctor: each check on recorded machines, and the whole on this one."""
+
+import json
+
+import pytest
+
+from tfmp.checkup.checks import (
+    CHECKS,
+    PRECISION_VARIABLES,
+    check_device,
+    check_environment,
+    check_keras,
+    check_onnx_runtimes,
+    check_requirements,
+    check_xla,
+    doctor,
+)
+from tfmp.checkup.report import Diagnosis, DoctorReport
+from tfmp.machine.devices import CPU, Device
+from tfmp.machine.facts import Machine
+
+T4 = Device("gpu", "Tesla T4", (7, 5))
+GTX_1650 = Device("gpu", "NVIDIA GeForce GTX 1650", (7, 5))
+A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
+
+
+def only(diagnoses):
+    (diagnosis,) = diagnoses
+    return diagnosis
+
+
+def test_a_healthy_machine_has_nothing_but_ok():
+    packages = {"tensorflow": "2.21.0", "keras": "3.15.1", "onnxruntime-gpu": "1.26.0"}
+    machine = Machine(packages=packages, devices=(T4, CPU), memory_growth=True)
+    assert {diagnosis.status for check in CHECKS for diagnosis in check(machine)} == {"ok"}
+
+
+def test_an_unmet_requirement_is_a_problem_with_the_command_that_mends_it():
+    machine = Machine(
+        packages={"keras": "3.5.0"},
+        unmet_requirements={"keras": "keras>=3.12", "onnx-ir": "onnx-ir>=0.1.12"},
+    )
+    first, second = check_requirements(machine)
+    assert (first.status, first.message) == (
+        "problem",
+        "keras>=3.12 is required, installed is 3.5.0",
+    )
+    assert first.mend == 'Run: pip install "keras>=3.12"'
+    assert second.message == "onnx-ir>=0.1.12 is required, installed is none"
+
+
+def test_two_onnx_runtimes_are_a_problem():
+    found = only(
+        check_onnx_runtimes(
+            Machine(packages={"onnxruntime": "1.26.0", "onnxruntime-gpu": "1.26.0"})
+        )
+    )
+    assert found.status == "problem"
+    assert "onnxruntime and onnxruntime-gpu are both installed" in found.message
+    assert "pip uninstall -y onnxruntime onnxruntime-gpu" in found.mend
+
+
+def test_one_onnx_runtime_is_fine_and_none_says_nothing():
+    assert only(check_onnx_runtimes(Machine(packages={"onnxruntime": "1.26.0"}))).status == "ok"
+    assert list(check_onnx_runtimes(Machine())) == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "status", "text"),
+    [
+        (Machine(), "ok", "CPU only: policy='auto' trains in float32"),
+        (Machine(devices=(T4, CPU)), "ok", "Tesla T4 (Turing, compute capability 7.5): Tensor"),
+        (Machine(devices=(GTX_1650, CPU)), "warning", "has no Tensor Cores: FP16 saves memory"),
+        (
+            Machine(devices=(A100, CPU), tf32_in_use=True),
+            "ok",
+            "Tensor Cores, bfloat16, float32 products in TF32",
+        ),
+        (Machine(devices=(A100, CPU), tf32_in_use=False), "ok", "TF32 switched off"),
+        (Machine(nvidia_driver="550.54"), "problem", "driver 550.54 is here, but tensorflow sees"),
+    ],
+)
+def test_devices(machine, status, text):
+    found = only(check_device(machine))
+    assert found.status == status
+    assert text in found.message
+
+
+def test_a_gpu_that_the_backend_does_not_see_has_a_mend_for_each_backend():
+    for backend, command in (("tensorflow", "tensorflow[and-cuda]"), ("jax", "jax[cuda12]")):
+        found = only(check_device(Machine(nvidia_driver="550.54", backend=backend)))
+        assert command in found.mend
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("NVIDIA_TF32_OVERRIDE", "0", "note"),
+        ("NVIDIA_TF32_OVERRIDE", "1", None),
+        ("TF_FP16_CONV_USE_FP32_COMPUTE", "false", "warning"),
+        ("TF_FP16_CONV_USE_FP32_COMPUTE", "1", None),
+        ("ONEDNN_DEFAULT_FPMATH_MODE", "BF16", "warning"),
+        ("ONEDNN_DEFAULT_FPMATH_MODE", "STRICT", None),
+        ("JAX_DEFAULT_MATMUL_PRECISION", "bfloat16", "note"),
+        ("TF_ENABLE_AUTO_MIXED_PRECISION", "1", "warning"),
+        ("TF_GPU_ALLOCATOR", "cuda_malloc_async", "note"),
+        ("HOME", "/root", None),
+    ],
+)
+def test_environment_variables(name, value, status):
+    found = list(check_environment(Machine(environment={name: value})))
+    assert [diagnosis.status for diagnosis in found] == ([status] if status else [])
+    if status:
+        assert found[0].message.startswith(f"{name}={value}: ")
+        assert bool(found[0].mend) is (status == "warning")
+
+
+def test_all_variables_have_words():
+    assert all(effect.text for effect in PRECISION_VARIABLES.values())
+
+
+def test_keras_settings():
+    assert only(check_keras(Machine())).status == "ok"
+    found = only(check_keras(Machine(floatx="float16")))
+    assert (found.status, "~/.keras/keras.json" in found.mend) == ("warning", True)
+    found = only(check_keras(Machine(dtype_policy="mixed_float16")))
+    assert found.status == "note"
+    found = only(check_keras(Machine(backend="torch")))
+    assert found.status == "problem"
+
+
+def test_xla():
+    assert only(check_xla(Machine(backend="jax"))).status == "ok"
+    assert only(check_xla(Machine())).status == "ok"
+    flags = {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}
+    assert only(check_xla(Machine(environment=flags))).status == "note"
+    assert only(check_xla(Machine(jit=True))).status == "note"
+
+
+def test_the_whole_on_this_machine():
+    report = doctor()
+    document = json.loads(json.dumps(report.to_dict()))
+    assert document["machine"]["devices"][-1]["kind"] == "cpu"
+    assert "environment" not in document["machine"]  # it may hold secrets
+    assert document["machine"]["unmet_requirements"] == {}
+    assert document["machine"]["providers"]["CPUExecutionProvider"] == ""
+    assert document["machine"]["cuda"]["built"]
+    assert len(str(report).splitlines()) >= len(report.diagnoses)
+
+
+def test_the_table_fits_a_terminal():
+    found = Diagnosis("some check", "problem", "libraries " * 30, "Run: pip install " + "a" * 90)
+    lines = str(DoctorReport((Diagnosis("a", "ok", "fine"), found), Machine())).splitlines()
+    assert lines[0] == "status   check       found"
+    assert lines[2] == "ok       a           fine"
+    assert all(len(line) <= 100 for line in lines if "a" * 90 not in line)
+    assert "a" * 90 in lines[-1]  # what is to be copied stays whole
+    assert " ".join(" ".join(lines).split()).endswith(f"libraries Run: pip install {'a' * 90}")
+
+
+def test_health_is_the_absence_of_problems():
+    machine = Machine(devices=(GTX_1650, CPU))
+    assert DoctorReport((Diagnosis("a", "warning", "b"),), machine).healthy
+    assert not DoctorReport((Diagnosis("a", "problem", "b"),), machine).healthy

@@ -1,0 +1,128 @@
+"""doctor's checks of a model, each seen both ways."""
+
+import keras
+import numpy as np
+from keras import layers
+
+from tfmp.checkup.model import check_model
+from tfmp.precision.policy import plan
+
+
+def found(model, check):
+    return [diagnosis for diagnosis in check_model(model) if diagnosis.check == check]
+
+
+def sequential(*parts, shape=(16,), compiled=True, **options):
+    model = keras.Sequential([layers.Input(shape, **options), *parts])
+    if compiled:
+        model.compile("sgd", "mse")
+    return model
+
+
+def test_the_plan_comes_first_and_compiling_is_asked_for():
+    model = sequential(layers.Dense(8), layers.Dense(2), compiled=False)
+    first, *_, last = check_model(model)
+    assert first.message == (
+        "3 layers, 1 of them float32 under mixed_float16; policy='auto' takes float32 here"
+    )
+    assert (last.status, last.message) == ("note", "the model is not compiled")
+
+
+def test_float32_masters():
+    (good,) = found(sequential(layers.Dense(8), layers.Dense(2)), "master weights")
+    assert (good.status, good.message) == ("ok", "trainable weights: 4 in float32")
+    (bad,) = found(sequential(layers.Dense(8, dtype="float16", name="half")), "master weights")
+    assert bad.status == "problem"
+    assert bad.message.startswith("2 trainable weights are float16, those of half first")
+
+
+def test_outputs():
+    (good,) = found(sequential(layers.Dense(8)), "outputs")
+    assert good.status == "ok"
+    (half,) = found(sequential(layers.Dense(8, dtype="mixed_float16", name="out")), "outputs")
+    assert (half.status, "out return 16 bits" in half.message) == ("note", True)
+
+
+def test_softmax_in_float32():
+    inner = layers.Dense(8, activation="softmax", name="gate")
+    (bad,) = found(sequential(inner, layers.Dense(8)), "softmax")
+    assert bad.status == "warning"
+    assert bad.message == "softmax would be computed in 16 bits in gate"
+    model = sequential(layers.Softmax(name="soft"), layers.Dense(8, activation="softmax", name="p"))
+    (good,) = found(model, "softmax")
+    assert (good.status, good.message) == ("ok", "in float32: soft, p")
+    assert found(sequential(layers.Dense(8)), "softmax") == []
+
+
+def test_softmax_inside_attention():
+    inputs = keras.Input((4, 16))
+    attended = layers.MultiHeadAttention(2, 8, name="mha")(inputs, inputs)
+    model = keras.Model(inputs, layers.Dense(8)(attended))
+    (note,) = found(model, "softmax")
+    assert note.status == "note"
+    assert note.message == "the softmax inside mha is computed in 16 bits, as its layer is"
+    # What it says is so: under this policy the layer's scores are float16.
+    assert plan(model, "mixed_float16").apply() is not None
+    mha = model.get_layer("mha")
+    assert mha._softmax(np.ones((1, 2, 4, 4), "float16")).dtype == "float16"
+
+
+def test_sizes_come_with_the_size_that_fits():
+    model = sequential(
+        layers.Dense(13, name="odd"), layers.Dense(24, name="even"), layers.Dense(2), shape=(7,)
+    )
+    (diagnosis,) = found(model, "sizes")
+    assert diagnosis.status == "warning"
+    assert diagnosis.message.endswith(
+        "odd input features 7 (padded: 8), odd units 13 (padded: 16), "
+        "even input features 13 (padded: 16)"
+    )
+    (good,) = found(sequential(layers.Dense(24), layers.Dense(8)), "sizes")
+    assert good.status == "ok"
+
+
+def test_channels_batch_and_vocabulary_are_sizes_too():
+    model = sequential(
+        layers.Conv2D(8, 3, name="conv"), layers.Conv2D(8, 3), shape=(9, 9, 3), batch_size=6
+    )
+    (diagnosis,) = found(model, "sizes")
+    assert diagnosis.message.endswith("conv input channels 3 (padded: 8), batch 6 (padded: 8)")
+    model = sequential(
+        layers.Embedding(1001, 12, name="words"), layers.Flatten(), layers.Dense(8), shape=(4,)
+    )
+    (diagnosis,) = found(model, "sizes")
+    assert "words vocabulary 1001 (padded: 1008), words features 12 (padded: 16)" in (
+        diagnosis.message
+    )
+
+
+def test_layers_without_a_tensor_core_path():
+    model = sequential(
+        layers.DepthwiseConv2D(3, name="depth"),
+        layers.Conv2D(8, 3, groups=4, name="grouped"),
+        layers.Conv2D(8, 1, name="full"),
+        shape=(9, 9, 8),
+    )
+    paths = found(model, "Tensor Core path")
+    assert [d.message for d in paths] == [
+        "none for depth (depthwise: each channel alone is no matrix product)",
+        "none for grouped (grouped: 2 channels a group are too few)",
+    ]
+
+
+class Scaled(layers.Layer):
+    """Divides by the deviation and an epsilon of its own."""
+
+    def __init__(self, epsilon, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def call(self, x):
+        return x / (keras.ops.std(x, axis=-1, keepdims=True) + self.epsilon)
+
+
+def test_an_epsilon_that_vanishes():
+    (diagnosis,) = found(sequential(Scaled(1e-8, name="scaled"), layers.Dense(8)), "epsilon")
+    assert diagnosis.status == "problem"
+    assert diagnosis.message.startswith("scaled.epsilon = 1e-08 is 0 in float16")
+    assert found(sequential(Scaled(1e-3), layers.Dense(8)), "epsilon") == []

@@ -1,0 +1,586 @@
+"""colocate: jobs side by side, each with the result it has alone; on TensorFlow and JAX."""
+
+import threading
+from types import SimpleNamespace
+
+import ctrl_c
+import keras
+import numpy as np
+import pytest
+from colocated_jobs import X, Y, batches, jobs, other, small
+
+import tfmp
+from tfmp.colocation.choice import judged, predicted_seconds, recommend
+from tfmp.colocation.job import Batches, Job
+from tfmp.colocation.modes import IN_PROCESS, _Threads, describe, run_in_process
+from tfmp.colocation.report import JobResult, ModeResult, jain
+from tfmp.colocation.run import MODES, colocate
+from tfmp.colocation.training import Training
+
+ON_JAX = keras.backend.backend() == "jax"
+TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reproducible():
+    """Bit for bit, with float64 on both backends; as it was afterwards."""
+    if ON_JAX:
+        import jax
+
+        before = jax.config.jax_enable_x64
+        jax.config.update("jax_enable_x64", True)
+        yield
+        jax.config.update("jax_enable_x64", before)
+    else:
+        import tensorflow as tf
+        from tensorflow.python.framework import config
+
+        tf.config.experimental.enable_op_determinism()
+        yield
+        config.disable_op_determinism()
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, JobResult]:
+    return {job.name: run_in_process("sequential", [job], keep=True).jobs[0] for job in jobs()}
+
+
+def assert_same(result: JobResult, expected: JobResult) -> None:
+    assert result.error == ""
+    assert result.history == expected.history
+    for one, two in zip(result.weights, expected.weights, strict=True):
+        assert one.dtype == two.dtype
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("mode", TOGETHER)
+def test_every_job_ends_as_it_does_alone(mode, alone):
+    result = run_in_process(mode, jobs(), keep=True)
+    for job, expected in zip(result.jobs, jobs(), strict=True):
+        assert job.steps == expected.steps
+        assert_same(job, alone[job.name])
+
+
+def test_each_precision_is_really_its_own(alone):
+    assert alone["single"].weights[0].dtype == np.float32
+    assert alone["double"].weights[0].dtype == np.float64
+    assert {v.dtype for v in alone["double"].model.trainable_variables} == {"float64"}
+    assert alone["half"].model.layers[1].compute_dtype == "float16"
+    assert isinstance(alone["half"].model.optimizer, tfmp.LossScaleOptimizer)
+    assert alone["brain"].model.layers[1].compute_dtype == "bfloat16"
+    # float64 to the end: weights that float32 cannot hold
+    kernel = alone["double"].weights[0]
+    assert (kernel.astype("float32") != kernel).any()
+
+
+def test_the_loss_of_a_float64_job_is_float64(alone):
+    model = alone["double"].model
+    assert model._compile_loss.dtype == "float64"
+
+
+def test_nothing_of_the_jobs_leaks(alone):
+    import random
+
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        random.seed(5)
+        np.random.seed(5)
+        expected = random.random(), np.random.rand()
+        random.seed(5)
+        np.random.seed(5)
+        result = run_in_process("threads", jobs()[:2], keep=True)
+        assert (random.random(), np.random.rand()) == expected
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+        assert keras.config.floatx() == "float32"
+    finally:
+        keras.config.set_dtype_policy("float32")
+    for job in result.jobs:  # nor the other way round
+        assert_same(job, alone[job.name])
+
+
+@pytest.mark.parametrize("mode", IN_PROCESS)
+def test_a_job_that_raises_ends_alone(mode, alone):
+    class Tripping(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 2:
+                raise OSError("disk full")
+
+    def no_model() -> keras.Model:
+        raise RuntimeError("no such architecture")
+
+    def empty() -> list[tuple[np.ndarray, np.ndarray]]:
+        return []
+
+    found = [
+        jobs()[0],
+        Job(small, (X, Y), steps=9, name="tripping", batch_size=8, callbacks=[Tripping()]),
+        Job(no_model, (X, Y), name="no model"),
+        Job(small, empty, name="data"),
+        jobs()[2],
+    ]
+    result = run_in_process(mode, found, keep=True)
+    single, tripping, no_model_, data, half = result.jobs
+    assert_same(single, alone["single"])
+    assert_same(half, alone["half"])
+    assert (tripping.error, tripping.steps) == ("OSError: disk full", 2)
+    assert no_model_.error == "RuntimeError: no such architecture"
+    assert data.error.startswith("ValueError: Job 'data' expects batches in its data, found none.")
+    assert [job.name for job in result.failed] == ["tripping", "no model", "data"]
+    assert tripping.model is None
+
+
+@pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
+@pytest.mark.parametrize("mode", ["fused", "threads"])
+def test_a_step_that_fails_inside_is_put_down_to_its_job(mode, alone):
+    from colocated_jobs import stumbling
+
+    found = [
+        jobs()[0],
+        Job(stumbling, (X, Y), steps=9, name="stumbling", batch_size=8),
+        jobs()[2],
+    ]
+    single, failed, half = run_in_process(mode, found, keep=True).jobs
+    assert (failed.steps, failed.error.split(":")[0]) == (3, "InvalidArgumentError")
+    assert "stumbled" in failed.error
+    assert_same(single, alone["single"])
+    assert_same(half, alone["half"])
+
+
+@pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
+@pytest.mark.parametrize("mode", IN_PROCESS)
+def test_a_job_that_runs_out_of_memory_ends_alone(mode, alone):
+    from colocated_jobs import starving
+
+    found = [jobs()[0], Job(starving, (X, Y), steps=9, name="starving", batch_size=8), jobs()[2]]
+    single, failed, half = run_in_process(mode, found, keep=True).jobs
+    assert (failed.steps, failed.out_of_memory) == (3, True)
+    assert failed.error.startswith("out of memory: ")
+    assert_same(single, alone["single"])
+    assert_same(half, alone["half"])
+
+
+def test_callbacks_see_what_they_see_in_fit():
+    seen = []
+
+    class Seeing(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            seen.append(("epoch", epoch))
+
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(("batch", batch, float(logs["loss"]) > 0))
+
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append(("end", epoch, sorted(logs), int(self.model.optimizer.iterations)))
+            self.model.stop_training = epoch == 1
+
+        def on_train_end(self, logs=None):
+            seen.append("over")
+
+    job = Job(
+        other, (X, Y), steps=6, name="a", batch_size=8, steps_per_epoch=2, callbacks=[Seeing()]
+    )
+    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    assert seen == [
+        ("epoch", 0),
+        ("batch", 0, True),
+        ("batch", 1, True),
+        ("end", 0, ["loss"], 2),
+        ("epoch", 1),
+        ("batch", 0, True),
+        ("batch", 1, True),
+        ("end", 1, ["loss"], 4),
+        "over",
+    ]
+    assert (result.steps, len(result.history["loss"])) == (4, 2)
+
+
+def test_the_weights_are_those_of_fit():
+    """The same batches, seeds and policy: nothing is lost against Keras's own loop."""
+    job = Job(other, (X, Y), steps=5, name="a", batch_size=8, shuffle=False, seed=7)
+    found = run_in_process("sequential", [job], keep=True).jobs[0]
+    keras.utils.set_random_seed(7)
+    model = other()
+    model.fit(X, Y, batch_size=8, epochs=1, shuffle=False, verbose=0)
+    for one, two in zip(found.weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert found.history["loss"] == pytest.approx(model.history.history["loss"], rel=1e-6)
+
+
+def test_an_interrupted_job_goes_on_from_its_checkpoint(tmp_path, alone):
+    class Interrupting(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    folder = tmp_path / "backup"
+    common = {"steps": 8, "name": "half", "seed": 3, "steps_per_epoch": 2}
+    job = Job(other, batches, "mixed_float16", checkpoint=folder, **common)
+    interrupted = Job(
+        other, batches, "mixed_float16", checkpoint=folder, callbacks=[Interrupting()], **common
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run_in_process("sequential", [interrupted], keep=False)
+    assert folder.exists()
+    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    assert result.error == ""
+    assert (result.steps, len(result.history["loss"])) == (8, 2)
+    for one, two in zip(result.weights, alone["half"].weights, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not folder.exists()
+
+
+def test_ctrl_c_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, monkeypatch, alone):
+    save_weights = keras.Model.save_weights
+
+    def write_half(model, path, **options):
+        save_weights(model, path, **options)
+        if written:
+            path.write_bytes(path.read_bytes()[:100])
+            raise KeyboardInterrupt
+        written.append(path)
+
+    written = []
+    folder = tmp_path / "backup"
+    job = Job(
+        *(other, batches, "mixed_float16", 8, "half"), seed=3, steps_per_epoch=2, checkpoint=folder
+    )
+    monkeypatch.setattr(keras.Model, "save_weights", write_half)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_process("sequential", [job], keep=False)
+    monkeypatch.undo()
+    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    assert (result.error, result.steps, len(result.history["loss"])) == ("", 8, 3)
+    for one, two in zip(result.weights, alone["half"].weights, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not folder.exists()
+
+
+def test_ctrl_c_in_the_middle_of_an_epoch_of_a_thread(tmp_path, monkeypatch, alone):
+    """It reaches the main thread; the jobs stop without taking half an epoch for a whole one."""
+    import os
+    import signal
+    import threading
+
+    abandon, told, heard = Training.abandon, threading.Event(), []
+
+    def abandon_and_tell(training):
+        abandon(training)
+        told.set()
+
+    class Interrupting(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1:
+                os.kill(os.getpid(), signal.SIGINT)  # to the process, as a terminal does
+                heard.append(told.wait(60))
+
+    monkeypatch.setattr(Training, "abandon", abandon_and_tell)
+
+    common = {"steps": 8, "name": "half", "seed": 3, "steps_per_epoch": 3}
+    common["checkpoint"] = tmp_path / "backup"
+    interrupted = Job(other, batches, "mixed_float16", callbacks=[Interrupting()], **common)
+    with ctrl_c.heard(), pytest.raises(KeyboardInterrupt):
+        run_in_process("threads", [interrupted], keep=False)
+    assert heard == [True]
+    job = Job(other, batches, "mixed_float16", **common)
+    result = run_in_process("threads", [job], keep=True).jobs[0]
+    assert (result.error, result.steps) == ("", 8)
+    for one, two in zip(result.weights, alone["half"].weights, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_ctrl_c_as_the_threads_begin_ends_them(monkeypatch):
+    """Nothing may come between their beginning and the one who waits for them."""
+
+    class Begun(threading.Event):
+        def set(self):
+            super().set()
+            if threading.current_thread() is threading.main_thread() and not begun:
+                begun.append(self)
+                raise KeyboardInterrupt
+
+    class Endless:
+        def __init__(self):
+            self.training = self
+            self.abandoned, self.ended = threading.Event(), False
+
+        def abandon(self):
+            self.abandoned.set()
+
+        def run(self):
+            self.abandoned.wait(60)
+            self.ended = True
+
+    begun: list[Begun] = []
+    threads = SimpleNamespace(Thread=threading.Thread, Event=Begun)
+    monkeypatch.setattr("tfmp.colocation.modes.threading", threads)
+    runners = [Endless(), Endless()]
+    with pytest.raises(KeyboardInterrupt):
+        _Threads().drive(runners)
+    assert [runner.ended for runner in runners] == [True, True]
+
+
+def test_progress_is_told_for_each_job():
+    told = []
+    run_in_process("interleaved", jobs()[2:], False, lambda *news: told.append(news))
+    assert [news for news in told if news[0] == "half"] == [("half", n, 8) for n in range(1, 9)]
+    assert told[-1] == ("half", 8, 8)
+    assert told[2:4] == [("half", 2, 8), ("brain", 2, 6)]
+
+
+def test_batches_are_the_same_at_the_same_step_wherever_it_starts():
+    job = Job(small, (X, Y), name="a", batch_size=12, seed=4)
+    stream = Batches(job)
+    first = [next(stream) for _ in range(7)]
+    later = Batches(job)
+    later.peek()
+    later.skip(5)
+    np.testing.assert_array_equal(later.peek()[0], first[5][0])
+    np.testing.assert_array_equal(next(later)[0], first[5][0])
+    np.testing.assert_array_equal(next(later)[0], first[6][0])
+    assert all(len(x) == 12 for x, _, _ in first)  # whole batches: three a pass
+    assert not np.array_equal(first[0][0], first[3][0])  # shuffled anew
+    function = Batches(Job(small, batches, name="b"))
+    function.peek()
+    function.skip(6)
+    np.testing.assert_array_equal(next(function)[0], X[8:16])
+
+
+def test_a_function_that_gives_batches_once_does_for_one_pass():
+    called = []
+
+    def once():
+        called.append(1)
+        return (batch for batch in batches())
+
+    job = Job(other, once, steps=5, name="a")
+    assert run_in_process("sequential", [job], keep=False).jobs[0].error == ""
+    assert called == [1]
+    longer = run_in_process("sequential", [Job(other, once, steps=6, name="a")], keep=False).jobs[0]
+    assert longer.steps == 5
+    assert "found none a second time. Pass arrays, a list" in longer.error
+
+
+def test_auto_measures_and_trains(monkeypatch):
+    monkeypatch.setattr("tfmp.colocation.choice._WORTH_A_PROCESS_S", float("inf"))
+    report = colocate(jobs()[2:], measure_steps=2)
+    assert [row.mode for row in report.measured] == list(IN_PROCESS)
+    assert report.mode in IN_PROCESS
+    assert report.run is not None
+    assert report.run.mode == report.mode
+    assert report["half"].steps == 8
+    assert report["half"].slowdown > 0
+    assert "processes was not measured: all of the work takes" in report.notes[0]
+    assert all(row.predicted_s > 0 and 0 < row.fairness <= 1 for row in report.measured)
+    assert all(row.memory.bytes >= 0 for row in report.measured)
+    text = str(report)
+    assert text.splitlines()[0].startswith("mode ")
+    assert text.splitlines()[-1].startswith(f"{report.mode}: ")
+    document = report.to_dict()
+    assert document["schema"] == "tfmp.colocate/1"
+    assert document["run"]["jobs"][0]["history"]["loss"] == report["half"].history["loss"]
+    with pytest.raises(KeyError, match="no job 'third'"):
+        report["third"]
+
+
+def test_processes_on_a_card_are_measured_in_processes(monkeypatch):
+    """This process would take the card's memory from them."""
+    from tfmp.colocation import choice, run
+    from tfmp.machine.devices import Device
+
+    def in_processes(found, keep, memory_limit=None, progress=None):
+        return row("processes", {job.name: job.seed + 1.0 for job in found})
+
+    def in_process(*_):
+        raise AssertionError("the card was used")
+
+    for module in (run, choice):
+        monkeypatch.setattr(module, "run_in_processes", in_processes)
+        monkeypatch.setattr(module, "run_in_process", in_process)
+    monkeypatch.setattr(run.devices, "accelerators", lambda: (Device("gpu", "A100", (8, 0)),))
+    report = colocate(jobs()[2:], "processes")
+    assert [result.mode for result in report.measured] == ["sequential"]
+    assert report.measured[0].predicted_s == 2 * 2 + 8 * 4 + 6 * 5
+    assert report["half"].slowdown == pytest.approx(1.0)
+
+
+def test_measuring_leaves_no_trace(tmp_path):
+    made = []
+    job = Job(
+        other,
+        batches,
+        steps=4,
+        name="a",
+        callbacks=lambda: made.append(1) or [],
+        checkpoint=tmp_path / "b",
+    )
+    report = colocate([job], "sequential", train=False, measure_steps=2)
+    assert (report.run, report.jobs, made) == (None, (), [])
+    assert not (tmp_path / "b").exists()
+
+
+def row(mode: str, seconds: dict[str, float], failed: tuple[str, ...] = ()) -> ModeResult:
+    """A short run of ten steps with known seconds a step."""
+    found = tuple(
+        JobResult(
+            n, "float32", 11, 10, 1.0, 10 * s, 10 * s, slowdown=1.0, error="x" * (n in failed)
+        )
+        for n, s in seconds.items()
+    )
+    return ModeResult(mode, found, 2.0, 5.0)
+
+
+def test_the_prediction_goes_on_alone_when_one_job_is_left():
+    alone = row("sequential", {"a": 1.0, "b": 1.0})
+    together = row("threads", {"a": 1.5, "b": 1.5})
+    assert predicted_seconds(alone, alone, {"a": 10, "b": 30}) == 2 + 10 + 30
+    # 10 steps of both at 1.5, then 20 of one at 1
+    assert predicted_seconds(together, alone, {"a": 10, "b": 30}) == pytest.approx(2 + 15 + 20)
+
+
+def test_who_sets_up_first_does_not_decide():
+    """The first run pays for what later ones find ready; a mode's own compiling does count."""
+    from dataclasses import replace
+
+    class Steps:
+        def __init__(self, name: str) -> None:
+            self.name, self.steps = name, 100
+
+    def slow(result: ModeResult, setup_s: float) -> ModeResult:
+        found = tuple(replace(job, setup_s=setup_s) for job in result.jobs)
+        return replace(result, jobs=found, setup_s=2 * setup_s)
+
+    alone = slow(row("sequential", {"a": 0.10, "b": 0.10}), 9.0)
+    turns = slow(row("interleaved", {"a": 0.21, "b": 0.21}), 1.0)
+    fused = slow(row("fused", {"a": 0.18, "b": 0.18}), 1.5)
+    fused = replace(fused, setup_s=fused.setup_s + 4.0)
+    found = judged([alone, turns, fused], [Steps("a"), Steps("b")])
+    assert [result.predicted_s for result in found] == pytest.approx([2 + 20, 2 + 21, 2 + 4 + 18])
+    assert recommend(found)[0] == "sequential"
+
+
+def test_close_modes_are_measured_again(monkeypatch):
+    """The faster run of each counts, so that one disturbance does not decide."""
+    from tfmp.colocation import choice
+
+    paces = {
+        "sequential": [0.10, 0.10],
+        "interleaved": [0.21, 0.20],
+        "threads": [0.22, 0.12],
+        "fused": [0.90],
+    }
+    taken: list[str] = []
+
+    def in_process(mode, found, keep):
+        taken.append(mode)
+        return row(mode, dict.fromkeys((job.name for job in found), paces[mode].pop(0)))
+
+    monkeypatch.setattr(choice, "run_in_process", in_process)
+    monkeypatch.setattr(choice, "_why_not_processes", lambda *_: "there are two jobs")
+    report = colocate(jobs()[2:], train=False)
+    assert taken == [*IN_PROCESS, "threads", "interleaved", "sequential"]
+    assert report.mode == "threads"
+    assert report.measured[2].jobs[0].step_s == pytest.approx(0.12)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "failed", "mode", "reason"),
+    [
+        ((40.0, 20.0), (), "threads", "2.00 times as fast as one after another: all steps in 20 s"),
+        ((40.0, 39.0), (), "sequential", "no mode is faster by 1.05 times or more (the next"),
+        ((40.0, 60.0), (), "sequential", "no mode is faster by 1.05 times or more"),
+        ((40.0, 20.0), ("a",), "sequential", "no other mode could run all jobs"),
+    ],
+)
+def test_the_recommendation_and_its_reason(seconds, failed, mode, reason):
+    from dataclasses import replace
+
+    both = {"a": 1.0, "b": 1.0}
+    alone, together = row("sequential", both), row("threads", both, failed)
+    measured = [replace(r, predicted_s=s) for r, s in zip((alone, together), seconds, strict=True)]
+    found = recommend(measured)
+    assert found[0] == mode
+    assert found[1].startswith(reason)
+
+
+def test_one_job_is_trained_alone():
+    from dataclasses import replace
+
+    assert (
+        recommend([replace(row("sequential", {"a": 1.0}), predicted_s=1.0)])[1]
+        == "there is one job"
+    )
+
+
+def test_jains_index():
+    assert jain([1.0, 1.0, 1.0]) == 1.0
+    assert jain([1.0, 0.0]) == 0.5
+    assert jain([1.0, 0.5]) == pytest.approx(0.9)
+
+
+def test_errors_are_told_by_the_line_that_says_something():
+    text = (
+        "Graph execution error:\n\nDetected at node x\n<stack traces unavailable>\nit broke\n[[x]]"
+    )
+    assert describe(ValueError(text)) == "ValueError: it broke"
+    assert describe(MemoryError()) == "out of memory"
+    assert describe(RuntimeError("OOM when allocating tensor")).startswith("out of memory: OOM")
+    assert describe(None) == ""
+
+
+GOOD = Job(small, (X, Y), name="good")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: colocate([]), ValueError, "at least one job, received none"),
+        (lambda: colocate(GOOD), TypeError, r"expects a list of tfmp\.Job, received Job"),
+        (lambda: colocate([small]), TypeError, r"one of them is .* of type function"),
+        (lambda: colocate([GOOD, GOOD]), ValueError, r"'good' comes 2 times\. Pass name="),
+        (lambda: colocate([GOOD], "both"), ValueError, r"'fused', 'processes'; received 'both'"),
+        (lambda: colocate([GOOD], measure_steps=0), ValueError, "'auto' chooses by measuring"),
+        (
+            lambda: colocate([GOOD], "fused", measure_steps=0, train=False),
+            ValueError,
+            r"at least 1 here \(nothing would be done\)",
+        ),
+        (lambda: colocate([GOOD], measure_steps=1.5), TypeError, "received 1.5 of type float"),
+        (
+            lambda: colocate([GOOD], "threads", memory_limit=2**30),
+            ValueError,
+            "mode 'threads' has none",
+        ),
+        (lambda: colocate([GOOD], memory_limit=5), ValueError, "at least 1048576"),
+        (
+            lambda: colocate([Job(lambda: small(), (X, Y))], "processes"),
+            ValueError,
+            "Define its functions at the top of a module",
+        ),
+        (lambda: Job(keras.Sequential(), (X, Y)), TypeError, "pass the function itself"),
+        (lambda: Job(small, (X, Y), "fp16"), ValueError, "received 'fp16'"),
+        (lambda: Job(small, (X, Y), steps=0), ValueError, "steps to be a whole number, at least 1"),
+        (lambda: Job(small, (X, Y), seed=-1), ValueError, "seed to be a whole number from 0"),
+    ],
+)
+def test_wrong_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_float64_on_jax_needs_its_64_bit_types():
+    if not ON_JAX:
+        pytest.skip("JAX only")
+    import jax
+
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(ValueError, match="JAX_ENABLE_X64=1"):
+            colocate([Job(small, (X, Y), "float64")])
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_the_modes_of_the_command_are_all_modes():
+    from tfmp.commands.colocate import MODES as COMMAND
+
+    assert set(COMMAND) == set(MODES)

@@ -1,0 +1,137 @@
+"""`tfmp calibrate`: a model file and data in, a scale out; clear words for what cannot be used."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tfmp.commands.cli import main
+
+X = np.random.default_rng(0).standard_normal((20, 4)).astype("float32")
+Y = X.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def in_tmp_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def model() -> str:
+    keras.utils.set_random_seed(1)
+    layers = keras.layers
+    net = keras.Sequential(
+        [layers.Input((4,)), layers.Dense(8, activation="relu", name="hidden"), layers.Dense(1)]
+    )
+    net.compile("sgd", "mse")
+    net.save("m.keras")
+    return "m.keras"
+
+
+@pytest.fixture
+def data() -> str:
+    np.savez("d.npz", features=X, labels=Y)
+    return "d.npz"
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["calibrate", *arguments])
+
+
+def test_a_table_on_stdout(model, data):
+    result = run(model, "--data", data)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Recommended static loss scale: ")
+    assert "hidden" in result.stdout
+
+
+def test_one_json_document_and_the_options(model, data):
+    result = run(model, "--data", data, "--json", "--batches", "2", "--batch-size", "5")
+    document = json.loads(result.stdout)
+    assert (document["batches"], document["samples"], document["margin"]) == (2, 10, 8.0)
+    wider = json.loads(run(model, "--data", data, "--json", "--margin", "16").stdout)
+    plain = json.loads(run(model, "--data", data, "--json").stdout)
+    assert wider["recommended_scale"] == plain["recommended_scale"] / 2
+
+
+def test_reports_are_written_and_kept_without_force(model, data, tmp_path):
+    arguments = (model, "--data", data, "--report", "r.json", "--report", "r.svg")
+    assert run(*arguments).exit_code == 0
+    before = (tmp_path / "r.svg").read_bytes()
+    assert before.startswith(b"<?xml")
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "'r.json' exists. Pass --force to overwrite it." in result.stderr
+    assert (tmp_path / "r.svg").read_bytes() == before
+    assert run(*arguments, "--force").exit_code == 0
+
+
+def test_data_from_a_function_and_sample_weights(model, tmp_path):
+    (tmp_path / "batches_of_test.py").write_text(
+        "import numpy as np\ndef make():\n    yield np.ones((3, 4)), np.zeros((3, 1))\n"
+    )
+    result = run(model, "--data", "batches_of_test:make", "--json")
+    assert json.loads(result.stdout)["samples"] == 3
+    np.savez("w.npz", features=X, labels=Y, sample_weight=np.zeros(20))
+    assert "exactly zero" in run(model, "--data", "w.npz").stderr
+
+
+def test_several_inputs_are_told_apart_by_name(data):
+    inputs = [keras.layers.Input((4,), name=name) for name in ("left", "right")]
+    net = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Dense(3)(sum(inputs))))
+    net.compile("sgd", "mse")
+    net.save("two.keras")
+    np.savez("two.npz", right=X, left=X, labels=Y)
+    assert run("two.keras", "--data", "two.npz").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": X}, "'d.npz' has 'x'. Gradients need both inputs and labels."),
+        ({"labels": Y}, "'d.npz' has 'labels'. Gradients need"),
+        ({"x": X, "labels": Y[:3]}, "the same number of rows, at least 1; 'd.npz' has 'x' 20"),
+        ({"x": X[:0], "labels": Y[:0]}, "has 'x' 0, 'labels' 0"),
+    ],
+)
+def test_arrays_that_do_not_fit(model, arrays, message):
+    np.savez("d.npz", **arrays)
+    result = run(model, "--data", "d.npz")
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("m.keras",), "Missing option '--data'"),
+        (("m.keras", "--data", "no.npz"), "received 'no.npz': no such file."),
+        (("m.keras", "--data", "m.keras"), "received 'm.keras': an unknown suffix."),
+        (("m.keras", "--data", "nothing:here"), "'nothing:here' cannot be called: ModuleNotFound"),
+        (("no.keras", "--data", "d.npz"), "MODEL expects a Keras model file"),
+        (("m.keras", "--data", "d.npz", "--margin", "0.5"), "0.5 is not in the range x>=1"),
+        (("m.keras", "--data", "d.npz", "--report", "r.txt"), "expects one of the suffixes .json"),
+        (("m.keras", "--data", "d.npz", "--report", "no/r.json"), "Create 'no' first."),
+    ],
+)
+def test_bad_input_is_one_message_and_status_2(model, data, arguments, message):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_broken_data_file(model, tmp_path):
+    (tmp_path / "broken.npz").write_bytes(b"PK not a zip")
+    result = run(model, "--data", "broken.npz")
+    assert result.exit_code == 2
+    assert "--data 'broken.npz' cannot be read" in result.stderr
+
+
+def test_a_model_that_is_not_compiled(data):
+    keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]).save("plain.keras")
+    result = run("plain.keras", "--data", data)
+    assert result.exit_code == 2
+    assert "is not compiled. Call model.compile(optimizer, loss) first." in result.stderr

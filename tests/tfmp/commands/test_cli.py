@@ -1,0 +1,137 @@
+"""`tfmp`: commands load lazily, answer in text or JSON, and exit with their status."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import pytest
+from click.testing import CliRunner
+
+from tfmp.commands.cli import main
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_help_lists_every_command_without_loading_any():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "doctor" in result.stdout
+    script = (
+        "from tfmp.commands.cli import main\n"
+        "import sys\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'tensorflow', 'keras', 'numpy', 'rich', 'tfmp.checkup.checks'}\n"
+        "heavy &= set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(main.list_commands(None)))
+def test_every_command_exists_and_has_help(name):
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert "Exit status" in result.stdout
+
+
+def test_an_unknown_command_is_bad_usage():
+    result = run("docter")
+    assert result.exit_code == 2
+    assert "No such command 'docter'" in result.stderr
+
+
+def test_doctor_prints_one_line_a_finding():
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0].split() == ["status", "check", "found"]
+    assert "CPU only: policy='auto' trains in float32" in result.stdout
+
+
+def test_doctor_prints_one_json_document():
+    result = run("doctor", "--json")
+    document = json.loads(result.stdout)
+    assert document["healthy"] is True
+    assert {"check", "status", "message", "mend"} == set(document["diagnoses"][0])
+
+
+def test_doctor_exits_with_1_on_a_problem(monkeypatch):
+    from tfmp.checkup import checks
+    from tfmp.machine.facts import Machine
+
+    sick = Machine(packages={"onnxruntime": "1.26.0", "onnxruntime-gpu": "1.26.0"})
+    monkeypatch.setattr(checks, "read_machine", lambda: sick)
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "problem" in result.stdout
+
+
+def test_doctor_reads_a_model(tmp_path):
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    model.save(tmp_path / "model.keras")
+    result = run("doctor", str(tmp_path / "model.keras"))
+    assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
+
+
+def test_a_model_that_cannot_be_read_is_bad_input(tmp_path):
+    (tmp_path / "broken.keras").write_text("no model")
+    for path in (tmp_path / "broken.keras", tmp_path / "missing.keras"):
+        result = run("doctor", str(path))
+        assert result.exit_code == 2
+        assert f"MODEL expects a Keras model file (.keras or .h5), received '{path}'" in " ".join(
+            result.stderr.split()
+        )
+        assert "model.save('model.keras')" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models_of_test.py").write_text(
+        "import keras\n"
+        "def build():\n"
+        "    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])\n"
+        "def breaks():\n"
+        "    raise OSError('no weights here')\n"
+        "def other():\n"
+        "    return 5\n"
+    )
+    result = run("doctor", "models_of_test:build")
+    assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
+    for name, message in (
+        ("breaks", "cannot be called: OSError: no weights here."),
+        ("other", "expects a function that returns a keras.Model, it returned int."),
+        ("missing", "cannot be imported: AttributeError"),
+    ):
+        result = run("doctor", f"models_of_test:{name}")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in " ".join(result.stderr.split())
+
+
+def test_a_file_with_unknown_classes_says_two_ways_out(tmp_path):
+    class Unknown(keras.layers.Layer):
+        pass
+
+    keras.Sequential([keras.Input((4,)), Unknown()]).save(tmp_path / "model.keras")
+    result = run("doctor", str(tmp_path / "model.keras"))
+    assert result.exit_code == 2
+    assert "register_keras_serializable" in result.stderr
+    assert "package.module:function" in " ".join(result.stderr.split())
+
+
+def test_a_model_that_was_not_trained_is_read_without_a_warning(tmp_path, recwarn):
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
+    model.compile("adam", "mse")
+    model.save(tmp_path / "model.keras")
+    assert run("doctor", str(tmp_path / "model.keras")).stderr == ""
+
+
+def test_the_version_is_the_packages():
+    from importlib.metadata import version
+
+    assert version("tfmp") in run("--version").stdout

@@ -1,0 +1,170 @@
+"""Ctrl-C and kills: one line and status 130, no process left behind, no file half written."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tfmp.commands.cli import main
+
+# Long enough for a busy machine; nothing waits for it where all is well.
+PATIENCE = 240
+
+JOBS = """
+import sys
+
+import keras
+import numpy as np
+import tfmp
+
+X = np.ones((8, 4), "float32")
+
+
+class Announcing(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 5:
+            print("in the middle", file=sys.stderr, flush=True)
+
+
+def announcing():
+    return [Announcing()]
+
+
+def build():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def endless():
+    def job(name):
+        return tfmp.Job(
+            build, (X, X[:, :2]), steps=10**9, name=name, steps_per_epoch=10**8,
+            callbacks=announcing, checkpoint=name,
+        )
+
+    return [job("one"), job("two")]
+"""
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """Starts `tfmp colocate` on jobs without end, as the leader of processes of its own."""
+    (tmp_path / "endless_jobs.py").write_text(JOBS)
+    started = []
+
+    def start(mode: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tfmp.commands.cli", "colocate", "endless_jobs:endless"]
+        process = subprocess.Popen(
+            [*command, "--mode", mode, "--measure-steps", "0"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            # A shell's background jobs, this test among them perhaps, ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_until_training(process: subprocess.Popen[str]) -> None:
+    """Until a job has taken steps: it says so."""
+    assert process.stderr is not None
+    before = []
+    stuck = threading.Timer(PATIENCE, os.killpg, (process.pid, signal.SIGKILL))
+    stuck.start()
+    try:
+        for line in process.stderr:
+            if line == "in the middle\n":
+                return
+            before.append(line)
+    finally:
+        stuck.cancel()
+    pytest.fail("it never trained: " + "".join(before))
+
+
+@pytest.mark.parametrize(
+    "mode", ["sequential", "threads", pytest.param("fused", marks=pytest.mark.slow), "processes"]
+)
+def test_ctrl_c_ends_jobs_with_one_line_and_no_process_left(endless, mode, tmp_path):
+    process = endless(mode)
+    wait_until_training(process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all of them are told
+    # Both streams end when the last process that could write to them has ended.
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, err
+    said = [line for line in err.splitlines() if line != "in the middle"]
+    assert said == ["Jobs with a checkpoint go on from their last whole epoch.", "Interrupted."]
+    assert out == ""
+    assert not list(tmp_path.glob("one/*"))  # half an epoch is no checkpoint
+
+
+@pytest.mark.slow
+def test_processes_end_with_the_one_that_started_them(endless):
+    process = endless("processes")
+    wait_until_training(process)
+    process.kill()
+    _, err = process.communicate(timeout=PATIENCE)  # an orphan would hold the streams open
+    assert process.returncode == -signal.SIGKILL
+    assert "Traceback" not in err
+
+
+def interrupted(*arguments: str):
+    """What a command makes of Ctrl-C in the middle of its work."""
+    return CliRunner().invoke(main, arguments)
+
+
+def stop(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_doctor(monkeypatch):
+    monkeypatch.setattr("tfmp.checkup.checks.read_machine", stop)
+    result = interrupted("doctor")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_ctrl_c_while_a_report_is_written_leaves_the_one_before(monkeypatch, tmp_path):
+    import keras
+    import numpy as np
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "data.npz", x=np.ones((4, 4), "float32"), labels=np.ones((4, 2)))
+    report = tmp_path / "profile.json"
+    report.write_text("the one before")
+    files = set(tmp_path.iterdir())
+
+    write_text, halves = Path.write_text, []
+
+    def write_half(path: Path, text: str, **options: str) -> None:
+        if path.suffix != ".json":  # measuring memory writes too
+            write_text(path, text, **options)
+            return
+        halves.append(write_text(path, text[: len(text) // 2], **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", write_half)
+    result = interrupted(
+        *("profile", str(tmp_path / "model.keras"), "--data", str(tmp_path / "data.npz")),
+        *("--rounds", "1", "--steps", "1", "--no-layers", "--policy", "float32"),
+        *("--report", str(report), "--force", "--quiet"),
+    )
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+    assert len(halves) == 1
+    assert report.read_text() == "the one before"
+    assert set(tmp_path.iterdir()) == files

@@ -1,0 +1,118 @@
+"""`tfmp profile`: a file or a function in, tables, JSON and pages out; clear words for the rest."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tfmp.commands.cli import main
+from tfmp.commands.profile import parse_bytes
+
+X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
+
+FAST = ("--rounds", "1", "--steps", "1", "--no-layers", "--batch-size", "4")
+
+
+@pytest.fixture(autouse=True)
+def in_tmp_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def model() -> str:
+    keras.utils.set_random_seed(1)
+    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+    net.compile("sgd", "mse")
+    net.save("m.keras")
+    np.savez("d.npz", features=X, labels=X[:, :1])
+    return "m.keras"
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["profile", *arguments])
+
+
+def test_a_table_and_an_answer(model):
+    result = run(model, "--data", "d.npz", "--rounds", "1", "--steps", "1")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("policy ")
+    assert "Tensor Cores" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("mixed_float16 is")
+
+
+def test_progress_is_on_stderr_and_can_be_silent(model):
+    arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32")
+    assert run(*arguments).stderr.splitlines() == [
+        "compiling a step in float32 ...",
+        "timing 1 rounds of 1 steps in float32 ...",
+    ]
+    assert run(*arguments, "--quiet").stderr == ""
+
+
+def test_one_json_document_and_the_options(model):
+    result = run(model, "--data", "d.npz", "--json", *FAST, "--policy", "mixed_bfloat16")
+    document = json.loads(result.stdout)
+    assert [row["policy"] for row in document["variants"]] == ["mixed_bfloat16"]
+    assert document["variants"][0]["batch_size"] == 4
+    assert (document["rounds"], document["steps_per_round"], document["layers"]) == (1, 1, [])
+
+
+def test_pages_are_written_and_kept_without_force(model, tmp_path):
+    arguments = (model, "--data", "d.npz", *FAST, "--report", "p.html", "--report", "p.json")
+    assert run(*arguments).exit_code == 0
+    before = (tmp_path / "p.html").read_bytes()
+    assert before.startswith(b"<!doctype html>")
+    result = run(*arguments)
+    assert (result.exit_code, "'p.html' exists. Pass --force" in result.stderr) == (2, True)
+    assert (tmp_path / "p.html").read_bytes() == before
+    assert run(*arguments, "--force").exit_code == 0
+
+
+def test_a_model_from_a_function(model, tmp_path):
+    (tmp_path / "profiled_models.py").write_text(
+        "import keras\n"
+        "def build():\n"
+        "    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "    net.compile('sgd', 'mse')\n"
+        "    return net\n"
+        "number = 3\n"
+    )
+    result = run("profiled_models:build", "--data", "d.npz", *FAST)
+    assert result.exit_code == 0, result.output
+    result = run("profiled_models:number", "--data", "d.npz")
+    assert "expects a function that builds and compiles a model, it is a int" in result.stderr
+    result = run("no_such_module:build", "--data", "d.npz")
+    assert "MODEL 'no_such_module:build' cannot be imported: ModuleNotFoundError" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing option '--data'"),
+        (("--data", "no.npz"), "received 'no.npz': no such file."),
+        (("--data", "d.npz", "--policy", "fp16"), "'fp16' is not one of 'float32'"),
+        (("--data", "d.npz", "--rounds", "0"), "0 is not in the range x>=1"),
+        (("--data", "d.npz", "--report", "p.txt"), "ending in .json or .html, received 'p.txt'"),
+        (("--data", "d.npz", "--report", "no/p.html"), "Create 'no' first."),
+        (("--data", "d.npz", "--largest-batch"), "expects a memory_limit on a CPU"),
+        (("--data", "d.npz", "--memory-limit", "1GiB"), "give both or neither"),
+        (("--data", "d.npz", "--memory-limit", "much"), "such as 2GiB or 512MiB, received 'much'"),
+        (("--data", "d.npz", "--keep-float32", "nowhere"), "nowhere"),
+        (("--data", "d.npz", "--log-dir", "m.keras/logs"), "expects a folder that can be written"),
+    ],
+)
+def test_bad_input_is_one_message_and_status_2(model, arguments, message):
+    result = run(model, *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("2GiB", 2**31), ("512MB", 2**29), ("1.5k", 1536), ("4096", 4096), (None, None)],
+)
+def test_amounts_of_memory(text, count):
+    assert parse_bytes(None, None, text) == count

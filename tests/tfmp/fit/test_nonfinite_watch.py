@@ -1,0 +1,226 @@
+"""The watch: what counts as non-finite beyond repair by the scale, and what is done about it."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp import (
+    DynamicLossScale,
+    MixedPrecision,
+    ScheduledLossScale,
+    StaticLossScale,
+    plan,
+    revert,
+)
+from tfmp.fit.nonfinite_watch import NonFiniteStepError, beyond_backoff
+from tfmp.loss_scaling.telemetry import NonFiniteGradientsError, StepCounters
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+# --- what counts ---
+
+START = StepCounters(
+    loss_scale=2.0**15,
+    steps=100,
+    skipped_steps=3,
+    consecutive_skips=0,
+    longest_skip_run=2,
+    growths=0,
+    backoffs=3,
+    finite_streak=10,
+    variables=4,
+    offenders=(),
+    last_first_offender=None,
+    last_began_at_loss=False,
+    loss_was_scaled=True,
+)
+
+
+def after(steps, skipped, **changes) -> StepCounters:
+    return replace(
+        START, steps=START.steps + steps, skipped_steps=START.skipped_steps + skipped, **changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "strategy", "whole_epoch", "reason"),
+    [
+        (after(50, 0), DynamicLossScale(), False, None),
+        (after(50, 5), DynamicLossScale(), False, None),  # finding its place
+        (after(2000, 1), DynamicLossScale(), False, None),  # after it has grown
+        (after(9, 9, consecutive_skips=9), DynamicLossScale(), False, None),
+        (
+            after(12, 12, consecutive_skips=12, loss_scale=8.0),
+            DynamicLossScale(),
+            False,
+            "12 steps in a row were not finite, down to loss scale 8",
+        ),
+        (
+            after(4, 4, consecutive_skips=4, loss_scale=2048.0),
+            DynamicLossScale(),
+            True,
+            "not one of 4 steps was finite, down to loss scale 2048",
+        ),
+        (
+            after(40, 1, loss_scale=1.0),
+            DynamicLossScale(),
+            False,
+            "steps were not finite even at the lowest loss scale, 1",
+        ),
+        (after(100, 12), DynamicLossScale(), False, "12 of 100 steps were not finite"),
+        (after(1000, 12), DynamicLossScale(), False, None),
+        (
+            after(50, 1, loss_scale=64.0),
+            StaticLossScale(64.0),
+            False,
+            "1 of 50 steps were not finite at loss scale 64",
+        ),
+        (
+            after(50, 2, loss_scale=64.0),
+            ScheduledLossScale({0: 64.0}),
+            False,
+            "2 of 50 steps were not finite at loss scale 64",
+        ),
+        (after(50, 0), StaticLossScale(64.0), False, None),
+    ],
+)
+def test_what_is_beyond_backing_off(now, strategy, whole_epoch, reason):
+    assert beyond_backoff(START, now, strategy, whole_epoch) == reason
+
+
+# --- what is done ---
+
+
+def overflowing_model() -> keras.Model:
+    """Its second layer's sums pass 65504 while its inputs and the next layer's outputs fit."""
+    model = keras.Sequential(
+        [
+            layers.Input((8,)),
+            layers.Dense(8, use_bias=False, kernel_initializer="ones", name="first"),
+            layers.Dense(8, use_bias=False, kernel_initializer="ones", name="sums"),
+            layers.LayerNormalization(name="norm"),
+            layers.Dense(1, name="out"),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(1e-6), "mse")
+    return model
+
+
+def data(value=2000.0):
+    x = np.full((32, 8), value, "float32") * np.linspace(0.9, 1.0, 8, dtype="float32")
+    return x, np.ones((32, 1), "float32")
+
+
+def fit(model, x, y, mode, epochs=3, **options):
+    callback = MixedPrecision("mixed_float16", on_nonfinite=mode, **options)
+    try:
+        model.fit(x, y, batch_size=8, epochs=epochs, shuffle=False, verbose=0, callbacks=[callback])
+    finally:
+        callback.last = callback.report
+    return callback
+
+
+def test_keep_float32_moves_the_layer_that_overflows_and_goes_on():
+    model = overflowing_model()
+    report = fit(model, *data(), "keep_float32", epochs=4).report
+    computes_in = {layer.name: layer.compute_dtype for layer in model.layers}
+    assert computes_in["sums"] == "float32"
+    assert computes_in["first"] == "float16"
+    assert any(
+        event.text.startswith("not one of 4 steps was finite")
+        and "Moved to float32: sums." in event.text
+        for event in report.events
+    )
+    assert report.skipped_steps < report.steps
+    assert np.isfinite(model.predict(data()[0], verbose=0)).all()
+
+
+def test_steps_skipped_before_the_move_are_not_held_against_the_mended_model():
+    report = fit(overflowing_model(), *data(), "keep_float32", epochs=4, loss_scale=2.0).report
+    assert [event.text.partition(".")[0] for event in report.events] == [
+        "4 of 4 steps were not finite at loss scale 2"
+    ]
+
+
+def test_what_was_moved_stays_moved_in_the_next_fit_until_revert():
+    model = overflowing_model()
+    fit(model, *data(), "keep_float32", epochs=4)
+    second = fit(model, *data(), "raise", epochs=1)
+    reasons = {row.path: row.reason for row in second.plan.rows}
+    assert reasons["sums"] == "overflowed in earlier training"
+    revert(model)
+    reasons = {row.path: row.reason for row in plan(model, "mixed_float16").rows}
+    assert reasons["sums"] == "base policy"
+
+
+def test_the_scale_starts_again_when_the_cause_is_gone():
+    model = overflowing_model()
+    fit(model, *data(), "keep_float32", epochs=6)
+    assert float(ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 2.0**15
+
+
+def test_raise_stops_with_the_cause():
+    model = overflowing_model()
+    with pytest.raises(NonFiniteStepError) as caught:
+        fit(model, *data(), "raise")
+    text = str(caught.value)
+    assert "not one of 4 steps was finite" in text
+    assert "layer sums (Dense)" in text
+    assert "float16" in text
+    assert "on_nonfinite='keep_float32'" in text
+    assert caught.value.counters.skipped_steps > 0
+
+
+def test_raise_lets_a_scale_find_its_place():
+    model = overflowing_model()
+    x, y = data(value=0.1)
+    report = fit(model, x, y * 40, "raise", epochs=4).report  # a loss too large for the first scale
+    assert 0 < report.skipped_steps < report.steps
+    assert report.events == ()
+
+
+def test_raise_raises_at_the_end_if_no_step_is_left_to_replay():
+    with pytest.raises(NonFiniteStepError, match="Training ended before it came again"):
+        fit(overflowing_model(), *data(), "raise", epochs=1)
+
+
+def test_report_writes_the_cause_down_and_goes_on():
+    model = overflowing_model()
+    report = fit(model, *data(), "report").report
+    assert report.steps == report.skipped_steps == 12
+    (event,) = report.events
+    assert "layer sums (Dense)" in event.text
+    assert model.get_layer("sums").compute_dtype == "float16"
+
+
+def test_data_that_is_not_finite_moves_no_layer():
+    model = overflowing_model()
+    x, y = data(value=0.1)
+    x[:, 3] = np.nan
+    report = fit(model, x, y, "keep_float32").report
+    assert {layer.compute_dtype for layer in model.layers[:3]} == {"float16"}
+    assert "The data itself is not finite: x has 8 NaN of 64 values" in report.events[0].text
+
+
+def test_the_limit_holds_when_the_cause_is_known_and_names_it():
+    model = overflowing_model()
+    with pytest.raises(NonFiniteGradientsError, match="max_consecutive_skips=4") as caught:
+        fit(model, *data(), "report", max_consecutive_skips=4)
+    assert "layer sums (Dense)" in caught.value.__notes__[0]
+
+
+def test_a_search_that_finds_no_batch_again_is_given_up():
+    model = overflowing_model()
+    x, y = data(value=0.1)
+    x[:8] = np.nan  # the first batch of each epoch, at a static scale
+    report = fit(model, x, y, "report", epochs=1, loss_scale=8.0).report
+    assert report.events[0].text == (
+        "1 of 4 steps were not finite at loss scale 8. Training ended before it came again."
+    )

@@ -1,0 +1,232 @@
+"""preflight: each check finds what it is for, says the mend, and is silent otherwise."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp import LossScaleOptimizer, MixedPrecision, plan
+from tfmp.fit.preflight import check_inputs, preflight_findings
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def chain(*middle, optimizer="sgd") -> keras.Model:
+    model = keras.Sequential([layers.Input((8,)), *middle, layers.Dense(2, name="out")])
+    model.compile(optimizer, "mse")
+    return model
+
+
+def findings(model, policy="mixed_float16") -> dict:
+    return {finding.check: finding for finding in preflight_findings(model, plan(model, policy))}
+
+
+def test_a_model_without_faults_has_no_findings():
+    assert findings(chain(layers.Dense(16), layers.BatchNormalization())) == {}
+
+
+def test_float32_has_no_findings():
+    assert findings(chain(layers.Dense(7)), "float32") == {}
+
+
+def test_mixed_layers_that_were_trained_without_scaling():
+    model = chain(layers.Dense(8, dtype="mixed_float16", name="half"))
+    found = findings(model)["unwrapped optimizer"]
+    assert "half already computed in float16, but the optimizer did not scale" in found.message
+    assert "tfmp.LossScaleOptimizer(optimizer)" in found.mend
+    wrapped = chain(
+        layers.Dense(8, dtype="mixed_float16"), optimizer=LossScaleOptimizer(keras.optimizers.SGD())
+    )
+    assert findings(wrapped) == {}
+
+
+class Forgetful(keras.Sequential):
+    def train_step(self, *arguments):
+        raise NotImplementedError
+
+
+class Careful(keras.Sequential):
+    def train_step(self, *arguments):
+        self.optimizer.scale_loss(1.0)
+        raise NotImplementedError
+
+
+class Delegating(keras.Sequential):
+    def train_step(self, *arguments):
+        return super().train_step(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_found"), [(Forgetful, True), (Careful, False), (Delegating, False)]
+)
+def test_a_train_step_that_forgets_to_scale(kind, is_found):
+    model = kind([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    found = findings(model)
+    assert ("train_step without loss scaling" in found) is is_found
+    if is_found:
+        finding = found["train_step without loss scaling"]
+        assert "Forgetful.train_step never calls scale_loss, so that" in finding.message
+        assert "self.optimizer.scale_loss(loss)" in finding.mend
+
+
+def test_an_add_loss_of_a_models_own_code():
+    class Penalized(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.body = layers.Dense(8)
+            self.out = layers.Dense(2)
+
+        def call(self, x):
+            x = self.body(x)
+            self.add_loss(ops.mean(x))
+            return self.out(x)
+
+    model = Penalized()
+    model.compile("sgd", "mse")
+    model(np.ones((1, 8)))
+    found = findings(model)["plan"]
+    assert found.message == "the model adds a loss computed in 16 bits"
+    assert "keras.ops.cast(x, 'float32')" in found.mend
+
+
+def test_weights_that_are_no_float32_masters():
+    model = chain(layers.Dense(8, dtype="float16", name="pure"))
+    assert findings(model)["16-bit weights"].message == (
+        "The weights of pure are float16: updates smaller than their spacing are lost"
+    )
+
+
+class Scaled(layers.Layer):
+    def __init__(self, epsilon, **options):
+        super().__init__(**options)
+        self.epsilon = epsilon
+
+    def call(self, x):
+        return x / (ops.mean(ops.abs(x)) + self.epsilon)
+
+
+@pytest.mark.parametrize(
+    ("policy", "epsilon", "is_found"),
+    [
+        ("mixed_float16", 1e-8, True),
+        ("mixed_float16", 1e-3, False),
+        ("mixed_float16", 6e-8, False),  # FP16's smallest number, still above 0
+        ("mixed_bfloat16", 1e-8, False),
+        ("mixed_float16", 0.0, False),
+    ],
+)
+def test_an_epsilon_that_vanishes(policy, epsilon, is_found):
+    found = findings(chain(Scaled(epsilon, name="scaled")), policy)
+    assert ("vanishing epsilon" in found) is is_found
+    if is_found:
+        assert found["vanishing epsilon"].message == (
+            "scaled.epsilon = 1e-08 is 0 in float16, whose smallest number is 6e-08"
+        )
+        assert "keep_float32=['scaled']" in found["vanishing epsilon"].mend
+
+
+def test_sizes_that_are_no_multiples_of_8_are_one_finding():
+    model = chain(*(layers.Dense(units, name=f"d{units}") for units in (16, 12, 10, 9, 7)))
+    found = findings(model)["sizes"]
+    assert found.message.endswith("d12 (units=12), d10 (units=10), d9 (units=9) and 1 more")
+    assert "out" not in found.message  # float32: no Tensor Cores there
+
+
+# --- inputs ---
+
+
+def input_findings(model, *batches):
+    made = plan(model, "mixed_float16")
+    made.apply()
+    return check_inputs(model, made, list(batches))
+
+
+def batch(largest):
+    x = np.ones((4, 8), "float32")
+    x[1, 2] = -largest
+    return ops.convert_to_tensor(x), ops.zeros((4, 2))
+
+
+def test_inputs_past_65504():
+    (found,) = input_findings(chain(layers.Dense(8, name="first")), batch(1.0), batch(70000.0))
+    assert found.message == (
+        "Input x reaches 70000, infinite in float16, and first reads it in float16"
+    )
+    assert "Rescaling or Normalization layer first" in found.mend
+
+
+@pytest.mark.parametrize("largest", [1.0, 65504.0, 65519.0])
+def test_inputs_that_fit(largest):
+    assert input_findings(chain(layers.Dense(8)), batch(largest)) == ()
+
+
+def test_inputs_that_a_float32_layer_reads_may_be_large():
+    assert input_findings(chain(layers.Rescaling(1e-5), layers.Dense(8)), batch(70000.0)) == ()
+
+
+def test_integer_inputs_may_be_large():
+    model = chain(layers.Dense(8))
+    x = ops.full((4, 8), 70000, dtype="int32")
+    assert input_findings(model, (x, ops.zeros((4, 2)))) == ()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_sparse_and_ragged_inputs():
+    import tensorflow as tf
+
+    dense, y = batch(70000.0)
+    for x in (tf.sparse.from_dense(dense), tf.RaggedTensor.from_tensor(dense)):
+        (found,) = input_findings(chain(layers.Dense(8)), (x, y))
+        assert found.message.startswith("Input x reaches 70000")
+    nothing = tf.sparse.from_dense(tf.zeros((4, 8)))
+    assert input_findings(chain(layers.Dense(8)), (nothing, y)) == ()
+
+
+def test_the_reader_is_found_inside_a_nested_model():
+    inner = keras.Sequential([layers.Input((8,)), layers.Dense(8, name="deep")], name="inner")
+    (found,) = input_findings(chain(inner), batch(1e6))
+    assert "inner/deep reads it" in found.message
+
+
+def test_a_subclassed_model_reads_its_inputs_itself():
+    class Plain(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.out = layers.Dense(2)
+
+        def call(self, x):
+            return self.out(x)
+
+    model = Plain()
+    model(np.ones((1, 8)))
+    (found,) = input_findings(model, batch(1e6))
+    assert "the model reads it" in found.message
+
+
+def test_inputs_are_named():
+    a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
+    model = keras.Model({"a": a, "b": b}, layers.Dense(2)(layers.Dense(8)(a) + layers.Dense(8)(b)))
+    made = plan(model, "mixed_float16")
+    made.apply()
+    x = {"a": ops.ones((4, 8)), "b": ops.full((4, 8), 1e5)}
+    (found,) = check_inputs(model, made, [(x, ops.zeros((4, 2)))])
+    assert found.message.startswith("Input b reaches 100000")
+
+
+# --- in fit ---
+
+
+def test_fit_says_each_finding_once_and_puts_it_in_the_report(capsys):
+    model = chain(layers.Dense(12, name="first"))
+    callback = MixedPrecision("mixed_float16")
+    x = np.full((16, 8), 1e5, "float32")
+    model.fit(x, np.ones((16, 2)), batch_size=4, epochs=3, verbose=2, callbacks=[callback])
+    printed = capsys.readouterr().out
+    before_summary = printed[: printed.rindex("tfmp: mixed_float16")]
+    assert before_summary.count("Input x reaches 100000") == 1
+    assert before_summary.count("first (units=12)") == 1
+    assert [finding.check for finding in callback.report.findings] == ["sizes", "inputs past 65504"]

@@ -1,0 +1,164 @@
+"""attach: the optimizer gets its wrapper with its moments kept, and gives it back."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp import DynamicLossScale, LossScaleOptimizer, StaticLossScale, revert
+from tfmp.loss_scaling.attach import attach_loss_scale, detach_loss_scale
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def model_with(optimizer, trained=True) -> keras.Model:
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(3), layers.Dense(1)])
+    model.compile(optimizer, "mse")
+    if trained:
+        model.fit(np.ones((8, 4)), np.ones((8, 1)), batch_size=2, verbose=0)
+    return model
+
+
+def as_arrays(optimizer) -> list[np.ndarray]:
+    return [np.asarray(ops.convert_to_numpy(v.value)) for v in optimizer.variables]
+
+
+def test_a_trained_optimizer_keeps_its_moments_and_iterations():
+    model = model_with("adam")
+    adam, variables, values = (
+        model.optimizer,
+        model.optimizer.variables,
+        as_arrays(model.optimizer),
+    )
+    attach_loss_scale(model, "dynamic")
+    wrapped = model.optimizer
+    assert isinstance(wrapped, LossScaleOptimizer)
+    assert wrapped.inner_optimizer is adam
+    assert int(ops.convert_to_numpy(wrapped.iterations)) == 4
+    assert all(now is old for now, old in zip(adam.variables, variables, strict=True))
+    for now, old in zip(as_arrays(adam), values, strict=True):
+        np.testing.assert_array_equal(now, old)
+
+
+def test_revert_gives_back_the_very_same_optimizer():
+    model = model_with("adam")
+    adam, in_config = model.optimizer, model.get_compile_config()["optimizer"]
+    attach_loss_scale(model, "dynamic")
+    assert model.get_compile_config()["optimizer"]["registered_name"] == "tfmp>LossScaleOptimizer"
+    revert(model)
+    assert model.optimizer is adam
+    assert (
+        model.get_compile_config()["optimizer"]["class_name"] == "Adam" == in_config["class_name"]
+    )
+    LossScaleOptimizer(adam).unwrap()  # free to be wrapped again
+
+
+def test_detach_is_the_same_for_the_optimizer_alone():
+    model = model_with("adam")
+    adam = model.optimizer
+    detach_loss_scale(model)
+    attach_loss_scale(model, 8.0)
+    detach_loss_scale(model)
+    assert model.optimizer is adam
+
+
+def test_an_optimizer_compiled_since_is_left_alone_by_revert():
+    model = model_with("adam")
+    attach_loss_scale(model, "dynamic")
+    model.compile("sgd", "mse")
+    sgd = model.optimizer
+    revert(model)
+    assert model.optimizer is sgd
+
+
+def test_attaching_twice_changes_nothing():
+    model = model_with("sgd")
+    attach_loss_scale(model, 8.0)
+    first = model.optimizer
+    attach_loss_scale(model, 8.0)
+    assert model.optimizer is first
+
+
+def test_another_strategy_rewraps_what_was_attached():
+    model = model_with("sgd")
+    sgd = model.optimizer
+    attach_loss_scale(model, 8.0)
+    attach_loss_scale(model, "dynamic")
+    assert model.optimizer.loss_scale == DynamicLossScale()
+    attach_loss_scale(model, StaticLossScale(4.0))
+    assert model.optimizer.loss_scale == StaticLossScale(4.0)
+    assert model.optimizer.inner_optimizer is sgd
+    revert(model)
+    assert model.optimizer is sgd
+
+
+def test_a_wrapper_that_the_user_compiled_stays_with_the_default():
+    mine = LossScaleOptimizer(keras.optimizers.SGD(0.1), 16.0)
+    model = model_with(mine)
+    attach_loss_scale(model, "dynamic")
+    assert model.optimizer is mine
+    revert(model)
+    assert model.optimizer is mine
+
+
+def test_a_wrapper_that_the_user_compiled_yields_to_another_strategy_and_comes_back():
+    mine = LossScaleOptimizer(keras.optimizers.SGD(0.1), 16.0)
+    model = model_with(mine)
+    attach_loss_scale(model, 4.0)
+    assert model.optimizer is not mine
+    assert model.optimizer.inner_optimizer is mine.inner_optimizer
+    revert(model)
+    assert model.optimizer is mine
+    with pytest.raises(ValueError, match="already drives"):
+        LossScaleOptimizer(mine.inner_optimizer)
+
+
+def test_keras_own_wrapper_is_replaced_and_its_scale_taken_over():
+    keras_own = keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD(0.1), initial_scale=64.0, dynamic_growth_steps=3
+    )
+    model = model_with(keras_own)  # four steps: it has grown once
+    attach_loss_scale(model, "dynamic")
+    ours = model.optimizer
+    assert ours.loss_scale == DynamicLossScale(initial=64.0, growth_interval=3)
+    assert float(ops.convert_to_numpy(ours.dynamic_scale)) == 128.0
+    assert int(ops.convert_to_numpy(ours.step_counter)) == 1
+    revert(model)
+    assert model.optimizer is keras_own
+
+
+def test_a_scale_of_keras_own_wrapper_that_left_all_bounds_is_brought_back():
+    keras_own = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    model = model_with(keras_own)
+    keras_own.dynamic_scale.assign(0.0)  # where 142 skipped steps take it
+    attach_loss_scale(model, "dynamic")
+    assert float(ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 1.0
+
+
+def test_training_goes_on_after_attaching_and_after_reverting():
+    model = model_with("adam")
+    for action in (lambda: attach_loss_scale(model, "dynamic"), lambda: revert(model)):
+        action()
+        before = int(ops.convert_to_numpy(model.optimizer.iterations))
+        model.make_train_function(force=True)
+        model.fit(np.ones((8, 4)), np.ones((8, 1)), batch_size=2, verbose=0)
+        assert int(ops.convert_to_numpy(model.optimizer.iterations)) == before + 4
+
+
+def test_a_model_without_an_optimizer_is_refused():
+    model = model_with("sgd", trained=False)
+    model.optimizer = None
+    with pytest.raises(ValueError, match=re.escape("was compiled without an optimizer")):
+        attach_loss_scale(model, "dynamic")
+
+
+def test_an_optimizer_that_scales_by_itself_is_refused_with_the_mend():
+    model = model_with(keras.optimizers.SGD(0.1, loss_scale_factor=8.0), trained=False)
+    with pytest.raises(ValueError, match=r"pass loss_scale=8\.0 here"):
+        attach_loss_scale(model, "dynamic")
+    assert isinstance(model.optimizer, keras.optimizers.SGD)

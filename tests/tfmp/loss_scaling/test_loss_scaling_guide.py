@@ -1,0 +1,39 @@
+"""docs/loss-scaling.md: its code runs from top to bottom, on JAX what is for JAX."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from repository import DOCS
+
+from tfmp.commands.cli import main
+
+PAGE = (DOCS / "loss-scaling.md").read_text()
+
+
+def code(jax: bool) -> str:
+    """The blocks in one piece, as a reader would paste them one after another."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    return "\n".join(block for block in blocks if block.startswith("# JAX") is jax)
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_the_code_runs_from_top_to_bottom(backend, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning:tfmp", "-c", code(jax=backend == "jax")],
+        cwd=tmp_path,
+        env={**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "gradients.json").exists() is (backend == "tensorflow")
+
+
+def test_its_commands_exist():
+    named = re.findall(r"`tfmp (\w+)", PAGE)
+    assert named
+    assert set(named) <= set(main.list_commands(None))

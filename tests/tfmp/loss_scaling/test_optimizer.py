@@ -1,0 +1,472 @@
+"""LossScaleOptimizer on TensorFlow: what it applies, what it skips, what it refuses."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfmp.loss_scaling.optimizer import (
+    DynamicLossScale,
+    LossScaleOptimizer,
+    ScheduledLossScale,
+    StaticLossScale,
+    UnscaledLossWarning,
+)
+from tfmp.loss_scaling.telemetry import read_counters
+
+FINITE, OVERFLOW, INVALID = 1.0, float("inf"), float("nan")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def variables(*values: list[float]) -> list[keras.Variable]:
+    return [keras.Variable(value, dtype="float32") for value in values]
+
+
+def step(optimizer, targets, *gradients) -> None:
+    """One step with gradients given as those of the unscaled loss."""
+    scale = optimizer.scale_loss(tf.constant(1.0))
+    scaled = [None if g is None else tf.convert_to_tensor(g, tf.float32) * scale for g in gradients]
+    optimizer.apply(scaled, targets)
+
+
+def values(targets) -> list[list[float]]:
+    return [target.numpy().tolist() for target in targets]
+
+
+# --- applying and skipping ---
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
+        lambda: keras.optimizers.Adam(0.1),
+        lambda: keras.optimizers.AdamW(0.1, weight_decay=0.01),
+        lambda: keras.optimizers.RMSprop(0.1, centered=True),
+        lambda: keras.optimizers.Lion(0.1),
+        lambda: keras.optimizers.Adam(0.1, clipnorm=0.01),
+        lambda: keras.optimizers.Adam(0.1, clipvalue=0.01),
+        lambda: keras.optimizers.Adam(0.1, global_clipnorm=0.01),
+        lambda: keras.optimizers.Adam(0.1, gradient_accumulation_steps=2),
+        lambda: keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=2),
+        lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)),
+        lambda: _multi_optimizer(),
+    ],
+    ids=[
+        "sgd",
+        "adam",
+        "adamw",
+        "rmsprop",
+        "lion",
+        "clipnorm",
+        "clipvalue",
+        "global_clipnorm",
+        "accumulation",
+        "ema",
+        "schedule",
+        "multi",
+    ],
+)
+def test_applied_steps_equal_those_of_the_inner_optimizer_alone(make):
+    gradients = np.random.default_rng(3).standard_normal((6, 2, 3)).astype("float32")
+    alone, wrapped = variables([1.0] * 3, [2.0] * 3), variables([1.0] * 3, [2.0] * 3)
+    bare, optimizer = make(), LossScaleOptimizer(make(), DynamicLossScale(growth_interval=2))
+    for a, b in gradients:
+        bare.apply([tf.constant(a), tf.constant(b)], alone)
+        step(optimizer, wrapped, a, b)
+    assert int(optimizer.inner_optimizer._iterations) == 6
+    # Powers of two scale without rounding, so that nothing but equality will do.
+    assert values(wrapped) == values(alone)
+
+
+def _multi_optimizer() -> keras.optimizers.Optimizer:
+    both = keras.optimizers.Adam(0.1), keras.optimizers.SGD(0.1)
+    kinds = {}
+    return keras.optimizers.MultiOptimizer(
+        lambda variable: kinds.setdefault(variable.path, both[len(kinds) % 2])
+    )
+
+
+@pytest.mark.parametrize("bad", [OVERFLOW, -OVERFLOW, INVALID])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_skipped_step_changes_neither_weights_nor_moments_nor_iterations(bad, compiled):
+    targets = variables([1.0, 2.0], [3.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.Adam(0.1))
+    optimizer.build(targets)
+    one = tf.function(lambda g: step(optimizer, targets, g, [1.0]), jit_compile=compiled)
+    one(tf.constant([1.0, 1.0]))
+    before = [v.numpy().tolist() for v in optimizer.inner_optimizer.variables], values(targets)
+    one(tf.constant([1.0, bad]))
+    after = [v.numpy().tolist() for v in optimizer.inner_optimizer.variables], values(targets)
+    assert after == before
+    assert float(optimizer.dynamic_scale) == 2.0**14
+    one(tf.constant([1.0, 1.0]))
+    assert int(optimizer.iterations) == 2
+    assert values(targets) != before[1]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_long_run_of_skips_ends_at_the_floor_with_weights_intact(compiled):
+    targets = variables([1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    optimizer.build(targets)
+    one = tf.function(lambda g: step(optimizer, targets, g), jit_compile=compiled)
+    for _ in range(150):
+        one(tf.constant([INVALID]))
+    one(tf.constant([1.0]))
+    assert values(targets) == [[pytest.approx(0.9)]]
+    assert read_counters(optimizer).longest_skip_run == 150
+
+
+def test_a_long_run_of_growths_ends_at_the_ceiling_and_still_trains():
+    targets = variables([0.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(growth_interval=1))
+    optimizer.build(targets)
+    one = tf.function(lambda g: step(optimizer, targets, g))
+    for _ in range(130):
+        one(tf.constant([-1.0]))
+    assert values(targets) == [[130.0]]
+    counters = read_counters(optimizer)
+    assert (counters.loss_scale, counters.growths) == (2.0**24, 9)
+
+
+def test_a_gradient_that_unscaling_would_overflow_is_skipped():
+    targets = variables([1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), StaticLossScale(2.0**-10))
+    optimizer.build(targets)
+    optimizer.scale_loss(1.0)
+    optimizer.apply([tf.constant([1e37])], targets)
+    assert values(targets) == [[1.0]]
+    optimizer.apply([tf.constant([1e20])], targets)
+    assert np.isfinite(targets[0].numpy()).all()
+    assert read_counters(optimizer).skipped_steps == 1
+
+
+def test_counters_name_the_variable_nearest_to_the_loss():
+    targets = variables([1.0], [1.0], [1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    for gradients in (
+        ([OVERFLOW], [OVERFLOW], [1.0]),
+        ([INVALID], [1.0], [1.0]),
+        ([1.0], [1.0], [1.0]),
+        ([INVALID], [INVALID], [1.0]),
+    ):
+        step(optimizer, targets, *gradients)
+    counters = read_counters(optimizer)
+    assert [(o.nonfinite_steps, o.first_steps) for o in counters.offenders] == [(2, 2), (3, 1)]
+    assert counters.last_first_offender.variable == targets[1].path
+    assert (counters.skipped_steps, counters.longest_skip_run) == (3, 2)
+    assert (counters.consecutive_skips, counters.steps) == (1, 4)
+
+
+def test_a_scheduled_scale_follows_applied_and_skipped_steps():
+    targets = variables([0.0])
+    optimizer = LossScaleOptimizer(
+        keras.optimizers.SGD(0.1), ScheduledLossScale({0: 8.0, 2: 32.0, 3: 16.0})
+    )
+    scales = []
+    for gradient in (FINITE, INVALID, FINITE, FINITE):
+        scales.append(float(optimizer.scale_loss(1.0)))
+        step(optimizer, targets, [gradient])
+    assert scales == [8.0, 8.0, 32.0, 16.0]
+    counters = read_counters(optimizer)
+    assert (counters.growths, counters.backoffs) == (1, 1)
+
+
+def test_variables_without_gradients_and_subsets_of_variables_are_applied():
+    targets = variables([1.0], [1.0], [1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0))
+    optimizer.build(targets)
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        step(optimizer, targets, [0.5], None, [0.25])
+    step(optimizer, targets[1:2], [0.5])
+    step(optimizer, targets[1:2], [INVALID])
+    assert values(targets) == [[0.5], [0.5], [0.75]]
+    assert read_counters(optimizer).last_first_offender.variable == targets[1].path
+
+
+def test_scale_loss_gives_float32_where_the_scale_would_overflow_float16():
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(), 2.0**20)
+    scaled = optimizer.scale_loss(tf.constant(2.0, tf.float16))
+    assert scaled.dtype == tf.float32
+    assert float(scaled) == 2.0**21
+    assert optimizer.scale_loss(tf.constant(2.0, tf.float64)).dtype == tf.float64
+
+
+# --- sparse gradients ---
+
+
+def computed_shapes(graph) -> set[tuple[int | None, ...]]:
+    """Shapes of everything that ops other than variable reads put out, branches included."""
+    shapes = set()
+    for op in graph.get_operations():
+        if op.type not in ("ReadVariableOp", "ResourceGather", "Placeholder", "Identity"):
+            shapes |= {tuple(out.shape) for out in op.outputs if out.shape.rank is not None}
+        for name in ("then_branch", "else_branch"):
+            if name in op.node_def.attr:
+                shapes |= computed_shapes(graph._get_function(op.get_attr(name).name).graph)
+    return shapes
+
+
+@pytest.mark.parametrize("scale", [2.0**10, 2.0**-3], ids=["isfinite", "bounded"])
+def test_sparse_gradients_are_never_made_dense(scale):
+    table = keras.Variable(np.ones((1000, 4), "float32"))
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), scale)
+    optimizer.build([table])
+
+    @tf.function
+    def train(ids, factor):
+        with tf.GradientTape() as tape:
+            loss = optimizer.scale_loss(tf.reduce_sum(tf.gather(table.value, ids)) * factor)
+        optimizer.apply(tape.gradient(loss, [table.value]), [table])
+
+    graph = train.get_concrete_function(tf.constant([3, 3]), tf.constant(1.0)).graph
+    assert (2, 4) in computed_shapes(graph)
+    assert (1000, 4) not in computed_shapes(graph)
+    train(tf.constant([3, 3]), tf.constant(1.0))
+    train(tf.constant([7, 3]), tf.constant(INVALID))
+    assert table.numpy().sum() == 4000 - 4 * 2 * 0.5
+    assert read_counters(optimizer).skipped_steps == 1
+
+
+# --- wrapping ---
+
+
+def test_wrapping_a_built_optimizer_keeps_moments_and_iterations():
+    targets = variables([1.0, 2.0])
+    inner = keras.optimizers.Adam(0.1)
+    inner.apply([tf.constant([1.0, -1.0])], targets)
+    before = [v.numpy().tolist() for v in inner.variables]
+    optimizer = LossScaleOptimizer(inner)
+    optimizer.build(targets)
+    assert [v.numpy().tolist() for v in inner.variables] == before
+    assert int(optimizer.iterations) == 1
+    step(optimizer, targets, [1.0, -1.0])
+    assert optimizer.unwrap() is inner
+    assert int(inner.iterations) == 2
+    LossScaleOptimizer(inner).build(targets)
+
+
+def test_layers_frozen_after_the_inner_optimizer_was_built_keep_their_place():
+    targets = variables([1.0], [1.0])
+    inner = keras.optimizers.SGD(1.0)
+    inner.build(targets)
+    optimizer = LossScaleOptimizer(inner)
+    optimizer.build(targets[1:])
+    step(optimizer, targets[1:], [0.5])
+    assert values(targets) == [[1.0], [0.5]]
+
+
+def test_a_new_wrapper_is_allowed_once_the_old_one_is_gone():
+    inner = keras.optimizers.SGD()
+    old = LossScaleOptimizer(inner)
+    old.itself = old  # garbage that only the cycle collector frees
+    del old
+    LossScaleOptimizer(inner)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: LossScaleOptimizer("adam"),
+            TypeError,
+            r"expects a keras\.optimizers\.Optimizer .* received 'adam' \(str\)\. For a name, use",
+        ),
+        (
+            lambda: LossScaleOptimizer(LossScaleOptimizer(keras.optimizers.SGD())),
+            ValueError,
+            r"received a LossScaleOptimizer: gradients would be divided twice\. Wrap its inner",
+        ),
+        (
+            lambda: LossScaleOptimizer(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())),
+            ValueError,
+            r"gradients would be divided twice",
+        ),
+        (
+            lambda: LossScaleOptimizer(keras.optimizers.SGD(loss_scale_factor=64.0)),
+            ValueError,
+            r"received loss_scale_factor=64\.0\. Set it to None and pass loss_scale=64\.0 here",
+        ),
+        (
+            lambda: LossScaleOptimizer(keras.optimizers.SGD(), "static"),
+            ValueError,
+            r"received 'static' \(str\)",
+        ),
+        (
+            lambda: LossScaleOptimizer(keras.optimizers.SGD(), initial_scale=64),
+            TypeError,
+            r"received initial_scale=64\. Use loss_scale=DynamicLossScale\(initial=\.\.\.\)",
+        ),
+        (
+            lambda: LossScaleOptimizer(keras.optimizers.SGD(), clipnorm=1.0),
+            TypeError,
+            r"received clipnorm=1\.0\. Use clipnorm=\.\.\. on the inner optimizer instead",
+        ),
+    ],
+)
+def test_what_cannot_be_wrapped_is_refused_with_the_mend(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_another_backend_is_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    with pytest.raises(ValueError, match="backend tensorflow or jax, received 'torch'"):
+        LossScaleOptimizer(keras.optimizers.SGD())
+
+
+def test_one_inner_optimizer_in_two_wrappers_is_refused():
+    inner = keras.optimizers.SGD(name="shared")
+    first = LossScaleOptimizer(inner)
+    with pytest.raises(ValueError, match=r"received the 'shared' that another .* unwrap\(\) first"):
+        LossScaleOptimizer(inner)
+    first.unwrap()
+    LossScaleOptimizer(inner)
+
+
+def test_an_inner_optimizer_built_for_other_variables_is_refused():
+    inner = keras.optimizers.SGD()
+    inner.build(variables([1.0]))
+    stranger = keras.Variable([1.0], name="stranger")
+    with pytest.raises(ValueError, match=r"does not know 1 of the 1 given, such as 'stranger'\."):
+        LossScaleOptimizer(inner).build([stranger])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda o, v: o.apply([tf.ones(1)]), r"expects a built optimizer when no variables"),
+        (lambda o, v: o.apply([tf.ones(1)] * 2, v), r"received 2 gradients for 1 variables"),
+        (lambda o, v: o.stateless_apply([], [], []), r"not supported with the TensorFlow backend"),
+    ],
+)
+def test_calls_that_cannot_work_say_so(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(LossScaleOptimizer(keras.optimizers.SGD()), variables([1.0]))
+
+
+# --- inside fit ---
+
+
+def small_model(optimizer, **compile_options) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [keras.layers.Input((4,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
+    )
+    model.compile(optimizer, "mse", **compile_options)
+    return model
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(0).standard_normal((48, 4)).astype("float32")
+    return x, x.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"jit_compile": False},
+        {"jit_compile": True},
+        {"jit_compile": False, "steps_per_execution": 3},
+        {"jit_compile": True, "steps_per_execution": 3},
+        {"run_eagerly": True},
+    ],
+    ids=lambda options: "-".join(f"{key}={value}" for key, value in options.items()),
+)
+def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone(options):
+    def inner():
+        return keras.optimizers.AdamW(
+            keras.optimizers.schedules.CosineDecay(0.05, 12),
+            weight_decay=0.01,
+            global_clipnorm=0.5,
+            use_ema=True,
+            gradient_accumulation_steps=2,
+        )
+
+    trained = []
+    for optimizer in (inner(), LossScaleOptimizer(inner(), DynamicLossScale(growth_interval=5))):
+        model = small_model(optimizer, **options)
+        model.fit(*data(), batch_size=8, epochs=2, shuffle=False, verbose=0)
+        trained.append(model.get_weights())
+    assert int(optimizer._iterations) == 0  # the wrapper's own is not the one that counts
+    assert int(optimizer.inner_optimizer._iterations) == 12
+    for alone, wrapped in zip(*trained, strict=True):
+        # XLA may fuse the two programs differently: a few float32 roundings, no more.
+        np.testing.assert_allclose(wrapped, alone, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def mixed_float16():
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.usefixtures("mixed_float16")
+def test_mixed_float16_compile_does_not_wrap_a_second_time():
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD())
+    assert small_model(optimizer).optimizer is optimizer
+
+
+def test_learning_rate_callbacks_reach_the_inner_optimizer():
+    model = small_model(LossScaleOptimizer(keras.optimizers.SGD(0.1)), jit_compile=False)
+    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    model.fit(*data(), epochs=2, verbose=0, callbacks=[halve])
+    assert float(model.optimizer.inner_optimizer.learning_rate) == pytest.approx(0.025)
+
+
+# --- a loss that nothing scaled ---
+
+
+class Forgetful(keras.Model):
+    def __init__(self, scale: bool) -> None:
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.scale = scale
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, batch):
+        x, y = batch
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+            scaled = self.optimizer.scale_loss(loss) if self.scale else loss
+        self.optimizer.apply(tape.gradient(scaled, self.trainable_weights), self.trainable_weights)
+        return {"loss": loss}
+
+
+def test_a_train_step_that_forgets_scale_loss_is_reported():
+    model = Forgetful(scale=False)
+    model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse", jit_compile=False)
+    with pytest.warns(UnscaledLossWarning, match=r"scale_loss\(\) was never called.*instead of"):
+        model.fit(*data(), verbose=0)
+    assert read_counters(model.optimizer).loss_was_scaled is False
+
+
+def test_a_train_step_that_scales_is_not_reported():
+    model = Forgetful(scale=True)
+    model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse", jit_compile=False)
+    model.fit(*data(), verbose=0)
+    assert read_counters(model.optimizer).loss_was_scaled is True
+
+
+def test_the_watch_starts_again_for_a_new_trace():
+    targets = variables([1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD())
+    assert read_counters(optimizer).loss_was_scaled is None
+    step(optimizer, targets, [1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.apply([tf.ones(1)], targets)  # gradients may come from another function
+    optimizer.watch_scale_loss()
+    with pytest.warns(UnscaledLossWarning):
+        optimizer.apply([tf.ones(1)], targets)

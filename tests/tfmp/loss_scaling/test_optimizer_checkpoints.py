@@ -1,0 +1,162 @@
+"""The optimizer's state survives every way that Keras and TensorFlow save it."""
+
+import subprocess
+import sys
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer, StaticLossScale
+from tfmp.loss_scaling.telemetry import read_counters
+
+STRATEGY = DynamicLossScale(initial=2.0**12, growth_interval=5)
+
+
+def wrapped() -> LossScaleOptimizer:
+    return LossScaleOptimizer(keras.optimizers.Adam(0.05), STRATEGY)
+
+
+def model(optimizer, built: bool = False) -> keras.Model:
+    keras.utils.set_random_seed(5)
+    net = keras.Sequential(
+        [
+            keras.layers.Input((4,)),
+            keras.layers.Dense(6, activation="tanh", name="hidden"),
+            keras.layers.Dense(1, name="out"),
+        ]
+    )
+    net.compile(optimizer, "mse", jit_compile=False)
+    if built:
+        net.optimizer.build(net.trainable_variables)
+    return net
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    """Eight batches of 8, the fourth of them poisoned."""
+    x = np.random.default_rng(0).standard_normal((64, 4)).astype("float32")
+    y = x.sum(axis=1, keepdims=True)
+    x[30] = np.nan
+    return x, y
+
+
+def train(net: keras.Model, epochs: int = 1, **options) -> keras.Model:
+    net.fit(*data(), batch_size=8, shuffle=False, verbose=0, epochs=epochs, **options)
+    return net
+
+
+def state(net: keras.Model) -> list[list]:
+    return [v.numpy().tolist() for v in (*net.variables, *net.optimizer.variables)]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> list[list]:
+    return state(train(model(wrapped()), epochs=2))
+
+
+@pytest.fixture(scope="module")
+def halfway() -> keras.Model:
+    return train(model(wrapped()))
+
+
+def test_the_run_has_something_to_lose(halfway):
+    counters = read_counters(halfway.optimizer)
+    assert (counters.skipped_steps, counters.backoffs) == (1, 1)
+    assert counters.offenders
+    assert counters.loss_scale != STRATEGY.initial
+
+
+def test_keras_file(halfway, uninterrupted, tmp_path):
+    halfway.save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    assert isinstance(loaded.optimizer, LossScaleOptimizer)
+    assert loaded.optimizer.loss_scale == STRATEGY
+    assert state(loaded) == state(halfway)
+    assert state(train(loaded)) == uninterrupted
+
+
+def test_weights_file_of_a_built_model(halfway, uninterrupted, tmp_path):
+    halfway.save_weights(tmp_path / "m.weights.h5")
+    loaded = model(wrapped(), built=True)
+    loaded.load_weights(tmp_path / "m.weights.h5")
+    assert state(train(loaded)) == uninterrupted
+
+
+def test_model_checkpoint(uninterrupted, tmp_path):
+    keep = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras")
+    train(model(wrapped()), callbacks=[keep])
+    assert state(train(keras.models.load_model(tmp_path / "best.keras"))) == uninterrupted
+
+
+def test_backup_and_restore(uninterrupted, tmp_path):
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1:
+                raise RuntimeError("power cut")
+
+    backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(model(wrapped()), epochs=2, callbacks=[backup, Interrupt()])
+    resumed = model(wrapped(), built=True)
+    again = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
+    assert state(train(resumed, epochs=2, callbacks=[again])) == uninterrupted
+
+
+def test_tensorflow_checkpoint(halfway, uninterrupted, tmp_path):
+    path = tf.train.Checkpoint(model=halfway, optimizer=halfway.optimizer).save(tmp_path / "c")
+    loaded = model(wrapped(), built=True)
+    tf.train.Checkpoint(model=loaded, optimizer=loaded.optimizer).restore(path).assert_consumed()
+    assert state(train(loaded)) == uninterrupted
+
+
+def test_a_weights_file_of_keras_own_wrapper_is_taken_over(tmp_path):
+    theirs = train(model(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.05), 2.0**12)))
+    theirs.optimizer.dynamic_scale.assign(0.0)
+    theirs.save_weights(tmp_path / "m.weights.h5")
+    ours = model(wrapped(), built=True)
+    ours.load_weights(tmp_path / "m.weights.h5")
+    assert float(ours.optimizer.dynamic_scale) == STRATEGY.min_scale  # 0 would never recover
+    assert int(ours.optimizer.iterations) == int(theirs.optimizer.iterations)
+    moments = [
+        [v.numpy().tolist() for v in net.optimizer.inner_optimizer.variables]
+        for net in (ours, theirs)
+    ]
+    assert moments[0] == moments[1]
+
+
+def test_a_weights_file_of_the_bare_optimizer_is_taken_over(tmp_path):
+    bare = model(keras.optimizers.Adam(0.05))
+    bare.fit(*(part[:24] for part in data()), batch_size=8, verbose=0)
+    bare.save_weights(tmp_path / "m.weights.h5")
+    ours = model(wrapped(), built=True)
+    with warnings.catch_warnings():
+        # Keras then looks for the inner optimizer below the wrapper, where such a file has nothing.
+        warnings.filterwarnings("ignore", "Skipping variable loading", UserWarning)
+        ours.load_weights(tmp_path / "m.weights.h5")
+    assert int(ours.optimizer.iterations) == 3
+    assert float(ours.optimizer.dynamic_scale) == STRATEGY.initial
+
+
+def test_a_static_scale_is_not_overruled_by_the_checkpoint(halfway, tmp_path):
+    halfway.save_weights(tmp_path / "m.weights.h5")
+    ours = model(LossScaleOptimizer(keras.optimizers.Adam(), StaticLossScale(8.0)), built=True)
+    ours.load_weights(tmp_path / "m.weights.h5")
+    assert float(ours.optimizer.dynamic_scale) == 8.0
+
+
+def test_an_unbuilt_optimizer_says_that_the_state_is_skipped(halfway, tmp_path):
+    halfway.save_weights(tmp_path / "m.weights.h5")
+    with pytest.warns(UserWarning, match="has not been called/built yet|Skipping variable loading"):
+        model(wrapped()).load_weights(tmp_path / "m.weights.h5")
+
+
+@pytest.mark.parametrize("imports", ["import tfmp, keras", "import keras, tfmp"])
+def test_a_file_loads_in_a_process_that_only_imports_the_packages(halfway, tmp_path, imports):
+    halfway.save(tmp_path / "m.keras")
+    code = f"{imports}\nprint(type(keras.models.load_model('m.keras').optimizer).__module__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "tfmp.loss_scaling.optimizer", done.stderr

@@ -1,0 +1,91 @@
+"""Every replica and worker takes the same decision: TensorFlow's strategies, in processes."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
+
+import pytest
+from repository import ROOT, SUPPORT
+
+
+def start(script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(SUPPORT / script), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def result_of(process: subprocess.Popen[str], seconds: float) -> dict:
+    output, errors = process.communicate(timeout=seconds)
+    assert process.returncode == 0, errors
+    return json.loads(output.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def mirrored() -> dict:
+    return result_of(start("mirrored_fit.py", "20"), seconds=300)
+
+
+@pytest.mark.parametrize("poisoned", ["first_replica", "second_replica"])
+def test_a_nan_on_either_replica_skips_the_step_on_both(mirrored, poisoned):
+    assert mirrored[poisoned] == {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
+
+
+def test_finite_gradients_whose_sum_overflows_are_skipped(mirrored):
+    assert mirrored["sum"]["weights"] == [0.0, 0.0]
+    assert mirrored["sum"]["skipped"] == 1
+
+
+def test_large_gradients_whose_sum_is_finite_are_applied(mirrored):
+    assert mirrored["large"]["weights"] == [pytest.approx(1e38)] * 2
+
+
+def test_finite_gradients_are_summed_and_applied_on_both_replicas(mirrored):
+    assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
+
+
+def test_no_seed_of_a_mirrored_fit_ends_with_non_finite_weights(mirrored):
+    fits = mirrored["fits"]
+    assert len(fits) == 20
+    assert all(fit["skipped"] > 0 and fit["steps"] == 24 for fit in fits)
+    assert [fit["finite"] for fit in fits] == [True] * 20
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports below those that systems hand out unasked, from 32768 on: nobody else gets these."""
+    first = os.getpid() * 16 % 12_000
+    found: list[int] = []
+    with ExitStack() as held:
+        for port in range(20_000 + first, 33_000):
+            probe = held.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                break
+    return found
+
+
+def test_two_workers_skip_the_same_steps():
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    workers = []
+    for index in range(2):
+        config = {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
+        workers.append(start("worker_fit.py", TF_CONFIG=json.dumps(config)))
+    try:
+        first, second = (result_of(worker, seconds=240) for worker in workers)
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert first == second
+    assert first["finite"]
+    assert (first["skipped"], first["longest_skip_run"]) == (3, 2)
+    assert (first["scale"], first["iterations"]) == (2.0**12, 3)
+    assert first["weights"] != [1.0, 1.0]

@@ -1,0 +1,190 @@
+"""Strategies: their transitions, their bounds, their errors, and their round trip through Keras."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.loss_scaling.strategies import (
+    DynamicLossScale,
+    LossScale,
+    ScaleState,
+    ScheduledLossScale,
+    StaticLossScale,
+    as_loss_scale,
+)
+
+
+def run(strategy: LossScale, verdicts: str) -> list[float]:
+    """Scales after each step of a history such as "++-": + finite, - skipped."""
+    scale, streak, strikes = strategy.initial, 0, 0
+    scales = []
+    for index, verdict in enumerate(verdicts):
+        finite = verdict == "+"
+        state = ScaleState(
+            keras.ops.convert_to_tensor(scale, dtype="float32"),
+            keras.ops.convert_to_tensor(streak + 1 if finite else 0),
+            keras.ops.convert_to_tensor(strikes if finite else strikes + 1),
+            keras.ops.convert_to_tensor(index + 1),
+        )
+        if finite:
+            due = strategy.moves_after_finite(state)
+            state = strategy.after_finite(state) if due is not False and bool(due) else state
+        else:
+            state = strategy.after_skip(state)
+        scale, streak, strikes = float(state.scale), int(state.streak), int(state.strikes)
+        scales.append(scale)
+    return scales
+
+
+@pytest.mark.parametrize(
+    ("options", "verdicts", "scales"),
+    [
+        ({"growth_interval": 3}, "+++++++", [8, 8, 16, 16, 16, 32, 32]),
+        ({"growth_interval": 1}, "+++", [16, 32, 64]),
+        ({}, "---", [4, 2, 1]),
+        ({"growth_interval": 3}, "++-+++", [8, 8, 4, 4, 4, 8]),
+        ({"growth_factor": 4.0, "growth_interval": 1}, "++", [32, 128]),
+        ({"backoff_factor": 0.25}, "--", [2, 0.5]),
+        ({"hysteresis": 2}, "---", [8, 4, 2]),
+        ({"hysteresis": 3}, "-+-+-", [8, 8, 8, 8, 4]),
+        ({"hysteresis": 2, "growth_interval": 2}, "-++--", [8, 8, 16, 16, 8]),
+        ({"min_scale": 4.0}, "-----", [4, 4, 4, 4, 4]),
+        ({"max_scale": 16.0, "growth_interval": 1}, "+++", [16, 16, 16]),
+    ],
+)
+def test_dynamic_scale_follows_its_history(options, verdicts, scales):
+    options = {"initial": 8.0, "min_scale": 0.125, **options}
+    assert run(DynamicLossScale(**options), verdicts) == scales
+
+
+def test_dynamic_scale_stays_above_its_floor_where_halving_would_reach_zero():
+    # Halved often enough, 2**15 becomes 0 (on a device after 142 skips), and 0/0 makes weights NaN.
+    assert run(DynamicLossScale(), "-" * 170)[-1] == 1.0
+
+
+def test_dynamic_scale_stays_below_its_ceiling_where_doubling_would_reach_infinity():
+    # 2**15 doubles to infinity in float32 after 113 growths, and every step is then skipped.
+    assert run(DynamicLossScale(growth_interval=1), "+" * 120)[-1] == 2.0**24
+
+
+def test_a_growth_factor_that_overflows_float32_ends_at_the_ceiling():
+    strategy = DynamicLossScale(growth_factor=1e30, growth_interval=1, max_scale=2.0**20)
+    assert run(strategy, "++") == [2.0**20, 2.0**20]
+
+
+def test_static_scale_never_moves():
+    assert run(StaticLossScale(1000.0), "+-+--+") == [1000.0] * 6
+
+
+def test_schedule_holds_each_scale_from_its_step_on_and_counts_skipped_steps():
+    strategy = ScheduledLossScale({3: 32.0, 0: 8.0, 5: 16.0})
+    assert run(strategy, "+-+---") == [8, 8, 32, 32, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "floor"),
+    [
+        (DynamicLossScale(min_scale=0.25), 0.25),
+        (StaticLossScale(7.0), 7.0),
+        (ScheduledLossScale({0: 8.0, 2: 0.5}), 0.5),
+        (LossScale(), 0.0),
+    ],
+)
+def test_floor_bounds_every_scale(strategy, floor):
+    assert strategy.floor == floor
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        DynamicLossScale(),
+        DynamicLossScale(initial=4.0, growth_interval=5, hysteresis=3, max_scale=64.0),
+        StaticLossScale(1024.0),
+        ScheduledLossScale({0: 1024.0, 1000: 4096.0}),
+    ],
+)
+def test_round_trips_through_keras_serialization_and_json(strategy):
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(strategy)))
+    assert config["registered_name"] == f"tfmp>{type(strategy).__name__}"
+    assert keras.saving.deserialize_keras_object(config) == strategy
+
+
+@pytest.mark.parametrize(
+    ("strategy", "saved", "expected"),
+    [
+        (DynamicLossScale(), 0.0, 1.0),
+        (DynamicLossScale(), float("inf"), 2.0**24),
+        (DynamicLossScale(), float("nan"), 2.0**15),
+        (DynamicLossScale(), 512.0, 512.0),
+        (StaticLossScale(8.0), 512.0, 8.0),
+        (ScheduledLossScale({0: 8.0}), 512.0, 512.0),
+    ],
+)
+def test_restore_mends_a_scale_that_no_step_could(strategy, saved, expected):
+    assert strategy.restore(saved) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("dynamic", DynamicLossScale()),
+        (1024, StaticLossScale(1024.0)),
+        (np.float32(8), StaticLossScale(8.0)),
+        (StaticLossScale(2.0), StaticLossScale(2.0)),
+    ],
+)
+def test_as_loss_scale_accepts(value, expected):
+    assert as_loss_scale(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("dynamc", r"received 'dynamc' \(str\)\. Did you mean 'dynamic'\?"),
+        (None, r"received None \(NoneType\)\.$"),
+        (True, r"received True \(bool\)\.$"),
+        (StaticLossScale, r"received <class .*StaticLossScale'> \(type\)\.$"),
+    ],
+)
+def test_as_loss_scale_refuses(value, shown):
+    with pytest.raises(
+        ValueError, match='loss_scale expects "dynamic", a positive number.*' + shown
+    ):
+        as_loss_scale(value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: as_loss_scale(0),
+            r"StaticLossScale\(scale\) expects a finite number above 0, received 0\.0 \(float\)",
+        ),
+        (lambda: StaticLossScale(float("inf")), r"above 0, received inf \(float\)"),
+        (lambda: StaticLossScale("8"), r"above 0, received '8' \(str\)"),
+        (lambda: DynamicLossScale(initial=-1), r"DynamicLossScale\(initial=\.\.\.\) expects"),
+        (
+            lambda: DynamicLossScale(growth_interval=2.5),
+            r"growth_interval=\.\.\.\) expects a whole number of steps, 1 or more, received 2\.5",
+        ),
+        (lambda: DynamicLossScale(hysteresis=0), r"hysteresis=\.\.\.\) expects .* received 0"),
+        (
+            lambda: DynamicLossScale(initial=2.0, min_scale=4.0),
+            r"min_scale <= initial <= max_scale, received min_scale=4\.0, initial=2\.0",
+        ),
+        (lambda: DynamicLossScale(growth_factor=0.5), r"at least 1, received 0\.5"),
+        (lambda: DynamicLossScale(backoff_factor=1.0), r"between 0 and 1, .* received 1\.0"),
+        (
+            lambda: ScheduledLossScale({5: 1.0}),
+            r"expects an entry for step 0, received steps \[5\]",
+        ),
+        (lambda: ScheduledLossScale({0: 0.0}), r"at step 0 expects a finite number above 0"),
+        (lambda: ScheduledLossScale({0: 1.0, -3: 2.0}), r"whole numbers from 0, received -3"),
+        (lambda: ScheduledLossScale([1.0]), r"expects a mapping from first step to scale"),
+    ],
+)
+def test_impossible_values_are_refused_with_the_value(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

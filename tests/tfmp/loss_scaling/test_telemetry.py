@@ -1,0 +1,155 @@
+"""Counters as read from the device, the error made of them, and the log files."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer
+from tfmp.loss_scaling.telemetry import (
+    NonFiniteGradientsError,
+    Offender,
+    StepCounters,
+    TelemetryLog,
+    read_counters,
+)
+
+
+def after(history: str, **scale_options) -> LossScaleOptimizer:
+    """An optimizer for variables a/kernel and a/bias after steps such as "+kb".
+
+    + is finite; k, b and n are non-finite in the kernel, in the bias and in both.
+    """
+    with keras.name_scope("a"):
+        targets = [keras.Variable([1.0], name="kernel"), keras.Variable([1.0], name="bias")]
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1), DynamicLossScale(**scale_options))
+    optimizer.build(targets)
+    for verdict in history:
+        scale = optimizer.scale_loss(tf.constant(1.0))
+        kernel, bias = (np.nan if verdict in bad else 1.0 for bad in ("kn", "bn"))
+        optimizer.apply([tf.constant([kernel]) * scale, tf.constant([bias]) * scale], targets)
+    return optimizer
+
+
+def test_counters_of_a_history():
+    counters = read_counters(after("++kn+b+++", growth_interval=3))
+    assert counters == StepCounters(
+        loss_scale=2.0**13,
+        steps=9,
+        skipped_steps=3,
+        consecutive_skips=0,
+        longest_skip_run=2,
+        growths=1,
+        backoffs=3,
+        finite_streak=0,
+        variables=2,
+        offenders=(Offender("a/bias", 2, 2), Offender("a/kernel", 2, 1)),
+        last_first_offender=Offender("a/bias", 2, 2),
+        last_began_at_loss=True,
+        loss_was_scaled=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("history", "consecutive", "longest"),
+    [("", 0, 0), ("kk", 2, 2), ("kk+", 0, 2), ("kk+k", 1, 2), ("k+kkk", 3, 3), ("+", 0, 0)],
+)
+def test_runs_of_skips(history, consecutive, longest):
+    counters = read_counters(after(history))
+    assert (counters.consecutive_skips, counters.longest_skip_run) == (consecutive, longest)
+
+
+def test_a_skip_right_after_a_growth_starts_a_new_run():
+    # The streak is 0 after a growth as it is after a skip.
+    assert read_counters(after("k+k", growth_interval=1)).longest_skip_run == 1
+
+
+def test_only_a_kernel_that_is_not_nearest_to_the_loss_leaves_the_loss_unsuspected():
+    counters = read_counters(after("k"))
+    assert counters.last_first_offender == Offender("a/kernel", 1, 1)
+    assert counters.last_began_at_loss is False
+    assert counters.offenders[0].layer == "a"
+
+
+def test_an_optimizer_that_was_never_built_has_counted_nothing():
+    counters = read_counters(LossScaleOptimizer(keras.optimizers.SGD(), 64.0))
+    assert (counters.loss_scale, counters.steps, counters.offenders) == (64.0, 0, ())
+    assert counters.loss_was_scaled is None
+
+
+def test_counters_need_one_transfer(monkeypatch):
+    optimizer = after("+k")
+    reads = []
+    eager_tensor = type(tf.constant(0.0))
+    original = eager_tensor.numpy
+    monkeypatch.setattr(eager_tensor, "numpy", lambda self: reads.append(self) or original(self))
+    read_counters(optimizer)
+    assert len(reads) == 1
+
+
+def test_counters_of_another_optimizer_are_refused():
+    with pytest.raises(TypeError, match=r"expects a tfmp\.LossScaleOptimizer, received .*SGD"):
+        read_counters(keras.optimizers.SGD())
+
+
+def test_everything_is_plain_json():
+    counters = read_counters(after("++kn"))
+    loaded = json.loads(json.dumps(counters.to_dict()))
+    assert loaded["last_first_offender"] == {
+        "variable": "a/bias",
+        "nonfinite_steps": 1,
+        "first_steps": 1,
+    }
+    assert counters.scalars() == {
+        "loss_scale": 2.0**13,
+        "skipped_steps": 2,
+        "consecutive_skips": 2,
+        "growths": 0,
+        "backoffs": 2,
+    }
+
+
+def test_the_error_names_variable_scale_and_three_things_to_try():
+    error = NonFiniteGradientsError(read_counters(after("+" + "n" * 16)), limit=15)
+    text = str(error)
+    assert "16 steps in a row had gradients that are not finite; max_consecutive_skips=15" in text
+    assert "First offending variable: 'a/bias' (the one nearest to the loss" in text
+    assert "Loss scale: 1 after 15 reductions; 16 of 17 steps skipped" in text
+    assert "1. tfmp.locate_nonfinite(model, x, y)" in text
+    assert "2. tfmp.MixedPrecision(keep_float32=['a'])" in text
+    assert "3. A lower learning rate" in text
+    assert error.limit == 15
+
+
+def test_json_lines_are_appended_and_never_hold_bare_nan(tmp_path):
+    for step in (1, 2):
+        with TelemetryLog(tmp_path / "log", tensorboard=False) as log:
+            log.write(step, {"loss_scale": np.float32(8), "loss": float("nan")}, epoch=step)
+            log.close()
+    lines = (tmp_path / "log" / "tfmp.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"step": 1, "epoch": 1, "loss_scale": 8.0, "loss": "nan"},
+        {"step": 2, "epoch": 2, "loss_scale": 8.0, "loss": "nan"},
+    ]
+    assert not list((tmp_path / "log").glob("*tfevents*"))
+
+
+def test_tensorboard_events_hold_the_scalars(tmp_path):
+    with TelemetryLog(tmp_path) as log:
+        log.write(7, {"loss_scale": 8.0, "skipped_steps": 3})
+    (path,) = tmp_path.glob("events.out.tfevents.*")
+    found = {}
+    for record in tf.data.TFRecordDataset(str(path)):
+        event = tf.compat.v1.Event.FromString(record.numpy())
+        for value in event.summary.value:
+            assert value.metadata.plugin_data.plugin_name == "scalars"
+            found[value.tag] = (event.step, float(tf.make_ndarray(value.tensor)))
+    assert found == {"tfmp/loss_scale": (7, 8.0), "tfmp/skipped_steps": (7, 3.0)}
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"log_dir expects a folder .* received '.*file/log'"):
+        TelemetryLog(tmp_path / "file" / "log")

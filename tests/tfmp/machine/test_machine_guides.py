@@ -1,0 +1,41 @@
+"""docs/profiling.md and docs/doctor.md: their code runs from top to bottom, commands exist."""
+
+import inspect
+import re
+
+import pytest
+from repository import DOCS
+
+from tfmp import profile_training
+from tfmp.commands.cli import main
+from tfmp.commands.profile import command
+
+
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [("profiling.md", "mixed_float16 is"), ("doctor.md", "master weights")],
+)
+def test_the_code_runs_from_top_to_bottom(page, printed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for code in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+        exec(code, names)
+    assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["profiling.md", "doctor.md"])
+def test_its_commands_exist(page):
+    named = re.findall(r"tfmp (\w+)", (DOCS / page).read_text())
+    assert set(named) & set(main.list_commands(None))
+    assert set(re.findall(r"^tfmp (\w+)", (DOCS / page).read_text(), re.MULTILINE)) <= set(
+        main.list_commands(None)
+    )
+
+
+def test_every_option_named_is_one():
+    text = (DOCS / "profiling.md").read_text()
+    options = {name for parameter in command.params for name in parameter.opts}
+    options |= {name for parameter in command.params for name in parameter.secondary_opts}
+    assert set(re.findall(r"(--[a-z][a-z-]+)", text)) <= options
+    arguments = inspect.signature(profile_training).parameters
+    assert set(re.findall(r"`(\w+)=(?:True|False)?`", text)) <= {*arguments, "jit_compile"}

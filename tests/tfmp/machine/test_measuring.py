@@ -1,0 +1,144 @@
+"""measuring: turns that are fair, medians of what was taken, and memory that is really held."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tfmp.machine import measuring
+from tfmp.machine.measuring import Memory, PeakMemory, Timing, bytes_text, interleaved, seconds_text
+
+
+def test_every_round_begins_with_another():
+    taken = []
+
+    def block(name):
+        return lambda: taken.append(name) or float(len(taken))
+
+    found = interleaved({name: block(name) for name in "abc"}, rounds=3)
+    assert "".join(taken) == "abcbcacab"
+    assert found["a"].seconds == (1.0, 6.0, 8.0)
+
+
+def test_a_timing_says_what_is_typical_and_how_far_it_spreads():
+    timing = Timing(tuple(float(n) for n in (11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)))
+    assert (timing.median, timing.low, timing.high) == (6.0, 2.0, 10.0)
+    assert timing.spread == pytest.approx(8 / 6)
+    few = Timing((3.0, 1.0, 2.0))
+    assert (few.low, few.high) == (1.0, 3.0)
+    assert few.per(10).seconds == (0.3, 0.1, 0.2)
+    assert few.to_dict()["seconds"] == [3.0, 1.0, 2.0]
+
+
+def test_a_ratio_is_of_rounds_not_of_medians():
+    # The machine slows down: medians alone would say the second is as fast as the first.
+    assert measuring.paired_ratio(Timing((2.0, 4.0, 8.0)), Timing((1.0, 2.0, 4.0))) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("count", "interval"),
+    # The sign test's tables: ranks that enclose the median with at least 95 %.
+    [(1, (1, 1)), (5, (1, 5)), (6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15))],
+)
+def test_the_interval_of_a_median(count, interval):
+    assert measuring.median_interval(range(count, 0, -1)) == interval
+
+
+def test_timed_returns_seconds_of_the_work():
+    assert measuring.timed(lambda: None) >= 0
+
+
+def test_compile_time_is_what_the_first_call_took_more():
+    assert measuring.compile_seconds(3.0, Timing((0.5, 1.0, 1.5))) == 2.0
+    assert measuring.compile_seconds(0.5, (1.0,)) == 0.0
+
+
+def test_the_peak_is_seen_after_it_was_given_back():
+    def metered():
+        meter = PeakMemory()
+        held = np.ones((64, 2**20), np.uint8)
+        del held
+        return meter.read()
+
+    # A system short of memory takes pages away meanwhile: the largest of a few is the best number.
+    peak = max((metered() for _ in range(3)), key=lambda memory: memory.bytes)
+    assert peak.bytes >= 60 * 2**20
+    process = (measuring.PROCESS_MEMORY, measuring.POOLED_MEMORY, measuring.PROCESS_LIFETIME)
+    assert peak.source in process
+
+
+def test_memory_that_a_thread_kept_is_counted_again():
+    """A thread's heap keeps what is freed; a block of the system's is returned."""
+
+    def work():
+        for _ in range(2):
+            np.ones(24 * 2**20, np.uint8)
+
+    def metered():
+        meter = PeakMemory()
+        pool.submit(work).result()
+        return meter.read().bytes
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
+        assert max(metered() for _ in range(3)) >= 22 * 2**20
+
+
+def test_a_later_meter_does_not_see_an_earlier_peak():
+    held = np.ones((64, 2**20), np.uint8)
+    del held
+    meter = PeakMemory()
+    assert meter.read().bytes < 32 * 2**20
+
+
+def test_where_the_peak_cannot_be_reset_it_is_labelled(monkeypatch, tmp_path):
+    monkeypatch.setattr(measuring, "_CLEAR_REFS", tmp_path / "none" / "clear_refs")
+    found = PeakMemory().read()
+    assert found.source == "process memory since its start"
+    assert found.bytes > 2**20
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes"), True),
+        (RuntimeError("OOM when allocating tensor with shape[1]"), True),
+        (ValueError("shapes do not fit"), False),
+    ],
+)
+def test_what_is_running_out_of_memory(error, answer):
+    assert measuring.is_out_of_memory(error) is answer
+
+
+def test_a_small_difference_of_process_memory_is_noise():
+    small, large = (Memory(n, measuring.PROCESS_MEMORY) for n in (2**20, 2**22))
+    assert small.share_of(large) is None
+    assert Memory(2**26, measuring.PROCESS_MEMORY).share_of(Memory(2**27, small.source)) == 0.5
+    assert Memory(1, measuring.DEVICE_MEMORY).share_of(Memory(4, measuring.DEVICE_MEMORY)) == 0.25
+    assert small.share_of(Memory(0, small.source)) is None
+
+
+def test_a_pool_shows_only_its_growth(monkeypatch):
+    monkeypatch.setattr(measuring, "_backend", lambda: "tensorflow")
+    monkeypatch.setattr(measuring.platform, "machine", lambda: "x86_64")
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    assert measuring.keeps_freed_memory()
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert not measuring.keeps_freed_memory()
+    least = Memory(2**30, measuring.POOLED_MEMORY)
+    assert least.text == "≥ 1 GiB"
+    assert least.share_of(Memory(2**33, measuring.POOLED_MEMORY)) is None
+
+
+def test_numbers_as_people_read_them():
+    assert seconds_text(1.234) == "1.23 s"
+    assert seconds_text(0.0456) == "45.6 ms"
+    assert seconds_text(7.89e-4) == "789 µs"
+    assert [bytes_text(n) for n in (12, 2048, 3 * 2**20, 1.5 * 2**30)] == [
+        "12 B",
+        "2 KiB",
+        "3 MiB",
+        "1.5 GiB",
+    ]
+    assert str(Memory(2**20, measuring.DEVICE_MEMORY)) == "1 MiB of device memory"

@@ -1,0 +1,329 @@
+"""locate_nonfinite: each stage and each cause, named on a model that goes wrong just there.
+
+`tests/test_jax.py` runs these on JAX too.
+"""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.nonfinite.locate import locate_nonfinite
+
+HALF = "mixed_float16"
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((8, 4)).astype("float32")
+Y = X.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(2)
+
+
+def sequential(*parts, loss="mse", optimizer=None) -> keras.Model:
+    net = keras.Sequential([layers.Input((4,)), *parts])
+    net.compile(optimizer or keras.optimizers.SGD(), loss)
+    return net
+
+
+def dense(units: int = 4, **options) -> layers.Layer:
+    return layers.Dense(units, **options)
+
+
+def constant(value: float) -> keras.initializers.Initializer:
+    return keras.initializers.Constant(value)
+
+
+class Do(layers.Layer):
+    """A layer that is a function."""
+
+    def __init__(self, function, **options):
+        super().__init__(**options)
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+def spoiled(array: np.ndarray, row: int, value: float) -> np.ndarray:
+    array = array.copy()
+    array[row, 0] = value
+    return array
+
+
+# --- data and weights ---
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "said"),
+    [
+        (spoiled(X, 3, np.nan), Y, "x has 1 NaN of 32 values: the first is in row 3"),
+        (X, spoiled(Y, 5, -np.inf), "y has 1 infinite of 8 values: the first is in row 5"),
+    ],
+)
+def test_the_data_itself(x, y, said):
+    found = locate_nonfinite(sequential(dense(1)), x, y)
+    assert (found.stage, found.cause, found.layer) == ("data", "data", None)
+    assert said in str(found)
+
+
+def test_named_inputs_and_sample_weights_of_the_data():
+    inputs = {name: layers.Input((4,), name=name) for name in ("left", "right")}
+    net = keras.Model(inputs, layers.Dense(1)(layers.Add()(list(inputs.values()))))
+    net.compile("sgd", "mse")
+    found = locate_nonfinite(net, {"left": X, "right": spoiled(X, 1, np.inf)}, Y)
+    assert "x['right'] has 1 infinite of 32 values" in found.what
+    weight = np.where(np.arange(8) == 6, np.nan, 1.0)
+    found = locate_nonfinite(net, {"left": X, "right": X}, Y, weight)
+    assert "sample_weight has 1 NaN of 8 values" in found.what
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_the_row_of_sparse_and_of_ragged_data():
+    import tensorflow as tf
+
+    x = spoiled(X, 5, np.nan)
+    inputs = layers.Input((4,), sparse=True)
+    net = keras.Model(inputs, layers.Dense(1)(inputs))
+    net.compile("sgd", "mse")
+    assert "the first is in row 5" in str(locate_nonfinite(net, tf.sparse.from_dense(x), Y))
+    ragged = tf.RaggedTensor.from_row_lengths(x.ravel(), [1, 3, 4, 4, 5, 8, 3, 4])
+    assert "the first is in row 5" in str(locate_nonfinite(net, ragged, Y))
+
+
+def test_a_weight_that_was_broken_before():
+    net = sequential(dense(name="hidden"), dense(1))
+    net.layers[0].bias.assign([1.0, np.nan, 1.0, 1.0])
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause, found.layer) == ("weights", "weights", "hidden")
+    assert "hidden/bias has 1 NaN of 4 values before the step" in found.what
+    assert "checkpoint" in found.advice
+
+
+# --- forward ---
+
+
+def test_an_input_that_does_not_fit_into_float16():
+    found = locate_nonfinite(sequential(dense(name="first", dtype=HALF), dense(1)), X * 1e6, Y)
+    assert (found.stage, found.cause, found.layer) == ("forward", "overflow", "first")
+    assert "overflows when it is cast to float16" in found.why
+    assert found.ranges[0][1].magnitude == pytest.approx(np.abs(X).max() * 1e6)
+    assert "keep_float32=['first']" in found.advice
+
+
+def test_an_output_that_does_not_fit_into_float16():
+    big = dense(name="big", dtype=HALF, kernel_initializer=constant(60000.0))
+    found = locate_nonfinite(sequential(dense(), big, dense(1)), X, Y)
+    assert (found.stage, found.cause, found.layer) == ("forward", "overflow", "big")
+    assert "and float16 ends at 65504" in found.why
+    assert found.op.name in ("MatMul", "dot_general")
+    assert found.op.where is None  # a library's operation has no line in anyone's code
+
+
+def normalize(x):
+    squared = ops.square(x * 300)
+    return squared / ops.sum(squared, axis=-1, keepdims=True)
+
+
+def test_an_intermediate_value_that_does_not_fit_into_float16():
+    net = sequential(Do(normalize, name="unit", dtype=HALF), dense(1, dtype="float32"))
+    found = locate_nonfinite(net, X * 10, Y)
+    assert (found.stage, found.cause, found.layer) == ("forward", "overflow", "unit")
+    assert "an intermediate value overflows float16; in float32 all is finite" in found.why
+    assert found.op.name.lower() == "square"
+    assert found.op.where.startswith("test_locate.py:")
+
+
+def test_arithmetic_that_no_precision_helps():
+    net = sequential(dense(), Do(lambda x: ops.log(ops.relu(x)), name="log"), dense(1))
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause, found.layer) == ("forward", "invalid", "log")
+    assert "not finite in float32 either" in found.why
+    assert found.op.name.lower() == "log"
+
+
+def test_an_infinity_made_on_purpose_is_not_blamed():
+    def largest(x):
+        chosen = ops.where(x > 1, x, -ops.ones_like(x) * np.inf)
+        return ops.exp(ops.max(chosen, axis=-1, keepdims=True) + 100.0)
+
+    positive = dense(kernel_initializer=constant(1.0), use_bias=False)
+    found = locate_nonfinite(sequential(positive, Do(largest), dense(1)), np.abs(X), Y)
+    assert found.op.name.lower() == "exp"
+
+
+def test_a_layer_inside_a_model_inside_a_model():
+    bad = Do(lambda x: x / 0.0, name="divide")
+    inner = keras.Sequential([layers.Input((4,)), dense(), bad], name="inner")
+    found = locate_nonfinite(sequential(inner, dense(1)), X, Y)
+    assert found.layer == "inner/divide"
+
+
+def test_operations_between_layers():
+    class Between(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = dense(name="first"), dense(1, name="second")
+
+        def call(self, x):
+            return self.second(ops.log(self.first(x) * 0))
+
+    net = Between()
+    net.compile("sgd", "mse")
+    net(X)
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause, found.layer) == ("forward", "invalid", None)
+    assert "What enters layer second (Dense) is not finite" in found.what
+    assert "the model (Between) itself, between its layers" in found.why
+
+
+# --- loss ---
+
+
+def test_the_logarithm_in_a_loss():
+    def loss(y, predicted):
+        return -ops.mean(ops.log(predicted))
+
+    net = sequential(dense(1, kernel_initializer="zeros"), loss=loss)
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause, found.layer) == ("loss", "invalid", None)
+    assert found.op.name.lower() == "log"
+    assert [name for name, _ in found.ranges] == ["y_pred", "y"]
+
+
+class HalfLoss(keras.Sequential):
+    """Keras's own losses are computed in float32 whatever the outputs are."""
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return ops.mean(ops.square(y_pred * 1000))
+
+
+def test_a_loss_that_overflows_in_float16():
+    net = HalfLoss([layers.Input((4,)), dense(1, dtype=HALF)])
+    net.compile("sgd")
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause) == ("loss", "overflow")
+    assert "Keep the output layers in float32" in found.advice
+
+
+def test_a_loss_that_a_layer_adds():
+    class Adds(layers.Layer):
+        def call(self, x):
+            self.add_loss(ops.sum(ops.log(x * 0)))
+            return x
+
+    found = locate_nonfinite(sequential(dense(), Adds(name="adds"), dense(1)), X, Y)
+    assert (found.stage, found.layer) == ("loss", "adds")
+    assert "adds with add_loss" in found.what
+
+
+# --- gradients ---
+
+
+def test_a_loss_scale_that_is_too_high():
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(), 2.0**22)
+    net = sequential(dense(dtype=HALF), dense(dtype=HALF), dense(1), optimizer=optimizer)
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause, found.loss_scale) == ("gradient", "loss scale", 2.0**22)
+    limit = float(found.why.split("; at ")[1].split()[0])
+    assert not locate_nonfinite(net, X, Y, loss_scale=limit)
+    assert locate_nonfinite(net, X, Y, loss_scale=2 * limit).cause == "loss scale"
+
+
+def test_a_derivative_that_is_not_finite():
+    norm = Do(lambda x: ops.sqrt(ops.sum(ops.square(x), -1, keepdims=True)), name="norm")
+    net = sequential(dense(kernel_initializer="zeros", name="zeros"), norm, dense(1))
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause, found.layer) == ("gradient", "invalid", "norm")
+    assert "norm (Do) passes back to layer zeros (Dense)" in found.what
+
+
+def test_a_derivative_that_overflows_float16_at_every_scale():
+    steep = Do(lambda x: ops.tanh(x * 60000) * 60000, name="steep", dtype=HALF)
+    before = dense(name="before", dtype=HALF, kernel_initializer="zeros")
+    found = locate_nonfinite(sequential(before, steep, dense(1)), X, Y * 1e4)
+    assert (found.stage, found.cause, found.layer) == ("gradient", "overflow", "steep")
+    assert "keep_float32=['steep']" in found.advice
+
+
+# --- nothing, and what stays as it was ---
+
+
+def recurrent() -> keras.Model:
+    net = keras.Sequential(
+        [layers.Input((4,)), layers.Reshape((2, 2)), layers.LSTM(3, dtype=HALF), dense(1)]
+    )
+    net.compile("sgd", "mse")
+    return net
+
+
+def attention() -> keras.Model:
+    inputs = layers.Input((4,))
+    words = layers.Embedding(10, 4, mask_zero=True)(inputs)
+    mixed = layers.MultiHeadAttention(2, 4, dtype=HALF)(words, words)
+    net = keras.Model(inputs, dense(1)(layers.GlobalAveragePooling1D()(mixed)))
+    net.compile("sgd", "mse")
+    return net
+
+
+@pytest.mark.parametrize("make", [recurrent, attention])
+def test_finite_steps_of_larger_layers_are_false(make):
+    found = locate_nonfinite(make(), np.abs(X).round(), Y)
+    assert not found
+    assert str(found).startswith("Everything is finite at loss scale 1. Replay the batch that")
+
+
+def test_the_model_is_left_as_it_was():
+    optimizer = LossScaleOptimizer(keras.optimizers.Adam(), 2.0**30)
+    net = sequential(
+        dense(dtype=HALF, kernel_regularizer="l2"),
+        layers.BatchNormalization(dtype=HALF),
+        layers.Dropout(0.5),
+        dense(1),
+        optimizer=optimizer,
+    )
+    net.fit(X, Y, verbose=0)
+    before = [variable.numpy().tolist() for variable in (*net.variables, *optimizer.variables)]
+    policies = [layer.dtype_policy.name for layer in net.layers]
+    call = layers.Layer.__call__
+    assert locate_nonfinite(net, X, Y).stage == "gradient"
+    after = [variable.numpy().tolist() for variable in (*net.variables, *optimizer.variables)]
+    assert after == before
+    assert [layer.dtype_policy.name for layer in net.layers] == policies
+    assert layers.Layer.__call__ is call
+    assert len(net.losses) == 1  # the regularizer's
+
+
+def test_a_finding_is_plain_json():
+    found = locate_nonfinite(sequential(dense(dtype=HALF), dense(1)), X * 1e6, Y)
+    loaded = json.loads(json.dumps(found.to_dict()))
+    assert loaded["stage"] == "forward"
+    assert loaded["ranges"][0][1]["dtype"] == "float32"
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: "model.keras", TypeError, "A Keras model is expected, received str. For a file"),
+        (lambda: keras.Sequential([dense()]), ValueError, "is not compiled. Call model.compile"),
+        (
+            lambda: sequential(dense(1), loss=None),
+            ValueError,
+            "was compiled without one and its layers add none",
+        ),
+    ],
+)
+def test_models_without_a_step_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        locate_nonfinite(make(), X, Y)
+
+
+def test_an_unbuilt_model_is_refused():
+    net = keras.Sequential([dense()])
+    net.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"received '.*' without weights\. Call it on a batch"):
+        locate_nonfinite(net, X, Y)

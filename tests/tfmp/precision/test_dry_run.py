@@ -1,0 +1,330 @@
+"""dry_run: what fails in 16 bits, what makes the outputs, and that nothing is left behind."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp.precision.dry_run import DryRunError, dry_run, needs_dry_run
+from tfmp.precision.layer_tree import walk
+from tfmp.precision.policy import plan
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+@keras.saving.register_keras_serializable()
+class RawConstant(layers.Layer):
+    """Multiplies by a raw float32 constant."""
+
+    def call(self, x):
+        return times_raw_one(x)
+
+
+def times_raw_one(x):
+    """The backend's own product with a float32 constant, which casts nothing."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.lax.mul(x, jax.numpy.ones(x.shape, "float32"))
+    import tensorflow as tf
+
+    return tf.multiply(x, tf.constant(1.0))
+
+
+class Block(layers.Layer):
+    """A residual block with layers of its own."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.inner = layers.Dense(8, activation="relu", name="inner")
+        self.outer = layers.Dense(8, name="outer")
+
+    def build(self, shape):
+        self.inner.build(shape)
+        self.outer.build(shape)
+
+    def call(self, x):
+        return x + self.outer(self.inner(x))
+
+
+class Head(Block):
+    """Produces an output with its own weight, behind its layers."""
+
+    def build(self, shape):
+        super().build(shape)
+        self.gain = self.add_weight(shape=(8,), name="gain")
+
+    def call(self, x):
+        return ops.softmax(self.outer(self.inner(x)) * self.gain)
+
+
+def model_of(*middle) -> keras.Model:
+    inputs = x = keras.Input((8,))
+    for layer in middle:
+        x = layer(x)
+    return keras.Model(inputs, x)
+
+
+def rows_of(model, policy="mixed_float16"):
+    return {row.path: row for row in plan(model, policy).rows}
+
+
+def paths(root, keys) -> set[str]:
+    return {node.path for node in root.within() if id(node.layer) in keys}
+
+
+def test_only_a_model_with_code_of_its_own_needs_a_run():
+    assert not needs_dry_run(walk(model_of(layers.Dense(4), layers.Dense(2))))
+    assert needs_dry_run(walk(model_of(RawConstant())))
+    assert needs_dry_run(walk(model_of(layers.Lambda(lambda x: x))))
+    assert needs_dry_run(walk(model_of(layers.Dense(4, activation=lambda x: x))))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
+    model = model_of(layers.Dense(8), RawConstant(name="raw"), layers.Dense(2))
+    raw = rows_of(model, policy)["raw"]
+    dtype = policy.removeprefix("mixed_")
+    assert raw.policy == "float32"
+    assert raw.reason.startswith(f"failed a dry run in {dtype}: ")
+    assert "float32" in raw.reason.removeprefix(f"failed a dry run in {dtype}: ")
+
+
+def test_the_plan_of_a_failing_layer_runs():
+    model = model_of(layers.Dense(8), RawConstant(), layers.Dense(2))
+    before = model.predict(np.ones((2, 8)), verbose=0)
+    plan(model, "mixed_float16").apply()
+    np.testing.assert_allclose(
+        model.predict(np.ones((2, 8)), verbose=0), before, rtol=1e-2, atol=1e-3
+    )
+
+
+def test_all_failing_layers_are_found_in_one_run():
+    model = model_of(*(RawConstant(name=f"raw_{index}") for index in range(3)), layers.Dense(2))
+    rows = rows_of(model)
+    assert {rows[f"raw_{index}"].policy for index in range(3)} == {"float32"}
+
+
+def test_a_model_whose_own_code_fails_has_the_layer_before_it_switched():
+    class Noisy(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first = layers.Dense(8, name="first")
+            self.second = layers.Dense(8, name="second")
+            self.last = layers.Dense(2, name="last")
+
+        def call(self, x):
+            return self.last(times_raw_one(self.second(self.first(x))))
+
+    model = Noisy()
+    model(np.ones((2, 8)))
+    rows = rows_of(model)
+    assert rows["first"].compute_dtype == "float16"
+    assert rows["second"].policy == "float32"
+    assert rows["second"].reason.startswith("failed a dry run in float16: in the model: ")
+
+
+def test_the_layer_that_makes_a_custom_layers_output_is_found_inside_it():
+    class Tower(layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.hidden = layers.Dense(8, name="hidden")
+            self.out = layers.Dense(2, name="out")
+
+        def build(self, shape):
+            self.hidden.build(shape)
+            self.out.build((*shape[:-1], 8))
+
+        def call(self, x):
+            return self.out(self.hidden(x))
+
+    rows = rows_of(model_of(layers.Dense(8), Tower(name="tower")))
+    assert rows["tower/hidden"].compute_dtype == "float16"
+    assert rows["tower/out"].reason == "output: the loss sees it"
+    assert rows["tower"].compute_dtype == "float16"
+
+
+def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
+    rows = rows_of(model_of(layers.Dense(8), Block(name="block"), Head(name="head")))
+    assert rows["head"].policy == "float32"  # its own weight is multiplied in
+    assert rows["head/outer"].policy == "float32"
+    assert rows["head/inner"].policy == "mixed_float16"
+    assert rows["block"].policy == rows["block/outer"].policy == "mixed_float16"
+
+
+def test_a_subclassed_model_with_named_inputs_and_several_outputs():
+    class Two(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.table = layers.Embedding(9, 8, name="table")
+            self.body = layers.Dense(8, name="body")
+            self.left = layers.Dense(2, name="left")
+            self.right = layers.Dense(2, name="right")
+
+        def call(self, inputs, training=None):
+            x = self.body(ops.mean(self.table(inputs["ids"]), axis=1) * inputs["weight"])
+            return {"left": self.left(x), "right": ops.sigmoid(self.right(x))}
+
+    model = Two()
+    model({"ids": np.zeros((2, 5), "int32"), "weight": np.ones((2, 1), "float32")})
+    rows = rows_of(model)
+    assert rows["body"].compute_dtype == "float16"
+    assert rows["left"].policy == rows["right"].policy == "float32"
+
+
+def test_an_add_loss_in_16_bits_keeps_its_layer_in_float32():
+    class Penalty(layers.Layer):
+        def call(self, x):
+            self.add_loss(ops.sum(ops.square(x)))
+            return x
+
+    assert (
+        rows_of(model_of(layers.Dense(8), Penalty(name="penalty"), layers.Dense(2)))[
+            "penalty"
+        ].reason
+        == "its add_loss adds to the loss"
+    )
+
+
+def test_an_add_loss_of_a_models_own_code_is_noted_with_the_mend():
+    class Penalized(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.body = layers.Dense(8, name="body")
+            self.out = layers.Dense(2, name="out")
+
+        def call(self, x):
+            x = self.body(x)
+            self.add_loss(ops.mean(x))
+            return self.out(x)
+
+    model = Penalized()
+    model(np.ones((2, 8)))
+    made = plan(model, "mixed_float16")
+    assert made.notes == (
+        "the model adds a loss computed in 16 bits: cast it, "
+        "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed",
+    )
+    assert "Note: the model adds a loss" in str(made)
+
+
+def test_a_model_that_cannot_be_traced_keeps_its_own_code_in_float32():
+    class Stubborn(layers.Layer):
+        def call(self, x):
+            float(np.asarray(x).sum())  # needs real numbers
+            return x
+
+        def compute_output_spec(self, x):
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    model = model_of(layers.Dense(8, name="hidden"), Stubborn(name="own"))
+    with pytest.raises(DryRunError):
+        dry_run(walk(model))
+    made = plan(model, "mixed_float16")
+    assert made.notes[0].startswith("the model could not be traced, so its own code stays float32")
+    rows = {row.path: row for row in made.rows}
+    assert rows["own"].policy == "float32"
+    assert rows["hidden"].compute_dtype == "float16"
+
+
+def test_a_dry_run_leaves_nothing_behind():
+    class Random(layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.seeds = keras.random.SeedGenerator(1)
+            self.norm = layers.BatchNormalization()
+
+        def build(self, shape):
+            self.norm.build(shape)
+
+        def call(self, x, training=None):
+            self.add_loss(ops.mean(x))
+            noise = keras.random.normal((8,), seed=self.seeds, dtype=self.compute_dtype)
+            return self.norm(x + noise, training=training)
+
+    model = model_of(layers.Dense(8), Random(), RawConstant(), layers.Dense(2))
+    model(np.ones((2, 8)))
+    state = [ops.convert_to_numpy(variable.value).copy() for variable in model.variables]
+    attributes = {layer.name: dict(vars(layer)) for layer in model._flatten_layers()}
+    nodes = [len(layer._inbound_nodes) for layer in model._flatten_layers()]
+    root = walk(model)
+    dry_run(root, {id(node.layer): "mixed_float16" for node in root.within()})
+    for before, variable in zip(state, model.variables, strict=True):
+        np.testing.assert_array_equal(before, ops.convert_to_numpy(variable.value))
+    for layer in model._flatten_layers():
+        assert vars(layer).keys() == attributes[layer.name].keys()
+        assert layer.dtype_policy.name == "float32"
+        assert layer.call.__func__ is type(layer).call
+    assert nodes == [len(layer._inbound_nodes) for layer in model._flatten_layers()]
+
+
+def test_a_model_without_a_call_is_looked_at_part_by_part():
+    class Pair(keras.Model):
+        """As autoencoders and GANs are trained: by a train_step that calls the parts."""
+
+        def __init__(self, first, second):
+            super().__init__()
+            self.first = first
+            self.second = second
+
+    first = keras.Sequential(
+        [layers.Input((8,)), layers.Dense(8, name="hidden"), layers.Dense(2, name="code")],
+        name="first",
+    )
+    second = keras.Sequential(
+        [
+            layers.Input((2,)),
+            layers.Dense(8, name="body"),
+            RawConstant(),
+            layers.Dense(8, name="x"),
+        ],
+        name="second",
+    )
+    rows = rows_of(Pair(first, second))
+    dtypes = {path: row.compute_dtype for path, row in rows.items()}
+    assert dtypes["first/hidden"] == dtypes["second/body"] == "float16"
+    assert dtypes["first/code"] == dtypes["second/x"] == "float32"
+    assert rows[next(path for path in rows if "raw_constant" in path)].policy == "float32"
+
+
+def test_a_model_without_a_call_whose_parts_are_not_built_is_refused():
+    class Lone(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.part = layers.Dense(2)
+
+    with pytest.raises(ValueError, match="is not built"):
+        plan(Lone(), "mixed_float16")
+
+
+def test_one_part_that_cannot_be_traced_does_not_hold_the_others_back():
+    class Stubborn(layers.Layer):
+        def call(self, x):
+            float(np.asarray(x).sum())  # needs real numbers
+            return x
+
+        def compute_output_spec(self, x):
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    class Pair(keras.Model):
+        def __init__(self, first, second):
+            super().__init__()
+            self.first = first
+            self.second = second
+
+    def part(name, *middle):
+        body = [layers.Dense(8, name="body"), *middle, layers.Dense(2)]
+        return keras.Sequential([layers.Input((8,)), *body], name=name)
+
+    made = plan(
+        Pair(part("first", Stubborn(name="own")), part("second", RawConstant())), "mixed_float16"
+    )
+    rows = {row.path: row for row in made.rows}
+    assert rows["second/body"].compute_dtype == "float16"
+    reason = "failed a dry run in float16: first could not be traced"
+    assert rows["first/own"].reason == reason
+    assert rows["first/body"].compute_dtype == "float16"
+    assert made.notes[0].startswith("first could not be traced")

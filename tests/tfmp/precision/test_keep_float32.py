@@ -1,0 +1,88 @@
+"""keep_float32: what names a layer, and what is said when nothing does."""
+
+import re
+
+import keras
+import pytest
+from keras import layers
+
+from tfmp.precision.keep_float32 import match_keep_float32
+from tfmp.precision.layer_tree import walk
+
+
+@pytest.fixture(scope="module")
+def tree():
+    encoder = keras.Sequential(
+        [
+            layers.Input((8,)),
+            layers.Dense(4, name="dense"),
+            layers.LayerNormalization(name="norm"),
+        ],
+        name="encoder",
+    )
+    inputs = keras.Input((8,))
+    x = layers.Dense(3, name="dense_1")(encoder(inputs))
+    return walk(keras.Model(inputs, layers.Dense(2, name="head")(x)))
+
+
+def kept(tree, patterns) -> set[str]:
+    matched = match_keep_float32(patterns, tree)
+    return {node.path for node in tree.within() if id(node.layer) in matched}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "paths"),
+    [
+        ((), set()),
+        ("head", {"head"}),
+        ("dense", {"encoder/dense"}),  # a name, not a part of dense_1
+        ("encoder/dense", {"encoder/dense"}),
+        ("encoder", {"encoder", "encoder/dense", "encoder/norm"}),
+        ("encoder/.*", {"encoder/dense", "encoder/norm"}),
+        (r"dense_\d", {"dense_1"}),
+        (re.compile("dense"), {"encoder/dense", "dense_1"}),
+        (layers.LayerNormalization, {"encoder/norm"}),
+        (lambda layer: getattr(layer, "units", 0) == 3, {"dense_1"}),
+        (["head", layers.LayerNormalization], {"head", "encoder/norm"}),
+        (("head",), {"head"}),
+        ({"head"}, {"head"}),
+    ],
+)
+def test_what_matches(tree, patterns, paths):
+    assert kept(tree, patterns) == paths
+
+
+def test_the_pattern_that_named_a_layer_is_kept_as_text(tree):
+    matched = match_keep_float32(["enc.*/norm", layers.Dense], tree)
+    by_path = {node.path: matched.get(id(node.layer)) for node in tree.within()}
+    assert by_path["encoder/norm"] == "enc.*/norm"
+    assert by_path["head"] == "Dense"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("heads", "keep_float32 'heads' matches no layer of the model. Close to it: head."),
+        ("encode", "keep_float32 'encode' matches no layer of the model."),  # not the whole path
+        ("encoder/densa", "Close to it: encoder/dense, "),
+        ("block_.*", "The model's layer names are: encoder, dense, encoder/dense, "),
+        (layers.LSTM, "keep_float32 'LSTM' matches no layer of the model."),
+        (layers.Conv2D, "The model's class names are: Dense, LayerNormalization, Sequential."),
+        (lambda layer: False, "'<lambda>' matches no layer"),
+    ],
+)
+def test_what_matches_nothing_is_an_error_with_what_is_close(tree, pattern, text):
+    with pytest.raises(ValueError, match=re.escape(text)) as caught:
+        match_keep_float32(pattern, tree)
+    assert "print(tfmp.plan(model)) lists every path." in str(caught.value)
+
+
+def test_an_invalid_regular_expression_is_explained(tree):
+    with pytest.raises(ValueError, match=r"received 'dense\[': unterminated character set"):
+        match_keep_float32("dense[", tree)
+
+
+@pytest.mark.parametrize("pattern", [3, None, [3], int])
+def test_what_is_no_pattern_is_refused(tree, pattern):
+    with pytest.raises(TypeError, match="expects layer names, regular expressions, layer classes"):
+        match_keep_float32(pattern, tree)

@@ -1,0 +1,114 @@
+"""structure: paths of layers, units of layers, and what makes a graph model's outputs."""
+
+import keras
+from keras import layers
+
+from tfmp.precision.layer_tree import ROOT, is_graph, output_layers, walk
+
+
+def paths(model) -> list[str]:
+    return [node.path for node in walk(model).within()]
+
+
+def output_paths(model) -> set[str]:
+    root = walk(model)
+    found = output_layers(root)
+    return {node.path for node in root.within() if id(node.layer) in found}
+
+
+def test_paths_go_through_nested_models_and_leave_inputs_out():
+    inner = keras.Sequential([layers.Input((4,)), layers.Dense(4, name="a")], name="inner")
+    model = keras.Sequential([layers.Input((4,)), inner, layers.Dense(2, name="b")])
+    assert paths(model) == [ROOT, "inner", "inner/a", "b"]
+
+
+def test_a_shared_layer_stands_once():
+    shared = layers.Dense(4, name="shared")
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, shared(shared(inputs)))
+    assert paths(model) == [ROOT, "shared"]
+
+
+def test_layers_of_one_name_get_paths_of_their_own():
+    class Twins(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first = layers.Dense(2, name="twin")
+            self.second = layers.Dense(2, name="twin")
+
+        def call(self, x):
+            return self.second(self.first(x))
+
+    assert paths(Twins()) == [ROOT, "twin", "twin#2"]
+
+
+def test_what_builtin_layers_make_for_themselves_has_them_as_head():
+    model = keras.Sequential(
+        [
+            layers.Input((5, 4)),
+            layers.Bidirectional(layers.LSTM(3), name="both"),
+            layers.Dense(2, name="out"),
+        ]
+    )
+    heads = {node.path: node.head and node.head.path for node in walk(model).within()}
+    assert heads[ROOT] is None
+    assert heads["both"] is None
+    assert heads["out"] is None
+    inside = {path: head for path, head in heads.items() if path.startswith("both/")}
+    assert set(inside.values()) == {"both"}
+    assert len(inside) == 4  # two LSTMs with a cell each
+
+
+def test_a_wrapper_does_not_decide_for_a_model_inside_it():
+    encoder = keras.Sequential([layers.Input((4,)), layers.Dense(3, name="a")], name="encoder")
+    model = keras.Sequential([layers.Input((5, 4)), layers.TimeDistributed(encoder, name="each")])
+    heads = {node.path: node.head for node in walk(model).within()}
+    assert heads["each/encoder/a"] is None
+
+
+def test_outputs_are_found_through_layers_that_only_move_values():
+    inputs = keras.Input((4,))
+    x = layers.Dense(8, name="hidden")(inputs)
+    x = layers.Dense(6, name="out")(x)
+    x = layers.Reshape((2, 3), name="shape")(x)
+    model = keras.Model(inputs, layers.Activation("linear", name="nothing")(x))
+    assert output_paths(model) == {"out", "shape", "nothing"}
+
+
+def test_outputs_are_found_through_operations():
+    inputs = keras.Input((4,))
+    left = layers.Dense(2, name="left")(layers.Dense(4, name="hidden")(inputs))
+    right = layers.Dense(2, name="right")(inputs)
+    model = keras.Model(inputs, keras.ops.softmax(left + right * 2.0))
+    assert output_paths(model) == {"left", "right"}
+
+
+def test_an_output_in_the_middle_of_a_model_is_one():
+    inputs = keras.Input((4,))
+    middle = layers.Dense(4, name="middle")(inputs)
+    end = layers.Dense(2, name="end")(layers.Dense(4, name="hidden")(middle))
+    assert output_paths(keras.Model(inputs, {"m": middle, "e": end})) == {"middle", "end"}
+
+
+def test_the_outputs_of_a_nested_model_at_the_end_are_the_models():
+    head = keras.Sequential(
+        [layers.Input((4,)), layers.Dense(4, name="a"), layers.Dense(2, name="b")], name="head"
+    )
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(4, name="body"), head])
+    assert output_paths(model) == {"head/b"}
+
+
+def test_a_subclass_with_a_call_of_its_own_is_no_graph():
+    class Doubled(keras.Sequential):
+        def call(self, inputs, training=None, mask=None):
+            return 2 * super().call(inputs, training=training, mask=mask)
+
+    plain = keras.Sequential([layers.Input((4,)), layers.Dense(2)])
+    doubled = Doubled([layers.Input((4,)), layers.Dense(2)])
+    assert is_graph(plain)
+    assert not is_graph(doubled)
+    assert not is_graph(layers.Dense(2))
+
+
+def test_an_unbuilt_sequential_is_no_graph_yet():
+    assert not is_graph(keras.Sequential([layers.Dense(2)]))

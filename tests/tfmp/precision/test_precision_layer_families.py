@@ -1,0 +1,235 @@
+"""Every family of built-in layers runs and trains after its model was built in float32."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp import plan, revert
+from tfmp.loss_scaling.attach import attach_loss_scale
+from tfmp.loss_scaling.telemetry import read_counters
+
+IMAGE, SEQUENCE, VECTOR, VOLUME = (8, 8, 3), (6, 4), (6,), (6, 6, 6, 2)
+
+
+def attention(layer):
+    """One input for query and value, as graphs of single-input branches want it."""
+    return lambda x: layer(x, x)
+
+
+def luong(layer):
+    return lambda x: layer([x, x])
+
+
+FAMILIES = {
+    "dense": (
+        SEQUENCE,
+        lambda: [
+            layers.Dense(4, activation="gelu"),
+            layers.EinsumDense("abc,cd->abd", output_shape=(6, 4), bias_axes="d"),
+            layers.Dense(4, kernel_regularizer="l2", kernel_constraint="max_norm"),
+            layers.Dense(4, activity_regularizer="l1"),
+            layers.ActivityRegularization(1e-3),
+        ],
+    ),
+    "convolutions": (
+        IMAGE,
+        lambda: [
+            layers.Conv2D(4, 3),
+            layers.Conv2DTranspose(4, 3, strides=2),
+            layers.DepthwiseConv2D(3),
+            layers.SeparableConv2D(4, 3),
+            layers.UpSampling2D(),
+            layers.ZeroPadding2D(),
+            layers.Cropping2D(),
+            layers.MaxPooling2D(2),
+            layers.AveragePooling2D(2),
+            layers.GlobalAveragePooling2D(),
+            layers.GlobalMaxPooling2D(),
+            layers.SpatialDropout2D(0.2),
+        ],
+    ),
+    "convolutions of sequences": (
+        SEQUENCE,
+        lambda: [
+            layers.Conv1D(4, 3),
+            layers.Conv1DTranspose(4, 3),
+            layers.DepthwiseConv1D(3),
+            layers.SeparableConv1D(4, 3),
+            layers.MaxPooling1D(2),
+            layers.AveragePooling1D(2),
+            layers.GlobalAveragePooling1D(),
+        ],
+    ),
+    "convolutions of volumes": (
+        VOLUME,
+        lambda: [
+            layers.Conv3D(4, 3),
+            layers.Conv3DTranspose(4, 3),
+            layers.MaxPooling3D(2),
+            layers.AveragePooling3D(2),
+            layers.AdaptiveMaxPooling3D(2),
+            layers.AdaptiveAveragePooling3D(2),
+            layers.GlobalAveragePooling3D(),
+        ],
+    ),
+    "normalizations": (
+        SEQUENCE,
+        lambda: [
+            layers.BatchNormalization(),
+            layers.LayerNormalization(),
+            layers.GroupNormalization(2),
+            layers.RMSNormalization(),
+            layers.UnitNormalization(),
+            layers.SpectralNormalization(layers.Dense(4)),
+        ],
+    ),
+    "recurrent": (
+        SEQUENCE,
+        lambda: [
+            layers.LSTM(3),
+            layers.LSTM(3, unroll=True),
+            layers.GRU(3, return_sequences=True, dropout=0.2, recurrent_dropout=0.2),
+            layers.SimpleRNN(3),
+            layers.Bidirectional(layers.LSTM(3)),
+            layers.TimeDistributed(layers.Dense(3)),
+            layers.RNN([layers.GRUCell(3), layers.LSTMCell(2)]),
+        ],
+    ),
+    "convolutional recurrent": ((3, 6, 6, 2), lambda: [layers.ConvLSTM2D(2, 3)]),
+    "attention": (
+        SEQUENCE,
+        lambda: [
+            attention(layers.MultiHeadAttention(2, 4, dropout=0.1)),
+            attention(layers.GroupQueryAttention(4, 4, 2)),
+            luong(layers.Attention(use_scale=True)),
+            luong(layers.AdditiveAttention()),
+        ],
+    ),
+    "activations": (
+        SEQUENCE,
+        lambda: [
+            layers.PReLU(),
+            layers.LeakyReLU(),
+            layers.ELU(),
+            layers.Softmax(),
+            *map(layers.Activation, ("selu", "mish", "softplus", "sigmoid", "log_softmax")),
+        ],
+    ),
+    "noise and shapes": (
+        SEQUENCE,
+        lambda: [
+            layers.Dropout(0.2),
+            layers.AlphaDropout(0.2),
+            layers.GaussianDropout(0.2),
+            layers.GaussianNoise(0.2),
+            layers.Permute((2, 1)),
+            layers.Reshape((4, 6)),
+            layers.Lambda(lambda x: x * 2),
+        ],
+    ),
+    "preprocessing": (
+        VECTOR,
+        lambda: [
+            layers.Rescaling(1 / 255),
+            layers.Normalization(mean=1.0, variance=2.0),
+            layers.Discretization(bin_boundaries=[0.0, 1.0], output_mode="one_hot"),
+        ],
+    ),
+    "augmentation": (
+        IMAGE,
+        lambda: [
+            layers.RandomFlip(),
+            layers.RandomRotation(0.1),
+            layers.RandomZoom(0.1),
+            layers.RandomContrast(0.1),
+            layers.Resizing(4, 4),
+            layers.CenterCrop(4, 4),
+        ],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def model_of(shape, branches) -> keras.Model:
+    inputs = keras.Input(shape)
+    outputs = [layers.Dense(2)(layers.Flatten()(branch(inputs))) for branch in branches]
+    return keras.Model(inputs, layers.Add(name="out")(outputs) if outputs[1:] else outputs[0])
+
+
+def values(model, x) -> np.ndarray:
+    if keras.backend.backend() == "jax":
+        return model.predict_on_batch(x)  # one compilation, where a call has one per operation
+    return ops.convert_to_numpy(model(x, training=False))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family(family, policy):
+    shape, make = FAMILIES[family]
+    model = model_of(shape, make())
+    if keras.backend.backend() == "tensorflow":
+        model.compile("sgd", "mse", run_eagerly=True)  # quicker than tracing for one step
+    elif policy == "mixed_float16":
+        model.compile("sgd", "mse")
+    else:
+        pytest.skip("takes a minute on JAX, and differs from float16 in no code here")
+    x = np.random.default_rng(0).random((2, *shape)).astype("float32")
+    expected = values(model, x)
+    variables, dtypes = model.variables, [variable.dtype for variable in model.variables]
+
+    made = plan(model, policy).apply()
+    narrow = values(made, x)
+    step = {"mixed_float16": 2.0**-10, "mixed_bfloat16": 2.0**-7}[policy]
+    scale = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(narrow, expected, atol=8 * step * scale)
+    revert(model)
+    np.testing.assert_array_equal(values(model, x), expected)
+
+    plan(model, policy).apply()
+    attach_loss_scale(model, 8.0)
+    loss = model.train_on_batch(x, np.zeros((2, 2), "float32"))
+    assert np.isfinite(np.asarray(loss)).all()
+    assert read_counters(model.optimizer, model).skipped_steps == 0
+    assert all(now is before for now, before in zip(model.variables, variables, strict=True))
+    assert [variable.dtype for variable in model.variables] == dtypes
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_lookups(policy):
+    inputs = keras.Input((5,), dtype="int32")
+    x = layers.Embedding(20, 4, mask_zero=True)(inputs)
+    tied = layers.ReversibleEmbedding(20, 4)
+    logits = tied(layers.Dense(4)(tied(inputs)), reverse=True)
+    outputs = [layers.LSTM(3)(x), layers.Flatten()(logits)]
+    model = keras.Model(inputs, layers.Dense(2)(layers.Concatenate()(outputs)))
+    ids = np.random.default_rng(0).integers(0, 20, (3, 5))
+    expected = values(model, ids)
+    plan(model, policy).apply()
+    np.testing.assert_allclose(values(model, ids), expected, atol=0.05)
+
+
+def test_float64_runs_what_was_built_in_float32():
+    if keras.backend.backend() == "jax":
+        pytest.skip("JAX computes in 64 bits only with JAX_ENABLE_X64=1")
+    branches = [make()[0] for shape, make in FAMILIES.values() if shape == SEQUENCE]
+    branches += [layers.GRU(3), layers.Conv1D(4, 3), layers.PReLU(), layers.LSTM(3)]
+    model = model_of(SEQUENCE, branches)
+    x = np.random.default_rng(0).random((2, *SEQUENCE)).astype("float32")
+    expected = values(model, x)
+    made = plan(model, "float64")
+    made.apply()
+    assert {row.compute_dtype for row in made.rows} == {"float64"}
+    np.testing.assert_allclose(values(model, x), expected, atol=1e-5)
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+
+
+def test_float64_is_refused_where_jax_would_compute_in_float32():
+    if keras.backend.backend() != "jax":
+        pytest.skip("needs the JAX backend")
+    with pytest.raises(ValueError, match="Set the environment variable JAX_ENABLE_X64=1"):
+        plan(model_of(VECTOR, [layers.Dense(2)]), "float64")

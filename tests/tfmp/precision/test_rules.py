@@ -1,0 +1,163 @@
+"""rules: which layers stay in float32, in which order the rules speak, and what they say."""
+
+import keras
+import pytest
+from keras import layers, ops
+
+from tfmp.precision.policy import plan
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def chain(*middle, shape=(8,), dtype="float32") -> keras.Model:
+    """A model with the given layers between its input and a float32 output layer."""
+    inputs = x = keras.Input(shape, dtype=dtype)
+    for layer in middle:
+        x = layer(x)
+    return keras.Model(inputs, layers.Dense(2, name="out")(layers.Flatten()(x)))
+
+
+def row(model, path, policy="mixed_float16", **options):
+    return next(row for row in plan(model, policy, **options).rows if row.path == path)
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (layers.Rescaling(1 / 255), "takes raw values, which may not fit in 16 bits"),
+        (layers.Normalization(mean=0.0, variance=1.0), "takes raw values"),
+        (layers.UnitNormalization(), "sums squares; its epsilon 1e-12 is 0 in FP16"),
+        (layers.SpectralNormalization(layers.Dense(4)), "power iteration"),
+        (layers.Softmax(), "sums exponentials"),
+        (layers.ActivityRegularization(1e-3), "its activity regularizer adds to the loss"),
+        (layers.Dense(4, activity_regularizer="l2"), "its activity regularizer adds to the loss"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_delicate_layers_stay_in_float32(layer, reason, policy):
+    layer = type(layer).from_config({**layer.get_config(), "name": "it"})
+    it = row(chain(layer), "it", policy)
+    assert (it.policy, it.compute_dtype) == ("float32", "float32")
+    assert it.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.Dense(4, activation="sigmoid", name="it"),
+        layers.BatchNormalization(name="it"),
+        layers.LayerNormalization(name="it"),
+        layers.Activation("softmax", name="it"),
+        layers.Dropout(0.5, name="it"),
+    ],
+)
+def test_other_layers_get_the_base_policy(layer):
+    it = row(chain(layer), "it")
+    assert (it.policy, it.compute_dtype, it.reason) == ("mixed_float16", "float16", "base policy")
+    assert it.variable_dtype == "float32"
+
+
+def test_an_embedding_gains_nothing_and_keeps_sparse_gradients():
+    it = row(chain(layers.Embedding(9, 4, name="it"), dtype="int32"), "it")
+    assert it.policy == "float32"
+    assert it.reason == "a lookup gains nothing, and its gradient stays sparse"
+
+
+def test_a_layer_on_integers_or_strings_is_left_alone():
+    it = row(chain(layers.Hashing(9, name="it"), layers.Embedding(9, 4), dtype="int32"), "it")
+    assert it.policy is None
+    assert it.reason == "works on int64, not on floats"
+
+
+def test_a_quantized_layer_is_left_alone():
+    model = chain(layers.Dense(8, name="it"))
+    model.get_layer("it").quantize("int8")
+    it = row(model, "it")
+    assert it.policy is None
+    assert it.reason == "quantized to int8"
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        ([layers.Dense(2, name="it")], "output: the loss sees it"),
+        ([layers.Dense(2, activation="softmax", name="it")], "output with softmax"),
+        ([layers.Dense(2, activation="sigmoid", name="it")], "output with sigmoid"),
+        ([layers.Dense(2), layers.Activation("softmax", name="it")], "output with softmax"),
+        ([layers.LSTM(3, name="it")], "output: the loss sees it"),
+    ],
+)
+def test_output_layers_stay_in_float32(head, reason):
+    model = keras.Sequential([layers.Input((4, 4)), *head])
+    it = row(model, "it")
+    assert it.policy == "float32"
+    assert it.reason.startswith(reason)
+
+
+def test_what_a_builtin_layer_makes_for_itself_follows_it():
+    attention = layers.MultiHeadAttention(2, 4, name="attention")
+    inputs = keras.Input((5, 8))
+    model = keras.Model(inputs, layers.Dense(2, name="out")(attention(inputs, inputs)))
+    rows = {row.path: row for row in plan(model, "mixed_bfloat16").rows}
+    assert rows["attention/query"].reason == "part of attention"
+    parts = [rows[path] for path in rows if path.startswith("attention/")]
+    assert {part.compute_dtype for part in parts} == {"bfloat16"}
+    assert "Softmax" in {part.layer_class for part in parts}
+    kept = {row.path: row for row in plan(model, "mixed_bfloat16", keep_float32="attention").rows}
+    assert {kept[path].policy for path in kept if path.startswith("attention")} == {"float32"}
+
+
+def test_a_wrapped_layer_decides_for_its_wrapper():
+    model = chain(
+        layers.TimeDistributed(layers.UnitNormalization(name="inside"), name="it"), shape=(3, 4)
+    )
+    assert row(model, "it").reason.startswith("sums squares")
+    assert row(model, "it/inside").policy == "float32"
+
+
+def test_the_users_word_comes_before_other_reasons():
+    model = chain(layers.Rescaling(2.0, name="it"))
+    assert row(model, "it", keep_float32="it").reason == "keep_float32: it"
+
+
+def test_a_float32_layer_among_mixed_ones_was_made_so_on_purpose():
+    model = keras.Sequential(
+        [
+            layers.Input((4,)),
+            layers.Dense(4, dtype="mixed_float16"),
+            layers.Dense(4, dtype="float32", name="it"),
+            layers.Dense(4, dtype="mixed_float16"),
+            layers.Dense(2, dtype="float32", name="out"),
+        ]
+    )
+    assert row(model, "it").reason == "was float32 in a model already mixed"
+    assert row(model, "out").reason == "output: the loss sees it"
+
+
+def test_a_subclassed_model_hands_raw_values_on_uncast():
+    class Images(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.scale = layers.Rescaling(1e-5, name="scale")
+            self.out = layers.Dense(2, name="out")
+
+        def call(self, x):
+            return self.out(self.scale(x))
+
+    model = Images()
+    model(ops.ones((1, 4)))
+    assert row(model, "/").reason == "hands raw values on to scale"
+    plan(model, "mixed_float16").apply()
+    raw = ops.full((1, 4), 70000.0)  # infinite in FP16
+    assert keras.ops.convert_to_numpy(ops.isfinite(model(raw))).all()
+
+
+@pytest.mark.parametrize("policy", ["float32", "float64"])
+def test_wide_policies_protect_nothing_that_needs_no_protection(policy):
+    if keras.backend.backend() == "jax" and policy == "float64":
+        pytest.skip("needs JAX_ENABLE_X64")
+    model = chain(layers.Softmax(name="it"), layers.Dense(4, name="hidden"))
+    assert {row(model, path, policy).policy for path in ("it", "hidden", "out")} == {policy}

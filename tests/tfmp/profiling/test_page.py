@@ -1,0 +1,111 @@
+"""The profile's page: what it shows, and what a browser makes of it."""
+
+from html.parser import HTMLParser
+
+import pytest
+from browser import browse, measured, needs_chromium, requested
+
+from tfmp.machine.devices import Device
+from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
+from tfmp.precision.tensor_cores import TensorCorePath
+from tfmp.profiling.batches import BatchLimit
+from tfmp.profiling.layers import LayerCost, LayerProfile
+from tfmp.profiling.page import to_html
+from tfmp.profiling.report import ProfileReport, StepProfile
+
+A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
+
+
+def step(variant: str, seconds: float, gib: float, most: int) -> StepProfile:
+    memory = Memory(int(gib * 2**30), DEVICE_MEMORY)
+    rounds = tuple(seconds * (1 + 0.02 * (i % 3)) for i in range(9))
+    limit = BatchLimit(most, most + 16, memory, "the device's memory", 9)
+    policy = variant.split()[0]
+    return StepProfile(
+        variant, policy, Timing(rounds), 64, 1.5, memory, 0.25, 90, largest_batch=limit
+    )
+
+
+def layer(path: str, seconds: float, cores: TensorCorePath) -> LayerProfile:
+    variants = ("float32", "float32 (TF32)", "mixed_float16")
+    costs = {name: LayerCost("float16", seconds, seconds / 0.021, cores) for name in variants}
+    return LayerProfile(path, "Conv2D", 1, costs)
+
+
+@pytest.fixture(scope="module")
+def report() -> ProfileReport:
+    """A profile with everything on its page, on a card."""
+    odd = TensorCorePath(True, "filters 30 (padded: 32), input channels 3 (padded: 8)")
+    return ProfileReport(
+        model="resnet <50> & more",
+        device=A100,
+        backend="tensorflow",
+        environment={"tensorflow": "2.21.0"},
+        rounds=9,
+        steps_per_round=10,
+        variants=(
+            step("float32", 0.061, 11.5, 224),
+            step("float32 (TF32)", 0.036, 11.5, 224),
+            step("mixed_float16", 0.021, 6.25, 432),
+            StepProfile("float64", "float64", error="out of memory: OOM when allocating a tensor"),
+        ),
+        layers=(
+            layer("backbone/stage_four/block_three/expanding_convolution", 0.012, odd),
+            layer("pool", 0.009, TensorCorePath(False, "no matrix product")),
+        ),
+        notes=("float64 did not run: out of memory",),
+        log_dir="logs",
+    )
+
+
+class _Words(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.feed(html)
+
+    def handle_data(self, data: str) -> None:
+        self.words += data.split()
+
+
+def test_says_everything(report):
+    words = " ".join(_Words(to_html(report)).words)
+    for text in (
+        "✓ worth it Training “resnet <50> & more” in each precision",
+        "float32 (TF32) 36.7 ms",
+        "float64 did not run: out of memory: OOM when allocating a tensor",
+        "Bytes of device memory Policy Value float32 11.5 GiB",
+        "Within the device's memory. A step was trained",
+        "Samples in the largest batch that fits Policy Value float32 224",
+        "mixed_float16 432",
+        "could; filters 30 (padded: 32), input channels 3 (padded: 8)",
+        "What this profile could not know",
+        "Traces logs",
+    ):
+        assert text in words
+
+
+@needs_chromium
+def test_no_console_message_and_no_request(report, tmp_path):
+    page = report.save(tmp_path / "profile.html")
+    log = tmp_path / "net.json"
+    result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
+    assert "CONSOLE" not in result.stderr
+    assert "✓ worth it" in result.stdout
+    assert requested(log) == set()
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [500, 1300])
+def test_nothing_is_cut_off_and_no_number_is_broken(report, tmp_path, width):
+    where = (
+        "{page:document.documentElement.scrollWidth,width:innerWidth,"
+        "verdict:document.querySelector('header .verdict').getBoundingClientRect().bottom,"
+        "heights:[...document.querySelectorAll('td.number')].map(cell=>{const text=document"
+        ".createRange();text.selectNodeContents(cell);return text.getBoundingClientRect().height})}"
+    )
+    found = measured(to_html(report), where, tmp_path, width)
+    assert found["page"] <= found["width"]  # tables scroll, the page does not
+    assert 0 < found["verdict"] < 200
+    assert len(found["heights"]) > 20
+    assert max(found["heights"]) < 30  # one line

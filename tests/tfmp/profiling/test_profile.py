@@ -1,0 +1,480 @@
+"""profile_training: every policy from the same weights, the model untouched, layers, an answer."""
+
+import json
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+from repository import SUPPORT
+
+from tfmp import profile_training
+from tfmp.machine import devices
+from tfmp.machine.devices import CPU, Device
+from tfmp.machine.measuring import DEVICE_MEMORY, PROCESS_MEMORY, Memory, Timing
+from tfmp.precision.tensor_cores import TensorCorePath
+from tfmp.profiling.copies import copy_of
+from tfmp.profiling.kernels import kernel_use, parse_kernel_stats
+from tfmp.profiling.layers import LayerCost, LayerProfile
+from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.runs import TrainingRun, Variant, variants_of
+from tfmp.profiling.tables import layer_cells
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((20, 8), np.float32)
+Y = RNG.integers(0, 3, 20)
+BATCH = (X, Y, None)
+
+
+def build() -> keras.Model:
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential(
+        [
+            layers.Input((8,)),
+            layers.Dense(16, activation="relu", name="hidden"),
+            layers.BatchNormalization(name="norm"),
+            layers.ReLU(name="act"),
+            layers.Dense(3, name="logits"),
+        ],
+        name="small",
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy", keras.metrics.Mean()][:1])
+    return model
+
+
+class Custom(keras.Model):
+    """A model with code of its own, which its config makes again."""
+
+    def __init__(self, units: int = 4, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.inner = layers.Dense(units, name="inner")
+        self.outer = layers.Dense(3, name="outer")
+
+    def call(self, x):
+        return self.outer(keras.ops.relu(self.inner(x)))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def snapshot(model):
+    return [np.array(v) for v in (*model.get_weights(), *model.optimizer.variables)]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """(model, what it was before, the report): one run for many tests."""
+    model = build()
+    model.fit(X, Y, batch_size=10, verbose=0)
+    before = snapshot(model)
+    report = profile_training(
+        model, (X, Y), ("float32", "mixed_float16"), batch_size=10, rounds=3, steps=2
+    )
+    return model, before, report
+
+
+def test_the_model_is_left_as_it_was(measured):
+    model, before, _ = measured
+    assert all((a == b).all() for a, b in zip(before, snapshot(model), strict=True))
+    assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
+    assert type(model.optimizer) is keras.optimizers.Adam
+    assert keras.config.dtype_policy().name == "float32"
+    model.fit(X, Y, verbose=0)  # and it still trains
+
+
+def test_every_policy_is_measured_alike(measured):
+    _, _, report = measured
+    assert [row.variant for row in report.variants] == ["float32", "mixed_float16"]
+    for row in report.variants:
+        assert row.error == ""
+        assert len(row.step.seconds) == 3
+        assert row.batch_size == 10
+        assert row.memory.bytes >= 4 * (8 * 16 + 16 * 3)
+        assert row.compile_s >= 0
+    assert len({row.total_steps for row in report.variants}) == 1
+    # The output layer stays float32, as in MixedPrecision.
+    assert [row.kept_float32 for row in report.variants] == [0, 1]
+
+
+def test_the_losses_come_from_the_same_weights_and_differ_by_rounding_only(measured):
+    _, _, report = measured
+    wide, narrow = (row.loss for row in report.variants)
+    assert wide == pytest.approx(narrow, rel=0.02)
+
+
+def test_every_layer_has_a_cost_under_every_policy(measured):
+    _, _, report = measured
+    assert [layer.path for layer in report.layers] == ["hidden", "norm", "act", "logits"]
+    for name in ("float32", "mixed_float16"):
+        assert sum(layer.costs[name].share for layer in report.layers) == pytest.approx(1)
+    hidden, norm, _, logits = report.layers
+    assert hidden.costs["mixed_float16"].dtype == "float16"
+    assert hidden.costs["mixed_float16"].tensor_cores == TensorCorePath(True, "")
+    assert not hidden.costs["float32"].tensor_cores.eligible
+    assert norm.costs["mixed_float16"].tensor_cores.reason == "no matrix product"
+    assert logits.costs["mixed_float16"].dtype == "float32"
+    assert report.notes == ()
+
+
+def test_the_report_is_a_table_json_and_a_page(measured, tmp_path):
+    _, _, report = measured
+    text = str(report)
+    assert text.splitlines()[0].split()[:4] == ["policy", "step", "spread", "speed"]
+    assert text.splitlines()[-1] == report.answer
+    data = json.loads(report.save(tmp_path / "p.json").read_text())
+    assert data["schema"] == "tfmp.profile/1"
+    assert data["variants"][0]["speedup"] == 1.0
+    page = report.save(tmp_path / "p.html").read_text()
+    assert "<script" not in page
+    assert "://" not in page
+    assert page.count("<svg") == 2 + 2 + 4
+    with pytest.raises(ValueError, match=r"ending in \.json or \.html, received"):
+        report.save(tmp_path / "p.txt")
+    with pytest.raises(ValueError, match=r"Create .* first"):
+        report.save(tmp_path / "no" / "p.html")
+
+
+def test_names_from_a_model_cannot_write_markup():
+    report = recorded(name="<script>x</script>\x1b[1m")
+    from tfmp.profiling.page import to_html
+
+    assert "<script>" not in to_html(report)
+    assert "\x1b" not in to_html(report)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: Custom(name="custom"), id="subclassed"),
+        pytest.param(
+            lambda: keras.Sequential(
+                [layers.Input((8,)), layers.Lambda(lambda x: x * 2), layers.Dense(3)]
+            ),
+            id="lambda",
+        ),
+        pytest.param(
+            lambda: keras.Model(i := keras.Input((8,)), layers.Dense(3)(i)), id="functional"
+        ),
+    ],
+)
+def test_a_copy_has_the_same_weights_and_trains_alone(make):
+    model = make()
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model(X)
+    copy = copy_of(model, BATCH)
+    before = [np.array(w) for w in model.get_weights()]
+    assert all((a == b).all() for a, b in zip(before, copy.get_weights(), strict=True))
+    TrainingRun(copy, Variant("float32"), [BATCH]).run(3)
+    assert all((a == b).all() for a, b in zip(before, model.get_weights(), strict=True))
+
+
+def test_a_run_takes_the_steps_that_fit_takes():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([layers.Input((8,)), layers.Dense(4), layers.Dense(3)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    run = TrainingRun(copy_of(model, BATCH), Variant("float32"), [BATCH])
+    run.run(4)
+    run.give_back()
+    model.fit(X, Y, batch_size=20, epochs=4, shuffle=False, verbose=0)
+    for ours, theirs in zip(run.model.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert run.mean_loss() > 0
+
+
+class OwnStep(Custom):
+    """Scales its loss in a way that no source shows, or not at all."""
+
+    def train_step(self, *arguments):
+        if keras.backend.backend() == "jax":
+            state, data = arguments
+            return super().train_step(state, data)
+        import tensorflow as tf
+
+        x, y = arguments[0]
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        # scale_loss is not called; its name is here so that the source looks as if it were
+        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
+        return {"loss": loss}
+
+
+def test_a_step_that_does_not_scale_its_loss_is_not_shrunk_by_a_scale():
+    model = OwnStep(name="own")
+    model.compile(
+        keras.optimizers.SGD(0.5), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    model(X)
+    report = profile_training(model, (X, Y), rounds=2, steps=20, layers=False)
+    assert [row.error for row in report.variants] == ["", ""]
+    if keras.backend.backend() == "tensorflow":
+        assert report.notes == (
+            "mixed_float16 was trained at scale 1: train_step never scales its loss",
+        )
+    wide, narrow = (row.loss for row in report.variants)
+    assert narrow == pytest.approx(wide, rel=0.05)
+
+
+def test_a_function_is_called_for_every_policy_and_all_start_alike():
+    made = []
+
+    def make():
+        keras.utils.set_random_seed(len(made))
+        model = keras.Sequential([layers.Input((8,)), layers.Dense(3)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        made.append(model)
+        return model
+
+    report = profile_training(
+        make, (X, Y), ("float32", "mixed_bfloat16"), rounds=1, steps=1, layers=False
+    )
+    assert len(made) == 2
+    wide, narrow = (row.loss for row in report.variants)
+    assert wide == pytest.approx(narrow, rel=0.02)
+    assert report.layers == ()
+
+
+def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch):
+    original = TrainingRun.warm_up
+
+    def warm_up(self):
+        if self.variant.policy == "mixed_float16":
+            raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes")
+        return original(self)
+
+    monkeypatch.setattr(TrainingRun, "warm_up", warm_up)
+    report = profile_training(build(), (X, Y), rounds=1, steps=1, layers=False)
+    assert [row.error for row in report.variants] == ["", "out of memory"]
+    assert report.notes == ("mixed_float16 did not run: out of memory",)
+    assert report.answer == ("No 16-bit policy ran, so there is nothing to compare float32 with")
+    assert "did not run: out of memory" in str(report)
+
+
+def test_traces_for_tensorboard_are_written(tmp_path):
+    profile_training(
+        build(), (X, Y), ("float32",), rounds=1, steps=1, layers=False, log_dir=tmp_path
+    )
+    assert list((tmp_path / "float32").rglob("*.xplane.pb"))
+
+
+def test_the_largest_batch_is_found_below_a_limit(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    report = profile_training(
+        build(),
+        (X, Y),
+        ("float32",),
+        rounds=1,
+        steps=1,
+        layers=False,
+        batch_size=2,
+        largest_batch=True,
+        memory_limit=1,
+    )
+    (row,) = report.variants
+    assert (row.largest_batch.fits, row.largest_batch.fails) == (0, 1)
+    assert "below 1" in str(report)
+
+
+def test_a_search_that_cannot_see_what_a_step_needs_says_so(monkeypatch):
+    monkeypatch.setattr("tfmp.profiling.batches.keeps_freed_memory", lambda: True)
+    with pytest.raises(ValueError, match=r"TF_ENABLE_ONEDNN_OPTS=0 for the search"):
+        profile_training(build(), (X, Y), largest_batch=True, memory_limit=2**30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"policies": "float32"}, r"in a tuple, such as .* received 'float32'"),
+        ({"policies": ()}, r"received \(\)"),
+        ({"policies": ("fp16",)}, "policy expects one of auto"),
+        ({"policies": ("float32", "float32")}, "each policy once"),
+        ({"rounds": 0}, "rounds expects a whole number, at least 1, received 0"),
+        ({"steps": True}, "steps expects a whole number, at least 1, received True"),
+        ({"batch_size": 1.5}, "batch_size expects a whole number"),
+        ({"data": (X[:0], Y[:0])}, "at least one batch with samples in it"),
+        ({"largest_batch": True}, r"expects a memory_limit on a CPU, received none"),
+        ({"largest_batch": True, "memory_limit": 0}, "above 0, received 0"),
+    ],
+)
+def test_bad_arguments_say_what_to_do(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        profile_training(build(), arguments.pop("data", (X, Y)), **arguments)
+
+
+def test_what_is_no_model_and_what_is_not_compiled():
+    with pytest.raises(TypeError, match=r"a function that returns one, received 3 of type int"):
+        profile_training(3, (X, Y))
+    with pytest.raises(TypeError, match=r"return a compiled keras\.Model, it returned int"):
+        profile_training(lambda: 3, (X, Y))
+    with pytest.raises(ValueError, match=r"is not compiled\. Call model\.compile"):
+        profile_training(keras.Sequential([layers.Input((8,)), layers.Dense(3)]), (X, Y))
+
+
+def test_float32_is_measured_without_and_with_tf32_where_the_card_has_it():
+    h100, t4 = Device("gpu", "NVIDIA H100", (9, 0)), Device("gpu", "Tesla T4", (7, 5))
+    names = ("float32", "mixed_float16")
+    assert list(map(str, variants_of(names, h100))) == [
+        "float32",
+        "float32 (TF32)",
+        "mixed_float16",
+    ]
+    assert list(map(str, variants_of(names, t4))) == ["float32", "mixed_float16"]
+
+
+def test_tf32_is_switched_for_a_block_only():
+    def state():
+        if keras.backend.backend() == "jax":
+            import jax
+
+            return jax.config.jax_default_matmul_precision
+        import tensorflow as tf
+
+        return tf.config.experimental.tensor_float_32_execution_enabled()
+
+    before = state()
+    with devices.tf32_switched(False):
+        off = state()
+    with devices.tf32_switched(True):
+        on = state()
+    assert off != on
+    assert state() == before
+
+
+def test_the_best_is_so_round_by_round_not_by_its_own_median():
+    def row(name, *seconds):
+        return StepProfile(name, name, Timing(seconds), 8)
+
+    # The machine slowed down after the first round; float16 lost to float32 in two of three.
+    rows = (
+        row("float32", 1.0, 10.0, 10.0),
+        row("mixed_float16", 3.0, 3.0, 30.0),
+        row("mixed_bfloat16", 1.0, 9.0, 9.0),
+    )
+    assert ProfileReport("m", A100, "jax", {}, 3, 1, rows).best.policy == "mixed_bfloat16"
+
+
+def test_a_processor_that_is_faster_in_16_bits_is_not_held_back():
+    assert recorded(CPU, 1.5).worth_it
+    assert "held back" not in recorded(CPU, 1.5).answer
+
+
+def test_what_kernels_used_is_told_by_layer():
+    report = recorded(A100, 1.0, costs=[("hidden", 0.6, GOOD), ("stem/conv", 0.4, ODD)])
+    kernels = parse_kernel_stats((SUPPORT / "recorded" / "kernel_stats.json").read_bytes())
+    use = kernel_use(kernels, ["hidden", "stem", "stem/conv"])
+    wide, narrow = report.variants
+    report = replace(report, variants=(wide, replace(narrow, kernels=use)))
+    first, second = (row[-1] for row in layer_cells(report)[1:])
+    assert first == "used 63% of its time"
+    assert second == "used 100% of its time; units 10 (padded: 16)"
+    slow = replace(use, missed_seconds=0.9 * use.seconds)
+    report = replace(report, variants=(wide, replace(narrow, kernels=slow)))
+    assert "90% of kernel time in products that did not use Tensor Cores" in report.answer
+
+
+def test_a_speed_up_within_the_noise_is_not_worth_it():
+    wide, narrow = Timing((1.0, 2.0, 1.0, 3.0)), Timing((2.0, 1.0, 0.5, 1.0))
+    report = ProfileReport(
+        "m",
+        CPU,
+        "jax",
+        {},
+        4,
+        1,
+        (StepProfile("float32", "float32", wide, 8), StepProfile("mixed", "mixed_float16", narrow)),
+    )
+    assert report.speedup(report.best) == 2.0
+    assert not report.worth_it
+    assert "2.00 times the speed (0.50 to 3.00)" in report.answer
+    assert "may be noise: measure more rounds" in report.answer
+
+
+def test_noise_of_the_process_is_no_reason_for_16_bits():
+    rows = tuple(
+        StepProfile(name, name, Timing((1.0,)), 8, memory=Memory(size, PROCESS_MEMORY))
+        for name, size in (("float32", 40_000), ("mixed_float16", 3_000))
+    )
+    report = ProfileReport("m", CPU, "jax", {}, 1, 1, rows)
+    assert not report.worth_it
+    assert "memory of" not in report.answer
+
+
+def recorded(
+    device: Device = CPU, speed: float = 1.0, memory: float = 1.0, costs=(), name: str = "m"
+) -> ProfileReport:
+    """A report with a mixed_float16 so many times as fast, in so much of the memory."""
+    narrow = tuple(1.0 / speed for _ in range(3))
+    return ProfileReport(
+        model=name,
+        device=device,
+        backend="tensorflow",
+        environment={},
+        rounds=3,
+        steps_per_round=1,
+        variants=(
+            StepProfile(
+                "float32", "float32", Timing((1.0,) * 3), 8, memory=Memory(1000, DEVICE_MEMORY)
+            ),
+            StepProfile(
+                "mixed_float16",
+                "mixed_float16",
+                Timing(narrow),
+                8,
+                memory=Memory(int(1000 * memory), DEVICE_MEMORY),
+            ),
+        ),
+        layers=tuple(
+            LayerProfile(
+                path,
+                "Dense",
+                1,
+                {
+                    v: LayerCost("float16", share, share, cores)
+                    for v in ("float32", "mixed_float16")
+                },
+            )
+            for path, share, cores in costs
+        ),
+    )
+
+
+GOOD = TensorCorePath(True)
+ODD = TensorCorePath(True, "units 10 (padded: 16)")
+NONE = TensorCorePath(False, "no matrix product")
+A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
+
+
+@pytest.mark.parametrize(
+    ("report", "worth", "text"),
+    [
+        (recorded(A100, 2.0, 0.6), True, "is worth it on NVIDIA A100-SXM4-40GB: 2.00 times the"),
+        (
+            recorded(A100, 1.02, 0.6),
+            True,
+            "1.02 times the speed (1.02 to 1.02) and 0.6 times the memory of",
+        ),
+        (recorded(A100, 1.02, 0.95), False, "mixed_float16 is not worth it"),
+        (recorded(CPU, 0.5, 0.6), False, "held back by this CPU, which has no Tensor Cores"),
+        (
+            recorded(A100, 1.1, costs=[("act", 0.5, NONE), ("fc", 0.5, GOOD)]),
+            True,
+            "50% of layer time without a Tensor Core path (act)",
+        ),
+        (
+            recorded(A100, 1.0, costs=[("fc", 0.9, ODD), ("act", 0.1, NONE)]),
+            False,
+            "90% in sizes that need padding (fc: units 10 (padded: 16))",
+        ),
+        (
+            recorded(A100, 1.0, costs=[("fc", 0.2, GOOD)]),
+            False,
+            "80% of the step outside its layers",
+        ),
+    ],
+)
+def test_the_answer_is_one_line_with_what_holds_it_back(report, worth, text):
+    assert report.worth_it is worth
+    assert text in report.answer
+    assert "\n" not in report.answer

@@ -1,0 +1,106 @@
+"""Number facts against IEEE 754's tables and NumPy's own half type."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from tfmp.shared.numerics import BFLOAT16, FLOAT16, RangeClass, range_counts, round_to, ulp
+
+HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
+
+
+def test_limits_are_those_of_numpy_and_ieee_754():
+    info = np.finfo(np.float16)
+    assert FLOAT16.max == float(info.max) == 65504
+    assert FLOAT16.smallest_normal == float(info.smallest_normal) == 2.0**-14
+    assert FLOAT16.smallest_subnormal == float(info.smallest_subnormal) == 2.0**-24
+    assert FLOAT16.eps == float(info.eps) == 2.0**-10
+    assert FLOAT16.overflow_threshold == 65520
+
+
+def test_limits_of_bfloat16():
+    # bfloat16 is float32 cut to 16 bits: 0x7f7f0000, 0x00800000 and 0x00010000.
+    bits = np.array([0x7F7F0000, 0x00800000, 0x00010000], np.uint32).view(np.float32)
+    assert [BFLOAT16.max, BFLOAT16.smallest_normal, BFLOAT16.smallest_subnormal] == bits.tolist()
+
+
+def assert_same(received: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(received, expected)
+    np.testing.assert_array_equal(np.signbit(received), np.signbit(expected))
+
+
+def numpy_half(values: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", under="ignore"):
+        return values.astype(np.float16).astype(values.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_equals_numpy_on_halves_ties_and_neighbours(dtype):
+    finite = np.sort(HALVES[np.isfinite(HALVES)].astype(dtype))
+    ties = (finite[:-1] + finite[1:]) / 2
+    beside = [np.nextafter(ties, dtype(side)) for side in (-np.inf, np.inf)]
+    edge = np.array([65519, 65520, -65520, np.inf, -np.inf, -0.0, 0.0], dtype)
+    values = np.concatenate([finite, ties, *beside, edge])
+    assert_same(round_to(values), numpy_half(values))
+
+
+@given(st.floats(width=32))
+def test_rounding_equals_numpy_on_any_float(value):
+    values = np.array([value], np.float32)
+    assert_same(round_to(values), numpy_half(values))
+
+
+def test_rounding_to_bfloat16_drops_sixteen_bits_to_even():
+    values = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, 3.4e38, 1e-41], np.float32)
+    expected = np.array([1, 1 + 2**-6, 1 + 2**-7, np.inf, 2.0**-133 * 1], np.float32)
+    received = round_to(values, BFLOAT16)
+    np.testing.assert_array_equal(received[:4], expected[:4])
+    assert received[4] == np.round(1e-41 / 2.0**-133) * 2.0**-133
+
+
+def test_rounding_keeps_dtype_shape_and_takes_integers():
+    assert round_to(np.zeros((2, 3), np.float32)).dtype == np.float32
+    assert round_to(np.array([[2049]])).tolist() == [[2048.0]]
+
+
+def test_ulp_is_the_distance_to_the_next_half():
+    positive = HALVES[(HALVES > 0) & np.isfinite(HALVES)]
+    positive = np.sort(positive)[:-1]
+    expected = np.nextafter(positive, np.float16(np.inf)).astype(float) - positive.astype(float)
+    np.testing.assert_array_equal(ulp(positive.astype(np.float64)), expected)
+
+
+def test_ulp_of_zero_and_of_what_is_not_finite():
+    assert ulp(np.array([0.0])).item() == FLOAT16.smallest_subnormal
+    assert ulp(np.array([np.inf, np.nan])).tolist() == [32.0, 32.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (0.0, RangeClass.ZERO),
+        (-0.0, RangeClass.ZERO),
+        (2.0**-25, RangeClass.VANISHES),
+        (np.nextafter(2.0**-25, 1), RangeClass.SUBNORMAL),
+        (1e-5, RangeClass.SUBNORMAL),
+        (2.0**-14, RangeClass.NORMAL),
+        (-65504.0, RangeClass.NORMAL),
+        (65519.99, RangeClass.NORMAL),
+        (65520.0, RangeClass.OVERFLOWS),
+        (np.inf, RangeClass.INFINITE),
+        (np.nan, RangeClass.NAN),
+    ],
+)
+def test_range_classes(value, kind):
+    assert {k for k, count in range_counts(np.array([value])).items() if count} == {kind}
+
+
+@given(st.lists(st.floats(), max_size=50))
+def test_range_classes_add_up_and_agree_with_rounding(values):
+    array = np.array(values, np.float64)
+    counts = range_counts(array)
+    assert sum(counts.values()) == array.size
+    with np.errstate(over="ignore", under="ignore"):
+        half = array.astype(np.float16)
+    assert counts[RangeClass.VANISHES] == np.count_nonzero((half == 0) & (array != 0))
+    assert counts[RangeClass.OVERFLOWS] == np.count_nonzero(np.isinf(half) & np.isfinite(array))

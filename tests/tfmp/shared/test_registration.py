@@ -1,0 +1,58 @@
+"""registration: a saved model loads once tfmp and Keras are imported, in either order."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+import tfmp
+from tfmp.shared.registration import REGISTERED
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    optimizer = tfmp.LossScaleOptimizer(keras.optimizers.SGD(0.1), tfmp.StaticLossScale(8.0))
+    model.compile(optimizer, "mse")
+    path = tmp_path_factory.mktemp("saved") / "model.keras"
+    model.save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        # Keras comes while this package's module is loading.
+        "import tfmp.loss_scaling.strategies, keras",
+    ],
+)
+def test_a_saved_model_loads_in_a_fresh_process(saved, imports):
+    script = (
+        f"{imports}\n"
+        f"optimizer = keras.models.load_model({str(saved)!r}).optimizer\n"
+        "print(type(optimizer).__module__, float(optimizer.dynamic_scale.value))\n"
+        "print(type(keras.__spec__.loader).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["tfmp.loss_scaling.optimizer", "8.0", "SourceFileLoader"], (
+        done.stderr
+    )
+
+
+def test_every_registered_class_is_listed():
+    for module in set(REGISTERED.values()):
+        __import__(module)
+    known = {
+        name.removeprefix("tfmp>"): registered
+        for name, registered in keras.saving.get_custom_objects().items()
+        if name.startswith("tfmp>")
+    }
+    assert {name: registered.__module__ for name, registered in known.items()} == REGISTERED
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    # Importing such a module would put it in the function's place in the package.
+    folder = Path(tfmp.__file__).parent
+    assert not {path.stem for path in folder.glob("*.py")} & set(tfmp.__all__)

@@ -1,0 +1,180 @@
+"""calibrate: measures a model's gradients and recommends a static loss scale from them."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import keras
+import numpy as np
+from keras import tree
+
+from tfmp.calibration.report import (
+    ExponentHistogram,
+    GradientReport,
+    LayerGradients,
+    histogram_of,
+)
+from tfmp.nonfinite import Call, CallKey, Gradients, Step, replay
+from tfmp.precision import LayerNode, describe, policy as policies
+from tfmp.shared.numerics import FLOAT16
+
+
+def calibrate(
+    model: keras.Model,
+    data: Any,
+    batches: int = 16,
+    batch_size: int = 32,
+    margin: float = 8.0,
+) -> GradientReport:
+    """Measures the gradients of some training steps, without taking them.
+
+    Gradients are those of the unscaled loss in float32, of all trainable weights and of what every
+    layer returns: both pass through FP16 in a layer that computes in it. A model without FP16
+    layers is measured as `tfmp.plan(model, "mixed_float16")` would have it. The model is not
+    changed.
+
+    Args:
+        model: compiled and built, best after some training: gradients shrink with the loss.
+        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays, or an iterable of such batches.
+        batches: how many batches to measure at most.
+        batch_size: of the batches that arrays are cut into.
+        margin: how many times larger than the largest one measured a gradient may get before it
+            overflows at the recommended scale.
+
+    Returns:
+        The report; `report.recommended_scale` is for `StaticLossScale`.
+
+    Raises:
+        TypeError: the model is no Keras model, or the data neither of the two forms.
+        ValueError: there is no batch, or nothing that a loss scale could help.
+    """
+    _check_count("batches", batches)
+    _check_count("batch_size", batch_size)
+    if not margin >= 1:
+        raise ValueError(f"margin expects a number of at least 1, received {margin!r}.")
+    rows: dict[str, ExponentHistogram] = {}
+    dtypes: dict[str, str] = {}
+    count = samples = 0
+    for x, y, weight in islice(labelled_batches(data, batch_size), batches):
+        step = replay.make_step(model, x, y, weight)
+        dtypes = dtypes or _dtypes(step)
+        for path, histogram in _measure(step).items():
+            rows[path] = rows[path] + histogram if path in rows else histogram
+        count += 1
+        samples += int(tree.flatten(step.x)[0].shape[0])
+    if not count:
+        raise ValueError("data expects at least one batch, received none.")
+    layers = tuple(LayerGradients(path, dtypes[path], rows[path]) for path in rows)
+    return GradientReport(_scale_for(layers, margin), float(margin), count, samples, layers)
+
+
+def _scale_for(layers: Sequence[LayerGradients], margin: float) -> float:
+    narrow = [row for row in layers if row.narrow]
+    if not narrow:
+        raise ValueError(
+            "calibrate expects a model with layers that compute in float16, or would under "
+            'tfmp.plan(model, "mixed_float16"); received one without. It needs no loss scale.'
+        )
+    largest = max(row.histogram.largest for row in narrow)
+    if largest == 0:
+        raise ValueError(
+            "calibrate expects gradients, but every one measured in a float16 layer is exactly "
+            "zero. Check that the loss depends on these layers, and that y is not what the model "
+            "already returns."
+        )
+    return 2.0 ** math.floor(math.log2(FLOAT16.max / (margin * largest)))
+
+
+def _dtypes(step: Step) -> dict[str, str]:
+    """What each layer computes in, or would."""
+    current = {node.path: node.layer.compute_dtype for node in step.root.within()}
+    if "float16" in current.values():
+        return current
+    plan = policies.plan(step.model, "mixed_float16")
+    return {row.path: row.compute_dtype for row in plan.rows}
+
+
+def _measure(step: Step) -> dict[str, ExponentHistogram]:
+    """One histogram per layer, in the order in which layers return."""
+    calls: list[Call] = []
+
+    def record(call: Call) -> Any:
+        # What contains other layers returns what one of them did.
+        if call.inner == 0 and all(map(replay.is_concrete, call.float_outputs())):
+            calls.append(call)
+        return call.outputs
+
+    with replay.in_float32(list(step.root.within())):
+        replay.run(step, record)
+        probed = {call.key: call.float_outputs() for call in calls}
+        found = replay.gradients(step, probed, scale=1.0)
+    rows: dict[str, ExponentHistogram] = {}
+    for path, gradient in _by_layer(step, calls, found):
+        if gradient is None:
+            continue
+        values = np.asarray(keras.ops.convert_to_numpy(getattr(gradient, "values", gradient)))
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"calibrate expects finite gradients in float32; those of {describe(path)} are "
+                "not. tfmp.locate_nonfinite(model, x, y) says why."
+            )
+        histogram = histogram_of(values)
+        rows[path] = rows[path] + histogram if path in rows else histogram
+    return rows
+
+
+def _by_layer(step: Step, calls: list[Call], found: Gradients) -> Iterator[tuple[str, Any]]:
+    owners = replay.owners(step.root)
+    place: dict[CallKey, LayerNode] = {call.key: call.node for call in calls}
+    for key, gradients in found.outputs.items():
+        yield from ((place[key].path, gradient) for gradient in gradients)
+    for variable, gradient in zip(step.model.trainable_variables, found.weights, strict=True):
+        yield owners.get(id(variable), step.root).path, gradient
+
+
+def labelled_batches(data: Any, size: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Batches (x, y, sample_weight or None) of arrays `(x, y)` or of an iterable of batches.
+
+    Raises:
+        TypeError: the data is neither, or a batch has no targets.
+    """
+    if isinstance(data, tuple):
+        x, y, weight = _unpack(data)
+        samples = len(tree.flatten(x)[0])
+        for start in range(0, samples, size):
+            x_rows, y_rows, weight_rows = (
+                _rows(part, start, start + size) for part in (x, y, weight)
+            )
+            yield x_rows, y_rows, weight_rows
+    elif isinstance(data, keras.utils.PyDataset):
+        for index in range(len(data)):
+            yield _unpack(data[index])
+    elif isinstance(data, Iterable) and not hasattr(data, "shape") and not isinstance(data, dict):
+        for batch in data:
+            yield _unpack(batch)
+    else:
+        raise TypeError(
+            "data expects (x, y) arrays, or an iterable of (x, y) batches such as a "
+            f"tf.data.Dataset; received {type(data).__name__}."
+        )
+
+
+def _unpack(batch: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        size = f" of length {len(batch)}" if isinstance(batch, tuple | list) else ""
+        raise TypeError(
+            "A batch expects (x, y) or (x, y, sample_weight), received "
+            f"{type(batch).__name__}{size}. Gradients need targets."
+        )
+    x, y, *weight = batch
+    return x, y, weight[0] if weight else None
+
+
+def _rows(part: Any, start: int, stop: int) -> Any:
+    return None if part is None else tree.map_structure(lambda array: array[start:stop], part)
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} expects a whole number, 1 or more, received {value!r}.")

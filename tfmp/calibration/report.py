@@ -1,0 +1,234 @@
+"""GradientReport: how large a model's gradients are, and what FP16 loses of them at which scale."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfmp.shared.atomic_file import replacing
+from tfmp.shared.numerics import FLOAT16
+
+# Exponent of the largest magnitude that rounds to zero in FP16: half the smallest subnormal.
+_VANISHING = FLOAT16.min_exponent - FLOAT16.fraction_bits - 1
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+@dataclass(frozen=True)
+class ExponentHistogram:
+    """Magnitudes of gradient values, by power of two.
+
+    Attributes:
+        counts: exponent e -> how many values have 2**(e-1) < magnitude <= 2**e.
+        zeros: how many values are exactly zero.
+        largest: the largest magnitude.
+    """
+
+    counts: Mapping[int, int]
+    zeros: int
+    largest: float
+
+    @property
+    def values(self) -> int:
+        """How many values there are."""
+        return self.zeros + sum(self.counts.values())
+
+    def underflow(self, scale: float) -> float:
+        """Share of the non-zero values that become zero in FP16 at a scale (a power of two)."""
+        total = sum(self.counts.values())
+        last = _VANISHING - math.log2(scale)
+        lost = sum(count for exponent, count in self.counts.items() if exponent <= last)
+        return lost / total if total else 0.0
+
+    def __add__(self, other: "ExponentHistogram") -> "ExponentHistogram":
+        exponents = {*self.counts, *other.counts}
+        return ExponentHistogram(
+            {e: self.counts.get(e, 0) + other.counts.get(e, 0) for e in sorted(exponents)},
+            self.zeros + other.zeros,
+            max(self.largest, other.largest),
+        )
+
+
+def histogram_of(values: np.ndarray) -> ExponentHistogram:
+    """The histogram of an array of finite numbers."""
+    magnitudes = np.abs(np.asarray(values, dtype=np.float64)).ravel()
+    nonzero = magnitudes[magnitudes > 0]
+    fraction, exponent = np.frexp(nonzero)  # fraction in [0.5, 1); a power of two has 0.5
+    exponents, counts = np.unique(exponent - (fraction == 0.5), return_counts=True)
+    return ExponentHistogram(
+        counts={int(e): int(n) for e, n in zip(exponents, counts, strict=True)},
+        zeros=int(magnitudes.size - nonzero.size),
+        largest=float(nonzero.max(initial=0.0)),
+    )
+
+
+@dataclass(frozen=True)
+class LayerGradients:
+    """Gradients of one layer: those of its outputs and of its weights.
+
+    Attributes:
+        path: the layer's path in the model.
+        dtype: what the layer computes in, or would under the plan.
+        histogram: magnitudes of the unscaled gradients, measured in float32.
+    """
+
+    path: str
+    dtype: str
+    histogram: ExponentHistogram
+
+    @property
+    def narrow(self) -> bool:
+        """Whether these gradients pass through FP16."""
+        return self.dtype == "float16"
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """What `tfmp.calibrate` measured. Printed, it is a table.
+
+    Attributes:
+        recommended_scale: the largest power of two that keeps `margin` times the largest gradient
+            that passes through FP16 below 65504.
+        margin: room left for larger gradients than those of the batches measured.
+        batches, samples: how much was measured.
+        layers: one row a layer, in the order of the forward pass.
+    """
+
+    recommended_scale: float
+    margin: float
+    batches: int
+    samples: int
+    layers: tuple[LayerGradients, ...]
+
+    @property
+    def largest(self) -> LayerGradients:
+        """The row with the largest gradient that passes through FP16."""
+        return max((row for row in self.layers if row.narrow), key=lambda r: r.histogram.largest)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain JSON types."""
+        return {
+            "recommended_scale": self.recommended_scale,
+            "margin": self.margin,
+            "batches": self.batches,
+            "samples": self.samples,
+            "largest_gradient": self.largest.histogram.largest,
+            "largest_gradient_layer": self.largest.path,
+            "layers": [
+                {
+                    "path": row.path,
+                    "dtype": row.dtype,
+                    "values": row.histogram.values,
+                    "zeros": row.histogram.zeros,
+                    "largest": row.histogram.largest,
+                    "underflow_at_1": row.histogram.underflow(1.0) if row.narrow else 0.0,
+                    "underflow_at_recommended": row.histogram.underflow(self.recommended_scale)
+                    if row.narrow
+                    else 0.0,
+                    "exponents": {str(e): n for e, n in row.histogram.counts.items()},
+                }
+                for row in self.layers
+            ],
+        }
+
+    def __str__(self) -> str:
+        scale = self.recommended_scale
+        header = ("layer", "dtype", "largest", "lost at 1", f"lost at {scale:g}")
+        cells = [header, *(self._cells(row) for row in self.layers)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join(map(str.ljust, line, widths)).rstrip()
+            for line in (header, ["-" * width for width in widths], *cells[1:])
+        ]
+        return "\n".join(
+            [
+                f"Recommended static loss scale: {scale:g} (2**{math.log2(scale):.0f}), from "
+                f"{self.batches} batches of {self.samples} samples in all",
+                f"The largest gradient in FP16 is {self.largest.histogram.largest:.3g} in "
+                f"{self.largest.path}; {self.margin:g} times that still fits below 65504",
+                "",
+                *lines,
+            ]
+        )
+
+    def _cells(self, row: LayerGradients) -> tuple[str, ...]:
+        def lost(scale: float) -> str:
+            return f"{row.histogram.underflow(scale):.2%}" if row.narrow else "-"
+
+        largest = f"{row.histogram.largest:.3g}"
+        return (row.path, row.dtype, largest, lost(1.0), lost(self.recommended_scale))
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report: `.json` as data, `.png`, `.svg` or `.pdf` as a picture.
+
+        Raises:
+            ValueError: another suffix, or a file that cannot be written.
+        """
+        path = check_report_path(path)
+        try:
+            with replacing(path) as new:
+                if path.suffix == ".json":
+                    new.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+                else:
+                    _draw(self, new)
+        except OSError as error:
+            raise ValueError(
+                f"A report file expects a folder that can be written to, received {str(path)!r}: "
+                f"{error.strerror}. Choose another place."
+            ) from error
+        return path
+
+
+def check_report_path(path: str | Path) -> Path:
+    """Refuses a path that `GradientReport.save` could not write to for its suffix or folder."""
+    path = Path(path)
+    if path.suffix not in (".json", *PICTURES):
+        raise ValueError(
+            f"A report file expects one of the suffixes .json, {', '.join(PICTURES)}; "
+            f"received {str(path)!r}."
+        )
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"A report file expects a folder that exists, received {str(path)!r}. "
+            f"Create {str(path.parent)!r} first."
+        )
+    return path
+
+
+def _draw(report: GradientReport, path: Path) -> None:
+    """A row of exponents per layer, with what FP16 holds at scale 1 and at the recommended one."""
+    # Not pyplot: it would choose a window system, and keep every figure alive.
+    from matplotlib.figure import Figure
+
+    shift = math.log2(report.recommended_scale)
+    found = [e for row in report.layers for e in row.histogram.counts]
+    first = min([*found, _VANISHING - int(shift)]) - 1
+    last = max([*found, FLOAT16.max_exponent + 1]) + 1
+    shares = np.zeros((len(report.layers), last - first + 1))
+    for index, row in enumerate(report.layers):
+        total = max(1, sum(row.histogram.counts.values()))
+        for exponent, count in row.histogram.counts.items():
+            shares[index, exponent - first] = count / total
+
+    figure = Figure(figsize=(9, 1.8 + 0.3 * len(report.layers)), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(
+        np.ma.masked_equal(shares, 0),
+        aspect="auto",
+        cmap="viridis_r",
+        extent=(first - 0.5, last + 0.5, len(report.layers) - 0.5, -0.5),
+    )
+    for label, offset, style in (("1", 0.0, ":"), (f"{report.recommended_scale:g}", shift, "-")):
+        for edge in (_VANISHING + 0.5, FLOAT16.max_exponent + 1.5):
+            axes.axvline(edge - offset, color="crimson", linestyle=style)
+        axes.plot([], [], color="crimson", linestyle=style, label=f"FP16 range at scale {label}")
+    axes.set_yticks(range(len(report.layers)), [row.path for row in report.layers])
+    axes.set_xlabel("exponent of the unscaled gradient, log2")
+    axes.set_title("Share of each layer's gradient values, by magnitude")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, frameon=False)
+    figure.colorbar(image, label="share of non-zero values")
+    figure.savefig(path)

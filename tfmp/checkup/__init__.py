@@ -1,0 +1,5 @@
+"""What of this machine, its software and a model speaks against mixed precision."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,250 @@
+"""doctor: what of this machine, its software and a model speaks against mixed precision."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfmp.checkup import cuda
+from tfmp.checkup.model import check_model
+from tfmp.checkup.report import Diagnosis, DoctorReport
+from tfmp.machine import Machine, read_machine
+
+
+def doctor(model: Any = None) -> DoctorReport:
+    """Checks hardware, drivers, versions, settings and, if given, a model.
+
+    Args:
+        model: a compiled Keras model whose plan and pre-flight findings are to be looked at too.
+
+    Returns:
+        The report, for `print` or `to_dict`.
+    """
+    machine = read_machine()
+    diagnoses = [diagnosis for check in CHECKS for diagnosis in check(machine)]
+    if model is not None:
+        diagnoses += check_model(model)
+    return DoctorReport(tuple(diagnoses), machine)
+
+
+# Values of CUDA_VISIBLE_DEVICES that name no card.
+HIDING = ("", "-1", "none", "NoDevFiles")
+
+# Distributions that bring the module onnxruntime; onnxruntime-extensions and others do not.
+ONNX_RUNTIMES = frozenset(
+    ["onnxruntime", "ort-nightly", "ort-nightly-gpu"]
+    + [
+        f"onnxruntime-{kind}"
+        for kind in "azure cann directml gpu migraphx openvino qnn rocm silicon training vitisai "
+        "windowsml".split()
+    ]
+)
+
+Check = Callable[[Machine], Iterable[Diagnosis]]
+
+
+def check_requirements(machine: Machine) -> Iterable[Diagnosis]:
+    """Installed versions against those that this package declares."""
+    unmet = [
+        Diagnosis(
+            "versions",
+            "problem",
+            f"{wanted} is required, installed is {machine.packages.get(name, 'none')}",
+            f'Run: pip install "{wanted}"',
+        )
+        for name, wanted in machine.unmet_requirements.items()
+    ]
+    shown = ("tensorflow", "keras", "jax", "onnx", "onnxruntime-gpu", "onnxruntime")
+    known = [f"{name} {machine.packages[name]}" for name in shown if name in machine.packages]
+    yield from unmet or [Diagnosis("versions", "ok", ", ".join(known))]
+
+
+def check_onnx_runtimes(machine: Machine) -> Iterable[Diagnosis]:
+    """Distributions of ONNX Runtime overwrite each other's files."""
+    runtimes = sorted(ONNX_RUNTIMES & set(machine.packages))
+    if len(runtimes) > 1:
+        keep = "onnxruntime-gpu" if "onnxruntime-gpu" in runtimes else runtimes[0]
+        yield Diagnosis(
+            "ONNX Runtime",
+            "problem",
+            f"{' and '.join(runtimes)} are both installed and overwrite each other's files",
+            f"Run: pip uninstall -y {' '.join(runtimes)}; "
+            f"pip install {keep}=={machine.packages[keep]}",
+        )
+    elif runtimes:
+        yield Diagnosis("ONNX Runtime", "ok", f"{runtimes[0]} {machine.packages[runtimes[0]]}")
+
+
+def check_device(machine: Machine) -> Iterable[Diagnosis]:
+    """What there is to train on, and what it is good at."""
+    accelerators = [device for device in machine.devices if device.kind != "cpu"]
+    if not accelerators:
+        yield _no_accelerator(machine)
+    for device in accelerators:
+        if device.kind == "gpu" and not device.tensor_cores:
+            yield Diagnosis(
+                "device",
+                "warning",
+                f"{device} has no Tensor Cores: FP16 saves memory there, and hardly any time",
+                "policy='auto' trains in float32 on it",
+            )
+        else:
+            yield Diagnosis("device", "ok", _strengths(machine, device))
+
+
+def check_environment(machine: Machine) -> Iterable[Diagnosis]:
+    """Environment variables that change what is computed in which precision."""
+    for name, effect in PRECISION_VARIABLES.items():
+        value = machine.environment.get(name)
+        if value is not None and effect.applies(value):
+            mend = f"Unset {name} unless that is wanted" if effect.status == "warning" else ""
+            yield Diagnosis("environment", effect.status, f"{name}={value}: {effect.text}", mend)
+    yield from _visible_cards(machine)
+
+
+def _visible_cards(machine: Machine) -> Iterable[Diagnosis]:
+    value = machine.environment.get("CUDA_VISIBLE_DEVICES")
+    if value is None or not (machine.nvidia_driver or machine.gpu):
+        return
+    if value.strip() in HIDING:
+        text = f"CUDA_VISIBLE_DEVICES={value}: every card is hidden, so training is on the CPU"
+        yield Diagnosis("environment", "warning", text, "Unset CUDA_VISIBLE_DEVICES to train on it")
+    else:
+        text = f"CUDA_VISIBLE_DEVICES={value}: programs see these cards alone"
+        yield Diagnosis("environment", "note", text)
+
+
+def check_xla(machine: Machine) -> Iterable[Diagnosis]:
+    """Whether steps are compiled: FP16 gains most where small operations are fused."""
+    flags = machine.environment.get("TF_XLA_FLAGS", "")
+    automatic = machine.jit or "--tf_xla_auto_jit=" in flags
+    if machine.backend == "jax":
+        yield Diagnosis("XLA", "ok", "JAX compiles every step with XLA")
+    elif automatic and "--tf_xla_auto_jit=0" not in flags:
+        yield Diagnosis(
+            "XLA",
+            "note",
+            "TensorFlow compiles clusters of every graph with XLA (global jit, TF_XLA_FLAGS)",
+            "Keras's jit_compile does it per model: unset the global one to compare",
+        )
+    else:
+        yield Diagnosis("XLA", "ok", "Keras compiles steps where jit_compile='auto' finds it safe")
+
+
+def check_keras(machine: Machine) -> Iterable[Diagnosis]:
+    """Keras's own settings, which a file in the home folder may hold."""
+    if machine.backend not in ("tensorflow", "jax"):
+        yield Diagnosis(
+            "Keras",
+            "problem",
+            f"the Keras backend is {machine.backend}; tfmp knows tensorflow and jax",
+            "Set the environment variable KERAS_BACKEND=tensorflow",
+        )
+    if machine.floatx != "float32":
+        yield Diagnosis(
+            "Keras",
+            "warning",
+            f"floatx is {machine.floatx}: weights are made in it, so there are no float32 masters",
+            "Set floatx to float32 in ~/.keras/keras.json or with keras.config.set_floatx",
+        )
+    if machine.dtype_policy != "float32":
+        yield Diagnosis(
+            "Keras", "note", f"the global dtype policy is {machine.dtype_policy}: new layers get it"
+        )
+    elif machine.floatx == "float32" and machine.backend in ("tensorflow", "jax"):
+        yield Diagnosis("Keras", "ok", f"{machine.backend} backend, float32 policy")
+
+
+CHECKS: tuple[Check, ...] = (
+    check_requirements,
+    check_onnx_runtimes,
+    *cuda.CHECKS,
+    check_device,
+    check_environment,
+    check_xla,
+    check_keras,
+)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an environment variable does.
+
+    Attributes:
+        text: in words.
+        status: of the diagnosis.
+        values: the values that do it, in lower case; empty for all.
+    """
+
+    text: str
+    status: str = "note"
+    values: tuple[str, ...] = ()
+
+    def applies(self, value: str) -> bool:
+        """Whether the variable has an effect at this value."""
+        return not self.values or value.strip().lower() in self.values
+
+
+_OFF, _ON = ("0", "false"), ("1", "true")
+_FPMATH = Effect(
+    "oneDNN may compute float32 in 16 bits on this CPU", "warning", ("bf16", "f16", "any", "tf32")
+)
+
+# Read by NVIDIA's own builds; the string is not in TensorFlow 2.21's libraries from PyPI.
+_REWRITE = Effect(
+    "NVIDIA's builds of TensorFlow rewrite graphs to FP16, besides what Keras's policies say; "
+    "TensorFlow from PyPI ignores it",
+    "warning",
+    _ON,
+)
+
+# NVIDIA_TF32_OVERRIDE: NVIDIA's cuBLAS guide; TF_*: tensorflow/core/util/use_cudnn.cc and
+# tensorflow/core/kernels/matmul_util.cc; *_FPMATH_MODE: oneDNN's guide on primitive attributes.
+PRECISION_VARIABLES: Mapping[str, Effect] = {
+    "NVIDIA_TF32_OVERRIDE": Effect("TF32 is off: float32 is exact and slower", "note", _OFF),
+    "TF_FP16_CONV_USE_FP32_COMPUTE": Effect("FP16 convolutions sum in FP16", "warning", _OFF),
+    "TF_FP16_MATMUL_USE_FP32_COMPUTE": Effect("FP16 products sum in FP16", "warning", _OFF),
+    "TF_ENABLE_AUTO_MIXED_PRECISION": _REWRITE,
+    "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE": _REWRITE,
+    "TF_GPU_ALLOCATOR": Effect("GPU memory comes from another allocator than usual"),
+    "TF_ENABLE_ONEDNN_OPTS": Effect("oneDNN's operations are off on the CPU", "note", _OFF),
+    "ONEDNN_DEFAULT_FPMATH_MODE": _FPMATH,
+    "DNNL_DEFAULT_FPMATH_MODE": _FPMATH,
+    "JAX_DEFAULT_MATMUL_PRECISION": Effect("the precision of JAX's float32 products is set"),
+    "JAX_ENABLE_X64": Effect("JAX computes in 64 bits where it is asked to", "note", _ON),
+    "XLA_FLAGS": Effect("XLA runs with flags, some of which change precision"),
+}
+
+
+def _no_accelerator(machine: Machine) -> Diagnosis:
+    if machine.nvidia_driver is None:
+        text = "CPU only: policy='auto' trains in float32; what is about GPUs was not checked"
+        return Diagnosis("device", "ok", text)
+    hidden = machine.environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in HIDING
+    if hidden:
+        return Diagnosis("device", "ok", "CPU only, as CUDA_VISIBLE_DEVICES asks for")
+    return Diagnosis(
+        "device",
+        "problem",
+        f"NVIDIA's driver {machine.nvidia_driver} is here, but {machine.backend} sees no GPU",
+        _how_to_see_it(machine),
+    )
+
+
+def _how_to_see_it(machine: Machine) -> str:
+    if any(d.status != "ok" for d in cuda.check_driver(machine)):
+        return "Mend the driver first: see above"
+    if machine.platform.startswith("Windows"):
+        # tensorflow.org/install/pip: 2.10 was the last with GPUs on native Windows.
+        return "TensorFlow and JAX use GPUs in WSL2, not on Windows itself: install them there"
+    if machine.backend == "jax":
+        generation = 13 if machine.nvidia.cuda and machine.nvidia.cuda >= (13, 0) else 12
+        return f'Run: pip install "jax[cuda{generation}]"'
+    return 'Run: pip install "tensorflow[and-cuda]"'
+
+
+def _strengths(machine: Machine, device: Any) -> str:
+    strengths = ["Tensor Cores"] if device.tensor_cores else []
+    strengths += ["bfloat16"] if device.bfloat16 else []
+    if device.tf32:
+        strengths.append("float32 products in TF32" if machine.tf32_in_use else "TF32 switched off")
+    return f"{device}: {', '.join(strengths)}"

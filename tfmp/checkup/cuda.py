@@ -1,0 +1,291 @@
+"""doctor's checks of NVIDIA's cards and of the software between them and the frameworks."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from tfmp.checkup.report import Diagnosis
+from tfmp.machine import Device, Machine
+
+# NVIDIA, "CUDA Compatibility", table of minor version compatibility: the oldest Linux driver that
+# runs programs built for any minor version of the major one.
+OLDEST_DRIVER = {11: (450, 80), 12: (525, 60), 13: (580, 0)}
+
+# Onto a card that is this full, little of a training run goes beside its other users.
+_NEARLY_FULL = 0.5
+
+# Providers that only this kind of machine needs; the CPU's always loads.
+_CUDA_PROVIDER = "CUDAExecutionProvider"
+
+
+def check_cuda_generations(machine: Machine) -> Iterable[Diagnosis]:
+    """TensorFlow's CUDA libraries and ONNX Runtime's have to be of one generation."""
+    runtime = machine.packages.get("onnxruntime-gpu")
+    older = _numbers(machine.cuda.built or "12")[0] < 13
+    if runtime and "tensorflow" in machine.packages and older and _numbers(runtime) >= (1, 27):
+        yield Diagnosis(
+            "CUDA",
+            "problem" if machine.gpu else "note",
+            f"onnxruntime-gpu {runtime} is built for CUDA 13, TensorFlow for CUDA 12",
+            'Run: pip install "onnxruntime-gpu<1.27"',
+        )
+    libraries = sorted(name for name in machine.packages if name.startswith("nvidia-cudnn-"))
+    if len(libraries) > 1:
+        keep = f"nvidia-cudnn-cu{_numbers(machine.cuda.built or '12')[0]}"
+        keep = keep if keep in libraries else libraries[0]
+        others = " ".join(name for name in libraries if name != keep)
+        yield Diagnosis(
+            "CUDA",
+            "problem",
+            f"{' and '.join(libraries)} overwrite each other's files",
+            # Removing one takes files of the other along.
+            f"Run: pip uninstall -y {others}; "
+            f"pip install --force-reinstall --no-deps {keep}=={machine.packages[keep]}",
+        )
+
+
+def check_driver(machine: Machine) -> Iterable[Diagnosis]:
+    """Whether the driver answers, and runs what TensorFlow was built for."""
+    nvidia = machine.nvidia
+    if nvidia.built_in and not (nvidia.error or nvidia.driver or machine.nvidia_driver):
+        yield Diagnosis(
+            "driver",
+            "warning",
+            f"NVIDIA cards in this computer: {nvidia.built_in}; there is no driver for them here, "
+            "so training is on the CPU",
+            "Install NVIDIA's driver; a container needs its toolkit too, and docker run --gpus all",
+        )
+    if nvidia.error:
+        yield Diagnosis(
+            "driver",
+            "problem",
+            nvidia.error,
+            "Restart the machine after a driver update, or install the driver anew",
+        )
+    if nvidia.driver is None:
+        return
+    runs = f", runs CUDA up to {nvidia.cuda[0]}.{nvidia.cuda[1]}" if nvidia.cuda else ""
+    built = _numbers(machine.cuda.built) if machine.cuda.built else ()
+    oldest = OLDEST_DRIVER.get(built[0]) if built else None
+    if oldest and _numbers(nvidia.driver) < oldest:
+        yield Diagnosis(
+            "driver",
+            _severity(machine),
+            f"NVIDIA's driver {nvidia.driver}{runs}; TensorFlow is built for CUDA "
+            f"{machine.cuda.built}, which needs {oldest[0]}.{oldest[1]} or newer",
+            f"Install a driver from {oldest[0]}.{oldest[1]} on",
+        )
+    else:
+        yield Diagnosis("driver", "ok", f"NVIDIA's driver {nvidia.driver}{runs}")
+
+
+def check_cuda_libraries(machine: Machine) -> Iterable[Diagnosis]:
+    """The CUDA and cuDNN that TensorFlow was built for, against those that are installed."""
+    cuda = machine.cuda
+    if not cuda.built or not machine.nvidia.driver:
+        return
+    for name, built, found in (
+        ("CUDA", cuda.built, cuda.found),
+        ("cuDNN", cuda.built_cudnn, cuda.found_cudnn),
+    ):
+        if not built:
+            continue
+        if not found:
+            yield Diagnosis(
+                name,
+                _severity(machine),
+                f"TensorFlow is built for {name} {built}; none is installed",
+                'Run: pip install "tensorflow[and-cuda]"',
+            )
+        elif _numbers(found)[0] != _numbers(built)[0]:
+            yield Diagnosis(
+                name,
+                _severity(machine),
+                f"TensorFlow is built for {name} {built}, found is {found} ({cuda.where})",
+                'Run: pip install --force-reinstall "tensorflow[and-cuda]"',
+            )
+        else:
+            yield Diagnosis(name, "ok", f"built for {built}, found {found} ({cuda.where})")
+
+
+def check_cuda_majors(machine: Machine) -> Iterable[Diagnosis]:
+    """CUDA libraries of two generations in one environment load over each other."""
+    majors = machine.cuda.majors
+    if len(majors) > 1:
+        yield Diagnosis(
+            "CUDA",
+            "problem" if machine.gpu else "warning",
+            f"libraries of CUDA {' and '.join(map(str, majors))} are installed side by side",
+            "Make an environment for each: TensorFlow's needs CUDA "
+            f"{machine.cuda.built or majors[0]}",
+        )
+
+
+def check_library_path(machine: Machine) -> Iterable[Diagnosis]:
+    """Folders in LD_LIBRARY_PATH come before the libraries that pip installed."""
+    built = _numbers(machine.cuda.built or "0")[0]
+    for folder in machine.environment.get("LD_LIBRARY_PATH", "").split(":"):
+        match = re.search(r"cuda-(\d+)(?:\.\d+)?(?:/|$)", folder)
+        if match and built and int(match[1]) != built:
+            yield Diagnosis(
+                "environment",
+                "warning",
+                f"LD_LIBRARY_PATH has {folder}: libraries of CUDA {match[1]} are loaded before "
+                f"those of CUDA {built}, for which TensorFlow is built",
+                f"Take {folder} out of LD_LIBRARY_PATH",
+            )
+
+
+def check_machine_code(machine: Machine) -> Iterable[Diagnosis]:
+    """Whether TensorFlow has code for the card: compiled, to be compiled at first, or none.
+
+    CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility": machine code runs
+    on later minor versions of its major one; PTX is compiled for every later one.
+    """
+    code = [re.fullmatch(r"(sm|compute)_(\d+)(\d)[a-z]?", name) for name in machine.cuda.code_for]
+    have = [(match[1], (int(match[2]), int(match[3]))) for match in code if match]
+    if not have or machine.backend != "tensorflow":
+        return
+    for device in machine.devices:
+        card = device.compute_capability
+        if card is None or any(c[0] == card[0] and c <= card for kind, c in have if kind == "sm"):
+            continue
+        generic = [c for kind, c in have if kind == "compute" and c <= card]
+        if not generic:
+            yield Diagnosis(
+                "CUDA",
+                "problem",
+                f"this TensorFlow has no code for {device}; it has for "
+                + ", ".join(machine.cuda.code_for),
+                "Train on the CPU, on another card, or with another version of TensorFlow",
+            )
+            continue
+        known = max(generic) == card
+        yield Diagnosis(
+            "CUDA",
+            "note" if known else "warning",
+            f"this TensorFlow has no machine code for {device}: the driver compiles it at the "
+            + ("first start, minutes" if known else "first start, and some of it may not work"),
+            # github.com/tensorflow/tensorflow/issues/89272
+            "The driver keeps it: CUDA_CACHE_MAXSIZE=4294967296 makes sure that all of it fits"
+            if known
+            else "Use NVIDIA's container (nvcr.io/nvidia/tensorflow), or the JAX backend",
+        )
+
+
+def check_providers(machine: Machine) -> Iterable[Diagnosis]:
+    """Which of ONNX Runtime's execution providers really come up."""
+    if not machine.providers:
+        return
+    short = {name.removesuffix("ExecutionProvider"): why for name, why in machine.providers.items()}
+    loaded = [name for name, why in short.items() if not why]
+    others = [name for name, why in short.items() if why]
+    text = f"providers that load: {', '.join(loaded) or 'none'}"
+    text += f"; built in, but do not: {', '.join(others)}" if others else ""
+    yield Diagnosis("ONNX Runtime", "ok" if loaded else "problem", text)
+    reason = machine.providers.get(_CUDA_PROVIDER)
+    if reason and machine.nvidia.driver:
+        yield Diagnosis(
+            "ONNX Runtime",
+            "problem",
+            f"its CUDA provider does not load: {reason}",
+            'Run: pip install "tfmp[cuda]"',
+        )
+    if reason is None and machine.gpu and "onnxruntime" in machine.packages:
+        yield Diagnosis(
+            "ONNX Runtime",
+            "warning",
+            "this is the build without CUDA: validation runs on the CPU",
+            "Run: pip uninstall -y onnxruntime; pip install onnxruntime-gpu",
+        )
+
+
+def check_cards(machine: Machine) -> Iterable[Diagnosis]:
+    """Memory, MIG and other users of each card."""
+    for card in machine.nvidia.cards:
+        device = Device("gpu", card.name, card.compute_capability)
+        parts = [str(device), "Tensor Cores" if device.tensor_cores else "no Tensor Cores"]
+        if card.memory_mib is not None:
+            free = (
+                "" if card.used_mib is None else f", {_gib(card.memory_mib - card.used_mib)} free"
+            )
+            parts.append(f"{_gib(card.memory_mib)}{free}")
+        yield Diagnosis(f"card {card.index}", "ok", "; ".join(parts))
+        if card.mig:
+            instances = ", ".join(card.mig_profiles)
+            yield Diagnosis(
+                f"card {card.index}",
+                "note" if instances else "problem",
+                f"MIG is on: {instances or 'no instance has been made, so nothing can compute'}",
+                "A process sees one instance: choose it with CUDA_VISIBLE_DEVICES=MIG-..."
+                if instances
+                else "Make one (nvidia-smi mig -cgi 0 -C), or have MIG switched off",
+            )
+        elif card.memory_mib and card.used_mib and card.used_mib > _NEARLY_FULL * card.memory_mib:
+            yield Diagnosis(
+                f"card {card.index}",
+                "warning",
+                f"{card.used_mib / card.memory_mib:.0%} of its memory is taken{_users(machine)}",
+                "Wait for them, or choose another card with CUDA_VISIBLE_DEVICES",
+            )
+    if machine.nvidia.users and all(card.mig is not True for card in machine.nvidia.cards):
+        yield Diagnosis(
+            "other users",
+            "note",
+            f"{len(machine.nvidia.users)} processes compute on the cards{_users(machine)}",
+            "Timings are not to be trusted beside them",
+        )
+
+
+def check_memory_growth(machine: Machine) -> Iterable[Diagnosis]:
+    """Whether the backend leaves memory of the card to others."""
+    if not machine.gpu:
+        return
+    environment = machine.environment
+    if machine.backend == "jax":
+        preallocates = environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() != "false"
+        share = environment.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75")
+        mend = "Set XLA_PYTHON_CLIENT_PREALLOCATE=false to share the card"
+        text = f"JAX takes {share} of the card's memory at once"
+    else:
+        forced = environment.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() in ("1", "true")
+        preallocates = not (machine.memory_growth or forced)
+        mend = "Set TF_FORCE_GPU_ALLOW_GROWTH=true to share the card"
+        text = "TensorFlow takes nearly all of the card's memory at once"
+    if preallocates:
+        shared = bool(machine.nvidia.users)
+        yield Diagnosis("memory growth", "warning" if shared else "note", text, mend)
+    else:
+        yield Diagnosis("memory growth", "ok", "memory of the card is taken as it is needed")
+
+
+CHECKS: tuple[Callable[[Machine], Iterable[Diagnosis]], ...] = (
+    check_cuda_generations,
+    check_cuda_majors,
+    check_driver,
+    check_cuda_libraries,
+    check_library_path,
+    check_machine_code,
+    check_cards,
+    check_memory_growth,
+    check_providers,
+)
+
+
+def _severity(machine: Machine) -> str:
+    """Of what keeps TensorFlow off a card: it is in nobody's way where JAX trains."""
+    return "problem" if machine.backend == "tensorflow" else "note"
+
+
+def _users(machine: Machine) -> str:
+    names = [f"{user.name} ({user.pid})" for user in machine.nvidia.users[:3]]
+    more = len(machine.nvidia.users) - len(names)
+    text = ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    return f": {text}" if text else ""
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / 1024:.1f} GiB"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

@@ -1,0 +1,209 @@
+"""Which way to train several jobs: short runs in each, and what all steps would take by them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tfmp.colocation.job import Job
+from tfmp.colocation.modes import IN_PROCESS, run_in_process
+from tfmp.colocation.processes import check_can_travel, run_in_processes
+from tfmp.colocation.report import JobResult, ModeResult
+from tfmp.machine import devices, seconds_text
+
+PROCESSES = "processes"
+
+# A mode that is faster by less than this is not worth its memory and its complications.
+_WORTHWHILE = 1.05
+
+# Modes this close to the fastest are measured again: a busy machine can do as much to a short run.
+_CLOSE = 1.25
+
+# What short runs last at least, all jobs' steps together, unless that takes too many steps.
+_LONG_ENOUGH_S, _MOST_STEPS = 0.3, 300
+
+# Starting a Python process that imports TensorFlow takes seconds: about five, with two cores.
+_WORTH_A_PROCESS_S = 20.0
+
+
+def recommend(measured: Sequence[ModeResult]) -> tuple[str, str]:
+    """The mode to take, and why, by short runs of which the first has each job alone."""
+    alone = measured[0]
+    failed_alone = {job.name for job in alone.failed}
+    usable = [row for row in measured if {job.name for job in row.failed} <= failed_alone]
+    best = min(usable, key=lambda row: row.predicted_s or float("inf"))
+    assert alone.predicted_s is not None
+    assert best.predicted_s is not None
+    gain = alone.predicted_s / best.predicted_s if best.predicted_s else 1.0
+    if best is alone or gain < _WORTHWHILE:
+        others = [row for row in usable if row is not alone]
+        near = f" (the next, {best.mode}, by {gain:.2f} times)" if best is not alone else ""
+        if len(alone.jobs) == 1:
+            return alone.mode, "there is one job"
+        if not others:
+            return alone.mode, "no other mode could run all jobs"
+        return alone.mode, f"no mode is faster by {_WORTHWHILE:.2f} times or more{near}"
+    reason = (
+        f"{gain:.2f} times as fast as one after another: all steps in "
+        f"{seconds_text(best.predicted_s)} instead of {seconds_text(alone.predicted_s)}"
+    )
+    if best.fairness is not None:
+        reason += f", fairness {best.fairness:.2f}"
+    return best.mode, reason
+
+
+def predicted_seconds(
+    result: ModeResult, alone: ModeResult, steps: Mapping[str, int], setup_s: float | None = None
+) -> float:
+    """What all steps would take in a mode, from a short run in it and one of each job alone.
+
+    While several jobs are left, each goes on as fast as it did in the short run; the last one left
+    goes on as fast as alone.
+
+    Args:
+        result: the short run.
+        alone: each job alone.
+        steps: how many each job has to take.
+        setup_s: seconds before the steps; None for those that the short run took.
+    """
+    seconds = result.setup_s if setup_s is None else setup_s
+    if result.mode == "sequential":
+        return seconds + sum(steps[j.name] * (j.step_s or 0.0) for j in result.jobs)
+    alone_s = {job.name: job.step_s for job in alone.jobs}
+    left = {j.name: float(steps[j.name]) for j in result.jobs if j.step_s and not j.error}
+    pace = {job.name: job.step_s or 0.0 for job in result.jobs}
+    while left:
+        if len(left) == 1:
+            pace |= {name: alone_s[name] or pace[name] for name in left}
+        until = min(count * pace[name] for name, count in left.items())
+        seconds += until
+        left = {n: c - until / pace[n] for n, c in left.items() if c * pace[n] > until * (1 + 1e-9)}
+    return seconds
+
+
+def measure(
+    jobs: tuple[Job, ...], mode: str, steps: int, memory_limit: int | None
+) -> tuple[list[ModeResult], list[str]]:
+    """Short runs, the first with each job alone; and what was not measured.
+
+    Args:
+        jobs: with names of their own.
+        mode: "auto" measures all modes, another one each job alone.
+        steps: least length of the short runs; 0 measures nothing.
+        memory_limit: of each process.
+    """
+    if not steps:
+        return [], []
+    short = _short(jobs, steps)
+    if mode == PROCESSES and devices.accelerators():
+        # This process must not take the memory of the device that the others are to share.
+        return judged([_alone_in_processes(short, memory_limit)], jobs), []
+    alone = run_in_process("sequential", short, keep=False)
+    more = _steps_worth_timing(alone, steps)
+    if _short(jobs, more)[0].steps > short[0].steps:
+        short = _short(jobs, more)
+        alone = run_in_process("sequential", short, keep=False)
+    if mode != "auto" or len(jobs) == 1:
+        return judged([alone], jobs), []
+    others = [run_in_process(name, short, keep=False) for name in IN_PROCESS[1:]]
+    measured = judged(_looked_at_again([alone, *others], short, jobs), jobs)
+    refused = _why_not_processes(jobs, measured)
+    if refused:
+        return measured, [f"processes was not measured: {refused}"]
+    apart = run_in_processes(short, keep=False, memory_limit=memory_limit)
+    return judged([*measured, apart], jobs), []
+
+
+def judged(measured: Sequence[ModeResult], jobs: Sequence[Job]) -> list[ModeResult]:
+    """Adds to short runs what all steps would take by them, and how far they slow jobs down.
+
+    Setting a job up is the same work in every mode of this process, but the first one to do it
+    pays for more: all are given the fastest, and what their mode needs besides.
+
+    Args:
+        measured: the first has each job alone.
+        jobs: with the numbers of steps.
+    """
+    alone, steps = measured[0], {job.name: job.steps for job in jobs}
+    setups: dict[str, float] = {}
+    for row in measured:
+        for job in row.jobs if row.mode != PROCESSES else ():
+            if not job.error:
+                setups[job.name] = min(job.setup_s, setups.get(job.name, job.setup_s))
+
+    def setup_of(row: ModeResult) -> float:
+        own = sum(job.setup_s for job in row.jobs)
+        if row.mode == PROCESSES:
+            return row.setup_s
+        return sum(setups.values()) + max(0.0, row.setup_s - own)
+
+    return [
+        replace(
+            compare(row, alone), predicted_s=predicted_seconds(row, alone, steps, setup_of(row))
+        )
+        for row in measured
+    ]
+
+
+def compare(result: ModeResult, alone: ModeResult) -> ModeResult:
+    """Adds how much later each job was done than it would have been alone."""
+    step_s = {job.name: job.step_s for job in alone.jobs if not job.error}
+
+    def compared(job: JobResult) -> JobResult:
+        by_itself = (step_s.get(job.name) or 0.0) * job.timed_steps
+        known = by_itself > 0 and job.finished_s > 0 and not job.error
+        return replace(job, slowdown=job.finished_s / by_itself if known else None)
+
+    return replace(result, jobs=tuple(compared(job) for job in result.jobs))
+
+
+def _looked_at_again(
+    measured: list[ModeResult], short: Sequence[Job], jobs: Sequence[Job]
+) -> list[ModeResult]:
+    """Measures the modes near the fastest once more, the last first; the faster run counts."""
+    rows = judged(measured, jobs)
+    best = min(row.predicted_s or 0.0 for row in rows)
+    close = [row.mode for row in rows if (row.predicted_s or 0.0) <= _CLOSE * best]
+    if len(close) < 2:
+        return measured
+    again = {mode: run_in_process(mode, short, keep=False) for mode in reversed(close)}
+    return [min(row, again.get(row.mode, row), key=_running_seconds) for row in measured]
+
+
+def _running_seconds(row: ModeResult) -> tuple[int, float]:
+    return len(row.failed), max((job.finished_s for job in row.jobs), default=0.0)
+
+
+def _short(jobs: tuple[Job, ...], steps: int) -> list[Job]:
+    """Runs of one length, so that all jobs are there all the time; one step is set-up."""
+    length = min([steps + 1, *(job.steps for job in jobs if job.steps > 1)])
+    return [job.measured(length) for job in jobs]
+
+
+def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeResult:
+    """One after another, each in a process of its own."""
+    runs = [run_in_processes([job], False, memory_limit) for job in jobs]
+    needs = [run.memory for run in runs if run.memory is not None]
+    return ModeResult(
+        "sequential",
+        tuple(run.jobs[0] for run in runs),
+        setup_s=sum(run.setup_s for run in runs),
+        total_s=sum(run.total_s for run in runs),
+        memory=max(needs, key=lambda memory: memory.bytes, default=None),
+    )
+
+
+def _steps_worth_timing(alone: ModeResult, steps: int) -> int:
+    """As many steps as last long enough for a clock on a busy machine."""
+    paces = [job.step_s for job in alone.jobs if job.step_s and not job.error]
+    return max(steps, min(_MOST_STEPS, int(_LONG_ENOUGH_S / sum(paces)))) if paces else steps
+
+
+def _why_not_processes(jobs: tuple[Job, ...], measured: list[ModeResult]) -> str:
+    try:
+        for job in jobs:
+            check_can_travel(job)
+    except ValueError as error:
+        return str(error)
+    seconds = min(row.predicted_s or 0.0 for row in measured)
+    if seconds < _WORTH_A_PROCESS_S:
+        return f"all of the work takes {seconds_text(seconds)}, hardly longer than starting them"
+    return ""

@@ -1,0 +1,221 @@
+"""Job: one model's training among several on a device, and the batches it gets at each step."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import tree
+
+from tfmp.calibration import labelled_batches
+from tfmp.loss_scaling import LossScale, as_loss_scale
+from tfmp.precision import Pattern, policy as policies
+
+Batch = tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One model's training.
+
+    Attributes:
+        model: a function without arguments that builds and compiles the model. It is called once a
+            run, under the job's seed and policy.
+        data: arrays `(x, y)` or `(x, y, sample_weight)`; batches that can be iterated again and
+            again, such as a list or a `tf.data.Dataset`; or a function that returns either.
+        policy: as in `tfmp.plan`. Under "float64" weights, optimizer and loss are float64 too.
+        steps: how many training steps.
+        name: what reports call it; the function's name and the policy if empty.
+        batch_size: of the batches that arrays are cut into. All are whole: what is left over
+            comes in the next pass, when arrays are shuffled.
+        shuffle: whether arrays are shuffled anew for each pass.
+        seed: of weights, dropout and shuffling.
+        steps_per_epoch: when callbacks see the end of an epoch; None is one pass over arrays, and
+            all steps with other data.
+        loss_scale: as in `tfmp.MixedPrecision`, for policies that compute in 16 bits.
+        keep_float32: as in `tfmp.plan`.
+        callbacks: Keras callbacks, or a function that makes them; short runs that only measure go
+            without.
+        checkpoint: a folder that gets the whole training state after each epoch. A job that was
+            interrupted goes on from it; the folder is removed when the job is done.
+    """
+
+    model: Callable[[], keras.Model]
+    data: Any
+    policy: str = "float32"
+    steps: int = 100
+    name: str = ""
+    batch_size: int = 32
+    shuffle: bool = True
+    seed: int = 0
+    steps_per_epoch: int | None = None
+    loss_scale: LossScale | float | str = "dynamic"
+    keep_float32: Pattern | Sequence[Pattern] = ()
+    callbacks: Sequence[keras.callbacks.Callback] | Callable[[], Sequence[Any]] = ()
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, keras.Model) or not callable(self.model):
+            raise TypeError(
+                "Job expects model to be a function that builds and compiles a Keras model, "
+                f"received {type(self.model).__name__}. Each run starts from fresh weights: "
+                "pass the function itself, without calling it."
+            )
+        policies.check_policy(self.policy)
+        as_loss_scale(self.loss_scale)
+        for name in ("steps", "batch_size", "steps_per_epoch"):
+            value = getattr(self, name)
+            if name == "steps_per_epoch" and value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(
+                    f"Job expects {name} to be a whole number, at least 1, received {value!r} of "
+                    f"type {type(value).__name__}."
+                )
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
+            raise ValueError(
+                f"Job expects seed to be a whole number from 0 to 4294967295, received "
+                f"{self.seed!r} of type {type(self.seed).__name__}."
+            )
+
+    def new_callbacks(self) -> list[Any]:
+        """The callbacks of a run."""
+        return list(self.callbacks() if callable(self.callbacks) else self.callbacks)
+
+    def measured(self, steps: int) -> "Job":
+        """A short run of the same job that leaves nothing behind."""
+        return replace(self, steps=min(self.steps, steps), callbacks=(), checkpoint=None)
+
+
+def checked_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """The jobs, each with a name of its own.
+
+    Raises:
+        TypeError: something else than jobs.
+        ValueError: no job, or two of the same name.
+    """
+    if isinstance(jobs, Job) or not isinstance(jobs, Iterable):
+        raise TypeError(
+            f"colocate expects a list of tfmp.Job, received {type(jobs).__name__}. "
+            "colocate([tfmp.Job(build, (x, y), 'float32', steps=100), ...])"
+        )
+    found = []
+    for job in jobs:
+        if not isinstance(job, Job):
+            raise TypeError(
+                f"colocate expects a list of tfmp.Job, one of them is {job!r} of type "
+                f"{type(job).__name__}. Write tfmp.Job(build, data, policy, steps)."
+            )
+        made = getattr(job.model, "__name__", type(job.model).__name__)
+        found.append(job if job.name else replace(job, name=f"{made} {job.policy}"))
+    if not found:
+        raise ValueError("colocate expects at least one job, received none.")
+    names = [job.name for job in found]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(
+            f"colocate expects jobs with names of their own, {min(twice)!r} comes "
+            f"{names.count(min(twice))} times. Pass name= to tfmp.Job."
+        )
+    return tuple(found)
+
+
+class Batches:
+    """The batch of any step: the same at the same step in every run of the job.
+
+    Args:
+        job: whose data; a function is called once.
+
+    Attributes:
+        per_pass: batches in a pass over arrays; None with other data.
+
+    Raises:
+        TypeError: the data is of the wrong kind.
+        ValueError: there is no batch in it.
+    """
+
+    def __init__(self, job: Job) -> None:
+        data = job.data() if callable(job.data) else job.data
+        self._job = job
+        self._step = 0
+        self._ahead: Batch | None = None
+        self._turn = -1
+        self._arrays = _arrays(data) if isinstance(data, tuple) else None
+        self.per_pass: int | None = None
+        if self._arrays is None:
+            self._stream = self._forever(data)
+            return
+        self._samples = len(tree.flatten(self._arrays[0])[0])
+        self.per_pass = max(1, self._samples // job.batch_size)
+        if not self._samples:
+            raise ValueError(f"Job {job.name!r} expects data with samples in it, it has none.")
+
+    def peek(self) -> Batch:
+        """The batch that comes next."""
+        if self._ahead is None:
+            self._ahead = next(self)
+            self._step -= 1
+        return self._ahead
+
+    def skip(self, steps: int) -> None:
+        """Leaves out the batches of so many steps."""
+        if self._arrays is not None:
+            self._step += steps
+            self._ahead = None
+            return
+        for _ in range(steps):
+            next(self)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        step, self._step = self._step, self._step + 1
+        if self._ahead is not None:
+            batch, self._ahead = self._ahead, None
+            return batch
+        if self._arrays is None:
+            return next(self._stream)
+        assert self.per_pass is not None
+        turn, index = divmod(step, self.per_pass)
+        if turn != self._turn:
+            self._turn, self._order = turn, self._order_of(turn)
+        rows = self._order[index * self._job.batch_size : (index + 1) * self._job.batch_size]
+        x, y, weight = (
+            None if part is None else tree.map_structure(lambda array: array[rows], part)
+            for part in self._arrays
+        )
+        return x, y, weight
+
+    def _order_of(self, turn: int) -> np.ndarray:
+        if not self._job.shuffle:
+            return np.arange(self._samples)
+        return np.random.default_rng((self._job.seed, turn)).permutation(self._samples)
+
+    def _forever(self, data: Any) -> Iterator[Batch]:
+        once = iter(data) is data if isinstance(data, Iterable) else False
+        while True:
+            count = 0
+            for batch in labelled_batches(data, self._job.batch_size):
+                count += 1
+                yield batch
+            if not count:
+                again = " a second time" if once else ""
+                raise ValueError(
+                    f"Job {self._job.name!r} expects batches in its data, found none{again}. "
+                    "Pass arrays, a list, a tf.data.Dataset, or a function that returns batches."
+                )
+
+
+def _arrays(data: tuple[Any, ...]) -> tuple[Any, ...]:
+    """x, y and the weights or None, as arrays that rows can be taken of."""
+    first = next(labelled_batches(data, len(tree.flatten(data[0])[0]) or 1), None)
+    if first is None:
+        return (np.zeros(0), np.zeros(0), None)
+    arrays = tuple(None if p is None else tree.map_structure(np.asarray, p) for p in first)
+    sizes = sorted({len(array) for array in tree.flatten(arrays) if array is not None})
+    if len(sizes) != 1:
+        raise ValueError(f"data expects arrays with as many rows each, received {sizes} rows.")
+    return arrays

@@ -1,0 +1,269 @@
+"""The ways to train several jobs in one process: in a row, in turns, in threads, or fused."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfmp.colocation.fused import FusedStep
+from tfmp.colocation.job import Job
+from tfmp.colocation.report import JobResult, ModeResult
+from tfmp.colocation.training import Progress, Training
+from tfmp.machine import PeakMemory, is_out_of_memory
+
+
+class Runner:
+    """One job on its way: its training, its clock, and the error that ended it.
+
+    Args:
+        job: what to train.
+        progress: as in `Training`.
+    """
+
+    def __init__(self, job: Job, progress: Progress | None = None) -> None:
+        self.training = Training(job, progress)
+        self.error: BaseException | None = None
+        self._began = self._ended = 0.0
+        self._first_step = 0
+        self._samples = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether there are steps to take."""
+        return self.error is None and not self.training.done
+
+    def attempt(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Does something for the job; what it raises ends this job and no other."""
+        try:
+            return work(*args)
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the job."""
+        self.error = error
+        self._ended = time.perf_counter()
+
+    def set_up(self) -> None:
+        """Builds the job and takes its first step."""
+        self.attempt(self.training.set_up)
+        self.begin()
+
+    def begin(self) -> None:
+        """Starts the job's clock."""
+        self._began = self._ended = time.perf_counter()
+        self._first_step, self._samples = self.training.steps_taken, self.training.samples
+
+    def step(self) -> None:
+        """Takes a step; ends the job with its last one."""
+        self.attempt(self.training.step)
+        self.end_if_done()
+
+    def run(self) -> None:
+        """Takes all steps that are left."""
+        while self.alive:
+            self.step()
+
+    def end_if_done(self) -> None:
+        """Stops the clock after the last step."""
+        if self.error is None and self.training.done:
+            self.attempt(self.training.wait)
+            self._ended = time.perf_counter()
+
+    def result(self, start: float, keep: bool) -> JobResult:
+        """What became of the job, its callbacks told.
+
+        Args:
+            start: when the clock of all jobs started.
+            keep: whether the model is kept.
+        """
+        training = self.training
+        if self.error is None:
+            self.attempt(training.end)
+        running = self._ended - self._began
+        history = training.history()
+        samples = training.samples - self._samples
+        return JobResult(
+            name=training.job.name,
+            policy=training.policy,
+            steps=training.steps_taken,
+            timed_steps=training.steps_taken - self._first_step,
+            setup_s=training.setup_s,
+            finished_s=max(0.0, self._ended - start),
+            running_s=running,
+            samples_per_second=samples / running if samples and running > 0 else None,
+            loss=history["loss"][-1] if history.get("loss") else None,
+            skipped_steps=0 if self.error else training.skipped_steps(),
+            history=history,
+            error=describe(self.error),
+            out_of_memory=self.error is not None and is_out_of_memory(self.error),
+            model=training.model if keep and self.error is None else None,
+        )
+
+
+def describe(error: BaseException | None) -> str:
+    """An error in one line; empty for None."""
+    if error is None:
+        return ""
+    kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
+    lines = [line.strip() for line in _ANSI.sub("", str(error)).splitlines()]
+    told = [line for line in lines if line and not line.startswith(_SAYING_NOTHING)]
+    return f"{kind}: {told[0][:300]}" if told else kind
+
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+# How TensorFlow and Keras begin what they have to say.
+_SAYING_NOTHING = (
+    "Graph execution error",
+    "Detected at node",
+    "<stack traces unavailable>",
+    "Exception encountered when calling",
+    "File ",
+    "[[",
+)
+
+
+def run_in_process(
+    mode: str, jobs: Sequence[Job], keep: bool, progress: Progress | None = None
+) -> ModeResult:
+    """Trains the jobs in one of `IN_PROCESS`.
+
+    Args:
+        mode: its name.
+        jobs: with names of their own.
+        keep: whether trained models are kept.
+        progress: as in `Training`.
+    """
+    meter = PeakMemory()
+    start = time.perf_counter()
+    if mode == "sequential":
+        results, setup = _sequential(jobs, keep, progress)
+    else:
+        results, setup = _together(_TOGETHER[mode](), jobs, keep, progress)
+    total = time.perf_counter() - start
+    return ModeResult(mode, tuple(results), setup, total, meter.read())
+
+
+def _sequential(
+    jobs: Sequence[Job], keep: bool, progress: Progress | None
+) -> tuple[list[JobResult], float]:
+    results: list[JobResult] = []
+    waited = 0.0
+    for job in jobs:
+        runner = Runner(job, progress)
+        runner.set_up()
+        start = time.perf_counter() - waited
+        runner.begin()
+        runner.run()
+        results.append(runner.result(start, keep))
+        waited += results[-1].running_s
+        del runner  # its model's memory is the next job's
+    return results, sum(result.setup_s for result in results)
+
+
+def _together(
+    way: "_InTurns", jobs: Sequence[Job], keep: bool, progress: Progress | None
+) -> tuple[list[JobResult], float]:
+    began = time.perf_counter()
+    runners = [Runner(job, progress) for job in jobs]
+    for runner in runners:
+        runner.set_up()
+    way.prepare([runner for runner in runners if runner.alive])
+    alive = [runner for runner in runners if runner.alive]
+    start = time.perf_counter()
+    for runner in alive:
+        runner.begin()
+    way.drive(alive)
+    return [runner.result(start, keep) for runner in runners], start - began
+
+
+class _InTurns:
+    """One step each, round by round."""
+
+    def prepare(self, runners: list[Runner]) -> None:
+        """Compiles what is compiled for all of them; takes steps for that, perhaps."""
+
+    def drive(self, runners: list[Runner]) -> None:
+        """Takes all steps that are left."""
+        while runners:
+            self.take_round(runners)
+            runners = [runner for runner in runners if runner.alive]
+
+    def take_round(self, runners: list[Runner]) -> None:
+        """Takes one step of each."""
+        for runner in runners:
+            runner.step()
+
+
+class _Threads(_InTurns):
+    """As fast as each can, in threads."""
+
+    def drive(self, runners: list[Runner]) -> None:
+        gate = threading.Event()
+
+        def work(runner: Runner, over: threading.Event) -> None:
+            gate.wait()
+            try:
+                runner.run()
+            except BaseException as error:  # nobody else would hear of it
+                runner.fail(error)
+            finally:
+                over.set()
+
+        # Not Thread.join: interrupted once, it takes the thread for ended (CPython, gh-90882).
+        ends: list[threading.Event] = []
+        try:
+            for runner in runners:
+                over = threading.Event()
+                threading.Thread(target=work, args=(runner, over), daemon=True).start()
+                ends.append(over)
+            gate.set()
+            for over in ends:
+                over.wait()
+        except BaseException:  # Ctrl-C arrives here
+            for runner in runners:
+                runner.training.abandon()
+            gate.set()
+            for over in ends:  # a thread that computes while Python ends takes it down
+                over.wait()
+            raise
+
+
+class _Fused(_InTurns):
+    """One step each in one compiled function, compiled anew when there are fewer."""
+
+    def __init__(self) -> None:
+        self._step: FusedStep | None = None
+        self._together: list[Runner] = []
+
+    def prepare(self, runners: list[Runner]) -> None:
+        if runners:
+            self.take_round(runners)
+
+    def take_round(self, runners: list[Runner]) -> None:
+        begun = [(runner, runner.attempt(runner.training.begin_step)) for runner in runners]
+        begun = [(runner, batch) for runner, batch in begun if runner.alive]
+        runners = [runner for runner, _ in begun]
+        if not runners:
+            return
+        if self._step is None or runners != self._together:
+            self._step = FusedStep([runner.training for runner in runners])
+            self._together = runners
+        outcomes = self._step([batch for _, batch in begun])
+        for runner, outcome in zip(runners, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                runner.fail(outcome)
+            else:
+                runner.attempt(runner.training.finish_step, outcome)
+                runner.end_if_done()
+
+
+_TOGETHER: dict[str, type[_InTurns]] = {
+    "interleaved": _InTurns,
+    "threads": _Threads,
+    "fused": _Fused,
+}
+IN_PROCESS = ("sequential", *_TOGETHER)

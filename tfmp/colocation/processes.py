@@ -1,0 +1,335 @@
+"""Mode "processes": each job in a process of its own, with memory of its own."""
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any
+
+from tfmp.shared.quiet_stderr import held_back
+
+if TYPE_CHECKING:  # a child imports this module before it may import Keras
+    from tfmp.colocation.job import Job
+    from tfmp.colocation.report import JobResult, ModeResult
+    from tfmp.colocation.training import Progress
+
+# What a child says, with what: (_READY, seconds of set-up or None), (_STEP, (done, all)),
+# (_DONE, (JobResult, Memory)).
+_READY, _STEP, _DONE = "ready", "step", "done"
+
+# How long a process that was told to end, or has said its last, may take for that.
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds in this process and has to hold in a child, for the same numbers.
+
+    Attributes:
+        deterministic: TensorFlow's op determinism.
+        tf32: TensorFlow's use of TF32.
+        x64: JAX's 64-bit types.
+        memory_limit: bytes that the child may use; None is no limit.
+        tell: whether the child reports its steps.
+    """
+
+    deterministic: bool = False
+    tf32: bool = True
+    x64: bool = False
+    memory_limit: int | None = None
+    tell: bool = False
+
+
+def check_can_travel(job: "Job") -> None:
+    """Raises ValueError on a job that cannot be sent to another process."""
+    try:
+        pickle.dumps(job)
+    except Exception as error:
+        raise ValueError(
+            f"Mode 'processes' expects jobs that can be sent to another process; {job.name!r} "
+            f"cannot: {str(error).splitlines()[0]}. Define its functions at the top of a module, "
+            "or choose another mode."
+        ) from error
+
+
+def run_in_processes(
+    jobs: "Sequence[Job]",
+    keep: bool,
+    memory_limit: int | None = None,
+    progress: "Progress | None" = None,
+) -> "ModeResult":
+    """Trains each job in a process of its own.
+
+    Args:
+        jobs: with names of their own, all of which can be pickled.
+        keep: whether trained weights are brought back.
+        memory_limit: bytes that each process may use, of the device or else of the computer.
+        progress: as in `Training`.
+    """
+    from tfmp.colocation.report import ModeResult
+    from tfmp.machine import Memory
+
+    for job in jobs:
+        check_can_travel(job)
+    began = time.perf_counter()
+    settings = replace(_settings(memory_limit), tell=progress is not None)
+    children: list[_Child] = []
+    try:
+        for job in jobs:
+            children.append(_Child(job, settings, keep))
+        _listen(children, until=_READY, progress=progress)
+        start = time.perf_counter()
+        for child in children:
+            child.go()
+        _listen(children, until=_DONE, progress=progress)
+        total = time.perf_counter() - began
+    finally:
+        for child in children:
+            child.stop()
+        for child in children:
+            child.end()
+    found = [child.memory for child in children if child.memory is not None]
+    memory = Memory(sum(m.bytes for m in found), found[0].source) if found else None
+    return ModeResult(
+        "processes", tuple(child.outcome() for child in children), start - began, total, memory
+    )
+
+
+class _Child:
+    """A process, what it is to do, and what it said."""
+
+    def __init__(self, job: "Job", settings: Settings, keep: bool) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.job = job
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_child, args=(theirs, pickle.dumps(job), settings, keep), daemon=True
+        )
+        with _environment(settings), _deaf_to_ctrl_c():
+            self._process.start()
+        theirs.close()
+        self.state = ""
+        self.memory: Any = None
+        self._result: JobResult | None = None
+        self._error = ""
+
+    def go(self) -> None:
+        """Has it take its steps."""
+        with contextlib.suppress(OSError):
+            self.pipe.send("go")
+
+    def listen(self, progress: "Progress | None") -> None:
+        """Takes one message, or notes that none will come any more."""
+        try:
+            kind, content = self.pipe.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            self._error = _why_it_ended(self._process.exitcode)
+            self.state = _DONE
+            return
+        if kind == _STEP:
+            if progress:
+                progress(self.job.name, *content)
+            return
+        self.state = kind
+        if kind == _DONE:
+            self._result, self.memory = content
+
+    def stop(self) -> None:
+        """Ends the process if it has more to do."""
+        if self.state != _DONE:
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Waits until the process has ended; not for ever."""
+        self._process.join(_PATIENCE_S)
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
+        self.pipe.close()
+
+    def outcome(self) -> "JobResult":
+        """What became of the job."""
+        from tfmp.colocation.report import JobResult
+
+        error = self._error or (self._result.error if self._result else "")
+        if self._result is None or not self._result.name:
+            return JobResult(self.job.name, self.job.policy, 0, 0, 0.0, 0.0, 0.0, error=error)
+        return self._result
+
+
+def _why_it_ended(code: int | None) -> str:
+    """What is known of a process that ended without a result."""
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return f"its process was ended by {name}, as the system does where memory runs out"
+    return (
+        f"its process ended without a result (exit status {code}); what it wrote is above. A "
+        "script that starts processes needs `if __name__ == '__main__':` around its own work"
+    )
+
+
+def _listen(children: list[_Child], until: str, progress: "Progress | None") -> None:
+    """Listens until every child has said so, or is done."""
+    waiting = [child for child in children if child.state not in (until, _DONE)]
+    while waiting:
+        heard = wait([child.pipe for child in waiting])
+        for child in waiting:
+            if child.pipe in heard:
+                child.listen(progress)
+        waiting = [child for child in waiting if child.state not in (until, _DONE)]
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """A process that starts in this block does not hear of Ctrl-C.
+
+    A terminal tells every process of a command; this one decides, and ends the others.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    # Started along with the first child, it would unblock SIGINT before that child inherits this.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """Ends this process when the one that started it is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch(sentinel: int) -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
+
+
+@contextmanager
+def _environment(settings: Settings) -> Iterator[None]:
+    """What a child inherits and reads before anything else."""
+    import keras
+
+    changed = {"KERAS_BACKEND": keras.backend.backend()}
+    if settings.x64:
+        changed["JAX_ENABLE_X64"] = "1"
+    if settings.memory_limit is None:
+        # Otherwise the first process takes the whole card.
+        changed |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    elif share := _share_of_card(settings.memory_limit):
+        changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.4f}"  # JAX knows no bytes
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name)
+            else:
+                os.environ[name] = value
+
+
+def _share_of_card(memory_limit: int) -> float | None:
+    """Bytes as a share of the first card's memory; None without one that says how much it has."""
+    from tfmp.machine import read_nvidia
+
+    cards = read_nvidia().cards
+    if not cards or not cards[0].memory_mib:
+        return None
+    return min(1.0, memory_limit / 2**20 / cards[0].memory_mib)
+
+
+def _settings(memory_limit: int | None) -> Settings:
+    import keras
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return Settings(x64=bool(jax.config.jax_enable_x64), memory_limit=memory_limit)
+    import tensorflow as tf
+    from tensorflow.python.framework import config
+
+    return Settings(
+        deterministic=bool(config.is_op_determinism_enabled()),
+        tf32=bool(tf.config.experimental.tensor_float_32_execution_enabled()),
+        memory_limit=memory_limit,
+    )
+
+
+def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> None:
+    """What a child process does."""
+    _end_with_parent()
+    with held_back():
+        _prepare(settings)
+    from tfmp.colocation.modes import Runner, describe
+    from tfmp.colocation.report import JobResult
+    from tfmp.machine import PeakMemory
+
+    try:
+        job = pickle.loads(pickled)
+    except Exception as error:
+        text = f"its functions are not found in a new process: {describe(error)}"
+        pipe.send((_DONE, (JobResult("", "", 0, 0, 0.0, 0.0, 0.0, error=text), None)))
+        return
+    _limit_host_memory(settings.memory_limit)
+    meter = PeakMemory()
+
+    def tell(name: str, done: int, steps: int) -> None:
+        pipe.send((_STEP, (done, steps)))
+
+    runner = Runner(job, tell if settings.tell else None)
+    runner.set_up()
+    pipe.send((_READY, None))
+    pipe.recv()
+    runner.begin()
+    start = time.perf_counter()
+    runner.run()
+    result = runner.result(start, keep)
+    if result.model is not None:
+        result = replace(result, values=tuple(result.model.get_weights()))
+    pipe.send((_DONE, (replace(result, model=None), meter.read())))
+
+
+def _prepare(settings: Settings) -> None:
+    import keras
+
+    if keras.backend.backend() == "jax":
+        return
+    import tensorflow as tf
+
+    if settings.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
+    cards = tf.config.list_physical_devices("GPU")
+    if cards and settings.memory_limit is not None:
+        share = tf.config.LogicalDeviceConfiguration(memory_limit=settings.memory_limit // 2**20)
+        tf.config.set_logical_device_configuration(cards[0], [share])
+
+
+def _limit_host_memory(limit: int | None) -> None:
+    """Without an accelerator a job's memory is the computer's: its data may grow by so much."""
+    from tfmp.machine import accelerators
+
+    if limit is None or accelerators() or sys.platform == "win32":
+        return
+    import resource
+
+    with open("/proc/self/status", encoding="ascii") as status:
+        data = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmData"))
+    resource.setrlimit(resource.RLIMIT_DATA, (data + limit, data + limit))

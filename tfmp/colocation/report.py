@@ -1,0 +1,236 @@
+"""ColocateReport: how jobs shared a device, in each way that was tried, and which way to take."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfmp.machine import Device, Memory, bytes_text, seconds_text
+from tfmp.profiling import table
+
+SCHEMA = "tfmp.colocate/1"
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What became of one job.
+
+    Attributes:
+        name: of the job.
+        policy: what it computed in.
+        steps: training steps taken.
+        timed_steps: those of them that were no part of setting up.
+        setup_s: seconds to build the model and take the first step, which compiles.
+        finished_s: seconds from when all were set up until this job was done: its waiting for
+            others is in it, their set-up is not.
+        running_s: the same from its own first timed step.
+        samples_per_second: while it ran.
+        slowdown: `finished_s` over what the same steps take alone; None if that is not known.
+        loss: of its last epoch.
+        skipped_steps: those that the loss-scale optimizer did not apply.
+        history: by metric, a value an epoch, as in Keras's `History`.
+        error: why it ended early; empty if it did not.
+        out_of_memory: whether that was for want of memory.
+        model: the trained model; None after mode "processes", and for what was only measured.
+        values: trained weights of a model that is not here.
+    """
+
+    name: str
+    policy: str
+    steps: int
+    timed_steps: int
+    setup_s: float
+    finished_s: float
+    running_s: float
+    samples_per_second: float | None = None
+    slowdown: float | None = None
+    loss: float | None = None
+    skipped_steps: int = 0
+    history: Mapping[str, list[float]] = field(default_factory=dict)
+    error: str = ""
+    out_of_memory: bool = False
+    model: Any = field(default=None, repr=False, compare=False)
+    values: tuple[np.ndarray, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def weights(self) -> list[np.ndarray]:
+        """The trained weights, as `model.get_weights()` has them."""
+        return self.model.get_weights() if self.model is not None else list(self.values)
+
+    @property
+    def step_s(self) -> float | None:
+        """Seconds a step took while the job ran; None if none was timed."""
+        return self.running_s / self.timed_steps if self.timed_steps else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        plain = {k: v for k, v in vars(self).items() if k not in ("model", "values")}
+        return {
+            **plain,
+            "loss": _number(self.loss),
+            "history": {name: [_number(v) for v in row] for name, row in self.history.items()},
+        }
+
+
+@dataclass(frozen=True)
+class ModeResult:
+    """All jobs in one mode.
+
+    Attributes:
+        mode: its name.
+        jobs: what became of each.
+        setup_s: seconds until all were set up.
+        total_s: seconds for everything.
+        memory: how much more was held at the worst moment than before; of processes the sum.
+        predicted_s: for a measurement, the seconds that all steps of all jobs would take.
+    """
+
+    mode: str
+    jobs: tuple[JobResult, ...]
+    setup_s: float
+    total_s: float
+    memory: Memory | None = None
+    predicted_s: float | None = None
+
+    @property
+    def failed(self) -> tuple[JobResult, ...]:
+        """The jobs that ended early with an error."""
+        return tuple(job for job in self.jobs if job.error)
+
+    @property
+    def fairness(self) -> float | None:
+        """Jain's index of the jobs' speeds relative to alone: 1 if all are slowed down alike.
+
+        R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for
+        Resource Allocation in Shared Computer Systems, DEC-TR-301, 1984.
+        """
+        speeds = [1 / job.slowdown for job in self.jobs if job.slowdown]
+        return jain(speeds) if speeds else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "mode": self.mode,
+            "setup_s": self.setup_s,
+            "total_s": self.total_s,
+            "predicted_s": self.predicted_s,
+            "memory": None if self.memory is None else vars(self.memory),
+            "fairness": self.fairness,
+            "jobs": [job.to_dict() for job in self.jobs],
+        }
+
+
+@dataclass(frozen=True)
+class ColocateReport:
+    """What `colocate` measured and did. Printed, it is tables and a recommendation.
+
+    Attributes:
+        device: what the jobs shared.
+        backend: of Keras.
+        mode: the mode that is recommended, or that was asked for.
+        reason: why.
+        measured: short runs in each mode; in "sequential" each job is alone.
+        run: the jobs' whole training; None if only measurements were asked for.
+        notes: what was not measured, and why.
+    """
+
+    device: Device
+    backend: str
+    mode: str
+    reason: str
+    measured: tuple[ModeResult, ...] = ()
+    run: ModeResult | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[JobResult, ...]:
+        """What became of each job."""
+        return self.run.jobs if self.run else ()
+
+    @property
+    def failed(self) -> tuple[JobResult, ...]:
+        """The jobs that ended early with an error."""
+        return self.run.failed if self.run else ()
+
+    def __getitem__(self, name: str) -> JobResult:
+        for job in self.jobs:
+            if job.name == name:
+                return job
+        raise KeyError(f"no job {name!r} was trained; there are: {[j.name for j in self.jobs]}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the models, as plain JSON types."""
+        return {
+            "schema": SCHEMA,
+            "device": self.device.to_dict(),
+            "backend": self.backend,
+            "mode": self.mode,
+            "reason": self.reason,
+            "measured": [row.to_dict() for row in self.measured],
+            "run": self.run.to_dict() if self.run else None,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        parts = []
+        if self.measured:
+            parts += [table(_mode_cells(self.measured)), ""]
+        if self.run:
+            parts += [table(_job_cells(self.run)), ""]
+        parts += [f"note: {note}" for note in self.notes]
+        parts += [f"{job.name} ended early: {job.error}" for job in self.failed]
+        return "\n".join([*parts, f"{self.mode}: {self.reason}"])
+
+
+def jain(values: list[float]) -> float:
+    """Jain's fairness index: (sum x)^2 / (n sum x^2); 1/n if one has everything, 1 if all alike."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def _mode_cells(rows: tuple[ModeResult, ...]) -> list[tuple[str, ...]]:
+    cells: list[tuple[str, ...]] = [
+        ("mode", "whole training", "slow-down", "fairness", "memory", "ended early")
+    ]
+    for row in rows:
+        slow = [f"{job.slowdown:.2f}x" for job in row.jobs if job.slowdown]
+        cells.append(
+            (
+                row.mode,
+                "-" if row.predicted_s is None else seconds_text(row.predicted_s),
+                ", ".join(slow) or "-",
+                "-" if row.fairness is None else f"{row.fairness:.2f}",
+                bytes_text(row.memory.bytes) if row.memory else "-",
+                ", ".join(job.name for job in row.failed) or "none",
+            )
+        )
+    return cells
+
+
+def _job_cells(run: ModeResult) -> list[tuple[str, ...]]:
+    cells: list[tuple[str, ...]] = [
+        ("job", "policy", "steps", "set-up", "done after", "samples/s", "slow-down", "loss")
+    ]
+    for job in run.jobs:
+        rate = job.samples_per_second
+        cells.append(
+            (
+                job.name,
+                job.policy,
+                str(job.steps),
+                seconds_text(job.setup_s),
+                seconds_text(job.finished_s),
+                "-" if rate is None else f"{rate:,.0f}",
+                "-" if job.slowdown is None else f"{job.slowdown:.2f}x",
+                "-" if job.loss is None else f"{job.loss:.4g}",
+            )
+        )
+    return cells
+
+
+def _number(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return str(value)

@@ -1,0 +1,319 @@
+"""Training: one run of one job, driven from outside step by step, with state of its own.
+
+What Keras keeps once per thread or process (dtype policy, floatx, seeds) is the job's own while
+the job builds, traces and steps, and is given back each time: jobs side by side do not see each
+other's.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+from keras import tree
+from keras.src.backend.common import global_state
+
+from tfmp.colocation.checkpoint import Checkpoint
+from tfmp.colocation.job import Batch, Batches, Job
+from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_scale, read_counters
+from tfmp.machine import measuring
+from tfmp.precision import is_narrow, policy as policies
+from tfmp.profiling import check_compiled
+
+Progress = Callable[[str, int, int], None]
+
+# Keras's names for what it keeps per thread (keras.src.random.seed_generator, rng_utils).
+_SEED_GENERATOR, _SEED = "global_seed_generator", "global_random_seed"
+
+_STATE = (
+    "trainable_variables",
+    "non_trainable_variables",
+    "optimizer_variables",
+    "metrics_variables",
+)
+
+
+class Training:
+    """A job's model and where its training is.
+
+    Args:
+        job: what to train.
+        progress: called after each step with the job's name, steps taken and all steps.
+    """
+
+    def __init__(self, job: Job, progress: Progress | None = None) -> None:
+        self.job = job
+        self.policy = policies.resolve_policy(job.policy).policy
+        self.model: keras.Model | None = None
+        self.steps_taken = 0
+        self.samples = 0
+        self.setup_s = 0.0
+        self._progress = progress
+        self._wide = self.policy == "float64"
+        self._seeds: Any = None
+        self._logs: Any = {}
+        self._finished = False
+        self._abandoned = False
+        self._inside = False
+
+    @property
+    def done(self) -> bool:
+        """Whether there are no steps left, a callback stopped the training, or it was abandoned."""
+        return self._finished or self._abandoned
+
+    def set_up(self) -> None:
+        """Builds the model and takes the first step, which compiles. One job at a time may."""
+        start = time.perf_counter()
+        with self._own_state(tracing=True), _random_state_kept():
+            keras.utils.set_random_seed(self.job.seed)
+            self.model = self._build()
+            self._batches = Batches(self.job)
+            batch = self._placed(self._batches.peek())
+            if not self.model.built:
+                self.model(batch[0])
+            self._apply_policy()
+            self.model._symbolic_build(data_batch=batch)
+            self._begin()
+            if not self._finished:
+                self.step(tracing=True)
+        self.wait()
+        self.setup_s = time.perf_counter() - start
+
+    def step(self, tracing: bool = False) -> None:
+        """Takes a step, callbacks and all."""
+        batch = self.begin_step()
+        with self._own_state(tracing):
+            logs = self.compute(batch)
+        self.finish_step(logs)
+
+    def begin_step(self) -> Any:
+        """What is before a step's computation; returns the batch, on the device."""
+        with self._own_state():
+            batch = self._placed(next(self._batches))
+            if self.steps_taken % self._epoch_steps == 0:
+                self._model.reset_metrics()
+                self._callbacks.on_epoch_begin(self._epoch)
+                if _on_jax():
+                    self._model._jax_state_synced = True
+            self._callbacks.on_train_batch_begin(self.steps_taken % self._epoch_steps)
+        self.samples += len(tree.flatten(batch[0])[0])
+        return batch
+
+    def compute(self, batch: Any) -> Any:
+        """The step itself: forward, backward, update; returns its logs."""
+        if not _on_jax():
+            return self._model.train_function(iter([batch]))
+        logs, state = self._model.train_function(self.jax_state(), iter([batch]))
+        self.restore(state)
+        return logs
+
+    def finish_step(self, logs: Any) -> None:
+        """What comes after a step, and after an epoch."""
+        with self._own_state():
+            self._logs = logs
+            self._callbacks.on_train_batch_end(self.steps_taken % self._epoch_steps, logs)
+            self.steps_taken += 1
+            stopped = self.steps_taken >= self.job.steps or self._model.stop_training
+            if stopped or self.steps_taken % self._epoch_steps == 0:
+                self._end_epoch()
+                stopped = stopped or self._model.stop_training
+        if self._progress:
+            self._progress(self.job.name, self.steps_taken, self.job.steps)
+        self._finished = bool(stopped)
+
+    def end(self) -> None:
+        """Puts the trained values into the model, and tells the callbacks."""
+        with self._own_state():
+            self._sync()
+            optimizer = self._model.optimizer
+            if isinstance(optimizer, keras.optimizers.Optimizer):
+                optimizer.finalize_variable_values(self._model.trainable_weights)
+            self._callbacks.on_train_end(self._epoch_logs)
+            if _on_jax():
+                self._model._jax_state = None
+
+    def abandon(self) -> None:
+        """Makes the step that is being taken the last one, without ending its epoch.
+
+        A checkpoint of half an epoch would be taken for one of a whole epoch.
+        """
+        self._abandoned = True
+
+    def wait(self) -> None:
+        """Until the device has done the steps that were taken."""
+        state = self._model._jax_state if self.model is not None and _on_jax() else None
+        measuring.synchronize(state)
+
+    def history(self) -> dict[str, list[float]]:
+        """By metric, a value an epoch."""
+        history = getattr(self.model, "history", None)
+        return (
+            {} if history is None else {k: list(map(float, v)) for k, v in history.history.items()}
+        )
+
+    def skipped_steps(self) -> int:
+        """Steps that the loss-scale optimizer did not apply."""
+        optimizer = getattr(self.model, "optimizer", None)
+        if not isinstance(optimizer, LossScaleOptimizer):
+            return 0
+        return read_counters(optimizer).skipped_steps
+
+    def values(self) -> list[list[Any]]:
+        """On TensorFlow, everything that a step changes, for `restore`."""
+        return [[keras.ops.convert_to_tensor(v.value) for v in group] for group in self._groups()]
+
+    def restore(self, values: Any) -> None:
+        """Goes on from `values()`, or from a `jax_state()`."""
+        if _on_jax():
+            self._model._jax_state = dict(zip(_STATE, values, strict=True))
+            return
+        for group, group_values in zip(self._groups(), values, strict=True):
+            for variable, value in zip(group, group_values, strict=True):
+                variable.assign(value)
+
+    def jax_state(self) -> tuple[Any, ...]:
+        """The values that a step on JAX takes and gives."""
+        model = self._model
+        if model._jax_state_synced:  # by a callback, or by the beginning of an epoch
+            model._jax_state_synced = False
+            return model._get_jax_state(**dict.fromkeys(_STATE, True), purge_model_variables=True)
+        return tuple(list(model._jax_state[name]) for name in _STATE)
+
+    def own_state(self) -> Any:
+        """A block in which the step may be traced into another function."""
+        return self._own_state(tracing=True)
+
+    @property
+    def _model(self) -> Any:
+        return self.model
+
+    @property
+    def _epoch(self) -> int:
+        return self.steps_taken // self._epoch_steps
+
+    def _build(self) -> keras.Model:
+        model = self.job.model()
+        if not isinstance(model, keras.Model):
+            raise TypeError(
+                f"Job {self.job.name!r} expects its function to return a compiled keras.Model, it "
+                f"returned {type(model).__name__}."
+            )
+        check_compiled(model)
+        model.steps_per_execution = 1
+        return model
+
+    def _apply_policy(self) -> None:
+        if not self._wide or self.job.keep_float32:
+            policies.plan(self._model, self.policy, self.job.keep_float32).apply()
+        if is_narrow(self.policy):
+            scale = self.job.loss_scale
+            if self.policy == "mixed_bfloat16" and scale == "dynamic":
+                scale = StaticLossScale(1.0)
+            attach_loss_scale(self._model, scale)
+
+    def _begin(self) -> None:
+        model, job = self._model, self.job
+        self._epoch_steps = job.steps_per_epoch or self._batches.per_pass or job.steps
+        self._epoch_logs: dict[str, Any] = {}
+        callbacks = job.new_callbacks()
+        if job.checkpoint is not None:
+            callbacks.append(Checkpoint(job.checkpoint))
+        self._callbacks = keras.callbacks.CallbackList(
+            callbacks,
+            add_history=True,
+            add_progbar=False,
+            verbose=0,
+            epochs=-(-job.steps // self._epoch_steps),
+            steps=self._epoch_steps,
+            model=model,
+        )
+        model._initial_epoch = None
+        model.make_train_function(force=True)
+        model.stop_training = False
+        if _on_jax():
+            model._jax_state, model._jax_state_synced = None, True
+        self._callbacks.on_train_begin()
+        if _on_jax():
+            model._jax_state_synced = True
+        # The checkpoint tells where it was interrupted.
+        self.steps_taken = min(job.steps, (model._initial_epoch or 0) * self._epoch_steps)
+        self._batches.skip(self.steps_taken)
+        self._finished = self.steps_taken >= job.steps
+
+    def _end_epoch(self) -> None:
+        self._sync()
+        logs = dict(self._model._get_metrics_result_or_logs(self._logs))
+        self._epoch_logs = {name: float(np.asarray(value)) for name, value in logs.items()}
+        self._callbacks.on_epoch_end((self.steps_taken - 1) // self._epoch_steps, self._epoch_logs)
+
+    def _sync(self) -> None:
+        if _on_jax():
+            self._model.jax_state_sync()
+
+    def _groups(self) -> tuple[list[Any], ...]:
+        model = self._model
+        return (
+            model.trainable_variables,
+            model.non_trainable_variables,
+            model.optimizer.variables,
+            model.metrics_variables,
+            [] if self._seeds is None else [self._seeds.state],
+        )
+
+    def _placed(self, batch: Batch) -> tuple[Any, ...]:
+        width = "float64" if self._wide else "float32"
+
+        def tensor(value: Any) -> Any:
+            array = np.asarray(value)
+            dtype = width if array.dtype == np.float64 else None
+            return keras.ops.convert_to_tensor(array, dtype=dtype)
+
+        x, y, weight = (None if p is None else tree.map_structure(tensor, p) for p in batch)
+        return (x, y) if weight is None else (x, y, weight)
+
+    @contextmanager
+    def _own_state(self, tracing: bool = False) -> Iterator[None]:
+        """Keras's state is the job's inside, and what it was again afterwards.
+
+        floatx belongs to the process, not to the thread: it is switched only while nothing else
+        runs. Losses and metrics look at it when they are made and traced.
+        """
+        if self._inside:
+            yield
+            return
+        self._inside = True
+        policy, floatx = keras.config.dtype_policy(), keras.config.floatx()
+        seeds = global_state.get_global_attribute(_SEED_GENERATOR)
+        if tracing:
+            keras.config.set_floatx("float64" if self._wide else "float32")
+        keras.config.set_dtype_policy("float64" if self._wide else "float32")
+        global_state.set_global_attribute(_SEED_GENERATOR, self._seeds)
+        try:
+            yield
+        finally:
+            self._inside = False
+            self._seeds = global_state.get_global_attribute(_SEED_GENERATOR)
+            global_state.set_global_attribute(_SEED_GENERATOR, seeds)
+            keras.config.set_dtype_policy(policy)
+            if tracing:
+                keras.config.set_floatx(floatx)
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """Leaves Python's and NumPy's generators, and Keras's seed, as they were."""
+    python, numpy = random.getstate(), np.random.get_state()
+    seed = global_state.get_global_attribute(_SEED)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        global_state.set_global_attribute(_SEED, seed)
+
+
+def _on_jax() -> bool:
+    return keras.backend.backend() == "jax"

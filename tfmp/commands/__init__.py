@@ -1,0 +1,1 @@
+"""The `tfmp` command: one module for each of its commands."""

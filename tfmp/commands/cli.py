@@ -1,0 +1,67 @@
+"""`tfmp`: the command line of the training half.
+
+Only click is imported here, so that `--help` answers at once: a command's module loads when the
+command runs.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tfmp.commands.session import session
+
+# One line per command: name, the click command as module:attribute, and its line in the help.
+_COMMANDS = {
+    "calibrate": ("tfmp.commands.calibrate:command", "Measure gradients, recommend a loss scale."),
+    "colocate": ("tfmp.commands.colocate:command", "Train several models on one device."),
+    "doctor": ("tfmp.commands.doctor:command", "Check machine and model for mixed precision."),
+    "profile": (
+        "tfmp.commands.profile:command",
+        "Time training in each precision; is it worth it?",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are run."""
+
+    def invoke(self, context: click.Context) -> Any:
+        with session():
+            return super().invoke(context)
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[name][0].partition(":")
+        return getattr(import_module(module), attribute)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+)
+@click.version_option(package_name="tfmp")
+def main() -> None:
+    """Train Keras models in mixed precision without losing them.
+
+    \b
+    tfmp doctor
+    tfmp calibrate model.keras --data train.npz
+    tfmp profile model.keras --data train.npz
+    tfmp colocate my_jobs:jobs
+
+    Exit status: 2 on bad usage, 130 after Ctrl-C; each command says what else.
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""MixedPrecision: one callback that makes `fit` train in mixed precision and says what happened."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tfmp.fit.batch_tap import tap_next_execution
+from tfmp.fit.nonfinite_watch import ON_NONFINITE
+from tfmp.fit.preflight import UNSCALED_STEP, Finding, preflight_findings
+from tfmp.fit.report import TrainingReport
+from tfmp.fit.session import FitSession
+from tfmp.loss_scaling import (
+    LossScale,
+    StaticLossScale,
+    as_loss_scale,
+    attach_loss_scale,
+    detach_loss_scale,
+)
+from tfmp.precision import Pattern, PrecisionPlan, is_narrow, policy as policies
+
+
+class MixedPrecision(keras.callbacks.Callback):
+    """Trains a compiled float32 model in mixed precision, inside the `fit` that it is given to.
+
+        model.fit(x, y, callbacks=[tfmp.MixedPrecision()])
+
+    When training begins, the layers are switched to the plan's dtypes, the optimizer is wrapped in
+    a `LossScaleOptimizer` that keeps its moments, and the training function is traced anew. A model
+    that has no weights yet is built from the first batch. The model stays like that afterwards, so
+    that it can be evaluated, saved and trained on as it is; `tfmp.revert(model)` gives back the
+    float32 model with the trained weights.
+
+    `logs`, and with them `History`, get `loss_scale` and `skipped_steps` (of the epoch).
+
+    Attributes:
+        plan: the plan that was applied last; None before the first `fit`.
+
+    Args:
+        policy: as in `tfmp.plan`.
+        loss_scale: "dynamic", a number (static) or a strategy object. "dynamic" leaves a
+            `tfmp.LossScaleOptimizer` that the model was compiled with as it is. Under bfloat16 it
+            means 1: nothing underflows there, but non-finite steps are still skipped. It is 1, too,
+            for a model whose own `train_step` does not scale the loss.
+        keep_float32: as in `tfmp.plan`.
+        log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; None writes neither.
+        log_every: "epoch", or a number of steps: how often the counters are read from the device,
+            which is the only time that the host waits for it.
+        on_nonfinite: what to do about non-finite steps that a lower loss scale does not mend.
+            "report" writes down where they come from; "raise" stops with that; "keep_float32"
+            moves the layer that overflows to float32 and goes on.
+        max_consecutive_skips: training stops with an error past so many skipped steps in a row, as
+            seen at a reading.
+
+    Raises:
+        TypeError, ValueError: an argument is not one of these.
+    """
+
+    def __init__(
+        self,
+        policy: str = "auto",
+        loss_scale: LossScale | float | str = "dynamic",
+        keep_float32: Pattern | Iterable[Pattern] = (),
+        log_dir: str | Path | None = None,
+        log_every: int | str = "epoch",
+        on_nonfinite: str = "report",
+        max_consecutive_skips: int = 50,
+    ) -> None:
+        super().__init__()
+        policies.check_policy(policy)
+        as_loss_scale(loss_scale)
+        _check_log_every(log_every)
+        _check_choice("on_nonfinite", on_nonfinite, ON_NONFINITE)
+        _check_count("max_consecutive_skips", max_consecutive_skips)
+        self.policy = policy
+        self.loss_scale = loss_scale
+        self.keep_float32 = keep_float32
+        self.log_dir = log_dir
+        self.log_every = log_every
+        self.on_nonfinite = on_nonfinite
+        self.max_consecutive_skips = max_consecutive_skips
+        self.plan: PrecisionPlan | None = None
+        self._session: FitSession | None = None
+        self._epoch = 0
+
+    @property
+    def report(self) -> TrainingReport | None:
+        """The `TrainingReport` of the last `fit`, up to its latest reading."""
+        return self._session.report() if self._session else None
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Plans, applies, wraps the optimizer and has the training function traced anew."""
+        self._session = None
+        if _waits_for_data(self.model):
+            tap_next_execution(self.model, self._build_and_begin)
+        else:
+            self._begin()
+
+    def _build_and_begin(self, batches: list[Any]) -> None:
+        _build_from(self.model, batches[0])
+        self._begin_late()
+
+    def _begin_late(self) -> None:
+        """Begins within an epoch, unless that was done or the model still has no weights."""
+        if self._session is None and not _waits_for_data(self.model):
+            self._begin().epoch_began(self._epoch)
+
+    def _begin(self) -> FitSession:
+        model = self.model
+        self.plan = policies.plan(model, self.policy, self.keep_float32)
+        findings = preflight_findings(model, self.plan)
+        self.plan.apply()
+        if is_narrow(self.plan.policy):
+            attach_loss_scale(model, self._scale_for(self.plan.policy, findings))
+            model.optimizer.watch_scale_loss()
+        else:
+            detach_loss_scale(model)
+        # `fit` made its training function before it called this.
+        model.make_train_function(force=True)
+        self._session = FitSession(
+            model,
+            self.plan,
+            log_dir=self.log_dir,
+            log_every=self.log_every,
+            on_nonfinite=self.on_nonfinite,
+            max_consecutive_skips=self.max_consecutive_skips,
+            verbose=bool((self.params or {}).get("verbose")),
+        )
+        self._session.add_findings(findings)
+        return self._session
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Starts the clock."""
+        self._epoch = epoch
+        if self._session:
+            self._session.epoch_began(epoch)
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Reads the counters if that is due.
+
+        At the beginning of a batch rather than at its end: Keras runs what is at the end in step
+        with the device if any callback has something to do there.
+        """
+        self._begin_late()  # for data that could not be looked at
+        if self._session:
+            self._session.step_begins(batch)
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Stops the clock while `fit` validates."""
+        if self._session:
+            self._session.validation_began()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Adds the loss scale and the steps skipped in this epoch to the logs."""
+        self._begin_late()
+        if self._session:
+            added = self._session.epoch_ended()
+            if logs is not None:
+                logs.update(added)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Closes the files and prints the summary."""
+        if self._session:
+            self._session.ended()
+
+    def _scale_for(self, policy: str, findings: Iterable[Finding]) -> LossScale | float | str:
+        if any(finding.check == UNSCALED_STEP for finding in findings):
+            return StaticLossScale(1.0)
+        if policy == "mixed_bfloat16" and self.loss_scale == "dynamic":
+            return StaticLossScale(1.0)
+        return self.loss_scale
+
+
+def _waits_for_data(model: keras.Model) -> bool:
+    """Whether the first step is to build the model: on TensorFlow, `fit` leaves it to that."""
+    return not policies.is_built(model) and type(model).call is not keras.Model.call
+
+
+def _build_from(model: keras.Model, batch: Any) -> None:
+    """Makes the weights of a model that this batch can be given to; computes nothing."""
+
+    def of_any_size(value: Any) -> Any:
+        if value is None:
+            return None
+        dtype = keras.backend.standardize_dtype(value.dtype)
+        return keras.KerasTensor((None, *value.shape[1:]), dtype)
+
+    model._symbolic_build(data_batch=keras.tree.map_structure(of_any_size, batch))
+
+
+def _check_log_every(value: Any) -> None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if value != "epoch" and not is_count:
+        raise ValueError(
+            "log_every expects 'epoch' or a whole number of steps, 1 or more, received "
+            f"{value!r} of type {type(value).__name__}. 100 reads the counters every 100 steps."
+        )
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(
+            f"{name} expects a whole number, 1 or more, received {value!r} of type "
+            f"{type(value).__name__}. 50 is the default."
+        )
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(
+            f"{name} expects one of {', '.join(map(repr, choices))}; received {value!r} of type "
+            f"{type(value).__name__}. {choices[0]!r} is the default."
+        )

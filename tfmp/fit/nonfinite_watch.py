@@ -1,0 +1,206 @@
+"""NonFiniteWatch: finds and handles the cause of non-finite steps that no loss scale mends."""
+
+from typing import Any
+
+import keras
+
+from tfmp.fit.batch_tap import tap_next_execution
+from tfmp.fit.recorder import FitRecorder
+from tfmp.loss_scaling import DynamicLossScale, LossScale, NonFiniteGradientsError, StepCounters
+from tfmp.nonfinite import NonFinite, locate_nonfinite
+from tfmp.precision import layer_tree, reverting
+
+ON_NONFINITE = ("report", "raise", "keep_float32")
+
+# Causes that `locate_nonfinite` names and that more range takes away.
+MENDED_BY_FLOAT32 = ("overflow", "loss scale")
+
+# Backing off ten times in a row takes a scale down by a factor of 1,024: more than the spread of
+# gradients within an epoch that one scale has to serve.
+PATIENCE = 10
+
+# A scale that is just right skips one step in `growth_interval`; one in twenty is no probing.
+ODD_SHARE = 0.05
+
+# How many executions are looked at for a batch that fails again, before the search is given up.
+LONGEST_SEARCH = 200
+
+
+class NonFiniteStepError(NonFiniteGradientsError):
+    """Steps were not finite for a reason that a lower loss scale does not mend."""
+
+    def __init__(self, counters: StepCounters, reason: str, cause: str) -> None:
+        self.counters = counters
+        self.limit = 0
+        RuntimeError.__init__(
+            self,
+            f"Training stopped, as on_nonfinite='raise' asks: {reason}. {cause} The weights are "
+            "those of the last finite step. Try tfmp.MixedPrecision(on_nonfinite='keep_float32'), "
+            "which moves layers that overflow to float32, or tfmp.locate_nonfinite(model, x, y).",
+        )
+
+
+class NonFiniteWatch:
+    """Looks at readings of the counters during one `fit`.
+
+    When steps stay non-finite although the scale backs off, the batches of the next executions
+    are held until one of them fails, and that one is replayed to find where it goes wrong.
+    """
+
+    def __init__(
+        self, model: keras.Model, recorder: FitRecorder, on_nonfinite: str, limit: int
+    ) -> None:
+        self._model = model
+        self._recorder = recorder
+        self._mode = on_nonfinite
+        self._limit = limit
+        self._searches_left = 0
+        self._reason = ""
+        self._held: list[Any] = []
+        self._skipped_when_held = 0
+        self._scale_when_held = 1.0
+        self._explained = False
+        self._mended: StepCounters | None = None
+
+    def look(self, before: StepCounters, now: StepCounters, whole_epoch_skipped: bool) -> None:
+        """Judges what happened between two readings.
+
+        Raises:
+            NonFiniteGradientsError: too many steps in a row were skipped, and nothing is left to
+                try.
+        """
+        if self._searches_left:
+            return
+        if self._mended is not None and self._mended.steps > before.steps:
+            before = self._mended  # what was skipped until then had its cause taken away
+        reason = beyond_backoff(before, now, self._model.optimizer.loss_scale, whole_epoch_skipped)
+        if reason is not None and not self._explained:
+            self._reason = reason
+            self._searches_left = LONGEST_SEARCH
+            if self._hold_next(now):
+                return
+            self._search_failed(now, "Its data is on several machines, so no batch is replayed.")
+        self._check_limit(now)
+
+    def before_step(self) -> None:
+        """Judges the batches that were held, if any; called when the device can be read."""
+        if not self._held:
+            return
+        batches, self._held = self._held, []
+        now = self._recorder.peek()
+        if now.skipped_steps > self._skipped_when_held:
+            self._searches_left = 0
+            self._handle(now, batches)
+            return
+        self._searches_left -= 1
+        if not self._searches_left or not self._hold_next(now):
+            self._search_failed(now, "No batch since has failed again.")
+
+    def finish(self) -> None:
+        """Ends the watch with the `fit`: what is still searched for is reported or raised now."""
+        self.before_step()
+        if self._searches_left:
+            self._search_failed(self._recorder.peek(), "Training ended before it came again.")
+            self._check_limit(self._recorder.peek())
+
+    def _hold_next(self, now: StepCounters) -> bool:
+        self._skipped_when_held = now.skipped_steps
+        self._scale_when_held = now.loss_scale
+        return tap_next_execution(self._model, self._hold)
+
+    def _hold(self, batches: list[Any]) -> None:
+        self._held = batches
+
+    def _handle(self, now: StepCounters, batches: list[Any]) -> None:
+        found = _locate(self._model, batches, self._scale_when_held)
+        if found is not None and self._backing_off_will_do(found):
+            return
+        cause = f"{found}" if found else "Replaying the batch gave finite numbers."
+        moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
+        if moved:
+            self._mended = now
+            self._recorder.note(f"{self._reason}. {cause} Moved to float32: {', '.join(moved)}.")
+            return
+        self._search_failed(now, cause)
+        self._check_limit(now, cause)
+
+    def _backing_off_will_do(self, found: NonFinite) -> bool:
+        """Whether the scale was on its way down after all, with a long way to go."""
+        strategy = self._model.optimizer.loss_scale
+        return (
+            found.cause == "loss scale"
+            and isinstance(strategy, DynamicLossScale)
+            and self._scale_when_held > strategy.min_scale
+        )
+
+    def _search_failed(self, now: StepCounters, cause: str) -> None:
+        """The end of what can be done: the cause is written down, or raised."""
+        self._searches_left = 0
+        self._explained = True
+        self._recorder.note(f"{self._reason}. {cause}")
+        if self._mode == "raise":
+            raise NonFiniteStepError(now, self._reason, cause)
+
+    def _check_limit(self, now: StepCounters, cause: str = "") -> None:
+        if now.consecutive_skips > self._limit:
+            error = NonFiniteGradientsError(now, self._limit)
+            if cause:
+                error.add_note(cause)
+            raise error
+
+    def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:
+        """Has the layer that overflows compute in float32 from the next step on."""
+        if found is None or found.cause not in MENDED_BY_FLOAT32:
+            return ()
+        nodes = {node.path: node for node in layer_tree.walk(self._model).within()}
+        node = nodes.get(found.layer or layer_tree.ROOT)
+        if node is None:
+            return ()
+        head = node.head or node
+        moved = [part for part in head.unit() if part.layer.compute_dtype == "float16"]
+        if not moved:
+            return ()
+        reverting.move_to_float32(self._model, [part.layer for part in moved])
+        self._model.make_train_function(force=True)
+        optimizer = self._model.optimizer
+        # It was driven down by what is mended now.
+        optimizer.dynamic_scale.assign(optimizer.loss_scale.initial)
+        return (head.path,)
+
+
+def beyond_backoff(
+    before: StepCounters, now: StepCounters, strategy: LossScale, whole_epoch_skipped: bool
+) -> str | None:
+    """Why the steps skipped between two readings are no matter of the loss scale; None if they are.
+
+    A dynamic scale finds its place by skipping: a few steps at the start, one now and then after
+    it has grown. That is no fault.
+    """
+    skipped = now.skipped_steps - before.skipped_steps
+    steps = now.steps - before.steps
+    if skipped <= 0:
+        return None
+    if not isinstance(strategy, DynamicLossScale):
+        return f"{skipped} of {steps} steps were not finite at loss scale {now.loss_scale:g}"
+    if now.loss_scale <= strategy.min_scale:
+        return f"steps were not finite even at the lowest loss scale, {now.loss_scale:g}"
+    if now.consecutive_skips >= PATIENCE:
+        return (
+            f"{now.consecutive_skips} steps in a row were not finite, "
+            f"down to loss scale {now.loss_scale:g}"
+        )
+    if whole_epoch_skipped:
+        return f"not one of {steps} steps was finite, down to loss scale {now.loss_scale:g}"
+    if skipped >= PATIENCE and skipped / steps > ODD_SHARE:
+        return f"{skipped} of {steps} steps were not finite"
+    return None
+
+
+def _locate(model: keras.Model, batches: list[Any], loss_scale: float) -> NonFinite | None:
+    """Where the first of the batches that goes wrong does so; None if none does."""
+    for batch in batches:
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+        found = locate_nonfinite(model, x, y, sample_weight, loss_scale)
+        if found:
+            return found
+    return None

@@ -1,0 +1,257 @@
+"""What is worth knowing before a mixed-precision `fit` begins: checks, each with its mend."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import tree
+
+from tfmp.nonfinite import stored_values
+from tfmp.precision import (
+    TENSOR_CORE_MULTIPLE,
+    LayerNode,
+    PrecisionPlan,
+    is_builtin,
+    is_graph,
+    layer_tree,
+)
+from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
+
+UNSCALED_STEP = "train_step without loss scaling"
+
+# What a train_step of one's own may call that scales the loss, itself or inside Keras.
+_SCALING_CALLS = ("scale_loss", "super().train_step", "compute_loss_and_updates")
+
+_FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that makes mixed-precision training wrong or slow.
+
+    Attributes:
+        check: name of the check that found it.
+        message: what is so, with the layer or input.
+        mend: what to do about it.
+    """
+
+    check: str
+    message: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.mend}."
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the checks look at.
+
+    Attributes:
+        model: compiled, still as it came to `fit`.
+        root: its layers.
+        plan: what is about to be applied.
+    """
+
+    model: keras.Model
+    root: LayerNode
+    plan: PrecisionPlan
+
+    def narrow_layers(self) -> Iterable[tuple[LayerNode, FloatFormat]]:
+        """The layers that the plan has compute in 16 bits, and in which format."""
+        rows = {row.path: row for row in self.plan.rows}
+        for node in self.root.within():
+            fmt = _FORMATS.get(rows[node.path].compute_dtype)
+            if fmt is not None:
+                yield node, fmt
+
+
+Check = Callable[[Situation], Iterable[Finding]]
+
+
+def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding, ...]:
+    """Runs every check that needs no data.
+
+    Args:
+        model: compiled and built; called before the plan is applied, so that what was wrong with
+            the model as it came is seen.
+        plan: made for this model.
+    """
+    situation = Situation(model, layer_tree.walk(model), plan)
+    if not any(True for _ in situation.narrow_layers()):
+        return ()
+    return tuple(finding for check in CHECKS for finding in check(situation))
+
+
+def unscaled_until_now(situation: Situation) -> Iterable[Finding]:
+    """`compile` adds loss scaling only where the model's own policy is named mixed_float16."""
+    if isinstance(situation.model.optimizer, keras.optimizers.LossScaleOptimizer):
+        return
+    for node in situation.root.within():
+        if node.path != layer_tree.ROOT and node.layer.compute_dtype == "float16":
+            yield Finding(
+                "unwrapped optimizer",
+                f"{node.path} already computed in float16, but the optimizer did not scale the "
+                "loss: small gradients were lost in earlier training",
+                "It scales from here on; compile with tfmp.LossScaleOptimizer(optimizer) to train "
+                "without this callback",
+            )
+            return
+
+
+def train_step_without_scaling(situation: Situation) -> Iterable[Finding]:
+    """A train_step of one's own has to call scale_loss, and most examples do not."""
+    step = type(situation.model).train_step
+    if step.__module__.startswith("keras."):
+        return
+    try:
+        source = inspect.getsource(step)
+    except (OSError, TypeError):
+        return
+    if not any(call in source for call in _SCALING_CALLS):
+        yield unscaled_step(situation.model)
+
+
+def unscaled_step(model: keras.Model) -> Finding:
+    """The finding for a model whose training step takes gradients of the unscaled loss."""
+    return Finding(
+        UNSCALED_STEP,
+        f"{type(model).__name__}.train_step never calls scale_loss, so that a loss scale other "
+        "than 1 would only shrink its gradients; without one, small gradients are lost in FP16",
+        "In train_step, take the gradients of self.optimizer.scale_loss(loss)",
+    )
+
+
+def narrow_losses(situation: Situation) -> Iterable[Finding]:
+    """Losses that a container's own code adds; a single layer's are kept in float32 by the plan."""
+    for note in situation.plan.notes:
+        message, _, mend = note.partition(": ")
+        yield Finding("plan", message, mend[:1].upper() + mend[1:])
+
+
+def narrow_weights(situation: Situation) -> Iterable[Finding]:
+    """Weights made under a pure float16 policy are no float32 masters; no plan makes them so."""
+    for node in situation.root.within():
+        dtypes = {variable.dtype for variable in node.layer._trainable_variables}
+        narrow = sorted(dtypes & set(_FORMATS))
+        if narrow:
+            yield Finding(
+                "16-bit weights",
+                f"The weights of {layer_tree.describe(node.path)} are {narrow[0]}: updates smaller "
+                "than their spacing are lost",
+                "Make the model under a float32 or mixed policy, so that weights are float32",
+            )
+            return
+
+
+def vanishing_epsilons(situation: Situation) -> Iterable[Finding]:
+    """An epsilon of 1e-8 is 0 in FP16: what it protects from dividing by 0 is unprotected."""
+    for node, fmt in situation.narrow_layers():
+        if is_builtin(node.layer):
+            continue  # those that have one compute in float32 inside, or are kept in float32
+        for name in ("epsilon", "eps"):
+            value = getattr(node.layer, name, None)
+            if not isinstance(value, float) or value <= 0 or math.isinf(value):
+                continue
+            if round_to(np.asarray(value), fmt) == 0:
+                smallest = fmt.smallest_subnormal
+                yield Finding(
+                    "vanishing epsilon",
+                    f"{node.path}.{name} = {value:g} is 0 in {fmt.name}, whose smallest number is "
+                    f"{smallest:.2g}",
+                    f"Keep the layer in float32: keep_float32=[{node.path!r}], or use 1e-3",
+                )
+
+
+def odd_sizes(situation: Situation) -> Iterable[Finding]:
+    """Sizes that Tensor Cores have to pad."""
+    odd = []
+    for node, _ in situation.narrow_layers():
+        for name in ("units", "filters", "key_dim"):
+            size = getattr(node.layer, name, None)
+            if node.head is None and isinstance(size, int) and size % TENSOR_CORE_MULTIPLE:
+                odd.append(f"{node.path} ({name}={size})")
+    if odd:
+        shown = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+        yield Finding(
+            "sizes",
+            f"Not multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
+            + shown,
+            "Round them up where the model allows it",
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    unscaled_until_now,
+    train_step_without_scaling,
+    narrow_losses,
+    narrow_weights,
+    vanishing_epsilons,
+    odd_sizes,
+)
+
+
+def check_inputs(
+    model: keras.Model, plan: PrecisionPlan, batches: list[Any]
+) -> tuple[Finding, ...]:
+    """Looks at one execution's batches for inputs that FP16 cannot hold.
+
+    Args:
+        model: with the plan applied.
+        plan: what was applied.
+        batches: as `fit` has them.
+
+    Returns:
+        One finding per input that passes FP16's largest number, if a float16 layer reads inputs.
+    """
+    readers = _float16_readers(layer_tree.walk(model), plan)
+    if not readers:
+        return ()
+    found: dict[str, Finding] = {}
+    for batch in batches:
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        for path, value in tree.flatten_with_path(x):
+            name = ".".join(map(str, path)) or "x"
+            largest = _largest_magnitude(value)
+            if largest >= FLOAT16.overflow_threshold:
+                found.setdefault(name, _too_large(name, largest, readers[0]))
+    return tuple(found.values())
+
+
+def _largest_magnitude(value: Any) -> float:
+    if value is None or "float" not in keras.backend.standardize_dtype(value.dtype):
+        return 0.0
+    values = stored_values(value)
+    return float(keras.ops.max(keras.ops.abs(values))) if values.shape[0] else 0.0
+
+
+def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[str]:
+    """Paths of the float16 layers that get a model's inputs as they are."""
+    computes_in = {row.path: row.compute_dtype for row in plan.rows}
+    if not is_graph(root.layer):
+        # A model with code of its own casts its inputs before any layer sees them.
+        return [root.path] if computes_in[root.path] == "float16" else []
+    inputs = {id(tensor) for tensor in root.layer.inputs}
+    readers = []
+    for child in root.children:
+        calls = child.layer._inbound_nodes
+        if not any(id(tensor) in inputs for call in calls for tensor in call.input_tensors):
+            continue
+        if is_graph(child.layer):
+            readers += _float16_readers(child, plan)
+        elif computes_in[child.path] == "float16":
+            readers.append(child.path)
+    return readers
+
+
+def _too_large(name: str, largest: float, reader: str) -> Finding:
+    where = layer_tree.describe(reader)
+    return Finding(
+        "inputs past 65504",
+        f"Input {name} reaches {largest:g}, infinite in float16, and {where} reads it in float16",
+        "Scale the data, or put a Rescaling or Normalization layer first: those stay float32",
+    )

@@ -1,0 +1,153 @@
+"""FitRecorder: collects what happens during one `fit`, and makes the report of it."""
+
+import time
+from dataclasses import replace
+
+import keras
+
+from tfmp.fit.preflight import Finding
+from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
+from tfmp.loss_scaling import LossScaleOptimizer, Offender, StepCounters, read_counters
+from tfmp.precision import PrecisionPlan
+
+
+class FitRecorder:
+    """What one `fit` has done so far.
+
+    Attributes:
+        findings: what the pre-flight checks have found.
+        epoch: the epoch in progress, from 0.
+    """
+
+    def __init__(self, model: keras.Model, plan: PrecisionPlan) -> None:
+        self.findings: list[Finding] = []
+        self.epoch = 0
+        self._model = model
+        self._plan = plan
+        self._start = self._latest = self._at_epoch_begin = self._counters()
+        self._steps_at_start = self._steps_at_epoch_begin = self._steps()
+        self._readings: list[Reading] = []
+        self._events: list[Event] = []
+        self._seconds_per_step: list[float] = []
+        self._epoch_seconds = 0.0
+        self._running_since: float | None = None
+
+    def optimizer_replaced(self) -> None:
+        """Starts counting anew: the model has another optimizer, whose counters begin at 0."""
+        self._start = self._latest = self._at_epoch_begin = self._counters()
+
+    def epoch_began(self, epoch: int) -> None:
+        """Starts the clock of an epoch."""
+        self.epoch = epoch
+        self._at_epoch_begin = self._latest
+        self._steps_at_epoch_begin = self._steps()
+        self._epoch_seconds = 0.0
+        self._running_since = time.perf_counter()
+
+    def pause(self) -> None:
+        """Stops the clock; once stopped it stays so until the next epoch."""
+        if self._running_since is not None:
+            self._epoch_seconds += time.perf_counter() - self._running_since
+            self._running_since = None
+
+    def read(self) -> tuple[StepCounters | None, StepCounters | None]:
+        """Takes a reading, with one transfer from the device: the reading before, and this one."""
+        before, self._latest = self._latest, self._counters()
+        if self._latest is not None:
+            self._readings.append(
+                Reading(
+                    step=self._latest.steps,
+                    epoch=self.epoch,
+                    loss_scale=self._latest.loss_scale,
+                    skipped_steps=_skipped(self._start, self._latest),
+                )
+            )
+        return before, self._latest
+
+    def peek(self) -> StepCounters:
+        """The counters now, without a reading in the report; only where the loss is scaled."""
+        counters = self._counters()
+        assert counters is not None
+        return counters
+
+    def epoch_ended(self) -> None:
+        """Ends the epoch that was just read."""
+        self.pause()
+        steps = self._steps() - self._steps_at_epoch_begin
+        if steps > 0:
+            self._seconds_per_step.append(self._epoch_seconds / steps)
+
+    def epoch_logs(self) -> dict[str, float]:
+        """What Keras's `logs` get at the end of an epoch."""
+        return {
+            "loss_scale": self._latest.loss_scale if self._latest is not None else 1.0,
+            "skipped_steps": _skipped(self._at_epoch_begin, self._latest),
+        }
+
+    def whole_epoch_skipped(self) -> bool:
+        """Whether not one step of the epoch was applied, as of the latest reading."""
+        skipped = _skipped(self._at_epoch_begin, self._latest)
+        return 0 < skipped == self._steps() - self._steps_at_epoch_begin
+
+    def scalars(self) -> tuple[int, dict[str, float]]:
+        """What telemetry gets of the latest reading: the step, and numbers by name."""
+        scalars = dict(self._latest.scalars()) if self._latest is not None else {}
+        if self._seconds_per_step:
+            scalars["seconds_per_step"] = self._seconds_per_step[-1]
+        return self._steps(), scalars
+
+    def note(self, text: str) -> None:
+        """Adds an event."""
+        self._events.append(Event(self._steps(), text))
+
+    def report(self) -> TrainingReport:
+        """The report as of the latest reading."""
+        report = TrainingReport(
+            policy=self._plan.policy,
+            reason=self._plan.reason,
+            kept_float32=self._plan.kept_float32(),
+            steps=self._steps() - self._steps_at_start,
+            skipped_steps=_skipped(self._start, self._latest),
+            loss_scales=tuple(self._readings),
+            seconds_per_step=median_seconds_per_step(self._seconds_per_step),
+            findings=tuple(self.findings),
+            events=tuple(self._events),
+        )
+        if self._start is None or self._latest is None:
+            return report
+        return replace(report, offenders=_offenders_since(self._start, self._latest))
+
+    def _counters(self) -> StepCounters | None:
+        optimizer = self._model.optimizer
+        if not isinstance(optimizer, LossScaleOptimizer):
+            return None
+        return read_counters(optimizer, self._model)
+
+    def _steps(self) -> int:
+        """Steps the optimizer has taken, as of the latest reading where the loss is scaled."""
+        if self._latest is not None:
+            return self._latest.steps
+        return int(keras.ops.convert_to_numpy(self._model.optimizer.iterations))
+
+
+def _skipped(before: StepCounters | None, now: StepCounters | None) -> int:
+    if before is None or now is None:
+        return 0
+    return now.skipped_steps - before.skipped_steps
+
+
+def _offenders_since(start: StepCounters, now: StepCounters) -> tuple[Offender, ...]:
+    """The offenders of the steps between two readings."""
+    before = {offender.variable: offender for offender in start.offenders}
+    found = []
+    for offender in now.offenders:
+        old = before.get(offender.variable, Offender(offender.variable, 0, 0))
+        found.append(
+            Offender(
+                offender.variable,
+                offender.nonfinite_steps - old.nonfinite_steps,
+                offender.first_steps - old.first_steps,
+            )
+        )
+    found.sort(key=lambda offender: offender.first_steps, reverse=True)
+    return tuple(offender for offender in found if offender.nonfinite_steps)

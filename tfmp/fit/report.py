@@ -1,0 +1,111 @@
+"""TrainingReport: what a mixed-precision `fit` did, for people and for programs."""
+
+import statistics
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tfmp.fit.preflight import Finding
+from tfmp.loss_scaling import Offender
+from tfmp.precision import LayerPrecision
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters at one moment.
+
+    Attributes:
+        step: steps taken by the optimizer, skipped ones included.
+        epoch: the epoch in progress, from 0.
+        loss_scale: the scale of the next step.
+        skipped_steps: skipped since `fit` began.
+    """
+
+    step: int
+    epoch: int
+    loss_scale: float
+    skipped_steps: int
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened once.
+
+    Attributes:
+        step: steps taken by the optimizer when it was noticed.
+        text: what, in a sentence.
+    """
+
+    step: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TrainingReport:
+    """What a `fit` with `MixedPrecision` did.
+
+    Attributes:
+        policy: the base policy.
+        reason: why that one.
+        kept_float32: the plan's rows for layers that are float32 against the policy.
+        steps: steps taken in this `fit`, skipped ones included.
+        skipped_steps: steps whose gradients were not finite, and so were not applied.
+        loss_scales: the readings, one per `log_every`.
+        offenders: variables whose gradients were not finite in this `fit`, the most frequent
+            first offender first.
+        seconds_per_step: median over the epochs, the first left out where there are several: it
+            contains the tracing and compiling. None before the first epoch has ended.
+        findings: what the pre-flight checks found.
+        events: non-finite episodes, layers moved to float32.
+    """
+
+    policy: str
+    reason: str
+    kept_float32: tuple[LayerPrecision, ...] = ()
+    steps: int = 0
+    skipped_steps: int = 0
+    loss_scales: tuple[Reading, ...] = ()
+    offenders: tuple[Offender, ...] = ()
+    seconds_per_step: float | None = None
+    findings: tuple[Finding, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain JSON types."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"tfmp: {self.policy} ({self.reason})"]
+        if self.loss_scales:
+            scales = [reading.loss_scale for reading in self.loss_scales]
+            lines.append(
+                f"  loss scale {scales[0]:g} to {scales[-1]:g} "
+                f"(lowest {min(scales):g}, highest {max(scales):g})"
+            )
+        if self.steps:
+            share = self.skipped_steps / self.steps
+            lines.append(f"  skipped {self.skipped_steps} of {self.steps} steps ({share:.1%})")
+        lines += [
+            f"  first non-finite in {offender.first_steps} steps: {offender.variable}"
+            for offender in self.offenders[:3]
+            if offender.first_steps
+        ]
+        if self.kept_float32:
+            lines.append(f"  kept in float32: {_counted(self.kept_float32)}")
+        if self.seconds_per_step is not None:
+            lines.append(f"  {self.seconds_per_step * 1e3:.3g} ms per step")
+        lines += [f"  note: {finding}" for finding in self.findings]
+        lines += [f"  at step {event.step}: {event.text}" for event in self.events]
+        return "\n".join(lines)
+
+
+def _counted(rows: tuple[LayerPrecision, ...]) -> str:
+    """Layer paths, as many as fit a line."""
+    shown = ", ".join(row.path for row in rows[:4])
+    return shown if len(rows) <= 4 else f"{shown} and {len(rows) - 4} more"
+
+
+def median_seconds_per_step(epochs: list[float]) -> float | None:
+    """The typical epoch's seconds per step, without the first if there is a choice."""
+    if not epochs:
+        return None
+    return statistics.median(epochs[1:] or epochs)

@@ -1,0 +1,141 @@
+"""FitSession: one `fit` in mixed precision, from its first step to its summary."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tfmp.fit.batch_tap import tap_next_execution
+from tfmp.fit.nonfinite_watch import NonFiniteWatch
+from tfmp.fit.preflight import UNSCALED_STEP, Finding, check_inputs, unscaled_step
+from tfmp.fit.recorder import FitRecorder
+from tfmp.fit.report import TrainingReport
+from tfmp.loss_scaling import StaticLossScale, TelemetryLog, attach_loss_scale
+from tfmp.precision import PrecisionPlan
+
+
+class FitSession:
+    """What `MixedPrecision` does while `fit` runs, on a model that its plan was applied to.
+
+    Args:
+        model: in `fit`, its training function made anew.
+        plan: what was applied.
+        log_dir: where to write telemetry, or None.
+        log_every: steps between readings, or "epoch".
+        on_nonfinite, max_consecutive_skips: as in `MixedPrecision`.
+        verbose: whether findings and the summary are printed.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        plan: PrecisionPlan,
+        log_dir: str | Path | None,
+        log_every: int | str,
+        on_nonfinite: str,
+        max_consecutive_skips: int,
+        verbose: bool,
+    ) -> None:
+        self._model = model
+        self._plan = plan
+        self._log_every = log_every
+        self._verbose = verbose
+        self._last_read_batch = 0
+        self._recorder = FitRecorder(model, plan)
+        self._watch = NonFiniteWatch(model, self._recorder, on_nonfinite, max_consecutive_skips)
+        self._log: TelemetryLog | None = None
+        if log_dir is not None and _writes_files(model):
+            self._log = TelemetryLog(log_dir)
+        self.say(f"tfmp: {plan.policy} ({plan.reason})")
+        if plan.policy == "mixed_float16":
+            tap_next_execution(model, self._look_at_inputs)
+
+    def report(self) -> TrainingReport:
+        """The report up to the latest reading."""
+        return self._recorder.report()
+
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        """Puts findings in the report and says them."""
+        for finding in findings:
+            self._recorder.findings.append(finding)
+            self.say(f"tfmp: {finding}")
+
+    def epoch_began(self, epoch: int) -> None:
+        """Starts the clock."""
+        self._last_read_batch = 0
+        self._recorder.epoch_began(epoch)
+
+    def validation_began(self) -> None:
+        """Stops the clock: validation comes between the last step and the end of the epoch."""
+        self._recorder.pause()
+
+    def step_begins(self, batch: int) -> None:
+        """Reads the counters if a reading is due."""
+        self._mend_unscaled_step()
+        self._watch.before_step()
+        if self._log_every == "epoch":
+            return
+        if batch - self._last_read_batch >= int(self._log_every):
+            self._last_read_batch = batch
+            self._read(epoch_over=False)
+
+    def epoch_ended(self) -> dict[str, float]:
+        """Reads the counters; returns what the epoch's logs get."""
+        self._recorder.pause()
+        self._mend_unscaled_step()
+        self._watch.before_step()
+        self._read(epoch_over=True)
+        return self._recorder.epoch_logs()
+
+    def ended(self) -> None:
+        """Closes the files, gives a search for non-finite steps its last word, and sums up."""
+        if self._log is not None:
+            self._log.close()
+        try:
+            self._watch.finish()
+        finally:
+            self.say(str(self.report()))
+
+    def say(self, text: str) -> None:
+        """Prints where `fit` prints."""
+        if self._verbose:
+            sys.stdout.write(text + "\n")
+
+    def _mend_unscaled_step(self) -> None:
+        """Takes the loss scale away from a step that turned out, when traced, not to use it.
+
+        A look at the source, before, may have missed it: the step may scale in another function.
+        """
+        optimizer = self._model.optimizer
+        if getattr(optimizer, "loss_was_scaled", None) is not False:
+            return
+        if optimizer.loss_scale != StaticLossScale(1.0):
+            if hasattr(self._model, "jax_state_sync"):
+                self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
+            attach_loss_scale(self._model, StaticLossScale(1.0))
+            self._model.make_train_function(force=True)
+            self._recorder.optimizer_replaced()
+        if all(known.check != UNSCALED_STEP for known in self._recorder.findings):
+            self.add_findings([unscaled_step(self._model)])
+
+    def _look_at_inputs(self, batches: list[Any]) -> None:
+        self.add_findings(check_inputs(self._model, self._plan, batches))
+
+    def _read(self, epoch_over: bool) -> None:
+        recorder = self._recorder
+        before, now = recorder.read()
+        if epoch_over:
+            recorder.epoch_ended()
+        if self._log is not None:
+            steps, scalars = recorder.scalars()
+            self._log.write(steps, scalars, epoch=recorder.epoch)
+        if before is not None and now is not None:
+            self._watch.look(before, now, epoch_over and recorder.whole_epoch_skipped())
+
+
+def _writes_files(model: keras.Model) -> bool:
+    """Whether this process is the one among several workers that writes logs."""
+    strategy = getattr(model, "distribute_strategy", None)
+    return strategy is None or strategy.extended.should_save_summary

@@ -1,0 +1,19 @@
+from .attach import attach_loss_scale as attach_loss_scale, detach_loss_scale as detach_loss_scale
+from .optimizer import (
+    LossScaleOptimizer as LossScaleOptimizer,
+    UnscaledLossWarning as UnscaledLossWarning,
+)
+from .strategies import (
+    DynamicLossScale as DynamicLossScale,
+    LossScale as LossScale,
+    ScheduledLossScale as ScheduledLossScale,
+    StaticLossScale as StaticLossScale,
+    as_loss_scale as as_loss_scale,
+)
+from .telemetry import (
+    NonFiniteGradientsError as NonFiniteGradientsError,
+    Offender as Offender,
+    StepCounters as StepCounters,
+    TelemetryLog as TelemetryLog,
+    read_counters as read_counters,
+)

@@ -1,0 +1,114 @@
+"""Gives a compiled model its loss-scale optimizer, and takes it back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from tfmp.loss_scaling import wrapping
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.loss_scaling.strategies import DynamicLossScale, LossScale, as_loss_scale
+from tfmp.precision import reverting
+
+_KEY = "optimizer"
+
+
+def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -> None:
+    """Wraps the model's optimizer in a `LossScaleOptimizer`, its moments and iterations kept.
+
+    An optimizer that the user compiled as a `LossScaleOptimizer` of this package stays, unless
+    `loss_scale` asks for another strategy than the default. Keras's own wrapper is replaced; its
+    settings and its current scale are taken over. `tfmp.revert` undoes all this.
+
+    Args:
+        model: compiled, its weights made.
+        loss_scale: "dynamic", a number or a strategy object.
+
+    Raises:
+        ValueError: the model has no optimizer, or one that cannot be wrapped.
+    """
+    before = model.optimizer
+    if before is None:
+        raise ValueError(
+            f"Model {model.name!r} was compiled without an optimizer, so there is no step to "
+            "scale. Compile it with one: model.compile(optimizer='adam', loss=...)."
+        )
+    record = reverting.undo_step(model, _KEY)
+    strategy = _strategy_for(before, loss_scale)
+    is_ours = isinstance(before, LossScaleOptimizer)
+    by_user = is_ours and (record is None or record.ours is not before)
+    if is_ours and (before.loss_scale == strategy or (by_user and loss_scale == "dynamic")):
+        before.build(model.trainable_variables)
+        return
+    wrapped = LossScaleOptimizer(_inner_of(before), strategy)
+    wrapped.build(model.trainable_variables)
+    if loss_scale == "dynamic" and not is_ours:
+        _take_over_scale(before, wrapped)
+    if record is None or record.ours is not before:
+        record = _Restore(before, model._compile_config.config.get("optimizer"), wrapped)
+        reverting.on_revert(model, _KEY, record)
+    record.ours = wrapped
+    _set_optimizer(model, wrapped, in_config=wrapped)
+
+
+def detach_loss_scale(model: keras.Model) -> None:
+    """Takes back what `attach_loss_scale` did to the model, if anything."""
+    reverting.undo_now(model, _KEY)
+
+
+@dataclass
+class _Restore:
+    """Gives a model back the optimizer that it was compiled with.
+
+    Attributes:
+        before: the optimizer before the first wrapping.
+        in_config: what the model's compile config had as its optimizer.
+        ours: the wrapper that this package put in its place last.
+    """
+
+    before: keras.optimizers.Optimizer
+    in_config: Any
+    ours: LossScaleOptimizer
+
+    def __call__(self, model: keras.Model) -> None:
+        if model.optimizer is not self.ours:
+            return  # compiled anew since: that optimizer is the user's choice
+        inner = self.ours.unwrap()
+        if isinstance(self.before, LossScaleOptimizer):
+            wrapping.claim(inner, self.before)
+        _set_optimizer(model, self.before, in_config=self.in_config)
+
+
+def _strategy_for(before: keras.optimizers.Optimizer, loss_scale: Any) -> LossScale:
+    is_keras_own = isinstance(before, keras.optimizers.LossScaleOptimizer)
+    if loss_scale == "dynamic" and is_keras_own and not isinstance(before, LossScaleOptimizer):
+        default = DynamicLossScale()
+        return DynamicLossScale(
+            initial=min(max(before.initial_scale, default.min_scale), default.max_scale),
+            growth_interval=before.dynamic_growth_steps,
+        )
+    return as_loss_scale(loss_scale)
+
+
+def _inner_of(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    if isinstance(optimizer, LossScaleOptimizer):
+        return optimizer.unwrap()
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return optimizer.inner_optimizer
+    return optimizer
+
+
+def _take_over_scale(before: keras.optimizers.Optimizer, wrapped: LossScaleOptimizer) -> None:
+    if isinstance(before, keras.optimizers.LossScaleOptimizer) and before.built:
+        saved = float(keras.ops.convert_to_numpy(before.dynamic_scale))
+        wrapped.dynamic_scale.assign(wrapped.loss_scale.restore(saved))
+        wrapped.step_counter.assign(before.step_counter)
+
+
+def _set_optimizer(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, in_config: Any
+) -> None:
+    model.optimizer = optimizer
+    # Saving writes the compile config, not `model.optimizer`: without the wrapper in it, a reload
+    # would drop the scale, the counters and `iterations`.
+    model._compile_config.config["optimizer"] = in_config

@@ -1,0 +1,389 @@
+"""LossScaleOptimizer: keeps small gradients inside FP16, and weights away from non-finite ones."""
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+from keras import backend, ops
+
+from tfmp.loss_scaling import gradients, transitions, wrapping
+from tfmp.loss_scaling.counters import packed_size
+from tfmp.loss_scaling.strategies import (
+    DynamicLossScale,
+    LossScale,
+    ScheduledLossScale,
+    StaticLossScale,
+    as_loss_scale,
+)
+from tfmp.loss_scaling.tracing import branch, read, without_autograph
+from tfmp.loss_scaling.transitions import Snapshot, Transition
+
+__all__ = [
+    "DynamicLossScale",
+    "LossScale",
+    "LossScaleOptimizer",
+    "ScheduledLossScale",
+    "StaticLossScale",
+    "UnscaledLossWarning",
+]
+
+
+class UnscaledLossWarning(UserWarning):
+    """Gradients reached the optimizer although nothing ever scaled the loss."""
+
+
+@keras.saving.register_keras_serializable(package="tfmp")
+class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+    """Scales the loss, unscales the gradients, and skips steps whose gradients are not finite.
+
+        scaled_loss = optimizer.scale_loss(loss)             # loss * scale
+        gradients = d(scaled_loss) / d(variables)
+        optimizer.apply(gradients, variables)                # divides by scale, checks, applies
+
+    `fit` makes these calls itself. What is checked is what will be applied: under a distribution
+    strategy the verdict is all-reduced, so every replica and worker takes the same branch.
+    A skipped step changes no weight, no moment and not the inner optimizer's `iterations`.
+
+    Everything that is counted lives in variables on the device and is saved with the optimizer;
+    `tfmp.loss_scaling.telemetry.read_counters` reads them.
+
+    Attributes:
+        inner_optimizer: the optimizer that applies the unscaled gradients.
+        loss_scale: the strategy object.
+        dynamic_scale: float32 variable, the current scale.
+        step_counter: integer variable, finite steps since the last growth or skip.
+        counters: integer variable, everything else that is counted; see
+            `tfmp.loss_scaling.counters`.
+        loss_was_scaled: None until gradients arrive, then whether `scale_loss` had been called.
+
+    Args:
+        inner_optimizer: a `keras.optimizers.Optimizer`, built or not; a built one keeps its
+            moments and iterations.
+        loss_scale: "dynamic", a number (static) or a strategy object.
+        name: name of this optimizer.
+
+    Raises:
+        TypeError: `inner_optimizer` is not an optimizer.
+        ValueError: it is wrapped already, scales the loss itself, or `loss_scale` is unknown.
+    """
+
+    def __init__(
+        self,
+        inner_optimizer: keras.optimizers.Optimizer,
+        loss_scale: LossScale | float | str = "dynamic",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        wrapping.refuse_keras_arguments(kwargs)
+        strategy = as_loss_scale(loss_scale)
+        wrapping.check_inner(inner_optimizer)
+        with wrapping.creation_scope(inner_optimizer):
+            super().__init__(inner_optimizer, initial_scale=strategy.initial, name=name)
+        self.loss_scale = strategy
+        self.loss_was_scaled: bool | None = None
+        self._scale_loss_called = False
+        wrapping.claim(inner_optimizer, self)
+
+    def build(self, var_list: Sequence[Any]) -> None:
+        """Creates the state for these trainable variables; builds the inner optimizer if needed."""
+        if self.built:
+            return
+        var_list = list(var_list)
+        inner = self.inner_optimizer
+        if inner.built:
+            wrapping.check_known(inner, var_list)
+            # Layers may have been frozen since; their moments stay, so their places stay too.
+            var_list = list(inner._trainable_variables)
+        with wrapping.creation_scope(inner):
+            self._add_state("step_counter", dtype="int")
+            self._add_state("dynamic_scale", dtype="float32", value=self.loss_scale.initial)
+            self._add_state("counters", dtype="int", shape=(packed_size(len(var_list)),))
+            if not inner.built:
+                inner.build(var_list)
+            # Past Keras's own wrapper: it would create its two variables a second time.
+            super(keras.optimizers.LossScaleOptimizer, self).build(var_list)
+
+    def _add_state(
+        self, name: str, dtype: str, shape: tuple[int, ...] = (), value: float = 0
+    ) -> None:
+        variable = self.add_variable(
+            shape=shape,
+            dtype=dtype,
+            initializer=keras.initializers.Constant(value),
+            aggregation="none",
+            name=name,
+        )
+        setattr(self, name, variable)
+
+    def unwrap(self) -> keras.optimizers.Optimizer:
+        """Gives the inner optimizer back, with its moments, free to be wrapped again."""
+        wrapping.release(self.inner_optimizer)
+        return self.inner_optimizer
+
+    @without_autograph
+    def scale_loss(self, loss: Any) -> Any:
+        """Loss times the current scale; take the gradients of what this returns.
+
+        Args:
+            loss: scalar or tensor of losses, any float dtype.
+
+        Returns:
+            Same shape, at least float32: the scale itself may not fit into FP16.
+        """
+        self._scale_loss_called = True
+        scale = self.dynamic_scale if self.built else self.loss_scale.initial
+        if backend.is_float_dtype(getattr(loss, "dtype", "float32")):
+            loss = ops.cast(loss, backend.result_type(getattr(loss, "dtype", float), "float32"))
+        return ops.multiply(loss, scale)
+
+    def watch_scale_loss(self) -> None:
+        """Forgets that `scale_loss` was ever called: call it when a step is about to be traced."""
+        self._scale_loss_called = False
+        self.loss_was_scaled = None
+
+    @without_autograph
+    def apply(self, grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
+        """Unscales and applies gradients of the scaled loss, or skips the step.
+
+        Args:
+            grads: one gradient (or None, or a sparse `tf.IndexedSlices`) per variable.
+            trainable_variables: defaults to the variables the optimizer was built with.
+        """
+        grads = list(grads)
+        if not grads:
+            return
+        variables = self._variables_for(grads, trainable_variables)
+        self._note_whether_scaled()
+        if backend.backend() == "tensorflow":
+            self._apply_on_tensorflow(grads, variables)
+        else:
+            self._apply_statelessly(grads, variables)
+
+    def _variables_for(self, grads: list[Any], variables: Iterable[Any] | None) -> list[Any]:
+        if variables is None:
+            if not self.built:
+                raise ValueError(
+                    "LossScaleOptimizer.apply(grads) expects a built optimizer when no variables "
+                    "are given. Pass them, apply(grads, variables), or call build(variables) first."
+                )
+            variables = self._trainable_variables
+        variables = list(variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                f"LossScaleOptimizer.apply expects one gradient per variable, received "
+                f"{len(grads)} gradients for {len(variables)} variables. Use None for a variable "
+                "that has no gradient."
+            )
+        if not self.built:
+            with keras.name_scope(self.name, caller=self):
+                self.build(variables)
+        self._check_variables_are_known(variables)
+        return variables
+
+    def _note_whether_scaled(self) -> None:
+        # Python runs here on every eager step, but only while tracing under tf.function or
+        # jax.jit; a step that was traced with scale_loss needs no second look.
+        harmless = self.loss_scale == StaticLossScale(1.0)
+        if self.loss_was_scaled is None and not self._scale_loss_called and not harmless:
+            warnings.warn(
+                "LossScaleOptimizer received gradients, but scale_loss() was never called: they "
+                "will be divided by a loss scale that nothing multiplied in, so training all but "
+                "stops. In train_step or the training loop, take the gradients of "
+                "optimizer.scale_loss(loss) instead of those of loss.",
+                UnscaledLossWarning,
+                stacklevel=4,
+            )
+        self.loss_was_scaled = self._scale_loss_called
+
+    # --- TensorFlow: variables are updated in place, replicas need to agree first ---
+
+    def _apply_on_tensorflow(self, grads: list[Any], variables: list[Any]) -> None:
+        import tensorflow as tf
+
+        replica = tf.distribute.get_replica_context()
+        if replica is None:
+            raise ValueError(
+                "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
+                "cross-replica context. Call it inside the function given to strategy.run()."
+            )
+        finite = self._finite_flags(grads, variables, replica.num_replicas_in_sync)
+        if replica.num_replicas_in_sync > 1:
+            # Replicas hold the gradients of their own data until the inner optimizer reduces them.
+            # In float32, because not every collective and device reduces integers.
+            guilty = ops.cast(ops.logical_not(finite), "float32")
+            finite = replica.all_reduce(tf.distribute.ReduceOp.SUM, guilty) == 0
+
+        def update(grads: list[Any]) -> None:
+            self.inner_optimizer.apply(self._unscale(grads, variables), variables)
+
+        if tf.__internal__.distribute.strategy_supports_no_merge_call():
+            self._apply_or_skip(finite, lambda: update(grads))
+            return
+
+        # A branch that merges replicas, as the inner optimizer's update does, is only allowed
+        # when the condition itself is evaluated across replicas.
+        def across_replicas(strategy: Any, finite: Any, grads: Any) -> None:
+            self._apply_or_skip(
+                strategy.experimental_local_results(finite)[0],
+                lambda: strategy.extended.call_for_each_replica(update, args=(grads,)),
+            )
+
+        replica.merge_call(across_replicas, args=(finite, grads))
+
+    def _apply_or_skip(self, finite: Any, update: Callable[[], Any]) -> None:
+        def commit() -> None:
+            after = transitions.after_finite(self.loss_scale, self._snapshot)
+            update()
+            self._assign(after)
+
+        def skip() -> None:
+            self._assign(transitions.after_skip(self.loss_scale, self._snapshot(), finite))
+
+        ops.cond(ops.all(finite), commit, skip)
+
+    def _assign(self, after: Transition) -> None:
+        for variable, value in zip(self._scale_variables, after, strict=True):
+            variable.assign(value)
+
+    @property
+    def _scale_variables(self) -> tuple[Any, Any, Any]:
+        return self.dynamic_scale, self.step_counter, self.counters
+
+    def _snapshot(self) -> Snapshot:
+        # The bare counter, not `iterations`, which gradient accumulation divides.
+        return Snapshot(*map(read, (*self._scale_variables, self.inner_optimizer._iterations)))
+
+    # --- JAX: the whole step is a function from old values to new ones ---
+
+    def stateless_apply(
+        self, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """`apply` as a pure function, for JAX.
+
+        Args:
+            optimizer_variables: values of `self.variables`, in that order.
+            grads: gradients of the scaled loss, one (or None) per trainable variable.
+            trainable_variables: values of the variables the optimizer was built with.
+
+        Returns:
+            The new values of the trainable and of the optimizer variables.
+        """
+        if backend.backend() == "tensorflow":
+            # Raises, with Keras's explanation.
+            return super(keras.optimizers.LossScaleOptimizer, self).stateless_apply(
+                optimizer_variables, grads, trainable_variables
+            )
+        wrapping.check_stateless(self, optimizer_variables, grads, trainable_variables)
+        self._note_whether_scaled()
+        own_count = len(self._variables)
+        mapping = list(zip(self.variables, optimizer_variables, strict=True))
+
+        def own_after(values: Transition) -> list[Any]:
+            new = dict(zip(map(id, self._scale_variables), values, strict=True))
+            return [
+                new.get(id(variable), value)
+                for variable, value in zip(self._variables, optimizer_variables, strict=False)
+            ]
+
+        def update() -> tuple[list[Any], list[Any]]:
+            with keras.StatelessScope(state_mapping=mapping):
+                after = transitions.after_finite(self.loss_scale, self._snapshot)
+                unscaled = self._unscale(grads, self._trainable_variables)
+            trainable, inner = self.inner_optimizer.stateless_apply(
+                list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
+            )
+            return list(trainable), own_after(after) + list(inner)
+
+        def skip() -> tuple[list[Any], list[Any]]:
+            with keras.StatelessScope(state_mapping=mapping):
+                after = transitions.after_skip(self.loss_scale, self._snapshot(), finite)
+            inner = list(optimizer_variables[own_count:])
+            return list(trainable_variables), own_after(after) + inner
+
+        with keras.StatelessScope(state_mapping=mapping):
+            finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
+        return branch(ops.all(finite), update, skip)
+
+    def _apply_statelessly(self, grads: list[Any], variables: list[Any]) -> None:
+        gradient_of = {
+            self._get_variable_index(variable): grad
+            for variable, grad in zip(variables, grads, strict=True)
+        }
+        everything = self._trainable_variables
+        trainable, own = self.stateless_apply(
+            [variable.value for variable in self.variables],
+            [gradient_of.get(index) for index in range(len(everything))],
+            [variable.value for variable in everything],
+        )
+        for variable, value in zip([*everything, *self.variables], [*trainable, *own], strict=True):
+            variable.assign(value)
+
+    # --- shared by both ---
+
+    def _unscale(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        scale = read(self.dynamic_scale)
+        return [
+            grad
+            if grad is None or self._overwrite_variable_with_gradient(variable)
+            else gradients.unscale(grad, scale)
+            for grad, variable in zip(grads, variables, strict=True)
+        ]
+
+    def _finite_flags(self, grads: Sequence[Any], variables: Sequence[Any], replicas: int) -> Any:
+        """Boolean vector over the built variables; one without a gradient counts as finite."""
+        places = [
+            self._get_variable_index(variable)
+            for grad, variable in zip(grads, variables, strict=True)
+            if grad is not None
+        ]
+        verdicts = gradients.all_finite(
+            [grad for grad in grads if grad is not None],
+            read(self.dynamic_scale),
+            self.loss_scale.floor,
+            replicas,
+        )
+        flags: list[Any] = [True] * len(self._trainable_variables)
+        for place, verdict in zip(places, verdicts, strict=True):
+            flags[place] = verdict
+        return ops.stack(flags)
+
+    # --- saving ---
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads a checkpoint of this class, of Keras's own wrapper, or of the bare optimizer."""
+        inner_count = len(self.inner_optimizer.variables)
+        if self.built and len(store.keys()) == inner_count:
+            self.inner_optimizer.load_own_variables(store)
+            return
+        keras_own = [v for v in self._variables if v is not self.counters] if self.built else []
+        if self.built and len(store.keys()) == len(keras_own) + inner_count:
+            targets = [*keras_own, *self.inner_optimizer.variables]
+            for index, variable in enumerate(targets):
+                variable.assign(store[str(index)])
+        else:
+            super().load_own_variables(store)
+        if self.built:
+            saved = float(ops.convert_to_numpy(self.dynamic_scale))
+            self.dynamic_scale.assign(self.loss_scale.restore(saved))
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras serialization wants them."""
+        serialize = keras.saving.serialize_keras_object
+        return {
+            "name": self.name,
+            "inner_optimizer": serialize(self.inner_optimizer),
+            "loss_scale": serialize(self.loss_scale),
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> "LossScaleOptimizer":
+        """Inverse of `get_config`."""
+        config = dict(config)
+        for key in ("inner_optimizer", "loss_scale"):
+            config[key] = keras.saving.deserialize_keras_object(
+                config[key], custom_objects=custom_objects
+            )
+        return cls(**config)

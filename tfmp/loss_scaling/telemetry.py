@@ -1,0 +1,285 @@
+"""What the loss-scale optimizer counted: read from the device at once, judged, written to logs."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from keras import backend
+
+from tfmp.loss_scaling.counters import Counters, packed_size, unpack
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+
+
+@dataclass(frozen=True)
+class Offender:
+    """A trainable variable whose gradient was not finite at some step.
+
+    Attributes:
+        variable: its path in the model, such as "sequential/dense/kernel".
+        nonfinite_steps: steps in which its gradient held an infinity or NaN.
+        first_steps: steps in which it was the first such variable in the order of
+            backpropagation, the one nearest to the loss.
+    """
+
+    variable: str
+    nonfinite_steps: int
+    first_steps: int
+
+    @property
+    def layer(self) -> str:
+        """Name of the layer that owns the variable, as `keep_float32` takes it."""
+        return self.variable.rsplit("/", 2)[-2] if "/" in self.variable else self.variable
+
+
+@dataclass(frozen=True)
+class StepCounters:
+    """A snapshot of a LossScaleOptimizer. Counts are since it was created.
+
+    Attributes:
+        loss_scale: what the next loss will be multiplied by.
+        steps: iterations of the inner optimizer plus skipped steps.
+        skipped_steps: steps whose gradients were not finite, and so were not applied.
+        consecutive_skips: skipped steps since the last applied one.
+        longest_skip_run: the most skipped steps in a row.
+        growths: how often the scale rose.
+        backoffs: how often the scale fell.
+        finite_streak: finite steps since the scale last moved or a step was skipped.
+        variables: how many trainable variables there are.
+        offenders: variables that ever had a non-finite gradient, the most frequent first
+            offender first.
+        last_first_offender: the first offender of the last skipped step.
+        last_began_at_loss: that step's gradient was not finite from the last variable on, so
+            the forward pass or the loss was probably not finite already.
+        loss_was_scaled: whether the training step calls `scale_loss`; None before any step.
+    """
+
+    loss_scale: float
+    steps: int
+    skipped_steps: int
+    consecutive_skips: int
+    longest_skip_run: int
+    growths: int
+    backoffs: int
+    finite_streak: int
+    variables: int
+    offenders: tuple[Offender, ...]
+    last_first_offender: Offender | None
+    last_began_at_loss: bool
+    loss_was_scaled: bool | None
+
+    def scalars(self) -> dict[str, float]:
+        """What is worth a curve over time: name -> number."""
+        names = ("loss_scale", "skipped_steps", "consecutive_skips", "growths", "backoffs")
+        return {name: getattr(self, name) for name in names}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain JSON types."""
+        return asdict(self)
+
+
+class NonFiniteGradientsError(RuntimeError):
+    """Too many steps in a row were skipped: training cannot go on, the weights are intact.
+
+    Attributes:
+        counters: what the optimizer had counted.
+        limit: the number of skips in a row that was allowed.
+    """
+
+    def __init__(self, counters: StepCounters, limit: int) -> None:
+        self.counters = counters
+        self.limit = limit
+        super().__init__(_explain(counters, limit))
+
+
+def read_counters(optimizer: LossScaleOptimizer, model: Any = None) -> StepCounters:
+    """Reads every counter with one transfer from the device.
+
+    Args:
+        optimizer: built or not; an unbuilt one has counted nothing.
+        model: the model in training. On JAX, `fit` holds the optimizer's values itself between
+            epochs, and they have to be handed back before they can be read.
+
+    Returns:
+        The snapshot.
+
+    Raises:
+        TypeError: the optimizer counts nothing, as Keras's own does not.
+    """
+    if not isinstance(optimizer, LossScaleOptimizer):
+        raise TypeError(
+            "read_counters expects a tfmp.LossScaleOptimizer, received "
+            f"{optimizer!r} ({type(optimizer).__name__}). Wrap it: "
+            "tfmp.LossScaleOptimizer(optimizer)."
+        )
+    if model is not None and hasattr(model, "jax_state_sync"):
+        model.jax_state_sync()
+    scale, streak, iterations, packed = _values(optimizer)
+    counters = Counters(*(np.asarray(part, dtype=np.int64) for part in unpack(packed)))
+    offenders = [
+        Offender(_path(variable), int(nonfinite), int(first))
+        for variable, nonfinite, first in zip(
+            optimizer._trainable_variables,
+            counters.nonfinite_counts,
+            counters.first_offender_counts,
+            strict=True,
+        )
+    ]
+    guilty = np.flatnonzero(counters.last_nonfinite)
+    running = counters.skip_run_at == int(iterations)
+    ranked = sorted(offenders, key=lambda o: (o.first_steps, o.nonfinite_steps), reverse=True)
+    return StepCounters(
+        loss_scale=float(scale),
+        steps=int(iterations) + int(counters.skipped_steps),
+        skipped_steps=int(counters.skipped_steps),
+        consecutive_skips=int(counters.skip_run) if running else 0,
+        longest_skip_run=int(counters.longest_skip_run),
+        growths=int(counters.growths),
+        backoffs=int(counters.backoffs),
+        finite_streak=int(streak),
+        variables=len(offenders),
+        offenders=tuple(offender for offender in ranked if offender.nonfinite_steps),
+        # Backpropagation runs from the last variable to the first.
+        last_first_offender=offenders[guilty[-1]] if guilty.size else None,
+        last_began_at_loss=bool(guilty.size and guilty[-1] == len(offenders) - 1),
+        loss_was_scaled=optimizer.loss_was_scaled,
+    )
+
+
+def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
+    if not optimizer.built:
+        none = np.zeros(packed_size(0), dtype=np.int64)
+        return [np.array(optimizer.loss_scale.initial), np.array(0), np.array(0), none]
+    return _fetch(
+        [
+            optimizer.dynamic_scale,
+            optimizer.step_counter,
+            optimizer.inner_optimizer._iterations,
+            optimizer.counters,
+        ]
+    )
+
+
+def _fetch(variables: list[Any]) -> list[np.ndarray]:
+    if backend.backend() != "tensorflow":
+        import jax
+
+        return jax.device_get([variable.value for variable in variables])
+    import tensorflow as tf
+
+    # float64 holds every float32 scale and every count below 2**53.
+    flat = [tf.cast(tf.reshape(variable.value, [-1]), tf.float64) for variable in variables]
+    packed = tf.concat(flat, axis=0).numpy()
+    ends = np.cumsum([max(1, math.prod(variable.shape)) for variable in variables])
+    parts = np.split(packed, ends[:-1])
+    return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
+
+
+def _path(variable: Any) -> str:
+    return getattr(variable, "path", None) or variable.name
+
+
+def _explain(counters: StepCounters, limit: int) -> str:
+    offender = counters.last_first_offender
+    where, keep = "none recorded", "the layer it names"
+    if offender is not None:
+        where, keep = repr(offender.variable), repr([offender.layer])
+    if counters.last_began_at_loss:
+        where += " (the one nearest to the loss: the forward pass may have been non-finite already)"
+    return (
+        f"Training stopped: {counters.consecutive_skips} steps in a row had gradients that are "
+        f"not finite; max_consecutive_skips={limit} allows no more. The weights are those of the "
+        f"last finite step.\n"
+        f"  First offending variable: {where}\n"
+        f"  Loss scale: {counters.loss_scale:g} after {counters.backoffs} reductions; "
+        f"{counters.skipped_steps} of {counters.steps} steps skipped in all\n"
+        "Try, in this order:\n"
+        "  1. tfmp.locate_nonfinite(model, x, y) with a batch that fails: it names the first "
+        "layer, loss or gradient that is not finite, and why.\n"
+        f"  2. tfmp.MixedPrecision(keep_float32={keep}) if it says overflow.\n"
+        "  3. A lower learning rate or global_clipnorm=1.0 on the optimizer, and a look for NaN "
+        "in the data, if float32 fails too."
+    )
+
+
+class TelemetryLog:
+    """Writes scalars over time to a folder: JSON lines always, TensorBoard where asked.
+
+    Args:
+        log_dir: folder, created if missing; an existing `tfmp.jsonl` in it is appended to.
+        tensorboard: also write TensorBoard event files.
+    """
+
+    def __init__(self, log_dir: str | Path, tensorboard: bool = True) -> None:
+        self.log_dir = Path(log_dir)
+        try:
+            self.log_dir.mkdir(parents=True, exist_ok=True)
+            self._lines = (self.log_dir / "tfmp.jsonl").open("a", encoding="utf-8")
+        except OSError as error:
+            raise ValueError(
+                f"log_dir expects a folder that can be written to, received {str(log_dir)!r}: "
+                f"{error.strerror}. Choose another folder."
+            ) from error
+        self._events = None
+        if tensorboard:
+            import tensorflow as tf
+
+            self._events = tf.summary.create_file_writer(str(self.log_dir))
+
+    def write(self, step: int, scalars: Mapping[str, float], **labels: Any) -> None:
+        """Adds one record.
+
+        Args:
+            step: the training step that the numbers belong to.
+            scalars: name -> number.
+            labels: further fields of the JSON line that make no curve, such as `epoch=3`.
+        """
+        record = {"step": step, **labels, **scalars}
+        line = {name: _json_number(value) for name, value in record.items()}
+        self._lines.write(json.dumps(line, allow_nan=False) + "\n")
+        self._lines.flush()
+        if self._events is not None:
+            with self._events.as_default(step=step):
+                for name, value in scalars.items():
+                    _write_scalar(f"tfmp/{name}", value)
+            self._events.flush()
+
+    def close(self) -> None:
+        """Closes the files; closing twice is allowed."""
+        self._lines.close()
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def __enter__(self) -> "TelemetryLog":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _write_scalar(tag: str, value: float) -> None:
+    """What tf.summary.scalar writes; that one needs the tensorboard package to be installed."""
+    import tensorflow as tf
+
+    metadata_of = tf.compat.v1.SummaryMetadata
+    metadata = metadata_of(
+        plugin_data=metadata_of.PluginData(plugin_name="scalars"),
+        data_class=1,  # DATA_CLASS_SCALAR in tensorflow/core/framework/summary.proto
+    )
+    tf.summary.write(tag, tf.constant(value, tf.float32), metadata=metadata)
+
+
+def _json_number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,83 @@
+"""What a step does to the loss scale and the counters, as pure functions of backend tensors."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from tfmp.loss_scaling import counters as counting
+from tfmp.loss_scaling.counters import Counters
+from tfmp.loss_scaling.strategies import LossScale, ScaleState
+
+
+class Snapshot(NamedTuple):
+    """Values of the variables that a step reads before it changes any.
+
+    Attributes:
+        scale: float32 scalar, the loss scale of this step.
+        streak: integer scalar, finite steps since the last growth or skip.
+        counters: integer vector, see `tfmp.loss_scaling.counters`.
+        iterations: integer scalar, how often the inner optimizer has been applied.
+    """
+
+    scale: Any
+    streak: Any
+    counters: Any
+    iterations: Any
+
+
+# The next values of the first three fields of a snapshot.
+Transition = tuple[Any, Any, Any]
+
+
+def after_finite(strategy: LossScale, read: Callable[[], Snapshot]) -> Transition:
+    """The values after a step that is applied.
+
+    Args:
+        strategy: decides where the scale goes.
+        read: takes a snapshot. It is called again where the scale moves, because whatever a
+            conditional branch takes from outside itself is computed on every step.
+    """
+    now, state, _ = _counted_finite(read())
+
+    def moved() -> Transition:
+        then, before, counters = _counted_finite(read())
+        return _moved(then, before, strategy.after_finite(before), counters)
+
+    due = strategy.moves_after_finite(state)
+    unmoved = (now.scale, state.streak, now.counters)
+    return unmoved if due is False else ops.cond(due, moved, lambda: unmoved)
+
+
+def after_skip(strategy: LossScale, now: Snapshot, finite: Any) -> Transition:
+    """The values after a step that is skipped.
+
+    Args:
+        strategy: decides where the scale goes.
+        now: the snapshot before the step.
+        finite: boolean vector over the trainable variables.
+    """
+    state, counters = _counted(now)
+    state = state._replace(streak=ops.zeros_like(now.streak), strikes=state.strikes + 1)
+    counters = counting.after_skip(counters, finite, now.iterations)
+    return _moved(now, state, strategy.after_skip(state), counters)
+
+
+def _counted(now: Snapshot) -> tuple[ScaleState, Counters]:
+    counters = counting.unpack(now.counters)
+    steps = now.iterations + counters.skipped_steps + 1
+    return ScaleState(now.scale, now.streak, counters.strikes, steps), counters
+
+
+def _counted_finite(now: Snapshot) -> tuple[Snapshot, ScaleState, Counters]:
+    state, counters = _counted(now)
+    return now, state._replace(streak=now.streak + 1), counters
+
+
+def _moved(now: Snapshot, before: ScaleState, after: ScaleState, counters: Counters) -> Transition:
+    counters = counting.after_scale_move(counters, before.scale, after.scale, after.strikes)
+    return (
+        ops.cast(after.scale, now.scale.dtype),
+        ops.cast(after.streak, now.streak.dtype),
+        counting.pack(counters, now.counters.dtype),
+    )

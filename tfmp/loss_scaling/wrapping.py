@@ -1,0 +1,125 @@
+"""What may be wrapped in a LossScaleOptimizer, and by whom."""
+
+import gc
+import weakref
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import keras
+from keras import backend
+
+from tfmp.precision import check_backend
+
+# Which wrapper drives an inner optimizer: two of them would both move its moments.
+_WRAPPER_OF: "weakref.WeakKeyDictionary[Any, weakref.ref[Any]]" = weakref.WeakKeyDictionary()
+
+
+def claim(inner: Any, wrapper: Any) -> None:
+    """Notes that `wrapper` drives `inner` from now on."""
+    _WRAPPER_OF[inner] = weakref.ref(wrapper)
+
+
+def release(inner: Any) -> None:
+    """Frees `inner` to be wrapped again."""
+    _WRAPPER_OF.pop(inner, None)
+
+
+def creation_scope(inner: Any) -> AbstractContextManager[Any]:
+    """Where to create variables: under the distribution strategy of the inner optimizer."""
+    strategy = getattr(inner, "_distribution_strategy", None)
+    if strategy is None or backend.backend() != "tensorflow":
+        return nullcontext()
+    import tensorflow as tf
+
+    if tf.distribute.has_strategy():
+        return nullcontext()
+    with strategy.scope():
+        is_default = not tf.distribute.has_strategy()
+    return nullcontext() if is_default else strategy.scope()
+
+
+def refuse_keras_arguments(kwargs: dict[str, Any]) -> None:
+    """Raises `TypeError` for arguments of Keras's own wrapper, with what they are called here."""
+    if not kwargs:
+        return
+    name, value = next(iter(kwargs.items()))
+    meant = {
+        "initial_scale": "loss_scale=DynamicLossScale(initial=...)",
+        "dynamic_growth_steps": "loss_scale=DynamicLossScale(growth_interval=...)",
+        "dynamic": 'loss_scale="dynamic" or loss_scale=1024.0',
+    }.get(name, f"{name}=... on the inner optimizer")
+    raise TypeError(
+        "LossScaleOptimizer expects inner_optimizer, loss_scale and name, received "
+        f"{name}={value!r}. Use {meant} instead."
+    )
+
+
+def check_inner(inner: Any) -> None:
+    """Refuses what cannot be wrapped: on this backend, of this type, or in this state."""
+    check_backend()
+    if not isinstance(inner, keras.optimizers.Optimizer):
+        raise TypeError(
+            "LossScaleOptimizer expects a keras.optimizers.Optimizer as inner_optimizer, received "
+            f"{inner!r} ({type(inner).__name__}). For a name, use keras.optimizers.get(name)."
+        )
+    if isinstance(inner, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(
+            "LossScaleOptimizer expects an optimizer without loss scaling, received a "
+            f"{type(inner).__name__}: gradients would be divided twice. Wrap its inner_optimizer "
+            "instead, or compile with auto_scale_loss=False."
+        )
+    if inner.loss_scale_factor is not None:
+        raise ValueError(
+            "LossScaleOptimizer expects an inner optimizer without a loss scale of its own, "
+            f"received loss_scale_factor={inner.loss_scale_factor!r}. Set it to None and pass "
+            f"loss_scale={inner.loss_scale_factor!r} here to keep that scale."
+        )
+    if _live_wrapper(inner) is not None:
+        raise ValueError(
+            "LossScaleOptimizer expects an inner optimizer of its own, received the "
+            f"{inner.name!r} that another LossScaleOptimizer already drives: two wrappers would "
+            "both move its moments. Use that wrapper, call its unwrap() first, or create a second "
+            "optimizer."
+        )
+
+
+def _live_wrapper(inner: Any) -> Any:
+    reference = _WRAPPER_OF.get(inner)
+    if reference is not None and reference() is not None:
+        gc.collect()  # wrappers of discarded models often wait in a reference cycle
+    return reference and reference()
+
+
+def check_known(inner: Any, var_list: list[Any]) -> None:
+    """Raises `ValueError` if `inner` was built without some of these variables."""
+    known = inner._trainable_variables_indices
+    new = [variable.path for variable in var_list if inner._var_key(variable) not in known]
+    if new:
+        raise ValueError(
+            "LossScaleOptimizer expects an inner optimizer that was built for these variables, "
+            f"received one built for {len(known)} others: it does not know {len(new)} of the "
+            f"{len(var_list)} given, such as {new[0]!r}. After adding or unfreezing layers, "
+            "compile the model with a new optimizer."
+        )
+
+
+def check_stateless(
+    optimizer: Any, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
+) -> None:
+    """Refuses arguments of `stateless_apply` that cannot be paired with the variables."""
+    if not optimizer.built:
+        raise ValueError(
+            "LossScaleOptimizer.stateless_apply expects a built optimizer, received one "
+            "without variables. Call optimizer.build(model.trainable_variables) first."
+        )
+    for name, received, expected in (
+        ("optimizer_variables", optimizer_variables, optimizer.variables),
+        ("grads", grads, optimizer._trainable_variables),
+        ("trainable_variables", trainable_variables, optimizer._trainable_variables),
+    ):
+        if len(received) != len(expected):
+            raise ValueError(
+                f"LossScaleOptimizer.stateless_apply expects {len(expected)} values in "
+                f"`{name}`, one for each variable it was built with, received {len(received)}. "
+                "After adding or unfreezing layers, compile the model with a new optimizer."
+            )

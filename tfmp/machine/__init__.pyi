@@ -1,0 +1,21 @@
+from . import devices as devices, measuring as measuring
+from .devices import CPU as CPU, Device as Device, accelerators as accelerators
+from .facts import Machine as Machine, read_machine as read_machine
+from .measuring import (
+    DEVICE_MEMORY as DEVICE_MEMORY,
+    PROCESS_NOISE_BYTES as PROCESS_NOISE_BYTES,
+    Memory as Memory,
+    PeakMemory as PeakMemory,
+    Timing as Timing,
+    bytes_text as bytes_text,
+    compile_seconds as compile_seconds,
+    interleaved as interleaved,
+    is_out_of_memory as is_out_of_memory,
+    keeps_freed_memory as keeps_freed_memory,
+    median_interval as median_interval,
+    paired_ratio as paired_ratio,
+    ratios as ratios,
+    seconds_text as seconds_text,
+    timed as timed,
+)
+from .nvidia import read_nvidia as read_nvidia

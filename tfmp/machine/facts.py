@@ -1,0 +1,145 @@
+"""Machine: the facts about hardware, software and settings that `doctor` judges."""
+
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tfmp.machine.cuda_versions import CudaVersions, installed_cuda
+from tfmp.machine.devices import CPU, Device, tf32_in_use, visible_devices
+from tfmp.machine.nvidia import NvidiaFacts, read_nvidia
+from tfmp.machine.onnx_providers import read_providers
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Facts, none of them judged.
+
+    Attributes:
+        python: version.
+        platform: operating system and processor type.
+        packages: version by name, of everything installed.
+        unmet_requirements: of this package: by name, the requirement as it is declared.
+        devices: what the Keras backend would use.
+        tf32_in_use: whether float32 products really run as TF32; None if that is unknown.
+        nvidia_driver: version of NVIDIA's kernel driver; None where there is none.
+        nvidia: what that driver says about its cards.
+        cuda: the CUDA and cuDNN that TensorFlow was built for, and those that are installed.
+        providers: by ONNX Runtime's execution providers that are built in, why each does not
+            load; empty for those that do.
+        memory_growth: whether the backend takes GPU memory as it needs it, instead of nearly all
+            of it at once; None where there is no GPU or it cannot say.
+        jit: whether TensorFlow's global XLA compilation is on.
+        environment: the process's environment variables.
+        backend, floatx, dtype_policy: Keras's settings.
+    """
+
+    python: str = "3.11.0"
+    platform: str = ""
+    packages: dict[str, str] = field(default_factory=dict)
+    unmet_requirements: dict[str, str] = field(default_factory=dict)
+    devices: tuple[Device, ...] = (CPU,)
+    tf32_in_use: bool | None = None
+    nvidia_driver: str | None = None
+    nvidia: NvidiaFacts = field(default_factory=NvidiaFacts)
+    cuda: CudaVersions = field(default_factory=CudaVersions)
+    providers: dict[str, str] = field(default_factory=dict)
+    memory_growth: bool | None = None
+    jit: bool = False
+    environment: dict[str, str] = field(default_factory=dict, repr=False)
+    backend: str = "tensorflow"
+    floatx: str = "float32"
+    dtype_policy: str = "float32"
+
+    @property
+    def gpu(self) -> bool:
+        """Whether any of the devices is a GPU."""
+        return any(device.kind == "gpu" for device in self.devices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, without the environment: it may hold secrets."""
+        facts = asdict(self)
+        del facts["environment"]
+        return {**facts, "devices": [device.to_dict() for device in self.devices]}
+
+
+def read_machine() -> Machine:
+    """Looks at this machine; loads Keras and its backend."""
+    import keras
+
+    found = visible_devices()
+    packages = _packages()
+    nvidia = read_nvidia()
+    return Machine(
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        packages=packages,
+        unmet_requirements=_unmet_requirements(),
+        devices=found,
+        tf32_in_use=tf32_in_use(found[0]),
+        nvidia_driver=nvidia.driver or _nvidia_driver(),
+        nvidia=nvidia,
+        cuda=installed_cuda(packages),
+        providers=read_providers(),
+        memory_growth=_memory_growth(),
+        jit=_global_jit(),
+        environment=dict(os.environ),
+        backend=keras.backend.backend(),
+        floatx=keras.config.floatx(),
+        dtype_policy=keras.config.dtype_policy().name,
+    )
+
+
+def _memory_growth() -> bool | None:
+    from keras import backend
+
+    if backend.backend() != "tensorflow":
+        return None
+    import tensorflow as tf
+
+    cards = tf.config.list_physical_devices("GPU")
+    return bool(tf.config.experimental.get_memory_growth(cards[0])) if cards else None
+
+
+def _global_jit() -> bool:
+    from keras import backend
+
+    if backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return bool(tf.config.optimizer.get_jit())
+
+
+def _packages() -> dict[str, str]:
+    names = ((found.metadata["Name"], found.version) for found in metadata.distributions())
+    return {name.lower().replace("_", "-"): version for name, version in names if name}
+
+
+def _unmet_requirements() -> dict[str, str]:
+    from packaging.requirements import Requirement  # Keras brings it
+
+    unmet = {}
+    for text in metadata.requires("tfmp") or ():
+        requirement = Requirement(text)
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            installed = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            installed = ""
+        if not installed or not requirement.specifier.contains(installed, prereleases=True):
+            unmet[requirement.name] = f"{requirement.name}{requirement.specifier}"
+    return unmet
+
+
+def _nvidia_driver() -> str | None:
+    """The version in the first line of what the kernel driver says of itself, on Linux."""
+    try:
+        first = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
+    except (OSError, IndexError):
+        return None
+    versions = [word for word in first.split() if word[:1].isdigit() and "." in word]
+    return versions[0] if versions else "unknown"

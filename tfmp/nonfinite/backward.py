@@ -1,0 +1,117 @@
+"""The backward half of `locate_nonfinite`: which gradient is not finite first, and why."""
+
+import math
+from dataclasses import replace
+
+from tfmp.nonfinite import replay
+from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
+from tfmp.nonfinite.replay import Call, CallKey, Gradients, Step
+from tfmp.nonfinite.value_range import range_of
+from tfmp.precision import LayerNode
+
+# The lowest loss scale, as a power of two, that is tried to see whether a lower one would help.
+_LOWEST_EXPONENT = -14
+
+
+def search_gradients(step: Step, calls: list[Call], scale: float) -> NonFinite | None:
+    """The first non-finite gradient, in the order of backpropagation, of `scale * loss`.
+
+    Args:
+        step: the step.
+        calls: the layer calls of its forward pass, in order.
+        scale: the loss scale.
+    """
+    probed = {call.key: call.float_outputs() for call in calls}
+    first = _first_bad(step, calls, replay.gradients(step, probed, scale))
+    if first is None:
+        return None
+    node, what = first
+    finding = NonFinite(
+        stage="gradient",
+        cause="invalid",
+        what=what,
+        why="in float32 without a loss scale it is not finite either: such as the derivative of a "
+        "root or a norm at 0, or of a branch of ops.where that was not taken",
+        advice="Keep the function's argument away from the point where its derivative is not "
+        "finite, for example with ops.maximum(x, 1e-6) inside the root.",
+        layer=path_of(node),
+        loss_scale=scale,
+    )
+    with replay.in_float32(list(step.root.within())):
+        if not _finite_at(step, 1.0):
+            return finding
+    finite_at = _largest_finite_scale(step, scale)
+    if finite_at is None:
+        return replace(
+            finding,
+            cause="overflow",
+            why="it overflows in 16 bits at every loss scale tried, and is finite in float32",
+            advice=keep_advice(node),
+        )
+    return replace(
+        finding,
+        cause="loss scale",
+        why=f"the loss scale of {scale:g} is too high for this batch; at {finite_at:g} all "
+        "gradients are finite",
+        advice="A dynamic loss scale skips the step and backs off by itself; a static one "
+        f"should be at most {finite_at:g}.",
+    )
+
+
+def _finite_at(step: Step, scale: float) -> bool:
+    gradients = replay.gradients(step, {}, scale)
+    return all(range_of(g).finite for g in gradients.weights if g is not None)
+
+
+def _largest_finite_scale(step: Step, scale: float) -> float | None:
+    """The largest power of two below `scale` at which every weight's gradient is finite."""
+    low, high = _LOWEST_EXPONENT, math.ceil(math.log2(scale))
+    if high <= low or not _finite_at(step, 2.0**low):
+        return None
+    # What is finite at one scale is finite at all lower ones.
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _finite_at(step, 2.0**middle) else (low, middle)
+    return 2.0**low
+
+
+def _first_bad(
+    step: Step, calls: list[Call], gradients: Gradients
+) -> tuple[LayerNode | None, str] | None:
+    """The layer whose backward pass made the first non-finite gradient, and what that is."""
+    of_weight = {
+        id(variable): gradient
+        for variable, gradient in zip(
+            step.model.trainable_variables, gradients.weights, strict=True
+        )
+    }
+    fine: set[CallKey] = set()
+    for call in reversed(calls):
+        for gradient in gradients.outputs[call.key]:
+            if gradient is not None and not range_of(gradient).finite:
+                maker = _consumer(call, calls, fine)
+                through = "the loss" if maker is None else where(maker.node)
+                bad = range_of(gradient).describe_bad()
+                what = f"The gradient that {through} passes back to {where(call.node)} has {bad}"
+                return (maker.node if maker else None), what
+        fine.add(call.key)
+        for variable in call.node.layer._trainable_variables:
+            gradient = of_weight.get(id(variable))
+            if gradient is not None and not range_of(gradient).finite:
+                bad = range_of(gradient).describe_bad()
+                return call.node, f"The gradient of the weight {variable.path} has {bad}"
+    for variable in step.model.trainable_variables:
+        gradient = of_weight[id(variable)]
+        if gradient is not None and not range_of(gradient).finite:
+            return None, f"The gradient of the weight {variable.path} is not finite"
+    return None
+
+
+def _consumer(call: Call, calls: list[Call], fine: set[CallKey]) -> Call | None:
+    """The call that took this one's result and whose own output has a finite gradient."""
+    results = set(map(id, call.float_outputs()))
+    for other in calls:
+        takes = any(id(tensor) in results for tensor in other.float_inputs())
+        if takes and other.key in fine and other.key != call.key:
+            return other
+    return None

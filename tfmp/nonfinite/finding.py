@@ -1,0 +1,72 @@
+"""NonFinite: what `locate_nonfinite` found, and the words for it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tfmp.nonfinite.first_op import FirstOp
+from tfmp.nonfinite.value_range import ValueRange
+from tfmp.precision import ROOT, LayerNode
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """Where a training step first goes wrong. False where it does not.
+
+    Attributes:
+        stage: "data", "weights", "forward", "loss" or "gradient"; "none" if all is finite.
+        cause: "data" (it came in so), "weights" (they were so already), "overflow" (finite in
+            float32, too large for the dtype), "invalid" (not finite in float32 either, as 0/0 or
+            log(0)), "loss scale" (finite at a lower loss scale); "none" if all is finite.
+        what: what is not finite, in words.
+        why: the reason, in words.
+        advice: what to do.
+        layer: path of the layer, as `keep_float32` takes it; None if there is none to blame.
+        op: the first operation that made it, where it could be told.
+        ranges: what entered there: name and range.
+        loss_scale: the scale that the step was replayed with.
+    """
+
+    stage: str
+    cause: str
+    what: str
+    why: str
+    advice: str
+    layer: str | None = None
+    op: FirstOp | None = None
+    ranges: tuple[tuple[str, ValueRange], ...] = ()
+    loss_scale: float = 1.0
+
+    def __bool__(self) -> bool:
+        return self.stage != "none"
+
+    def __str__(self) -> str:
+        sentences = [f"{self.what}: {self.why}." if self.why else f"{self.what}."]
+        if self.op is not None:
+            sentences.append(f"First operation: {self.op}.")
+        if self.ranges:
+            entered = "; ".join(f"{name} {values}" for name, values in self.ranges)
+            sentences.append(f"What entered: {entered}.")
+        return " ".join([*sentences, self.advice]).strip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain JSON types."""
+        return asdict(self)
+
+
+def where(node: LayerNode) -> str:
+    """A layer as sentences have it."""
+    kind = type(node.layer).__name__
+    return f"the model ({kind})" if node.path == ROOT else f"layer {node.path} ({kind})"
+
+
+def path_of(node: LayerNode | None) -> str | None:
+    """A layer's path as `keep_float32` takes it; None for the model itself."""
+    return None if node is None or node.path == ROOT else node.path
+
+
+def keep_advice(node: LayerNode | None) -> str:
+    """How to keep a layer in float32."""
+    path = path_of(node)
+    if path is None:
+        return "Let the operations outside the layers run on float32 tensors."
+    return f"Keep it in float32: tfmp.MixedPrecision(keep_float32=[{path!r}])."

@@ -1,0 +1,216 @@
+"""The forward half of `locate_nonfinite`: data, weights, layer outputs and loss."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from keras import ops, tree
+
+from tfmp.nonfinite import replay
+from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
+from tfmp.nonfinite.first_op import FirstOp, first_nonfinite_op
+from tfmp.nonfinite.replay import Call, Step
+from tfmp.nonfinite.value_range import range_of
+from tfmp.precision import LayerNode
+from tfmp.shared.numerics import FLOAT16
+
+
+class FoundInForward(BaseException):
+    """Ends a forward pass at its first non-finite output.
+
+    No `Exception`: those Keras catches in every layer, to replace them by others.
+    """
+
+    def __init__(self, finding: NonFinite) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+def search_data(step: Step) -> NonFinite | None:
+    """The first non-finite number in the batch."""
+    for part in ("x", "y", "sample_weight"):
+        for name, tensor in _named_leaves(part, getattr(step, part)):
+            values = range_of(tensor)
+            if not values.finite:
+                return NonFinite(
+                    stage="data",
+                    cause="data",
+                    what=f"The data itself is not finite: {name} has {values.describe_bad()}",
+                    why=f"the first is in row {values.first_bad_row}",
+                    advice="Drop or repair such rows before training; no precision helps.",
+                    ranges=((name, values),),
+                )
+    return None
+
+
+def _named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _named_leaves(f"{name}[{key!r}]", inner)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _named_leaves(f"{name}[{index}]", inner)
+    elif replay.is_float(value):
+        yield name, value
+
+
+def search_weights(step: Step) -> NonFinite | None:
+    """The first of the model's variables that is not finite before the step."""
+    for variable in step.model.variables:
+        values = range_of(variable.value) if replay.is_float(variable.value) else None
+        if values is not None and not values.finite:
+            return NonFinite(
+                stage="weights",
+                cause="weights",
+                what=f"The weight {variable.path} has {values.describe_bad()} before the step",
+                why="an earlier step broke it, so that everything after it is not finite either",
+                advice="Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no "
+                "step with non-finite gradients, so find out what assigned it.",
+                layer=path_of(replay.owners(step.root).get(id(variable))),
+                ranges=((variable.path, values),),
+            )
+    return None
+
+
+class ForwardWatch:
+    """Looks at every call of a forward pass, and ends the pass at the first non-finite one."""
+
+    def __init__(self) -> None:
+        self._explaining = False
+        self.calls: list[Call] = []
+
+    def see(self, call: Call) -> Any:
+        outputs = call.float_outputs()
+        if self._explaining or not all(map(replay.is_concrete, outputs)):
+            return call.outputs
+        self.calls.append(call)
+        if not all(range_of(tensor).finite for tensor in outputs):
+            self._explaining = True
+            raise FoundInForward(_explain_forward(call))
+        return call.outputs
+
+
+def _explain_forward(call: Call) -> NonFinite:
+    entered = tuple(
+        (f"input {index}", range_of(tensor)) for index, tensor in enumerate(call.float_inputs())
+    )
+    bad = next(v for v in map(range_of, call.float_outputs()) if not v.finite)
+    finding = NonFinite(
+        stage="forward",
+        cause="overflow",
+        what=f"The output of {where(call.node)} has {bad.describe_bad()}",
+        why="",
+        advice="",
+        layer=path_of(call.node),
+        ranges=entered,
+    )
+    if not all(values.finite for _, values in entered):
+        owner = call.node.owner or call.node
+        return replace(
+            finding,
+            cause="invalid",
+            what=f"What enters {where(call.node)} is not finite, although every layer before is",
+            why=f"an operation of {where(owner)} itself, between its layers, makes it so",
+            advice="Look at the operations between the layers there.",
+            layer=path_of(owner),
+        )
+    largest = max((values.magnitude for _, values in entered), default=0.0)
+    is_half = call.node.layer.compute_dtype == "float16"
+    if is_half and largest >= FLOAT16.overflow_threshold:
+        return replace(
+            finding,
+            why=f"its input reaches {largest:.4g}, and overflows when it is cast to float16, "
+            "which ends at 65504",
+            advice="Scale the input down, for example with keras.layers.Rescaling. "
+            + keep_advice(call.node),
+        )
+    return _explain_arithmetic(call, finding)
+
+
+def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
+    """For a layer whose inputs were fine: is it the dtype, or the arithmetic itself?"""
+    finding = replace(finding, op=_first_op_of(call))
+    narrow = call.node.layer.compute_dtype
+    if narrow in ("float16", "bfloat16"):
+        with replay.in_float32(list(call.node.within())):
+            wide = [range_of(t) for t in replay.floats(call.node.layer(*call.args, **call.kwargs))]
+        if all(values.finite for values in wide):
+            reached = max((values.magnitude for values in wide), default=0.0)
+            if narrow == "float16" and reached >= FLOAT16.overflow_threshold:
+                why = f"in float32 it reaches {reached:.4g}, and float16 ends at 65504"
+            else:
+                why = f"an intermediate value overflows {narrow}; in float32 all is finite"
+            return replace(finding, why=why, advice=keep_advice(call.node))
+    return replace(
+        finding,
+        cause="invalid",
+        why="it is not finite in float32 either, so no precision helps: "
+        "a division by zero, the logarithm or root of a number out of range, or an exponential",
+        advice="Keep the operation in its domain: clip its input, or add an epsilon that the "
+        "dtype can hold (1e-3 rather than 1e-8 in float16).",
+    )
+
+
+def _first_op_of(call: Call) -> FirstOp | None:
+    tensors = call.float_inputs()
+
+    def again(*replacements: Any) -> Any:
+        given = iter(replacements)
+        args, kwargs = tree.map_structure(
+            lambda leaf: next(given) if replay.is_float(leaf) else leaf, (call.args, call.kwargs)
+        )
+        return call.node.layer(*args, **kwargs)
+
+    return first_nonfinite_op(again, *tensors)
+
+
+def search_loss(step: Step, outputs: Any) -> NonFinite:
+    """Explains a loss that is not finite although every layer's output is."""
+    added = _bad_added_loss(step)
+    if added is not None:
+        return NonFinite(
+            stage="loss",
+            cause="invalid",
+            what=f"The loss that {where(added)} adds with add_loss is not finite",
+            why="every output of the layers is finite, so it is made in computing that loss",
+            advice="Compute it on float32 tensors, and keep its operations in their domain.",
+            layer=path_of(added),
+        )
+    finding = NonFinite(
+        stage="loss",
+        cause="invalid",
+        what="The loss is not finite, although the model's outputs are",
+        why="in float32 it is not finite either: such as the logarithm of a probability of 0",
+        advice="Let the last layer return logits and the loss use from_logits=True, or clip what "
+        "goes into a logarithm or division.",
+        op=first_nonfinite_op(lambda *_: replay.compute_loss(step, outputs)),
+        ranges=tuple(
+            (name, range_of(tensor))
+            for part, values in (("y_pred", outputs), ("y", step.y))
+            for name, tensor in _named_leaves(part, values)
+        ),
+    )
+    wide = tree.map_structure(
+        lambda leaf: ops.cast(leaf, "float32") if replay.is_float(leaf) else leaf, outputs
+    )
+    if not range_of(replay.compute_loss(step, wide)).finite:
+        return finding
+    return replace(
+        finding,
+        cause="overflow",
+        why="on float32 outputs it is finite, so it overflows in the outputs' own dtype",
+        advice="Keep the output layers in float32, as tfmp.plan does by itself.",
+    )
+
+
+def _bad_added_loss(step: Step) -> LayerNode | None:
+    bad: list[LayerNode] = []
+
+    def see(call: Call) -> Any:
+        losses = call.node.layer._get_own_losses()
+        if not all(range_of(loss).finite for loss in losses if replay.is_concrete(loss)):
+            bad.append(call.node)
+        return call.outputs
+
+    replay.run(step, see)
+    return bad[0] if bad else None

@@ -1,0 +1,71 @@
+"""locate_nonfinite: the first thing in a training step that is not finite, why, and what to do."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfmp.nonfinite import replay
+from tfmp.nonfinite.backward import search_gradients
+from tfmp.nonfinite.finding import NonFinite
+from tfmp.nonfinite.forward import (
+    ForwardWatch,
+    FoundInForward,
+    search_data,
+    search_loss,
+    search_weights,
+)
+from tfmp.nonfinite.value_range import range_of
+
+
+def locate_nonfinite(
+    model: keras.Model,
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    loss_scale: float | None = None,
+) -> NonFinite:
+    """Replays a training step on a batch and names the first thing in it that is not finite.
+
+    Looked at in this order: the data, the weights, the layers' outputs as they are computed, the
+    loss, and the gradients from the loss back. The model is not changed.
+
+    Args:
+        model: compiled and built, in the dtypes that it trains in.
+        x, y, sample_weight: one batch, as `fit` would get it.
+        loss_scale: what to multiply the loss by; by default what the optimizer would now.
+
+    Returns:
+        What was found; its `str` is a paragraph for a person. It is false if all is finite.
+
+    Raises:
+        TypeError, ValueError: the model is not a compiled and built Keras model with a loss.
+    """
+    step = replay.make_step(model, x, y, sample_weight)
+    scale = _current_scale(model) if loss_scale is None else float(loss_scale)
+    found = search_data(step) or search_weights(step)
+    if found:
+        return found
+    watch = ForwardWatch()
+    try:
+        outputs, loss = replay.run(step, watch.see)
+    except FoundInForward as stop:
+        return stop.finding
+    if not range_of(loss).finite:
+        return search_loss(step, outputs)
+    return search_gradients(step, watch.calls, scale) or NonFinite(
+        stage="none",
+        cause="none",
+        what=f"Everything is finite at loss scale {scale:g}",
+        why="",
+        advice="Replay the batch that failed, with the weights and the loss scale of that step.",
+        loss_scale=scale,
+    )
+
+
+def _current_scale(model: keras.Model) -> float:
+    optimizer = model.optimizer
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        scale = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
+        return float(ops.convert_to_numpy(scale))
+    return float(getattr(optimizer, "loss_scale_factor", None) or 1.0)

@@ -1,0 +1,24 @@
+from . import layer_tree as layer_tree, policy as policy, reverting as reverting
+from .dry_run import losses_kept as losses_kept
+from .dtype_policies import is_narrow as is_narrow, policy_named as policy_named
+from .graph_rewriting import graph_rewrite as graph_rewrite
+from .keep_float32 import Pattern as Pattern
+from .layer_tree import (
+    ROOT as ROOT,
+    LayerNode as LayerNode,
+    describe as describe,
+    is_builtin as is_builtin,
+    is_graph as is_graph,
+)
+from .plan_table import LayerPrecision as LayerPrecision, PrecisionPlan as PrecisionPlan
+from .policy import check_backend as check_backend, plan as plan, policy_scope as policy_scope
+from .reverting import revert as revert
+from .tensor_cores import (
+    TENSOR_CORE_MULTIPLE as TENSOR_CORE_MULTIPLE,
+    Size as Size,
+    TensorCorePath as TensorCorePath,
+    has_them as has_them,
+    sizes_of as sizes_of,
+    tensor_core_path as tensor_core_path,
+    why_none as why_none,
+)

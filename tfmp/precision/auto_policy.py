@@ -1,0 +1,56 @@
+"""What `policy="auto"` means on the devices that are here, and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfmp.machine import CPU, Device
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A policy and the reason for it.
+
+    Attributes:
+        policy: name of a Keras dtype policy.
+        reason: one sentence that names the device.
+    """
+
+    policy: str
+    reason: str
+
+
+def choose(devices: Sequence[Device], allow_bfloat16: bool = False) -> Choice:
+    """The policy that is fastest without being reckless, for a model that trains on these devices.
+
+    Args:
+        devices: what the backend would use; the CPU counts only where nothing else is.
+        allow_bfloat16: whether 7 fraction bits are acceptable in exchange for no loss scaling.
+
+    Returns:
+        The choice for the weakest device: all replicas of a model compute alike.
+    """
+    choices = [_choose_for(device, allow_bfloat16) for device in devices if device.kind != "cpu"]
+    if not choices:
+        return _choose_for(CPU, allow_bfloat16)
+    cautious = [choice for choice in choices if choice.policy == "float32"]
+    return (cautious or choices)[0]
+
+
+def _choose_for(device: Device, allow_bfloat16: bool) -> Choice:
+    if device.kind == "cpu":
+        return Choice("float32", "CPU only: no Tensor Cores, so 16 bits would be slower")
+    if device.kind == "tpu":
+        if allow_bfloat16:
+            return Choice("mixed_bfloat16", f"{device}: computes in bfloat16, has no FP16")
+        hint = "computes in bfloat16, which policy='auto+bfloat16' allows"
+        return Choice("float32", f"{device}: has no FP16 ({hint})")
+    if device.compute_capability is None:
+        return Choice("float32", f"{device}: not known to have Tensor Cores")
+    if not device.tensor_cores:
+        return Choice("float32", f"{device}: no Tensor Cores, so 16 bits would gain no speed")
+    if device.bfloat16 and allow_bfloat16:
+        return Choice("mixed_bfloat16", f"{device}: Tensor Cores; bfloat16 needs no loss scale")
+    if device.tf32:
+        tf32 = "float32 matrix products there run as TF32 unless that is switched off"
+        return Choice("mixed_float16", f"{device}: FP16 on Tensor Cores ({tf32})")
+    return Choice("mixed_float16", f"{device}: FP16 on Tensor Cores")

@@ -1,0 +1,266 @@
+"""Traces a function on either backend, and finds which marked layers its outputs come from."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import keras
+from keras import layers, tree
+
+from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values
+
+
+class Marks:
+    """Which traced tensors are the results of which layers."""
+
+    def __init__(self) -> None:
+        self.tensorflow: dict[int, list[int]] = {}
+        self.inner: set[int] = set()
+        self._alive: list[Any] = []
+
+    def add(self, layer: layers.Layer, outputs: Any) -> Any:
+        """Marks a layer's results; what it returns is to be used in their place."""
+        return tree.map_structure(lambda tensor: self._add(layer, tensor), outputs)
+
+    def _add(self, layer: layers.Layer, tensor: Any) -> Any:
+        if not keras.ops.is_tensor(tensor):
+            return tensor
+        if keras.backend.backend() == "jax":
+            return _named(tensor, layer)
+        self._alive.append(tensor)  # an id is only good while its tensor lives
+        self.tensorflow.setdefault(id(tensor), []).append(id(layer))
+        return tensor
+
+
+@dataclass(frozen=True)
+class Step:
+    """What lies behind a tensor on the way from the outputs to the inputs.
+
+    Attributes:
+        layer: id of the layer that returned the tensor; None for an operation.
+        sources: the tensors that it came from.
+        is_operation: False for what only connects, such as the call of an inlined function.
+    """
+
+    layer: int | None
+    sources: tuple[Hashable, ...]
+    is_operation: bool = True
+
+
+class Graph(Protocol):
+    """A traced function.
+
+    Attributes:
+        outputs: its results.
+        inside_loops: ids of layers that ran inside loops and branches, which no walk enters.
+    """
+
+    outputs: list[Hashable]
+    inside_loops: set[int]
+
+    def step(self, tensor: Hashable) -> Step:
+        """One step from a tensor towards the inputs."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What to trace a model with.
+
+    Attributes:
+        keywords, positional: nested structures of `KerasTensor`s, which say shapes and dtypes.
+        size: what an unknown size becomes; None for a symbol.
+    """
+
+    keywords: dict[str, Any]
+    positional: list[Any]
+    size: int | None = None
+
+
+def trace(
+    function: Callable[[Mapping[str, Any], list[Any]], Any], inputs: Inputs, marks: Marks
+) -> Graph:
+    """Traces a function of a model's keyword and positional arguments.
+
+    Args:
+        function: called once, with traced tensors; it calls `marks.add`.
+        inputs: in place of which tensors.
+        marks: what the function marks.
+    """
+    if keras.backend.backend() == "jax":
+        return _trace_jax(function, inputs)
+    return _trace_tensorflow(function, inputs, marks)
+
+
+def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
+    """The layers that compute a traced model's outputs, by id.
+
+    A container counts where its own code has operations between its layers and the output.
+    """
+    nodes = {id(node.layer): node for node in root.within()}
+    found = {key for key in graph.inside_loops if key in nodes and nodes[key].head is None}
+    pending = [(output, root) for output in graph.outputs]
+    seen = set()
+    while pending:
+        tensor, container = pending.pop()
+        if tensor in seen:
+            continue
+        seen.add(tensor)
+        step = graph.step(tensor)
+        node = nodes.get(step.layer) if step.layer is not None else None
+        if node is None:
+            if step.is_operation and step.sources and not is_graph(container.layer):
+                found.add(id(container.layer))
+        elif any(child.head is None for child in node.children):
+            container = node
+        else:
+            found.add(id(node.layer))
+            if not only_moves_values(node.layer):
+                continue
+        pending.extend((source, container) for source in step.sources)
+    return frozenset(found)
+
+
+# --- TensorFlow: a graph of operations; a tensor that a layer returned is known by its id ---
+
+
+@dataclass(frozen=True)
+class _TensorFlowTensor:
+    """A tensor with the layers that returned it, of which `left` are still to be walked through."""
+
+    tensor: Any = field(compare=False)
+    key: int
+    left: int
+
+
+class _TensorFlowGraph:
+    def __init__(self, outputs: Iterable[Any], marks: Marks, graph: Any) -> None:
+        self._marks = marks.tensorflow
+        self.outputs: list[Hashable] = [self._all_of(tensor) for tensor in outputs]
+        self.inside_loops = {
+            layer
+            for tensor in marks._alive
+            if tensor.graph is not graph
+            for layer in self._marks[id(tensor)]
+        }
+
+    def _all_of(self, tensor: Any) -> _TensorFlowTensor:
+        return _TensorFlowTensor(tensor, id(tensor), len(self._marks.get(id(tensor), ())))
+
+    def step(self, tensor: Any) -> Step:
+        if tensor.left:
+            layer = self._marks[tensor.key][tensor.left - 1]
+            rest = _TensorFlowTensor(tensor.tensor, tensor.key, tensor.left - 1)
+            return Step(layer, (rest,))
+        return Step(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
+
+
+def _trace_tensorflow(function: Any, inputs: Inputs, marks: Marks) -> Graph:
+    import tensorflow as tf
+
+    with tf.__internal__.FuncGraph("tfmp_dry_run").as_default() as graph:
+        keywords, positional = tree.map_structure(
+            lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape),
+            (inputs.keywords, inputs.positional),
+        )
+        outputs = tree.flatten(function(keywords, positional))
+    return _TensorFlowGraph(filter(tf.is_tensor, outputs), marks, graph)
+
+
+# --- JAX: a jaxpr; a tensor that a layer returned goes through an equation with a name ---
+
+_PREFIX = "tfmp/"
+# Equations whose inner jaxpr runs exactly once, on their own inputs.
+_CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
+
+
+def _named(tensor: Any, layer: layers.Layer) -> Any:
+    from jax.ad_checkpoint import checkpoint_name
+
+    marked = checkpoint_name(tensor, f"{_PREFIX}{id(layer)}")
+    if hasattr(tensor, "_keras_mask"):
+        marked._keras_mask = tensor._keras_mask
+    return marked
+
+
+class _JaxGraph:
+    def __init__(self, jaxpr: Any) -> None:
+        self.outputs: list[Hashable] = list(map(id, jaxpr.outvars))
+        self.inside_loops: set[int] = set()
+        self._steps: dict[Hashable, Step] = {}
+        self._alive = jaxpr  # its variables are known by their ids
+        self._read(jaxpr)
+
+    def step(self, tensor: Hashable) -> Step:
+        return self._steps.get(tensor, Step(None, ()))
+
+    def _read(self, jaxpr: Any) -> None:
+        for equation in jaxpr.eqns:
+            inner = _inner_jaxprs(equation)
+            sources = tuple(map(id, equation.invars))
+            if _layer_of(equation) is not None:
+                self._connect(equation.outvars, Step(_layer_of(equation), sources))
+            elif equation.primitive.name in _CALLS and len(inner) == 1:
+                self._inline(equation, inner[0])
+            else:
+                self._connect(equation.outvars, Step(None, sources))
+                for part in inner:
+                    self.inside_loops.update(_layers_in(part))
+
+    def _inline(self, equation: Any, inner: Any) -> None:
+        self._read(inner)
+        for outer, result in zip(equation.outvars, inner.outvars, strict=False):
+            self._connect([outer], Step(None, (id(result),), is_operation=False))
+        for argument, outer in zip(inner.invars, equation.invars, strict=False):
+            # JAX shares the jaxpr of a function that is called twice: both calls lie behind it.
+            known = self._steps.get(id(argument), Step(None, ()))
+            sources = (*known.sources, id(outer))
+            self._connect([argument], Step(None, sources, is_operation=False))
+
+    def _connect(self, variables: Iterable[Any], step: Step) -> None:
+        for variable in variables:
+            self._steps[id(variable)] = step
+
+
+def _layer_of(equation: Any) -> int | None:
+    name = str(equation.params.get("name", "")) if equation.primitive.name == "name" else ""
+    return int(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
+
+
+def _inner_jaxprs(equation: Any) -> list[Any]:
+    found = []
+    for value in tree.flatten(list(equation.params.values())):
+        value = getattr(value, "jaxpr", value)
+        if hasattr(value, "eqns"):
+            found.append(value)
+    return found
+
+
+def _layers_in(jaxpr: Any) -> set[int]:
+    found = set()
+    for equation in jaxpr.eqns:
+        layer = _layer_of(equation)
+        found |= {layer} if layer is not None else set()
+        for inner in _inner_jaxprs(equation):
+            found |= _layers_in(inner)
+    return found
+
+
+def _trace_jax(function: Any, inputs: Inputs) -> Graph:
+    import jax
+
+    structure = (inputs.keywords, inputs.positional)
+
+    # Keras keeps shapes in containers of its own, which JAX does not look into.
+    def flat_function(*leaves: Any) -> list[Any]:
+        outputs = function(*tree.pack_sequence_as(structure, list(leaves)))
+        return [output for output in tree.flatten(outputs) if keras.ops.is_tensor(output)]
+
+    # One symbol for every unknown size, as Keras has it for its own shape inference; at least 2,
+    # so that no axis of it broadcasts by accident.
+    (symbol,) = jax.export.symbolic_shape("(n)", constraints=["n >= 2"])
+    size = symbol if inputs.size is None else inputs.size
+    specs = [
+        jax.ShapeDtypeStruct(tuple(size if n is None else n for n in spec.shape), spec.dtype)
+        for spec in tree.flatten(structure)
+    ]
+    return _JaxGraph(jax.make_jaxpr(flat_function)(*specs).jaxpr)

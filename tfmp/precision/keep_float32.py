@@ -1,0 +1,111 @@
+"""`keep_float32`: names, regular expressions, classes and predicates, matched against a model."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from keras import layers
+
+from tfmp.precision.layer_tree import ROOT, LayerNode
+
+Pattern = str | re.Pattern[str] | type[layers.Layer] | Callable[[layers.Layer], bool]
+
+
+def match_keep_float32(patterns: Pattern | Iterable[Pattern], tree: LayerNode) -> dict[int, str]:
+    """Finds the layers that a user wants in float32.
+
+    Args:
+        patterns: one pattern or several. A string is a layer's name or path, or else a regular
+            expression that a whole path must match; a compiled regular expression is searched for
+            in paths; a layer class takes all its instances; any other callable is asked about
+            each layer. A layer that matches takes all that it contains with it.
+        tree: what `structure.walk` gave.
+
+    Returns:
+        By id of the layer, the pattern that named it, as text.
+
+    Raises:
+        ValueError: a pattern matches no layer, or is no valid regular expression.
+        TypeError: a pattern is of none of these kinds.
+    """
+    kept: dict[int, str] = {}
+    for pattern in _as_list(patterns):
+        matched = _match(pattern, tree)
+        if not matched:
+            raise ValueError(_nothing_matched(pattern, tree))
+        for node in matched:
+            for part in node.within():
+                kept.setdefault(id(part.layer), _text(pattern))
+    return kept
+
+
+def _as_list(patterns: Any) -> list[Any]:
+    if isinstance(patterns, str | re.Pattern | type) or callable(patterns):
+        return [patterns]
+    if not isinstance(patterns, Iterable):
+        raise TypeError(_wrong_kind(patterns))
+    return list(patterns)
+
+
+def _match(pattern: Any, tree: LayerNode) -> list[LayerNode]:
+    nodes = [node for node in tree.within() if node.path != ROOT]
+    if isinstance(pattern, str):
+        return _match_text(pattern, nodes)
+    if isinstance(pattern, re.Pattern):
+        return [node for node in nodes if pattern.search(node.path)]
+    if isinstance(pattern, type):
+        if not issubclass(pattern, layers.Layer):
+            raise TypeError(_wrong_kind(pattern))
+        return [node for node in nodes if isinstance(node.layer, pattern)]
+    if callable(pattern):
+        return [node for node in nodes if pattern(node.layer)]
+    raise TypeError(_wrong_kind(pattern))
+
+
+def _match_text(pattern: str, nodes: list[LayerNode]) -> list[LayerNode]:
+    exact = [node for node in nodes if pattern in (node.layer.name, node.path)]
+    if exact:
+        return exact
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(
+            f"keep_float32 expected a layer name or a regular expression over layer paths, "
+            f"received {pattern!r}: {error}. Escape special characters with a backslash."
+        ) from None
+    return [node for node in nodes if expression.fullmatch(node.path)]
+
+
+def _text(pattern: Any) -> str:
+    if isinstance(pattern, re.Pattern):
+        return pattern.pattern
+    return pattern if isinstance(pattern, str) else getattr(pattern, "__name__", repr(pattern))
+
+
+def _nothing_matched(pattern: Any, tree: LayerNode) -> str:
+    nodes = [node for node in tree.within() if node.path != ROOT]
+    if isinstance(pattern, type):
+        known = sorted({type(node.layer).__name__ for node in nodes})
+        kind = "class"
+    else:
+        known = list(dict.fromkeys(name for node in nodes for name in (node.layer.name, node.path)))
+        kind = "layer"
+    close = difflib.get_close_matches(_text(pattern), known, n=3, cutoff=0.5)
+    if close:
+        hint = f"Close to it: {', '.join(close)}."
+    else:
+        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        hint = f"The model's {kind} names are: {shown}."
+    return (
+        f"keep_float32 {_text(pattern)!r} matches no layer of the model. {hint} "
+        "print(tfmp.plan(model)) lists every path."
+    )
+
+
+def _wrong_kind(received: Any) -> str:
+    return (
+        "keep_float32 expects layer names, regular expressions, layer classes or predicates, "
+        f"received {received!r} of type {type(received).__name__}. "
+        "Pass one of these or a list of them."
+    )

@@ -1,0 +1,142 @@
+"""PrecisionPlan: which layer of a model computes in which dtype, and why."""
+
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+
+from tfmp.precision import layer_tree, reverting
+from tfmp.precision.layer_tree import LayerNode
+
+
+@dataclass(frozen=True)
+class LayerPrecision:
+    """One row of a plan.
+
+    Attributes:
+        path: names of the containing layers and the layer's own, joined by "/"; "/" is the model.
+        layer_class: the layer's class name.
+        policy: the Keras dtype policy that the layer gets; None for a layer left as it is.
+        compute_dtype: what the layer computes in.
+        variable_dtype: what its weights are kept in; no plan changes it.
+        reason: why, in half a sentence.
+    """
+
+    path: str
+    layer_class: str
+    policy: str | None
+    compute_dtype: str
+    variable_dtype: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PrecisionPlan:
+    """Which layer of a model computes in which dtype.
+
+    Printed, it is a table. `to_dict` and `from_dict` round-trip it through JSON.
+
+    Attributes:
+        policy: name of the Keras dtype policy of all layers without a reason against it.
+        reason: why this policy.
+        rows: one a layer, owners before what they contain.
+        notes: what no layer's dtype can mend.
+    """
+
+    policy: str
+    reason: str
+    rows: tuple[LayerPrecision, ...]
+    notes: tuple[str, ...] = ()
+    _model: "weakref.ref[keras.Model] | None" = field(default=None, compare=False, repr=False)
+
+    def apply(self, model: keras.Model | None = None) -> keras.Model:
+        """Switches the layers to the plan's dtypes, in place and undone by `revert`.
+
+        Variables stay the same objects. Functions that Keras traced before are dropped, so that
+        `fit`, `evaluate` and `predict` trace anew.
+
+        Args:
+            model: the model, if not the one that was planned: a copy of it.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: the plan does not fit the model, or has none.
+        """
+        model = self._target(model)
+        pairs = _pair(layer_tree.walk(model), self.rows)
+        reverting.set_policies(model, {node.layer: row.policy for node, row in pairs if row.policy})
+        return model
+
+    def kept_float32(self) -> tuple[LayerPrecision, ...]:
+        """The rows that a rule keeps in float32 against the plan's policy."""
+        if self.policy == "float32":
+            return ()
+        return tuple(row for row in self.rows if row.policy == "float32")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain lists, strings and None."""
+        return {
+            "policy": self.policy,
+            "reason": self.reason,
+            "layers": [vars(row).copy() for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "PrecisionPlan":
+        """The plan that `to_dict` wrote; `apply` then needs the model."""
+        return cls(
+            policy=data["policy"],
+            reason=data["reason"],
+            rows=tuple(LayerPrecision(**row) for row in data["layers"]),
+            notes=tuple(data["notes"]),
+        )
+
+    def __str__(self) -> str:
+        header = ("layer", "class", "computes in", "weights", "because")
+        cells = [header] + [
+            (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
+            for row in self.rows
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join(map(str.ljust, line, widths)).rstrip()
+            for line in (header, ["-" * width for width in widths], *cells[1:])
+        ]
+        notes = [f"Note: {note}" for note in self.notes]
+        return "\n".join((f"{self.policy}: {self.reason}", *lines, *notes))
+
+    def _target(self, model: keras.Model | None) -> keras.Model:
+        model = model if model is not None else (self._model() if self._model else None)
+        if model is None:
+            raise ValueError(
+                "This plan has no model: it was read from a dict, or its model is gone. "
+                "Pass one: plan.apply(model)."
+            )
+        return model
+
+
+def _pair(
+    tree: LayerNode, rows: tuple[LayerPrecision, ...]
+) -> Iterator[tuple[LayerNode, LayerPrecision]]:
+    """Brings layers and rows together: by path, or else by place where the classes agree."""
+    nodes = list(tree.within())
+    by_path = {row.path: row for row in rows}
+    if all(node.path in by_path for node in nodes) and len(nodes) == len(rows):
+        return iter([(node, by_path[node.path]) for node in nodes])
+    # A model made a second time by the same code has other automatic names, dense_1 for dense.
+    classes = [type(node.layer).__name__ for node in nodes]
+    if classes == [row.layer_class for row in rows]:
+        return zip(nodes, rows, strict=True)
+    missing = [row.path for row in rows if row.path not in {node.path for node in nodes}]
+    extra = [node.path for node in nodes if node.path not in by_path]
+    raise ValueError(
+        f"The plan does not fit the model: expected {len(rows)} layers, received {len(nodes)}; "
+        f"only in the plan: {', '.join(missing[:3]) or 'none'}; "
+        f"only in the model: {', '.join(extra[:3]) or 'none'}. "
+        "Make a plan for this model: tfmp.plan(model)."
+    )

@@ -1,0 +1,195 @@
+"""Deciding a model's precision plan, and Keras's global policy for the length of a block."""
+
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import keras
+
+from tfmp.machine import devices
+from tfmp.precision import layer_tree, reverting
+from tfmp.precision.auto_policy import Choice, choose
+from tfmp.precision.dtype_policies import policy_named
+from tfmp.precision.keep_float32 import Pattern, match_keep_float32
+from tfmp.precision.layer_tree import LayerNode
+from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
+from tfmp.precision.rules import Decision, Facts, decide
+from tfmp.precision.traced_facts import entry_points, gather
+
+POLICIES = ("auto", "auto+bfloat16", "mixed_float16", "mixed_bfloat16", "float32", "float64")
+
+
+def plan(
+    model: keras.Model,
+    policy: str = "auto",
+    keep_float32: Pattern | Iterable[Pattern] = (),
+) -> PrecisionPlan:
+    """Decides for every layer of a built model in which dtype it computes; changes nothing.
+
+    A model with code of its own is traced to see which of its layers fail in 16 bits and which
+    make its outputs; nothing is computed.
+
+    Args:
+        model: Sequential, Functional or subclassed, with its weights made.
+        policy: "mixed_float16", "mixed_bfloat16", "float32" or "float64"; "auto" takes FP16 where
+            the device has Tensor Cores and float32 elsewhere; "auto+bfloat16" takes bfloat16 where
+            the device is as fast in it.
+        keep_float32: layers to keep in float32: names, regular expressions over layer paths,
+            layer classes, predicates, or a list of them. They take what they contain with them.
+
+    Returns:
+        The plan, for `print`, `apply` or `to_dict`.
+
+    Raises:
+        TypeError: `model` is no Keras model, or `policy` no string.
+        ValueError: the model is not built, the policy unknown, the backend unsupported, or a
+            pattern matches nothing.
+    """
+    check_backend()
+    _check_built(model)
+    choice = resolve_policy(policy)
+    root = layer_tree.walk(model)
+    kept = match_keep_float32(keep_float32, root)
+    decisions, notes = _decide(root, choice.policy, kept)
+    rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
+    return PrecisionPlan(choice.policy, choice.reason, rows, notes, weakref.ref(model))
+
+
+def _decide(
+    root: LayerNode, base: str, kept: dict[int, str]
+) -> tuple[dict[int, Decision], tuple[str, ...]]:
+    """The decision for each layer by id, and what the user should know besides."""
+    facts = Facts(
+        base=base,
+        kept=kept,
+        overflowed=reverting.overflowed_layers(root.layer),
+        original=reverting.original_policies(root),
+        cpu_backend=None if devices.accelerators() else keras.backend.backend(),
+    )
+    if base == "float32":
+        return _apply_rules(root, facts), ()
+
+    def wanted(outputs: frozenset[int]) -> dict[int, str | None]:
+        decisions = _apply_rules(root, replace(facts, outputs=outputs))
+        return {key: decision.policy for key, decision in decisions.items()}
+
+    evidence = gather(root, wanted)
+    facts = replace(
+        facts,
+        outputs=evidence.outputs,
+        failed=evidence.failed,
+        unsafe_losses=evidence.unsafe_losses,
+    )
+    return _apply_rules(root, facts), evidence.notes
+
+
+def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:
+    decided: dict[int, Decision] = {}
+    for node in root.within():
+        decided[id(node.layer)] = decide(node, facts, decided)
+    return decided
+
+
+@contextmanager
+def policy_scope(policy: str = "auto") -> Iterator[str]:
+    """Sets Keras's global dtype policy for the layers made inside, and restores it in any case.
+
+    Keras keeps its global policy per thread: the scope holds in the thread that enters it.
+
+    Args:
+        policy: as in `plan`.
+
+    Yields:
+        The name of the policy set, which "auto" leaves open.
+    """
+    name = resolve_policy(policy).policy
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield name
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def resolve_policy(policy: str) -> Choice:
+    """The Keras policy that a name stands for here, and why."""
+    check_policy(policy)
+    if policy.startswith("auto"):
+        return choose(devices.visible_devices(), allow_bfloat16=policy == "auto+bfloat16")
+    if policy == "float64" and keras.backend.backend() == "jax" and not _jax_has_64_bits():
+        raise ValueError(
+            "policy 'float64' expects JAX with 64-bit numbers, received JAX with them switched "
+            "off: it would compute in float32. Set the environment variable JAX_ENABLE_X64=1."
+        )
+    return Choice(policy, "asked for by name")
+
+
+def check_policy(policy: Any) -> None:
+    """Raises TypeError or ValueError on what is no policy's name."""
+    if not isinstance(policy, str):
+        raise TypeError(
+            f"policy expects a string, received {policy!r} of type {type(policy).__name__}. "
+            f"Pass one of: {', '.join(POLICIES)}."
+        )
+    if policy not in POLICIES:
+        raise ValueError(
+            f"policy expects one of {', '.join(POLICIES)}; received {policy!r} of type str. "
+            "'mixed_float16' is FP16 with float32 weights; 'auto' chooses by the device."
+        )
+
+
+def check_backend() -> None:
+    """Raises ValueError on a Keras backend whose training loop this package does not know."""
+    backend = keras.backend.backend()
+    if backend not in ("tensorflow", "jax"):
+        raise ValueError(
+            f"tfmp expects the Keras backend tensorflow or jax, received {backend!r}. "
+            "Set the environment variable KERAS_BACKEND=tensorflow before Keras is imported."
+        )
+
+
+def _jax_has_64_bits() -> bool:
+    import jax
+
+    return bool(jax.config.jax_enable_x64)
+
+
+def _check_built(model: Any) -> None:
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"Expected a keras.Model, received {model!r} of type {type(model).__name__}. "
+            "Pass the model itself."
+        )
+    if not is_built(model):
+        raise ValueError(
+            f"Model {model.name!r} is not built: it has no weights yet, so its layers are unknown. "
+            "Call it on a batch, or model.build(input_shape), first."
+        )
+
+
+def is_built(model: keras.Model) -> bool:
+    """Whether the weights of a model, or of all its parts, are made."""
+    return model.built or _parts_are_built(model)
+
+
+def _parts_are_built(model: keras.Model) -> bool:
+    """Whether a model that nobody can call, for want of a `call`, has all its parts ready."""
+    entries = entry_points(layer_tree.walk(model))
+    is_callable = any(entry.layer is model for entry in entries)
+    return not is_callable and bool(entries) and all(entry.layer.built for entry in entries)
+
+
+def _row(node: LayerNode, decision: Decision) -> LayerPrecision:
+    layer = node.layer
+    policy = policy_named(decision.policy) if decision.policy else layer.dtype_policy
+    own = {variable.dtype for variable in layer._trainable_variables}
+    return LayerPrecision(
+        path=node.path,
+        layer_class=type(layer).__name__,
+        policy=decision.policy,
+        compute_dtype=policy.compute_dtype,
+        variable_dtype=own.pop() if len(own) == 1 else policy.variable_dtype,
+        reason=decision.reason,
+    )

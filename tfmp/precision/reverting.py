@@ -1,0 +1,170 @@
+"""What was changed on a model for mixed precision, and how to take it back."""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+from keras import layers
+
+from tfmp.precision import layer_tree
+from tfmp.precision.dtype_policies import policy_named
+from tfmp.precision.layer_tree import LayerNode
+
+_UNDO = "_tfmp_undo"
+
+
+# What layers had before the first plan that changed them. By layer, not by model: of two models
+# that share a layer the second would take for its own what the first one's plan made of it.
+_ORIGINAL: "weakref.WeakKeyDictionary[layers.Layer, keras.DTypePolicy]"
+_ORIGINAL = weakref.WeakKeyDictionary()
+
+
+@dataclass
+class _Undo:
+    """What `revert` restores; it lives on the model, outside Keras's tracking."""
+
+    changed: dict[int, layers.Layer] = field(default_factory=dict)
+    steps: dict[str, Callable[[keras.Model], None]] = field(default_factory=dict)
+    overflowed: set[int] = field(default_factory=set)
+
+
+def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
+    """Gives layers new dtype policies, by name, and remembers the ones from before the first time.
+
+    Functions that Keras traced before are dropped, so that `fit`, `evaluate` and `predict` trace
+    anew.
+    """
+    undo = _record(model)
+    for layer, name in policies.items():
+        undo.changed[id(layer)] = layer
+        _ORIGINAL.setdefault(layer, layer.dtype_policy)
+        _set_policy(layer, policy_named(name))
+    drop_traced_functions(layer_tree.walk(model))
+
+
+def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:
+    """Switches layers that overflowed in training; later plans of the model keep them so."""
+    set_policies(model, dict.fromkeys(moved, "float32"))
+    _record(model).overflowed.update(map(id, moved))
+
+
+def overflowed_layers(model: keras.Model) -> frozenset[int]:
+    """Ids of the layers that `move_to_float32` was called for, until `revert`."""
+    undo = _record_of(model)
+    return frozenset(undo.overflowed) if undo else frozenset()
+
+
+def original_policies(tree: LayerNode) -> dict[int, keras.DTypePolicy]:
+    """Each layer's policy, by id of the layer, as it was before `set_policies` came first."""
+    result = {}
+    for node in tree.within():
+        policy = _ORIGINAL.get(node.layer, node.layer.dtype_policy)
+        if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+            policy = policy[node.layer.path]
+        result[id(node.layer)] = policy
+    return result
+
+
+def revert(model: keras.Model) -> keras.Model:
+    """Undoes every plan applied to the model, and what came with them, exactly.
+
+    Layers get back the policies, and the model the optimizer object, that they had before; weights
+    and optimizer state stay as trained. A model without a plan is left alone.
+
+    Raises:
+        TypeError: it is no Keras model.
+    """
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"Expected a keras.Model, received {model!r} of type {type(model).__name__}. "
+            "Pass the model itself."
+        )
+    undo = _record_of(model)
+    if undo is None:
+        return model
+    for layer in undo.changed.values():
+        if layer in _ORIGINAL:  # unless another model that has the layer was reverted first
+            _set_policy(layer, _ORIGINAL.pop(layer))
+    for step in undo.steps.values():
+        step(model)
+    object.__delattr__(model, _UNDO)
+    _unwrap_automatic(model)
+    drop_traced_functions(layer_tree.walk(model))
+    return model
+
+
+def on_revert(model: keras.Model, key: str, step: Callable[[keras.Model], None]) -> None:
+    """Has `revert(model)` call `step(model)`, in place of an earlier step under the same key."""
+    _record(model).steps[key] = step
+
+
+def undo_step(model: keras.Model, key: str) -> Any:
+    """The step that `on_revert` was given under a key, or None."""
+    undo = _record_of(model)
+    return undo.steps.get(key) if undo else None
+
+
+def undo_now(model: keras.Model, key: str) -> None:
+    """Runs one step of `revert` ahead of the others, if there is one under the key."""
+    undo = _record_of(model)
+    if undo and key in undo.steps:
+        undo.steps.pop(key)(model)
+
+
+def drop_traced_functions(tree: LayerNode) -> None:
+    """Makes every model in the tree trace its train, test and predict functions anew."""
+    for node in tree.within():
+        if isinstance(node.layer, keras.Model):
+            for name in ("train_function", "test_function", "predict_function"):
+                _forget_jax_traces(getattr(node.layer, name, None))
+                setattr(node.layer, name, None)
+
+
+def _forget_jax_traces(function: Any) -> None:
+    """Clears the caches of the jitted functions that a Keras step function encloses.
+
+    JAX finds traces by comparing functions, and `model.train_step` compares equal to itself: as
+    long as anything refers to the old step, a new `jax.jit(model.train_step)` runs the old trace.
+    """
+    pending, seen = [function], {id(function)}
+    while pending:
+        for cell in getattr(pending.pop(), "__closure__", None) or ():
+            try:
+                enclosed = cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+            if hasattr(enclosed, "clear_cache"):
+                enclosed.clear_cache()
+            elif id(enclosed) not in seen:
+                seen.add(id(enclosed))
+                pending.append(enclosed)
+
+
+def _record_of(model: keras.Model) -> _Undo | None:
+    return vars(model).get(_UNDO)
+
+
+def _record(model: keras.Model) -> _Undo:
+    if _record_of(model) is None:
+        object.__setattr__(model, _UNDO, _Undo())
+    return vars(model)[_UNDO]
+
+
+def _unwrap_automatic(model: keras.Model) -> None:
+    """Removes the wrapper that `compile` adds by itself while a model's policy is mixed_float16."""
+    optimizer: Any = getattr(model, "optimizer", None)
+    if type(optimizer) is not keras.optimizers.LossScaleOptimizer:
+        return
+    compiled_with = model._compile_config.config.get("optimizer")
+    if model.dtype_policy.name != "mixed_float16" and compiled_with is optimizer.inner_optimizer:
+        model.optimizer = optimizer.inner_optimizer
+
+
+def _set_policy(layer: layers.Layer, policy: keras.DTypePolicy) -> None:
+    if isinstance(layer.dtype_policy, keras.dtype_policies.DTypePolicyMap):
+        # Keras's setter would write into the map, which the model's other layers share.
+        layer._dtype_policy = policy
+    else:
+        layer.dtype_policy = policy

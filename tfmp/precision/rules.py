@@ -1,0 +1,251 @@
+"""Which layer computes in which dtype: small rules in a list, of which the first that speaks wins.
+
+A rule looks at one layer and answers with a reason to keep it out of half precision, or passes.
+What no rule claims gets the base policy.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import keras
+from keras import layers
+
+from tfmp.precision.dtype_policies import is_narrow, policy_named
+from tfmp.precision.layer_tree import LayerNode, is_graph
+
+FLOAT32 = "float32"
+LEAVE = None  # a policy that stays what it is
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a rule says about a layer.
+
+    Attributes:
+        policy: name of a Keras dtype policy; `LEAVE` for a layer that keeps what it has.
+        reason: half a sentence for the plan's table.
+    """
+
+    policy: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules may know beyond the layer itself; every mapping is keyed by `id(layer)`.
+
+    Attributes:
+        base: name of the policy for all layers that no rule claims.
+        kept: layers that the user named, and by what.
+        outputs: layers that compute what the loss sees.
+        failed: layers that a dry run in the base policy could not run, and the error.
+        unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
+        overflowed: layers that were moved to float32 in training.
+        original: each layer's policy before any plan was applied to the model.
+        cpu_backend: the Keras backend if it has nothing but a CPU to run on.
+    """
+
+    base: str
+    kept: Mapping[int, str] = field(default_factory=dict)
+    outputs: frozenset[int] = frozenset()
+    failed: Mapping[int, str] = field(default_factory=dict)
+    unsafe_losses: frozenset[int] = frozenset()
+    overflowed: frozenset[int] = frozenset()
+    original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
+    cpu_backend: str | None = None
+
+
+Rule = Callable[[LayerNode, Facts], Decision | None]
+
+_POOLS_VOLUMES = (
+    layers.MaxPooling3D
+    | layers.AveragePooling3D
+    | layers.AdaptiveMaxPooling3D
+    | layers.AdaptiveAveragePooling3D
+)
+
+
+def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> Decision:
+    """What becomes of a layer: the first rule that has a decision wins, or else the base policy.
+
+    Args:
+        node: the layer in its place.
+        facts: what is known about the model.
+        decided: the decisions so far, by id of the layer; owners come before what they contain.
+    """
+    if node.head is not None and id(node.layer) not in facts.kept:
+        # What a built-in layer makes for itself follows it, or saving would lose the difference.
+        return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
+    for rule in RULES if is_narrow(facts.base) else RULES_FOR_WIDE:
+        decision = rule(node, facts)
+        if decision is not None:
+            return decision
+    return Decision(facts.base, "base policy")
+
+
+def not_a_float_layer(node: LayerNode, facts: Facts) -> Decision | None:
+    """Lookups and hashes work on integers and strings; no float policy fits them."""
+    dtype = facts.original[id(node.layer)].compute_dtype
+    if dtype in ("float16", "bfloat16", "float32", "float64"):
+        return None
+    return Decision(LEAVE, f"works on {dtype}, not on floats")
+
+
+def quantized(node: LayerNode, facts: Facts) -> Decision | None:
+    """A quantized layer's policy holds its quantization."""
+    mode = facts.original[id(node.layer)].quantization_mode
+    return Decision(LEAVE, f"quantized to {mode}") if mode else None
+
+
+def named_by_user(node: LayerNode, facts: Facts) -> Decision | None:
+    """`keep_float32` comes before everything else that is a matter of choice."""
+    pattern = facts.kept.get(id(node.layer))
+    return Decision(FLOAT32, f"keep_float32: {pattern}") if pattern else None
+
+
+def overflowed_in_training(node: LayerNode, facts: Facts) -> Decision | None:
+    """What `on_nonfinite="keep_float32"` moved stays moved, as it does through a file."""
+    if id(node.layer) in facts.overflowed:
+        return Decision(FLOAT32, "overflowed in earlier training")
+    return None
+
+
+def failed_dry_run(node: LayerNode, facts: Facts) -> Decision | None:
+    """A custom layer with raw float32 variables or constants cannot run in 16 bits."""
+    failures = (facts.failed.get(id(part.layer)) for part in node.unit())
+    message = next(filter(None, failures), None)
+    dtype = policy_named(facts.base).compute_dtype
+    return Decision(FLOAT32, f"failed a dry run in {dtype}: {message}") if message else None
+
+
+def preprocessing(node: LayerNode, facts: Facts) -> Decision | None:
+    """Raw pixel, sample and sensor values may lie past 65504, FP16's largest number."""
+    if any(".preprocessing." in type(layer).__module__ for layer in _subjects(node)):
+        return Decision(FLOAT32, "takes raw values, which may not fit in 16 bits")
+    return None
+
+
+def numerically_delicate(node: LayerNode, facts: Facts) -> Decision | None:
+    """Layers whose own arithmetic leaves FP16's range although their inputs and outputs fit.
+
+    The batch, group, layer and RMS normalizations are not among them: Keras computes them in
+    float32 whatever their policy.
+    """
+    for layer in _subjects(node):
+        if isinstance(layer, layers.SpectralNormalization):
+            return Decision(FLOAT32, "power iteration divides by norms near 0")
+        if isinstance(layer, layers.UnitNormalization):
+            return Decision(FLOAT32, "sums squares; its epsilon 1e-12 is 0 in FP16")
+        if isinstance(layer, layers.Dot) and layer.normalize:
+            return Decision(FLOAT32, "sums squares; its epsilon 1e-12 is 0 in FP16")
+        if isinstance(layer, layers.Softmax):
+            return Decision(FLOAT32, "sums exponentials")
+    return None
+
+
+def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
+    """A sum over a whole batch of activations does not fit in FP16, and the loss gets it."""
+    for layer in _subjects(node):
+        if layer.activity_regularizer is not None:
+            return Decision(FLOAT32, "its activity regularizer adds to the loss")
+    if any(id(part.layer) in facts.unsafe_losses for part in node.unit()):
+        return Decision(FLOAT32, "its add_loss adds to the loss")
+    return None
+
+
+def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
+    """Some layers run nowhere, or not on a CPU, in some dtypes.
+
+    TensorFlow 2.21 pools volumes in float32 alone on CPUs, and never in float64. Keras 3.15 asks
+    JAX for attention with float32 sums, which XLA refuses for float16 on CPUs.
+    """
+    dtype = policy_named(facts.base).compute_dtype
+    without = [
+        (_POOLS_VOLUMES, "tensorflow", "float16"),
+        (layers.MultiHeadAttention | layers.GroupQueryAttention, "jax", "float16"),
+    ]
+    for layer in _subjects(node):
+        for kind, backend, narrow in without:
+            if isinstance(layer, kind) and (facts.cpu_backend, dtype) == (backend, narrow):
+                return Decision(FLOAT32, f"{backend} has no {dtype} kernel for it on a CPU")
+        if dtype == "float64" and isinstance(layer, _POOLS_VOLUMES):
+            return Decision(FLOAT32, "tensorflow has no float64 kernel for it")
+    return None
+
+
+def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
+    """A container with code of its own casts its inputs before its layers see them."""
+    if is_graph(node.layer) or node.head is not None:
+        return None
+    for child in node.children:
+        if child.head is not None:
+            continue
+        if preprocessing(child, facts) or no_gain(child, facts):
+            return Decision(FLOAT32, f"hands raw values on to {child.path}")
+    return None
+
+
+def output(node: LayerNode, facts: Facts) -> Decision | None:
+    """Softmax with cross-entropy on FP16 logits [8, -9, 0] has gradient 0 where it should be 1."""
+    if not any(id(part.layer) in facts.outputs for part in node.unit()):
+        return None
+    activation = getattr(getattr(node.layer, "activation", None), "__name__", None)
+    if isinstance(node.layer, layers.Softmax) or activation in ("softmax", "log_softmax"):
+        return Decision(FLOAT32, "output with softmax: the loss sees it")
+    if activation == "sigmoid":
+        return Decision(FLOAT32, "output with sigmoid: the loss sees it")
+    return Decision(FLOAT32, "output: the loss sees it")
+
+
+def no_gain(node: LayerNode, facts: Facts) -> Decision | None:
+    """A lookup multiplies nothing; in 16 bits Keras would cast the whole table at every step."""
+    if any(type(layer) is layers.Embedding for layer in _subjects(node)):
+        return Decision(FLOAT32, "a lookup gains nothing, and its gradient stays sparse")
+    return None
+
+
+def chosen_before(node: LayerNode, facts: Facts) -> Decision | None:
+    """A float32 layer among mixed siblings was made so by its user or by an earlier plan."""
+    if node.owner is None or isinstance(node.layer, keras.Model):
+        return None
+    if facts.original[id(node.layer)].name != FLOAT32:
+        return None
+    siblings = (facts.original[id(sibling.layer)].name for sibling in node.owner.children)
+    if any(name.startswith("mixed_") for name in siblings):
+        return Decision(FLOAT32, "was float32 in a model already mixed")
+    return None
+
+
+# Order matters only for the reason that is shown, except where a comment says more.
+RULES: tuple[Rule, ...] = (
+    not_a_float_layer,  # before the user's word: float32 would break these
+    quantized,
+    named_by_user,
+    overflowed_in_training,
+    failed_dry_run,
+    no_kernel,
+    preprocessing,
+    hands_on_raw_values,
+    numerically_delicate,
+    adds_to_the_loss,
+    output,
+    no_gain,
+    chosen_before,  # last: a reload gives most kept layers this reason, the others say more
+)
+
+# Nothing is lost in float32 and float64; what cannot run there still has to be named.
+RULES_FOR_WIDE: tuple[Rule, ...] = (
+    not_a_float_layer,
+    quantized,
+    named_by_user,
+    no_kernel,
+    adds_to_the_loss,  # the loss is float32, and TensorFlow adds no float64 to it
+)
+
+
+def _subjects(node: LayerNode) -> list[layers.Layer]:
+    """The layer and, through wrappers such as `TimeDistributed`, the layers that it wraps."""
+    result = [node.layer]
+    while isinstance(result[-1], layers.Wrapper) and not isinstance(result[-1].layer, keras.Model):
+        result.append(result[-1].layer)
+    return result

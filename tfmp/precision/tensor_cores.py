@@ -1,0 +1,154 @@
+"""What of a model Tensor Cores can compute: by the kind of layer, its dtype and its sizes.
+
+Whether a kernel really ran on them only the profiler's statistics tell (`tfmp.profiling.kernels`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from keras import layers
+
+from tfmp.machine import Device
+from tfmp.precision.layer_tree import LayerNode
+
+# NVIDIA, "Train With Mixed Precision", section on shape constraints: FP16 matrix products use
+# Tensor Cores best when every size is a multiple of 8.
+TENSOR_CORE_MULTIPLE = 8
+
+# NVIDIA, "Matrix Multiplication Background": 16 bytes are 8 numbers of 16 bits, 4 of TF32.
+MULTIPLES = {"float16": TENSOR_CORE_MULTIPLE, "bfloat16": TENSOR_CORE_MULTIPLE, "float32": 4}
+
+_CONVOLUTIONS = (
+    layers.Conv1D,
+    layers.Conv2D,
+    layers.Conv3D,
+    layers.Conv1DTranspose,
+    layers.Conv2DTranspose,
+    layers.Conv3DTranspose,
+)
+_DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
+_SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
+_ATTENTION = (layers.MultiHeadAttention, layers.GroupQueryAttention)
+_RECURRENT = (layers.RNN,)  # LSTM, GRU and ConvLSTM are kinds of it
+_PRODUCTS = (layers.Dense, layers.EinsumDense, layers.Dot, layers.Attention)
+
+
+@dataclass(frozen=True)
+class Size:
+    """One size of a matrix product.
+
+    Attributes:
+        name: as the layer calls it: "units", "filters", "input features".
+        value: the size.
+        multiple: what it should be a multiple of.
+    """
+
+    name: str
+    value: int
+    multiple: int = TENSOR_CORE_MULTIPLE
+
+    @property
+    def padded(self) -> int:
+        """The next size that fits."""
+        return -(-self.value // self.multiple) * self.multiple
+
+    @property
+    def fits(self) -> bool:
+        """Whether Tensor Cores need no padding for it."""
+        return self.value == self.padded
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.value}" + ("" if self.fits else f" (padded: {self.padded})")
+
+
+@dataclass(frozen=True)
+class TensorCorePath:
+    """Whether a layer's work can run on Tensor Cores.
+
+    Attributes:
+        eligible: it is a matrix product or convolution in a dtype that they compute in.
+        reason: why not, or which sizes slow it down; empty if nothing does.
+    """
+
+    eligible: bool
+    reason: str = ""
+
+    @property
+    def at_speed(self) -> bool:
+        """Whether nothing about the layer slows Tensor Cores down."""
+        return self.eligible and not self.reason
+
+
+def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorCorePath:
+    """What Tensor Cores can do for a layer, on a card that has them.
+
+    Args:
+        node: the layer, built.
+        dtype: what it computes in.
+        tf32: whether float32 products run as TF32.
+    """
+    missing = why_none(node.layer)
+    if missing:
+        return TensorCorePath(False, missing)
+    if dtype not in MULTIPLES or (dtype == "float32" and not tf32):
+        return TensorCorePath(False, f"computes in {dtype}")
+    odd = [str(size) for size in sizes_of(node, MULTIPLES[dtype]) if not size.fits]
+    return TensorCorePath(True, ", ".join(odd))
+
+
+def why_none(layer: layers.Layer) -> str:
+    """Why a layer has no Tensor Core path in any dtype; empty if it has one."""
+    if isinstance(layer, _DEPTHWISE):
+        return "depthwise: each channel alone is no matrix product"
+    if isinstance(layer, _CONVOLUTIONS) and getattr(layer, "groups", 1) > 1:
+        kernel = getattr(layer, "kernel", None)
+        per_group = min(
+            layer.filters // layer.groups, kernel.shape[-2] if kernel is not None else 1
+        )
+        if per_group < TENSOR_CORE_MULTIPLE:
+            return f"grouped: {per_group} channels a group are too few"
+        return ""
+    if isinstance(layer, (*_CONVOLUTIONS, *_SEPARABLE, *_ATTENTION, *_RECURRENT, *_PRODUCTS)):
+        return ""
+    inner = _wrapped(layer)
+    if inner is not None:
+        return why_none(inner)
+    if isinstance(layer, layers.Embedding):
+        return "looks rows up"
+    return "no matrix product"
+
+
+def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[Size]:
+    """The sizes of a layer's matrix products that its weights and settings fix."""
+    layer = _wrapped(node.layer) or node.layer
+    found: dict[str, int] = {}
+    kernel = getattr(layer, "kernel", None)
+    shape = tuple(getattr(kernel, "shape", ()) or ())
+    if isinstance(layer, layers.Dense) and len(shape) == 2:
+        found["input features"] = shape[0]
+    elif isinstance(layer, _CONVOLUTIONS) and len(shape) >= 3:
+        transposed = "Transpose" in type(layer).__name__
+        found["input channels"] = shape[-1] if transposed else shape[-2]
+    elif isinstance(layer, _RECURRENT):
+        cell = getattr(layer, "cell", None)
+        inner = tuple(getattr(getattr(cell, "kernel", None), "shape", ()) or ())
+        if len(inner) == 2:
+            found["input features"] = inner[0]
+    for name in ("units", "filters", "key_dim", "value_dim", "head_dim"):
+        value: Any = getattr(layer, name, getattr(layer, f"_{name}", None))
+        if isinstance(value, int) and value:
+            found[name] = value
+    return [Size(name, value, multiple) for name, value in found.items()]
+
+
+def _wrapped(layer: layers.Layer) -> layers.Layer | None:
+    """The layer that a wrapper does its work with."""
+    if isinstance(layer, layers.Bidirectional):
+        return layer.forward_layer
+    return layer.layer if isinstance(layer, layers.Wrapper) else None
+
+
+def has_them(device: Device) -> bool:
+    """Whether a device has Tensor Cores, or units for matrix products like them (TPU)."""
+    return device.tensor_cores or device.kind == "tpu"

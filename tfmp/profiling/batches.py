@@ -1,0 +1,188 @@
+"""The largest batch that fits: a search that trains a step at each size it tries.
+
+On an accelerator a size does not fit if the device runs out of memory. On a CPU that would take
+the machine down, so a size does not fit if its step needs more than a stated limit.
+"""
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import tree
+
+from tfmp.machine import Memory, bytes_text, devices, is_out_of_memory, keeps_freed_memory
+from tfmp.precision import Pattern
+from tfmp.profiling.copies import Batch, copy_of
+from tfmp.profiling.runs import TrainingRun, Variant
+
+# Sizes of 16 and more are tried in multiples of 8: others lose Tensor Core speed.
+_MULTIPLE = 8
+# The search ends within this share of the largest size that fits.
+_RESOLUTION = 1 / 16
+# Past this nobody trains, and the labels of one sample repeated stop being a workload.
+MOST_SAMPLES = 2**20
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What training at one batch size gave.
+
+    Attributes:
+        fits: whether it is small enough.
+        memory: what the step needed; None if it ran out of it.
+    """
+
+    fits: bool
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True)
+class BatchLimit:
+    """The largest batch that fits.
+
+    Attributes:
+        fits: the largest size tried that fits; 0 if none does.
+        fails: the smallest size tried that does not; None if all do.
+        memory: what a step of `fits` needs.
+        bound: what bounds it, in words.
+        tried: how many sizes were trained.
+    """
+
+    fits: int
+    fails: int | None
+    memory: Memory | None
+    bound: str
+    tried: int
+
+    def __str__(self) -> str:
+        if self.fails is None:
+            return f"{self.fits} and more"
+        return f"{self.fits} ({self.fails} does not fit)" if self.fits else f"below {self.fails}"
+
+
+def find_largest_batch(
+    model: keras.Model | Callable[[], keras.Model],
+    batch: Batch,
+    variant: Variant,
+    memory_limit: int | None = None,
+    keep_float32: Any = (),
+    most: int = MOST_SAMPLES,
+    tell: Callable[[int], None] = lambda size: None,
+) -> BatchLimit:
+    """Trains copies of a model on ever larger batches, made of one batch's samples.
+
+    Args:
+        model: as in `profile_training`.
+        batch: the samples that batches are made of, and the size to begin at.
+        variant: the policy to train under.
+        memory_limit: bytes that a step may need; None for what the accelerator has.
+        keep_float32: as in `tfmp.plan`.
+        most: the largest size to try.
+        tell: called with each size before it is tried.
+
+    Raises:
+        ValueError: there is neither an accelerator nor a limit.
+    """
+    check_memory_limit(memory_limit)
+    samples = len(tree.flatten(batch[0])[0])
+
+    def attempt(size: int) -> Attempt:
+        tell(size)
+        return _attempt(model, _of_size(batch, size), variant, memory_limit, keep_float32)
+
+    limit = f"a limit of {bytes_text(memory_limit)}" if memory_limit else "the device's memory"
+    return search(attempt, samples, most, limit)
+
+
+def check_memory_limit(memory_limit: int | None) -> None:
+    """Raises ValueError where the search would have nothing to stop it, or on a limit of nothing.
+
+    Raises:
+        ValueError: see above.
+    """
+    if memory_limit is not None and memory_limit <= 0:
+        raise ValueError(
+            f"memory_limit expects a number of bytes above 0, received {memory_limit!r}."
+        )
+    if memory_limit is None and not devices.accelerators():
+        raise ValueError(
+            "The search for the largest batch expects a memory_limit on a CPU, received none: "
+            "without one it would fill the machine's memory. Pass what a training step may need, "
+            "such as memory_limit=2 * 2**30 (--memory-limit 2GiB)."
+        )
+    if memory_limit is not None and not devices.accelerators() and keeps_freed_memory():
+        raise ValueError(
+            "The search for the largest batch expects to see what a step needs, but TensorFlow's "
+            "oneDNN allocator keeps what steps free. Set the environment variable "
+            "TF_ENABLE_ONEDNN_OPTS=0 for the search, or use the JAX backend."
+        )
+
+
+def search(attempt: Callable[[int], Attempt], start: int, most: int, bound: str) -> BatchLimit:
+    """Doubles until a size does not fit, then halves the gap.
+
+    Args:
+        attempt: tries one size; sizes that fit are taken to be all up to some limit.
+        start: the first size.
+        most: the largest one to try.
+        bound: what bounds the batch, for the result.
+    """
+    tried: dict[int, Attempt] = {}
+
+    def fits(size: int) -> bool:
+        tried[size] = attempt(size)
+        return tried[size].fits
+
+    low, high = 0, 0
+    size = min(start, most)
+    while size and not high:
+        if fits(size):
+            low = size
+            size = min(2 * size, most) if size < most else 0
+        else:
+            high = size
+    while high and high - low > max(1, int(low * _RESOLUTION)):
+        size = (low + high) // 2
+        if size >= 2 * _MULTIPLE and size // _MULTIPLE * _MULTIPLE > low:
+            size = size // _MULTIPLE * _MULTIPLE
+        if fits(size):
+            low = size
+        else:
+            high = size
+    return BatchLimit(low, high or None, tried[low].memory if low else None, bound, len(tried))
+
+
+def _attempt(
+    model: keras.Model | Callable[[], keras.Model],
+    batch: Batch,
+    variant: Variant,
+    memory_limit: int | None,
+    keep_float32: Pattern | Any,
+) -> Attempt:
+    run = None
+    try:
+        run = TrainingRun(copy_of(model, batch), variant, [batch], keep_float32)
+        run.run(1)
+        memory = run.memory()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return Attempt(False)
+    finally:
+        del run
+        gc.collect()
+    return Attempt(memory_limit is None or memory.bytes <= memory_limit, memory)
+
+
+def _of_size(batch: Batch, size: int) -> Batch:
+    """A batch of that many samples, the given ones again and again."""
+
+    def rows(part: Any) -> Any:
+        array = np.asarray(part)
+        return array[np.arange(size) % len(array)]
+
+    x, y, weight = (None if p is None else tree.map_structure(rows, p) for p in batch)
+    return x, y, weight

@@ -1,0 +1,295 @@
+"""What each layer costs: its forward and backward pass alone, compiled, on the shapes it gets.
+
+A layer is called as the model calls it, with inputs of the same shapes and dtypes, and the
+gradients of the sum of its outputs are taken for its weights and its inputs. What one call costs
+that computes nothing is taken off. Layers of the same configuration and shapes are measured once.
+The sum differs from a step's time by what compilers fuse across layers, the loss and the optimizer.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops, tree
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+
+from tfmp.machine import devices, interleaved, timed
+from tfmp.nonfinite import replay
+from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
+from tfmp.profiling.runs import TrainingRun, Variant
+
+_ROUNDS = 7
+
+# A block of calls lasts about this long, so that the clock's own resolution does not matter.
+_BLOCK_SECONDS = 0.004
+_MOST_CALLS = 100
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What one layer costs under one variant, over all its calls in a step.
+
+    Attributes:
+        dtype: what it computes in.
+        seconds: a forward and backward pass at its fastest, without the cost of calling.
+        share: of the sum over all layers.
+        tensor_cores: whether it can run on Tensor Cores.
+    """
+
+    dtype: str
+    seconds: float
+    share: float
+    tensor_cores: TensorCorePath
+
+
+@dataclass(frozen=True)
+class LayerProfile:
+    """One layer under every variant.
+
+    Attributes:
+        path: in the model.
+        layer_class: name of its class.
+        calls: in one step.
+        costs: by name of the variant.
+    """
+
+    path: str
+    layer_class: str
+    calls: int
+    costs: Mapping[str, LayerCost]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How a layer is called: shapes for floats, values for everything else."""
+
+    node: LayerNode
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def profile_layers(runs: Mapping[str, TrainingRun]) -> tuple[tuple[LayerProfile, ...], list[str]]:
+    """Measures every layer of the runs' models, which are copies of one model.
+
+    Returns:
+        The layers in the order of their first call, and what could not be measured.
+    """
+    calls = {name: _recorded_calls(run) for name, run in runs.items()}
+    names = list(runs)
+    seconds: dict[str, dict[str, float]] = {}
+    counts: dict[str, int] = {}
+    nodes: dict[str, dict[str, LayerNode]] = {}
+    notes: list[str] = []
+    measured: dict[tuple[str, ...], dict[str, float] | str] = {}
+    for together in zip(*calls.values(), strict=True):
+        by_name = dict(zip(names, together, strict=True))
+        path = together[0].node.path
+        key = tuple(_key(call) for call in together)
+        if key not in measured:
+            measured[key] = _measure(by_name, runs)
+        found = measured[key]
+        if isinstance(found, str):
+            notes.append(f"{path} could not be measured alone: {found}")
+            continue
+        nodes[path] = {name: call.node for name, call in by_name.items()}
+        counts[path] = counts.get(path, 0) + 1
+        row = seconds.setdefault(path, dict.fromkeys(names, 0.0))
+        for name in names:
+            row[name] += found[name]
+    totals = {name: sum(row[name] for row in seconds.values()) or 1.0 for name in names}
+    return tuple(
+        LayerProfile(
+            path,
+            type(nodes[path][names[0]].layer).__name__,
+            counts[path],
+            {
+                name: _cost(nodes[path][name], runs[name].variant, row[name], totals[name])
+                for name in names
+            },
+        )
+        for path, row in seconds.items()
+    ), list(dict.fromkeys(notes))
+
+
+def _cost(node: LayerNode, variant: Variant, seconds: float, total: float) -> LayerCost:
+    dtype = node.layer.compute_dtype or "none"
+    tf32 = variant.tf32 if variant.tf32 is not None else bool(_tf32_now())
+    return LayerCost(dtype, seconds, seconds / total, tensor_core_path(node, dtype, tf32))
+
+
+def _tf32_now() -> bool | None:
+    return devices.tf32_in_use(devices.visible_devices()[0])
+
+
+def _recorded_calls(run: TrainingRun) -> list[_Call]:
+    """The calls of one step, in order; of nested layers, those that contain no others' work."""
+    found: list[_Call] = []
+
+    def record(call: replay.Call) -> Any:
+        if _is_row(call.node) and all(map(replay.is_concrete, call.float_inputs())):
+            args, kwargs = tree.map_structure(_described, (call.args, call.kwargs))
+            found.append(_Call(call.node, args, kwargs))
+        return call.outputs
+
+    run.give_back()
+    x, y, *weight = run.batch()
+    replay.run(replay.make_step(run.model, x, y, weight[0] if weight else None), record)
+    return found
+
+
+def _is_row(node: LayerNode) -> bool:
+    """Whether a layer is measured as one: it is not made of layers of the user's."""
+    if node.path == layer_tree.ROOT or node.head is not None:
+        return False
+    return all(child.head is not None for child in node.children)
+
+
+@dataclass(frozen=True)
+class _Like:
+    """Stands for a tensor of floats."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    mask: Any
+
+
+def _described(value: Any) -> Any:
+    if not replay.is_float(value):
+        return value
+    dtype = keras.backend.standardize_dtype(value.dtype)
+    return _Like(tuple(value.shape), dtype, get_keras_mask(value))
+
+
+def _key(call: _Call) -> str:
+    """Equal for calls that cost the same."""
+    config: Any = None
+    try:
+        config = {**call.node.layer.get_config(), "name": ""}
+        config = json.dumps(keras.saving.serialize_keras_object(config), default=str)
+    except Exception:  # a layer without a config is like no other
+        config = id(call.node.layer)
+
+    def shown(leaf: Any) -> str:
+        if isinstance(leaf, _Like):
+            return f"{leaf.shape}{leaf.dtype}{leaf.mask is not None}"
+        return f"{leaf.shape}{leaf.dtype}" if ops.is_tensor(leaf) else repr(leaf)
+
+    given = [shown(leaf) for leaf in tree.flatten((call.args, call.kwargs))]
+    return f"{type(call.node.layer)}{config}{given}"
+
+
+def _measure(calls: Mapping[str, _Call], runs: Mapping[str, TrainingRun]) -> dict[str, float] | str:
+    """Seconds of one call by variant, or why there are none."""
+    blocks: dict[str, Callable[[], float]] = {}
+    counts: dict[str, int] = {}
+    try:
+        for name, call in calls.items():
+            variant = runs[name].variant
+            for part, work in (("", _work(call, runs[name])), (" idle", _idle(call, runs[name]))):
+                with devices.tf32_switched(variant.tf32):
+                    work()
+                    once = timed(work)
+                count = min(_MOST_CALLS, max(1, int(_BLOCK_SECONDS / max(once, 1e-9))))
+                blocks[name + part] = _block(work, count, variant)
+                counts[name + part] = count
+        timings = interleaved(blocks, _ROUNDS)
+    except Exception as error:  # whatever a backend raises for a layer on its own
+        return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    # The fastest rounds: what else the machine does only adds, and the median of a difference of
+    # two small times is mostly that.
+    fastest = {name: min(timing.per(counts[name]).seconds) for name, timing in timings.items()}
+    return {name: max(0.0, fastest[name] - fastest[f"{name} idle"]) for name in calls}
+
+
+def _block(work: Callable[[], Any], count: int, variant: Variant) -> Callable[[], float]:
+    def repeated() -> Any:
+        for _ in range(count):
+            last = work()
+        return last
+
+    def block() -> float:
+        with devices.tf32_switched(variant.tf32):
+            return timed(repeated)
+
+    return block
+
+
+def _work(call: _Call, run: TrainingRun) -> Callable[[], Any]:
+    """A compiled forward and backward pass of one call."""
+    layer = call.node.layer
+    floats, rebuild = _tensors(call)
+    weights = [variable.value for variable in layer.trainable_variables]
+    takes_training = layer._call_has_training_arg
+
+    def objective(weights: Sequence[Any], floats: Sequence[Any]) -> Any:
+        args, kwargs = rebuild(floats)
+        if takes_training:
+            kwargs["training"] = True
+        mapping = list(zip(layer.trainable_variables, weights, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            outputs = layer(*args, **kwargs)
+        sums = [ops.sum(ops.cast(value, "float32")) for value in replay.floats(outputs)]
+        return sum(sums, ops.zeros((), "float32"))
+
+    return _compiled(objective, weights, floats, run)
+
+
+def _idle(call: _Call, run: TrainingRun) -> Callable[[], Any]:
+    """The same call of nothing: what it costs to start a compiled function."""
+    floats, _ = _tensors(call)
+
+    def objective(weights: Sequence[Any], floats: Sequence[Any]) -> Any:
+        first = [ops.sum(ops.cast(ops.ravel(value)[:1], "float32")) for value in floats[:1]]
+        return sum(first, ops.zeros((), "float32"))
+
+    return _compiled(objective, [], floats[:0], run)
+
+
+def _compiled(
+    objective: Callable[..., Any], weights: list[Any], floats: list[Any], run: TrainingRun
+) -> Callable[[], Any]:
+    if keras.backend.backend() == "jax":
+        import jax
+
+        gradients = jax.jit(jax.value_and_grad(objective, argnums=(0, 1)))
+        return lambda: gradients(weights, floats)
+    import tensorflow as tf
+
+    @tf.function(jit_compile=bool(run.model.jit_compile), autograph=False)
+    def both(weights: list[Any], floats: list[Any]) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([*weights, *floats])
+            total = objective(weights, floats)
+        return total, tape.gradient(total, (weights, floats))
+
+    return lambda: both(weights, floats)
+
+
+def _tensors(call: _Call) -> tuple[list[Any], Callable[[Sequence[Any]], tuple[Any, Any]]]:
+    """Float tensors for a call, and what puts them in their places."""
+    rng = np.random.default_rng(0)
+    leaves = tree.flatten((call.args, call.kwargs))
+    likes = [leaf for leaf in leaves if isinstance(leaf, _Like)]
+    floats = [
+        ops.cast(ops.convert_to_tensor(rng.standard_normal(like.shape, np.float32)), like.dtype)
+        for like in likes
+    ]
+
+    def rebuild(values: Sequence[Any]) -> tuple[Any, Any]:
+        remaining = iter(zip(likes, values, strict=True))
+
+        def put(leaf: Any) -> Any:
+            if not isinstance(leaf, _Like):
+                return leaf
+            like, value = next(remaining)
+            value = ops.multiply(value, ops.cast(1, value.dtype))  # a tensor to carry the mask
+            if like.mask is not None:
+                set_keras_mask(value, like.mask)
+            return value
+
+        return tree.map_structure(put, (call.args, call.kwargs))
+
+    return floats, rebuild

@@ -1,0 +1,345 @@
+"""profile_training: one training step under several policies, timed in turns in one process."""
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import keras
+from keras import tree
+
+from tfmp.calibration import labelled_batches
+from tfmp.machine import Timing, compile_seconds, devices, interleaved, is_out_of_memory
+from tfmp.precision import Pattern, policy
+from tfmp.profiling.batches import check_memory_limit, find_largest_batch
+from tfmp.profiling.copies import Batch, check_compiled, copy_of
+from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
+from tfmp.profiling.layers import LayerProfile, profile_layers
+from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.runs import TrainingRun, Variant, variants_of, without_retracing_advice
+
+_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
+
+# More batches than this make no step more typical, and all of them are kept on the device.
+_MOST_BATCHES = 8
+
+# Without `steps`, a round of the slowest variant takes about this long.
+_ROUND_SECONDS = 0.25
+_MOST_STEPS = 50
+
+_TRACED_STEPS = 5
+
+
+def profile_training(
+    model: keras.Model | Callable[[], keras.Model],
+    data: Any,
+    policies: Sequence[str] = ("float32", "mixed_float16"),
+    *,
+    batch_size: int = 32,
+    rounds: int = 10,
+    steps: int | None = None,
+    layers: bool = True,
+    keep_float32: Pattern | Iterable[Pattern] = (),
+    largest_batch: bool = False,
+    memory_limit: int | None = None,
+    log_dir: str | Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> ProfileReport:
+    """Measures a model's training step under several policies, and what each layer costs.
+
+    Every policy trains a copy of the model from the same weights on the same batches, planned and
+    loss-scaled as `MixedPrecision` does it. The copies take turns, in an order that rotates from
+    round to round. The model itself is not changed. Where the card has TF32, "float32" is measured
+    without it and with it.
+
+    Args:
+        model: compiled and built, Sequential, Functional or with a `get_config` that makes it
+            again; or a function that builds and compiles it.
+        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays, or an iterable of such batches.
+        policies: names, as in `tfmp.plan`: "float32", "mixed_float16", "mixed_bfloat16", "float64".
+        batch_size: of the batches that arrays are cut into.
+        rounds: how many times each policy is timed.
+        steps: training steps in one timing; None takes as many as last a quarter of a second.
+        layers: whether each layer is measured, which compiles every one of them by itself.
+        keep_float32: layers to keep in float32, as in `tfmp.plan`.
+        largest_batch: whether the largest batch that fits is searched for.
+        memory_limit: bytes that a step may need in that search; a CPU needs one.
+        log_dir: a folder for the profiler's traces, one folder a policy, for TensorBoard.
+        progress: told in words what begins now.
+
+    Returns:
+        The report, for `print`, `save` or `to_dict`.
+
+    Raises:
+        TypeError: the model, the data or a policy is of the wrong kind.
+        ValueError: the model cannot be trained or copied, there is no batch, an argument is out of
+            range, or nothing can be written into `log_dir`.
+    """
+    policy.check_backend()
+    _check(policies, batch_size, rounds, steps)
+    if largest_batch:
+        check_memory_limit(memory_limit)
+    if log_dir is not None:
+        _check_writable(Path(log_dir))
+    if isinstance(model, keras.Model):
+        check_compiled(model)
+    elif not callable(model):
+        raise TypeError(
+            "profile_training expects a compiled Keras model or a function that returns one, "
+            f"received {model!r} of type {type(model).__name__}."
+        )
+    batches = _whole_batches(data, batch_size)
+    device = devices.visible_devices()[0]
+    bench = _Bench(model, batches, tuple(_as_list(keep_float32)), progress or _tell_nobody)
+    with without_retracing_advice():
+        bench.measure(policies, device, rounds, steps, layers)
+        bench.look_at_kernels(log_dir, device)
+        if largest_batch:
+            bench.search_batches(memory_limit)
+    return ProfileReport(
+        model=bench.name,
+        device=device,
+        backend=keras.backend.backend(),
+        environment=_environment(),
+        rounds=rounds,
+        steps_per_round=bench.steps,
+        variants=tuple(bench.rows.values()),
+        layers=bench.layers,
+        notes=tuple(bench.notes),
+        log_dir=str(log_dir) if log_dir is not None else None,
+    )
+
+
+class _Bench:
+    """The runs that are compared, and what is known of each so far."""
+
+    def __init__(
+        self,
+        model: Any,
+        batches: list[Batch],
+        keep_float32: tuple[Any, ...],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._model = model
+        self._tell = tell
+        self._batches = batches
+        self._keep = keep_float32
+        self._weights: list[Any] | None = None
+        self.name = getattr(model, "name", "") or getattr(model, "__name__", "model")
+        self.runs: dict[str, TrainingRun] = {}
+        self.rows: dict[str, StepProfile] = {}
+        self.layers: tuple[LayerProfile, ...] = ()
+        self.notes: list[str] = []
+        self.steps = 0
+        self._first: dict[str, float] = {}
+
+    def measure(
+        self,
+        policies: Sequence[str],
+        device: devices.Device,
+        rounds: int,
+        steps: int | None,
+        layers: bool,
+    ) -> None:
+        """Times every policy's step in turns, then each layer."""
+        names = [policy.resolve_policy(name).policy for name in policies]
+        for variant in variants_of(names, device):
+            self.add(variant)
+        self.time(rounds, steps)
+        if layers and self.runs:
+            self._tell("timing each layer alone")
+            try:
+                self.layers, notes = profile_layers(self.runs)
+            except ValueError as error:  # a loss that only the user's train_step knows
+                notes = [f"layers could not be measured: {_reason(error)}"]
+            self.notes += notes
+
+    def add(self, variant: Variant) -> None:
+        """Makes a copy for a variant and compiles its step."""
+        name = str(variant)
+        self._tell(f"compiling a step in {name}")
+        row = StepProfile(name, variant.policy, batch_size=_samples(self._batches[0]))
+        try:
+            copy = copy_of(self._model, self._batches[0])
+            self._same_weights(copy)
+            run = TrainingRun(copy, variant, self._batches, self._keep)
+        except (TypeError, ValueError):
+            raise  # the user's own mistake, the same for every variant
+        try:
+            self._first[name] = run.warm_up()
+            if run.unscaled:
+                self.notes.append(
+                    f"{name} was trained at scale 1: train_step never scales its loss"
+                )
+            row = replace(row, memory=run.memory(), kept_float32=len(run.plan.kept_float32()))
+            self.runs[name] = run
+        except Exception as error:  # what a step raises in one dtype says nothing of the others
+            row = replace(row, error=_reason(error))
+            self.notes.append(f"{name} did not run: {row.error}")
+        self.rows[name] = row
+
+    def _same_weights(self, copy: keras.Model) -> None:
+        """A function builds every copy with weights of its own: all get those of the first."""
+        if isinstance(self._model, keras.Model):
+            return
+        if self._weights is None:
+            self._weights = copy.get_weights()
+            self.name = copy.name
+        else:
+            copy.set_weights(self._weights)
+
+    def time(self, rounds: int, steps: int | None) -> None:
+        """Times the runs in turns, each by blocks of as many steps."""
+        if not self.runs:
+            return
+        self.steps = steps or self._steps_in_a_round()
+        self._tell(f"timing {rounds} rounds of {self.steps} steps in {', '.join(self.runs)}")
+        blocks = {name: _block(run, self.steps) for name, run in self.runs.items()}
+        for name, timing in interleaved(blocks, rounds).items():
+            self._fill(name, timing.per(self.steps))
+
+    def _steps_in_a_round(self) -> int:
+        slowest = max(run.run(1) for run in self.runs.values())
+        # Every run has taken one more step, so that they still have taken as many.
+        return min(_MOST_STEPS, max(1, int(_ROUND_SECONDS / max(slowest, 1e-9))))
+
+    def _fill(self, name: str, step: Timing) -> None:
+        run = self.runs[name]
+        self.rows[name] = replace(
+            self.rows[name],
+            step=step,
+            compile_s=compile_seconds(self._first[name], step),
+            loss=run.mean_loss(),
+            total_steps=run.steps_taken,
+            skipped_steps=run.skipped_steps(),
+        )
+
+    def look_at_kernels(self, log_dir: str | Path | None, device: devices.Device) -> None:
+        """Traces some steps of each run: for TensorBoard, and for the kernels on a GPU."""
+        if log_dir is None and device.kind != "gpu":
+            return
+        paths = sorted({row.path for run in self.runs.values() for row in run.plan.rows})
+        with ExitStack() as stack:
+            top = Path(log_dir or stack.enter_context(tempfile.TemporaryDirectory()))
+            for name, run in self.runs.items():
+                self._tell(f"tracing {_TRACED_STEPS} steps in {name}")
+                folder = top / name.replace(" (TF32)", "_tf32")
+                trace(_block(run, _TRACED_STEPS), folder)
+                kernels = self._kernels(folder) if device.kind == "gpu" else None
+                if kernels:
+                    self.rows[name] = replace(self.rows[name], kernels=kernel_use(kernels, paths))
+        if device.kind == "gpu" and find_spec("xprof") is None:
+            self.notes.append(
+                "whether kernels used Tensor Cores is unknown without xprof: "
+                'pip install "tfmp[profile]"'
+            )
+
+    def _kernels(self, folder: Path) -> tuple[Kernel, ...] | None:
+        try:
+            return read_kernels(folder)
+        except (ValueError, OSError, subprocess.SubprocessError) as error:
+            self.notes.append(_reason(error))
+            return None
+
+    def search_batches(self, memory_limit: int | None) -> None:
+        """Looks for the largest batch of every run, with the memory of all of them given back."""
+        found = {name: run.variant for name, run in self.runs.items()}
+        self.runs.clear()
+        for name, variant in found.items():
+            with devices.tf32_switched(variant.tf32):
+                limit = find_largest_batch(
+                    self._model,
+                    self._batches[0],
+                    variant,
+                    memory_limit,
+                    self._keep,
+                    tell=partial(self._tell_size, name),
+                )
+            self.rows[name] = replace(self.rows[name], largest_batch=limit)
+
+    def _tell_size(self, name: str, size: int) -> None:
+        self._tell(f"trying a batch of {size} in {name}")
+
+
+def _tell_nobody(_: str) -> None:
+    return None
+
+
+def _check_writable(folder: Path) -> None:
+    """Before minutes of measuring, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"log_dir expects a folder that can be written to, received {str(folder)!r}: "
+            f"{error.strerror}. Choose another place."
+        ) from error
+
+
+def _block(run: TrainingRun, steps: int) -> Callable[[], float]:
+    return lambda: run.run(steps)
+
+
+def _whole_batches(data: Any, batch_size: int) -> list[Batch]:
+    """Some batches of one shape: another shape would compile another step."""
+    found: list[Batch] = []
+    shapes: Any = None
+    for batch in islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES):
+        here = [tuple(part.shape) for part in tree.flatten(batch) if hasattr(part, "shape")]
+        shapes = shapes if found else here
+        if here == shapes:
+            found.append(batch)
+    if not found or not _samples(found[0]):
+        raise ValueError("data expects at least one batch with samples in it, received none.")
+    return found[:_MOST_BATCHES]
+
+
+def _samples(batch: Batch) -> int:
+    return len(tree.flatten(batch[0])[0])
+
+
+def _as_list(patterns: Any) -> Iterable[Any]:
+    single = isinstance(patterns, str | type) or not isinstance(patterns, Iterable)
+    return [patterns] if single else patterns
+
+
+def _reason(error: Exception) -> str:
+    if is_out_of_memory(error):
+        return "out of memory"
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:200]
+
+
+def _environment() -> Mapping[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _check(policies: Any, batch_size: Any, rounds: Any, steps: Any) -> None:
+    if isinstance(policies, str) or not policies:
+        raise ValueError(
+            "policies expects names of policies in a tuple, such as "
+            f"('float32', 'mixed_float16'), received {policies!r}."
+        )
+    for name in policies:
+        policy.check_policy(name)
+    if len(set(policies)) != len(policies):
+        raise ValueError(f"policies expects each policy once, received {tuple(policies)!r}.")
+    for name, value in (("batch_size", batch_size), ("rounds", rounds), ("steps", steps)):
+        optional = name == "steps" and value is None
+        if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"{name} expects a whole number, at least 1, received {value!r}.")

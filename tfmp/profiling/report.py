@@ -1,0 +1,287 @@
+"""ProfileReport: what one training step costs under several policies, and whether it pays."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfmp.machine import Device, Memory, Timing, median_interval, paired_ratio, ratios
+from tfmp.precision import has_them, is_narrow
+from tfmp.profiling.batches import BatchLimit
+from tfmp.profiling.kernels import KernelUse
+from tfmp.profiling.layers import LayerProfile
+from tfmp.shared.atomic_file import replacing
+
+SCHEMA = "tfmp.profile/1"
+SUFFIXES = (".json", ".html")
+
+# Below these a change of policy is not worth its care.
+WORTHWHILE_SPEEDUP = 1.1
+WORTHWHILE_MEMORY = 0.8
+
+# Shares of a step's time from which something is called what holds it back.
+_MUCH = 0.3
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """One training step under one variant.
+
+    Attributes:
+        variant: name: the policy, and "(TF32)" where float32 products ran as TF32.
+        policy: the policy.
+        step: seconds of a step, one measurement a round; None if it could not be run.
+        batch_size: samples in a step.
+        compile_s: tracing and compiling, the first step's time less a usual one's.
+        memory: what training needs: weights, optimizer state, a batch, and a step's rise.
+        loss: mean over the last round's steps.
+        total_steps: all steps taken, after which that loss was.
+        skipped_steps: those that the loss-scale optimizer did not apply.
+        kept_float32: how many layers the plan keeps in float32.
+        largest_batch: if it was searched for.
+        kernels: what the profiler saw, on a GPU with xprof.
+        error: why it could not be run.
+    """
+
+    variant: str
+    policy: str
+    step: Timing | None = None
+    batch_size: int = 0
+    compile_s: float = 0.0
+    memory: Memory | None = None
+    loss: float | None = None
+    total_steps: int = 0
+    skipped_steps: int = 0
+    kept_float32: int = 0
+    largest_batch: BatchLimit | None = None
+    kernels: KernelUse | None = None
+    error: str = ""
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Throughput at the median step."""
+        return self.batch_size / self.step.median if self.step else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            **asdict(self),
+            "step": self.step.to_dict() if self.step else None,
+            "samples_per_second": self.samples_per_second,
+        }
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """What `profile_training` measured. Printed, it is two tables and an answer.
+
+    Attributes:
+        model: name of the model.
+        device: where it trained.
+        backend: of Keras.
+        environment: versions by package.
+        rounds, steps_per_round: how often and how long each variant was timed.
+        variants: the step under each.
+        layers: each layer under each variant; empty if not asked for.
+        notes: what could not be measured, and why.
+        log_dir: where the traces for TensorBoard are; None without.
+    """
+
+    model: str
+    device: Device
+    backend: str
+    environment: Mapping[str, str]
+    rounds: int
+    steps_per_round: int
+    variants: tuple[StepProfile, ...]
+    layers: tuple[LayerProfile, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    log_dir: str | None = None
+
+    @property
+    def baseline(self) -> StepProfile | None:
+        """The fastest float32, or else the first variant, that ran; others are compared with it."""
+        ran = [row for row in self.variants if row.step is not None]
+        float32 = [row for row in ran if row.policy == "float32"]
+        return min(float32, key=_median) if float32 else next(iter(ran), None)
+
+    def speedup(self, row: StepProfile) -> float | None:
+        """How many times faster than the baseline, as the median over rounds."""
+        base = self.baseline
+        if base is None or base.step is None or row.step is None:
+            return None
+        return paired_ratio(base.step, row.step)
+
+    def speedup_range(self, row: StepProfile) -> tuple[float, float] | None:
+        """What the true median of the speed-up lies between, with 95 % confidence."""
+        base = self.baseline
+        if base is None or base.step is None or row.step is None:
+            return None
+        return median_interval(ratios(base.step, row.step))
+
+    def memory_ratio(self, row: StepProfile) -> float | None:
+        """Memory as a share of the baseline's; None where the difference may be noise."""
+        base = self.baseline
+        if base is None or base.memory is None or row.memory is None:
+            return None
+        return row.memory.share_of(base.memory)
+
+    @property
+    def best(self) -> StepProfile | None:
+        """The fastest variant that computes in 16 bits."""
+        narrow = [row for row in self.variants if row.step and is_narrow(row.policy)]
+        return max(narrow, key=lambda row: self.speedup(row) or 0.0, default=None)
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether 16 bits save time or memory worth having."""
+        best = self.best
+        speedup, between = (self.speedup(best), self.speedup_range(best)) if best else (None, None)
+        if best is None or speedup is None or between is None:
+            return False
+        if speedup >= WORTHWHILE_SPEEDUP and between[0] > 1:
+            return True
+        smaller = (self.memory_ratio(best) or 1) <= WORTHWHILE_MEMORY
+        return smaller and between[1] > 1 / WORTHWHILE_SPEEDUP
+
+    @property
+    def answer(self) -> str:
+        """Worth it or not, and what holds it back, in one line."""
+        best, base = self.best, self.baseline
+        if base is None:
+            return "Nothing could be measured: no variant ran"
+        if best is None:
+            return f"No 16-bit policy ran, so there is nothing to compare {base.variant} with"
+        speedup, memory = self.speedup(best) or 0.0, self.memory_ratio(best)
+        low, high = self.speedup_range(best) or (speedup, speedup)
+        is_it = "is worth it" if self.worth_it else "is not worth it"
+        saved = "" if memory is None else f" and {memory:.2g} times the memory"
+        found = (
+            f"{best.variant} {is_it} on {self.device.name}: {speedup:.2f} times the speed "
+            f"({low:.2f} to {high:.2f}){saved} of {base.variant}"
+        )
+        if low < 1 < high and speedup >= WORTHWHILE_SPEEDUP:
+            found += ", which may be noise: measure more rounds"
+        held = self.held_back_by
+        return f"{found}; held back by {', '.join(held)}" if held else found
+
+    @property
+    def held_back_by(self) -> tuple[str, ...]:
+        """What keeps the best 16-bit variant from being faster, the weightiest first."""
+        best = self.best
+        return tuple(_obstacles(self, best)) if best else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain JSON types."""
+        return {
+            "schema": SCHEMA,
+            "answer": self.answer,
+            "worth_it": self.worth_it,
+            "held_back_by": list(self.held_back_by),
+            "model": self.model,
+            "device": self.device.to_dict(),
+            "backend": self.backend,
+            "environment": dict(self.environment),
+            "rounds": self.rounds,
+            "steps_per_round": self.steps_per_round,
+            "variants": [
+                {
+                    **row.to_dict(),
+                    "speedup": self.speedup(row),
+                    "speedup_range": self.speedup_range(row),
+                    "memory_ratio": self.memory_ratio(row),
+                }
+                for row in self.variants
+            ],
+            "layers": [asdict(layer) for layer in self.layers],
+            "notes": list(self.notes),
+            "log_dir": self.log_dir,
+        }
+
+    def __str__(self) -> str:
+        from tfmp.profiling.tables import layer_cells, step_cells, table
+
+        parts = [table(step_cells(self)), ""]
+        if self.layers:
+            parts += [table(layer_cells(self)), ""]
+        parts += [f"note: {note}" for note in self.notes]
+        return "\n".join([*parts, self.answer])
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report: `.json` as data, `.html` as a page that needs nothing else.
+
+        Raises:
+            ValueError: another suffix, or a file that cannot be written.
+        """
+        path = check_profile_path(path)
+        if path.suffix == ".html":
+            from tfmp.profiling.page import to_html
+
+            text = to_html(self)
+        else:
+            text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        try:
+            with replacing(path) as new:
+                new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ValueError(
+                f"A profile expects a file that can be written, received {str(path)!r}: "
+                f"{error.strerror}. Choose another place."
+            ) from error
+        return path
+
+
+def check_profile_path(path: str | Path) -> Path:
+    """Refuses a path that `ProfileReport.save` could not write to for its suffix or folder."""
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ValueError(
+            f"A profile expects a file ending in {' or '.join(SUFFIXES)}, received {str(path)!r}."
+        )
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"A profile expects a folder that exists, received {str(path)!r}. "
+            f"Create {str(path.parent)!r} first."
+        )
+    return path
+
+
+def _median(row: StepProfile) -> float:
+    return row.step.median if row.step else float("inf")
+
+
+def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
+    found = []
+    if not has_them(report.device):
+        if report.worth_it:  # a processor that multiplies in bfloat16 can be faster without them
+            return []
+        if report.device.kind == "cpu":
+            return ["this CPU, which has no Tensor Cores (what a GPU gains is not known here)"]
+        return [f"{report.device.name}, which has no Tensor Cores"]
+    costs = [(layer, layer.costs[best.variant]) for layer in report.layers]
+    layers_time = sum(cost.seconds for _, cost in costs)
+    if layers_time and best.step and layers_time < (1 - _MUCH) * best.step.median:
+        share = 1 - layers_time / best.step.median
+        found.append(
+            f"{share:.0%} of the step outside its layers (starting kernels, loss, optimizer): "
+            "try a larger batch or jit_compile=True"
+        )
+    without = [(layer, cost) for layer, cost in costs if not cost.tensor_cores.eligible]
+    share = sum(cost.share for _, cost in without)
+    if share >= _MUCH:
+        without.sort(key=lambda pair: pair[1].share, reverse=True)
+        names = ", ".join(layer.path for layer, _ in without[:_MOST_NAMED])
+        found.append(f"{share:.0%} of layer time without a Tensor Core path ({names})")
+    padded = [(layer, c) for layer, c in costs if c.tensor_cores.eligible and c.tensor_cores.reason]
+    share = sum(cost.share for _, cost in padded)
+    if share >= _MUCH:
+        padded.sort(key=lambda pair: pair[1].share, reverse=True)
+        layer, cost = padded[0]
+        sizes = f"{layer.path}: {cost.tensor_cores.reason}"
+        found.append(f"{share:.0%} in sizes that need padding ({sizes})")
+    if best.kernels and best.kernels.missed_seconds >= _MUCH * best.kernels.seconds:
+        share = best.kernels.missed_seconds / best.kernels.seconds
+        found.append(f"{share:.0%} of kernel time in products that did not use Tensor Cores")
+    return found

@@ -1,0 +1,62 @@
+"""The profile's tables, for the terminal and for the page: cells of text."""
+
+from tfmp.machine import seconds_text
+from tfmp.profiling.layers import LayerProfile
+from tfmp.profiling.report import ProfileReport
+
+
+def step_cells(report: ProfileReport) -> list[tuple[str, ...]]:
+    """The table of variants, its heading first."""
+    searched = any(row.largest_batch for row in report.variants)
+    header = ["policy", "step", "spread", "speed", "samples/s", "memory", "compile", "loss"]
+    rows = [tuple(header + (["largest batch"] if searched else []))]
+    for row in report.variants:
+        if row.step is None:
+            rows.append((row.variant, f"did not run: {row.error}", *[""] * (len(rows[0]) - 2)))
+            continue
+        cells = [
+            row.variant,
+            seconds_text(row.step.median),
+            f"{seconds_text(row.step.low)} to {seconds_text(row.step.high)}",
+            f"{report.speedup(row) or 0:.2f}x",
+            f"{row.samples_per_second or 0:,.0f}",
+            row.memory.text if row.memory else "-",
+            seconds_text(row.compile_s),
+            "-" if row.loss is None else f"{row.loss:.4g}",
+        ]
+        rows.append(tuple(cells + ([str(row.largest_batch or "-")] if searched else [])))
+    return rows
+
+
+def layer_cells(report: ProfileReport, most: int | None = 20) -> list[tuple[str, ...]]:
+    """The table of layers, the costliest first, its heading first of all."""
+    names = [row.variant for row in report.variants if row.step]
+    rows = [("layer", "class", *names, "Tensor Cores")]
+    shown = sorted(report.layers, key=lambda layer: -max(c.seconds for c in layer.costs.values()))
+    for layer in shown[:most]:
+        times = (
+            f"{seconds_text(layer.costs[name].seconds)} ({layer.costs[name].share:.0%})"
+            for name in names
+        )
+        rows.append((layer.path, layer.layer_class, *times, tensor_core_text(report, layer)))
+    return rows
+
+
+def tensor_core_text(report: ProfileReport, layer: LayerProfile) -> str:
+    """What the report says about a layer's Tensor Cores under the best 16-bit variant."""
+    row = report.best or report.baseline
+    if row is None or row.variant not in layer.costs:
+        return "-"
+    path = layer.costs[row.variant].tensor_cores
+    if not path.eligible:
+        return f"no: {path.reason}"
+    used = row.kernels.layers.get(layer.path) if row.kernels else None
+    text = "could" if used is None else f"used {used:.0%} of its time"
+    return f"{text}; {path.reason}" if path.reason else text
+
+
+def table(cells: list[tuple[str, ...]]) -> str:
+    """Cells in columns as wide as they need."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [cells[0], tuple("-" * width for width in widths), *cells[1:]]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)

@@ -1,0 +1,1 @@
+"""What both wings stand on. Entered module by module: it is loaded before any framework."""

@@ -1,0 +1,86 @@
+"""Makes Keras know this package's classes as soon as both are imported, in either order.
+
+A model trained with `tfmp.MixedPrecision` has a `tfmp>LossScaleOptimizer` in its file. Keras finds
+that only among registered classes, and the modules that define them load lazily: without this,
+`import tfmp` would not be enough for `keras.models.load_model`.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+# Class name -> the module that defines and really registers it.
+REGISTERED = {
+    "DynamicLossScale": "tfmp.loss_scaling.strategies",
+    "LossScaleOptimizer": "tfmp.loss_scaling.optimizer",
+    "MixedFloat64": "tfmp.precision.dtype_policies",
+    "ScheduledLossScale": "tfmp.loss_scaling.strategies",
+    "StaticLossScale": "tfmp.loss_scaling.strategies",
+}
+
+
+class LazyClass:
+    """Stands in Keras's registry for a class whose module is not imported yet."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def from_config(self, config: dict[str, Any], **options: Any) -> Any:
+        """Imports the class, which then takes this object's place, and makes an instance."""
+        real = getattr(import_module(REGISTERED[self._name]), self._name)
+        return real.from_config(config, **options)
+
+
+def when_keras_is_imported() -> None:
+    """Registers now if Keras is loaded, and otherwise right after it will be."""
+    if "keras" in sys.modules:
+        _register()
+    elif not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _KerasFinder())
+
+
+def _register() -> None:
+    # Not the classes themselves: this may run while one of their modules is being imported.
+    known = sys.modules["keras"].saving.get_custom_objects()
+    for name in REGISTERED:
+        known.setdefault(f"tfmp>{name}", LazyClass(name))
+
+
+# Without the base classes of importlib.abc: that module alone takes longer to import than this
+# package.
+class _KerasFinder:
+    """Finds Keras as the other finders do, with a loader that registers when it is done."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        if name != "keras":
+            return None
+        from importlib.util import find_spec
+
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = cast(Any, _RegisteringLoader(spec.loader))
+        return spec
+
+
+class _RegisteringLoader:
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: "ModuleType") -> None:
+        # The module's own loader from here on: resources and reloads ask for it.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        _register()
