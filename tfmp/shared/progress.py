@@ -1,0 +1,48 @@
+"""Progress: how long work tells a person where it is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Hears from long work which stage it is in, and how much of the stage is done."""
+
+    def __call__(self, text: str) -> None:
+        """A stage begins; `text` names it in a few words."""
+
+    def count(self, done: int, total: int | None) -> None:
+        """So many samples or steps of the stage are done; `total` is None where nobody knows it."""
+
+
+def ignore_stage(text: str) -> None:
+    """Takes the name of a stage and does nothing."""
+
+
+def ignore_count(done: int, total: int | None) -> None:
+    """Takes a count and does nothing."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A `Progress` made of plain functions, such as those that users pass.
+
+    Attributes:
+        stage: called when a stage begins.
+        counted: called when more of the stage is done.
+    """
+
+    stage: Callable[[str], None] = ignore_stage
+    counted: Callable[[int, int | None], None] = ignore_count
+
+    def __call__(self, text: str) -> None:
+        """See `Progress`."""
+        self.stage(text)
+
+    def count(self, done: int, total: int | None) -> None:
+        """See `Progress`."""
+        self.counted(done, total)
+
+
+# The default: nobody listens.
+SILENT: Progress = Told()
