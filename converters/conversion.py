@@ -278,7 +278,7 @@ def _islands(
     Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
     taken to be meant.
     """
-    from tfmp.converters.onnx import find_islands, search_batches
+    from tfmp.converters.onnx import find_islands
     from tfmp.converters.onnx.emulation import name_nodes
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
     from tfmp.converters.onnx.rewrites import rewrite
@@ -288,8 +288,7 @@ def _islands(
         return None, None
     rewritten = rewrite(model, options.keep_fp32)
     name_nodes(model)
-    batches = search_batches(batch for batch, _ in data.batches())
-    found = find_islands(model, batches, budget, options.keep_fp32, progress, options.target)
+    found = find_islands(model, data.for_search(), budget, options.keep_fp32, progress, options.target)
     return found, rewritten
 
 
@@ -341,7 +340,6 @@ def _looked_at(
     source: Source, mend: bool, data: Dataset | None, progress: Progress
 ) -> tuple[Source, Findings]:
     """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
-    from tfmp.converters.onnx import search_batches
     from tfmp.converters.tflite.rewriting import overflows, repair_model
 
     if data is None:
@@ -355,7 +353,7 @@ def _looked_at(
     if data.once:  # the validation needs these samples
         return source, Findings((_READ_ONCE,))
     progress("looking for what overflows in FP16")
-    found = overflows(source, search_batches(batch for batch, _ in data.batches()))
+    found = overflows(source, data.for_search())
     return source, Findings(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
 
 

@@ -21,7 +21,6 @@ import onnx_ir as ir
 from tfmp.converters.drift import DriftBudget, OutputAccumulator, OutputDrift
 from tfmp.converters.onnx.emulation import SwitchedSession, name_nodes, switchable_nodes
 from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide
-from tfmp.converters.samples import count_batch
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.numerics import FLOAT16
 
@@ -32,9 +31,6 @@ _SEGMENTS = 16
 # Rounding errors are as good as random: among many assignments near the limit some keep it by
 # chance, and another order of the same sums does not. So the search stops short of the limit.
 _MARGIN = 0.9
-
-# More samples hardly move a relative L2 error, and the file is validated on all of them anyway.
-SEARCH_SAMPLES = 256
 
 
 @dataclass(frozen=True)
@@ -325,15 +321,3 @@ def _shrink(trial: _Trial, found: dict[str, str]) -> dict[str, str]:
             middle = len(part) // 2
             parts += [part[:middle], part[middle:]]
     return found
-
-
-def search_batches(batches: Iterable[Batch]) -> list[Batch]:
-    """As many of the first batches as the search looks at."""
-    chosen: list[Batch] = []
-    samples = 0
-    for batch in batches:
-        if samples >= SEARCH_SAMPLES:
-            break
-        chosen.append(batch)
-        samples += count_batch(batch, "data")
-    return chosen

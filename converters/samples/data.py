@@ -16,6 +16,9 @@ from tfmp.converters.samples.sources import Stream, stream_of
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 
+# More samples hardly move a relative L2 error, and a file is validated on all of them anyway.
+SEARCH_SAMPLES = 256
+
 # Sizes chosen where a signature leaves them open, for synthetic inputs.
 _OPEN_IMAGE_SIDE = 64
 _OPEN_LENGTH = 16
@@ -132,6 +135,17 @@ class Dataset:
         if self._stream.once:
             return None
         return next(self.batches(), None)
+
+    def for_search(self) -> list[Batch]:
+        """Inputs of the first batches, as many as searches and repairs look at."""
+        chosen: list[Batch] = []
+        samples = 0
+        for batch, _ in self.batches():
+            chosen.append(batch)
+            samples += count_batch(batch, self._stream.name)
+            if samples >= SEARCH_SAMPLES:
+                break
+        return chosen
 
     @property
     def description(self) -> DataReport:

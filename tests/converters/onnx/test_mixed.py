@@ -18,7 +18,7 @@ from tfmp.converters.onnx.emulation import switches
 from tfmp.converters.onnx.fp16.cost import Costs
 from tfmp.converters.onnx.fp16.rewriter import prepare
 from tfmp.converters.onnx.fp16.rules import decide
-from tfmp.converters.onnx.mixed import MAX_EVALUATIONS, Repair, find_islands, search_batches
+from tfmp.converters.onnx.mixed import MAX_EVALUATIONS, Repair, find_islands
 from tfmp.converters.shared.errors import InputError
 
 # Flips need 299 samples for a proof, and these outputs decide nothing.
@@ -397,11 +397,6 @@ def test_convert_ends_in_pass_with_at_most_five_fp32_nodes(tmp_path: Path, model
     kept = [note for note in artifact.notes if note.startswith("kept in FP32")]
     assert len(kept) <= 5, kept
     assert artifact.notes[0].startswith("mixed precision: ")
-
-
-def test_the_search_looks_at_a_bounded_number_of_samples():
-    batches = [{"x": normal(100, 2)} for _ in range(9)]
-    assert len(search_batches(batches)) == 3
 
 
 @pytest.mark.parametrize(

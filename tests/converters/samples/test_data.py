@@ -509,3 +509,8 @@ class TestInputsWithoutAxes:
 
     def test_a_label_without_axes_is_refused(self) -> None:
         assert "is empty: the labels" in refusal((X, np.array(3)), [IMAGE])
+
+
+def test_a_search_looks_at_a_bounded_number_of_samples() -> None:
+    batches = open_data([np.zeros((100, 3), np.int32)] * 9, [IDS]).for_search()
+    assert [len(batch["ids"]) for batch in batches] == [100, 100, 100]
