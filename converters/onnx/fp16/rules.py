@@ -5,8 +5,9 @@ or None to pass; the first reason wins. What no rule claims computes in FP16.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import onnx_ir as ir
 
@@ -48,13 +49,18 @@ Decisions = dict[ir.Node, Decision]
 Rule = Callable[[ir.Node, "GraphView"], str | None]
 
 
+# Ops whose result leaves the range of FP16 where an operand does, as masks make it.
+_ADDITIVE = frozenset({"Add", "Sub", "Where", "Max", "Min", "Sum", "Clip", "Pad", *MOVERS})
+# The same where that operand is a constant: a mask times -1e9 is a mask too.
+_MASKING = _ADDITIVE | {"Mul"}
+
+
 class GraphView:
     """What rules may know about the graph, computed once and shared."""
 
     def __init__(self, model: ir.Model, target: str = gaps.ANY) -> None:
         self.model = model
         self.target = target
-        self._out_of_range: set[ir.Value] = set()
         self.nodes = nodes_of(model.graph)
         self._parents = {body: node for node in self.nodes for _, body in bodies_of(node)}
 
@@ -79,13 +85,23 @@ class GraphView:
             return None
         return constant_facts(value) if is_float(value) else None
 
-    def mark_out_of_range(self, value: ir.Value) -> None:
-        """Notes that `value` holds numbers that FP16 cannot."""
-        self._out_of_range.add(value)
+    @cached_property
+    def out_of_range(self) -> Set[ir.Value]:
+        """Values that a constant takes past the range of FP16, as masks are."""
+        found: set[ir.Value] = set()
+        for node in self.nodes:
+            carried = node.op_type in _ADDITIVE and not found.isdisjoint(node.inputs)
+            if carried or (node.op_type in _MASKING and self.overflowing(node) is not None):
+                found.update(node.outputs)
+        return found
 
-    def is_out_of_range(self, value: ir.Value | None) -> bool:
-        """Whether `value` was noted by `mark_out_of_range`."""
-        return value in self._out_of_range
+    def overflowing(self, node: ir.Node) -> ir.Value | None:
+        """The first constant operand that becomes infinite in FP16."""
+        for value in node.inputs:
+            facts = self.constant(value)
+            if facts is not None and facts.overflows:
+                return value
+        return None
 
 
 def decide(
@@ -219,31 +235,21 @@ def _float_attribute(node: ir.Node, view: GraphView) -> str | None:
     return None
 
 
-# Ops whose result leaves the range of FP16 where an operand does, as masks make it.
-_ADDITIVE = frozenset({"Add", "Sub", "Where", "Max", "Min", "Sum", "Clip", "Pad", *MOVERS})
-
 # Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
 _ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
 
 
 def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
-    for value in node.inputs:
-        facts = view.constant(value)
-        if facts is not None and facts.overflows:
-            if node.op_type in _ADDITIVE or node.op_type == "Mul":  # mask * -1e9 is a mask too
-                view.mark_out_of_range(node.outputs[0])
-            return f"constant {value.name} reaches {facts.peak:.4g}, past FP16's {FLOAT16.max:.0f}"
-    return None
+    value = view.overflowing(node)
+    if value is None:
+        return None
+    peak = constant_facts(value).peak
+    return f"constant {value.name} reaches {peak:.4g}, past FP16's {FLOAT16.max:.0f}"
 
 
 def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
-    beyond = [value for value in node.inputs if view.is_out_of_range(value)]
-    if not beyond:
-        return None
-    if node.op_type in _ADDITIVE:
-        for output in node.outputs:
-            view.mark_out_of_range(output)
-    return f"{beyond[0].name} can leave the range of FP16 by a constant"
+    beyond = next((value for value in node.inputs if value in view.out_of_range), None)
+    return f"{beyond.name} can leave the range of FP16 by a constant" if beyond else None
 
 
 def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
@@ -311,7 +317,7 @@ RULES: tuple[Rule, ...] = (
     _float_attribute,
     _typed_by_attribute,
     _no_float16,
-    _constant_overflows,  # before the next, which reads what it marks
+    _constant_overflows,
     _input_out_of_range,
     _constant_vanishes,
 )

@@ -340,7 +340,11 @@ def test_ops_without_float16_stay_in_fp32():
     assert_close_in_fp16(model, {"x": np.array(3, np.float32)})
 
 
-def test_a_mask_constant_past_the_range_keeps_the_mask_and_softmax_in_fp32():
+@pytest.mark.parametrize("keep_fp32", [(), ("Mul",)], ids=["by rule", "by request"])
+def test_a_mask_constant_past_the_range_keeps_the_mask_and_softmax_in_fp32(
+    keep_fp32: tuple[str, ...],
+):
+    """Its reader stays as well, whichever rule kept the mask itself."""
     model = parse("""
     agraph (float[N, 4] x, float[N, 4] m) => (float[N, 4] y)
     <float big = {-1e9}> {
@@ -349,8 +353,9 @@ def test_a_mask_constant_past_the_range_keeps_the_mask_and_softmax_in_fp32():
         y = Softmax(masked)
     }
     """)
-    converted, report = half(model)
-    assert "reaches 1e+09" in report.islands[0].reason
+    converted, report = half(model, keep_fp32=keep_fp32)
+    assert ("by request" if keep_fp32 else "reaches 1e+09") in report.islands[0].reason
+    assert report.islands[1].reason == "offset can leave the range of FP16 by a constant"
     mask = np.zeros_like(X["x"])
     mask[0, 1:] = 1
     mask[1] = 1  # a row that is masked throughout is NaN where the mask becomes -inf
