@@ -17,8 +17,6 @@ from tfmp.converters.drift.statistics import (
 )
 from tfmp.converters.shared.errors import InputError
 
-__all__ = ["Check", "DriftBudget", "Judgement", "Verdict", "check_overrides", "judge", "overall"]
-
 # `RunnerInfo.fp16` of FP16 weights in FP32 arithmetic.
 WEIGHTS_ONLY = "weights-only"
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.labels import LabelDrift, LabelTotals, label_drift
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
-from tfmp.converters.drift.verdict import DriftBudget, Judgement, Verdict, judge, overall
+from tfmp.converters.drift.verdict import Judgement, Verdict, judge, overall
 from tfmp.converters.shared.errors import InputError
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.compare import Comparison
-from tfmp.converters.drift.verdict import DriftBudget
 from tfmp.converters.report.explanation import (
     Culprit,
     Explanation,

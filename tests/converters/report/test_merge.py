@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tfmp.converters.drift.verdict import DriftBudget
+from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.report.merge import merge_reports
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.shared.errors import InputError
