@@ -12,7 +12,7 @@ the middle of FP32 ones stays where casts to take it out would cost more than it
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from tfmp.converters.onnx.emulation import SwitchedSession, name_nodes, switchab
 from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.progress import SILENT, Progress
 
 # Each is one pass over the data; what is left after the ranking goes into taking nodes away.
 MAX_EVALUATIONS = 60
@@ -87,7 +88,7 @@ def find_islands(
     batches: Sequence[Batch],
     budget: DriftBudget,
     keep_fp32: Sequence[str] = (),
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Progress = SILENT,
     target: str = ANY,
 ) -> Repair:
     """Searches for the nodes to keep in FP32.
@@ -224,7 +225,7 @@ def _ratio(measured: float, limit: float) -> float:
     return measured / limit if limit > 0 and math.isfinite(measured) else math.inf
 
 
-def _search(trial: _Trial, progress: Callable[[str], None]) -> dict[str, str]:
+def _search(trial: _Trial, progress: Progress) -> dict[str, str]:
     if trial.meets(()):
         return {}
     found = dict(trial.unfit)

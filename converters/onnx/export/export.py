@@ -8,7 +8,7 @@ grows with the number of nodes and not with the size of the model.
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layer
 from tfmp.converters.onnx.graph import Run, light_proto, open_once
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.tensors import TEXT, describe, synthetic_batch
+from tfmp.shared.progress import SILENT, Progress
 
 # The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
 # newest of the oldest ONNX Runtime that the dependencies admit.
@@ -32,12 +33,6 @@ DEFAULT_OPSET = _TF2ONNX_OPSET = 18
 # The first whose LabelEncoder knows integers.
 _ML_OPSET = onnx.helper.make_opsetid("ai.onnx.ml", 2)
 OPSETS = range(13, 24)
-
-Progress = Callable[[str], None]
-
-
-def silent(_: str) -> None:
-    """A `Progress` that says nothing."""
 
 
 def check_opset(opset: int) -> None:
@@ -81,7 +76,7 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
     return converted
 
 
-def export_onnx(source: Source, opset: int | None = None, progress: Progress = silent) -> ir.Model:
+def export_onnx(source: Source, opset: int | None = None, progress: Progress = SILENT) -> ir.Model:
     """Exports the float32 forward pass of `source`.
 
     Args:

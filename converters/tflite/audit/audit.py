@@ -8,7 +8,7 @@ so without data it only says what it could not know.
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tfmp.converters.tflite.export import (
 )
 from tfmp.converters.tflite.file import TFLiteModel, layer_of
 from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.progress import SILENT, Progress
 
 _BATCH_TIMEOUT_S = 1800.0
 
@@ -33,8 +34,6 @@ _BATCH_TIMEOUT_S = 1800.0
 TIGHT_BINADES = 2.0
 # A tensor of which this share becomes zero has lost more than noise.
 _VANISHING_SHARE = 0.01
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ _DANGEROUS = _STATUSES[:4]
 def audit_model(
     source: AnySource,
     batches: Iterable[Batch] | None = None,
-    progress: Progress = lambda text: None,
+    progress: Progress = SILENT,
     converter: Worker | None = None,
 ) -> Audit:
     """Looks at what FP16 arithmetic could not hold of a model.

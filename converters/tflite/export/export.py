@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from tfmp.converters.tflite.file import (
 )
 from tfmp.converters.tflite.rewriting import without_gaps
 from tfmp.shared.atomic_file import replacing
+from tfmp.shared.progress import SILENT, Progress
 
 PRECISIONS = ("fp16", "fp32")
 
@@ -41,8 +42,6 @@ _CONVERSION_TIMEOUT_S = 3600.0
 _LOAD_TIMEOUT_S = 300.0
 # The converter needs no GPU, and TensorFlow would take all of its memory.
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def export_tflite(
     batch_size: int | None = 1,
     accumulate: str = "fp32",
     allow_flex: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
     converter: Worker | None = None,
 ) -> TFLiteFile:
     """Converts `source` and writes `output`, whole or not at all.
@@ -116,7 +115,6 @@ def export_tflite(
     check_folder(output.parent)
     batch_size = _batch_size(signatures, batch_size)
     _check_size(signatures, precision)
-    say = progress or (lambda _: None)
     with (
         _naming(signatures),
         # TensorFlow starts in there while the model is traced here.
@@ -124,10 +122,10 @@ def export_tflite(
         tempfile.TemporaryDirectory(prefix="tfmp-") as folder,
         replacing(output) as draft,
     ):
-        say("tracing the model for TFLite")
+        progress("tracing the model for TFLite")
         filled = {key: without_gaps(one) for key, one in signatures.items()}
         write_saved_model({key: one for key, (one, _) in filled.items()}, batch_size, folder)
-        say("converting to TFLite")
+        progress("converting to TFLite")
         findings = [
             finding
             for source in signatures.values()
@@ -142,7 +140,7 @@ def export_tflite(
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
         result = replace(result, notes=(*result.notes, *changed))
         if not result.flex_ops:
-            say("checking that LiteRT loads the file")
+            progress("checking that LiteRT loads the file")
             _check_loads(draft)
         return result
 
