@@ -1,0 +1,80 @@
+"""Checks of arguments: what each accepts, what it refuses, and in which words."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.shared.arguments import (
+    check_choice,
+    check_compiled,
+    check_count,
+    check_model,
+    check_number,
+    is_number,
+    is_whole_number,
+)
+
+
+@pytest.mark.parametrize("value", [1, 7, np.int64(3)])
+def test_counts_become_python_integers(value):
+    checked = check_count("steps", value)
+    assert checked == value
+    assert type(checked) is int
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.0, "3", None, np.bool_(True)])
+def test_what_is_no_count_is_refused(value):
+    with pytest.raises(ValueError, match=r"^steps expects a whole number, 1 or more; received "):
+        check_count("steps", value)
+
+
+def test_the_text_has_the_least_count_the_type_and_the_hint():
+    text = "rounds expects a whole number, 2 or more; received 1 of type int. Six show an interval."
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        check_count("rounds", 1, least=2, hint="Six show an interval.")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "good", "bad", "words"),
+    [
+        ({"above": 0}, [0.5, 3], [0, -1], "a finite number above 0"),
+        ({"least": 1}, [1, np.float32(2)], [0.99], "a finite number of at least 1"),
+        ({"above": 0, "below": 1}, [0.5], [0, 1, 1.0], "a finite number above 0 below 1"),
+    ],
+)
+def test_numbers_lie_within_their_bounds(bounds, good, bad, words):
+    for value in good:
+        check_number("scale", value, **bounds)
+    for value in [*bad, float("nan"), float("inf"), True, "1", None]:
+        with pytest.raises(ValueError, match=f"^scale expects {words}; received "):
+            check_number("scale", value, **bounds)
+
+
+def test_a_choice_is_one_of_the_strings():
+    check_choice("mode", "a", ("a", "b"))
+    for value in ("c", 1, None, ["a"]):
+        with pytest.raises(
+            ValueError, match=r"^mode expects one of 'a', 'b'; received .* Try 'a'\."
+        ):
+            check_choice("mode", value, ("a", "b"), "Try 'a'.")
+
+
+def test_predicates_tell_numbers_from_truth_values():
+    assert is_whole_number(3)
+    assert is_whole_number(np.int32(3))
+    assert is_number(0.5)
+    assert not any(map(is_whole_number, (True, 3.0, "3", None)))
+    assert not any(map(is_number, (False, float("inf"), float("nan"), "3", None)))
+
+
+def test_models_are_told_from_other_things_and_compiled_ones_from_others():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="only")], name="net")
+    check_model(model)
+    with pytest.raises(TypeError, match=r"a keras\.Model; received 'net\.keras' of type str"):
+        check_model("net.keras")
+    with pytest.raises(ValueError, match=r"^Model 'net' has no training step.*model\.compile"):
+        check_compiled(model)
+    model.compile("sgd", "mse")
+    check_compiled(model)

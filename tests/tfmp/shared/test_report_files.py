@@ -1,0 +1,43 @@
+"""Files and folders that users name for results."""
+
+import math
+
+import pytest
+
+from tfmp.shared.report_files import check_log_dir, check_report_path, json_number, writing_report
+
+SUFFIXES = (".json", ".html")
+
+
+def test_a_report_needs_a_known_suffix_and_a_folder(tmp_path):
+    assert check_report_path(str(tmp_path / "r.html"), SUFFIXES) == tmp_path / "r.html"
+    with pytest.raises(ValueError, match=r"suffixes \.json, \.html; received '.*r\.txt'"):
+        check_report_path(tmp_path / "r.txt", SUFFIXES)
+    with pytest.raises(ValueError, match=r"folder that exists.* Create '.*missing' first"):
+        check_report_path(tmp_path / "missing" / "r.json", SUFFIXES)
+
+
+def test_a_report_is_written_whole_or_refused_in_words(tmp_path):
+    with writing_report(tmp_path / "r.json") as new:
+        new.write_text("{}")
+    assert (tmp_path / "r.json").read_text() == "{}"
+    with (
+        pytest.raises(ValueError, match=r"can be written to; received '.*r\.json': No such file"),
+        writing_report(tmp_path / "missing" / "r.json"),
+    ):
+        pass
+
+
+def test_a_folder_for_logs_is_made_or_refused_in_words(tmp_path):
+    assert check_log_dir(tmp_path / "a" / "b").is_dir()
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"log_dir expects a folder .* received '.*file': "):
+        check_log_dir(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(1.5, 1.5), (None, None), (math.nan, "nan"), (-math.inf, "-inf")]
+)
+def test_numbers_that_json_lacks_are_written_as_words(value, written):
+    assert json_number(value) == written

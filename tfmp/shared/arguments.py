@@ -1,0 +1,100 @@
+"""Checks of arguments: one for each kind of value, each with one wording.
+
+Every text says which argument is meant, what it expects and what it received. `hint` is the next
+step, a whole sentence.
+"""
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, TypeGuard
+
+from tfmp.shared.wording import shown
+
+if TYPE_CHECKING:
+    import keras
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer of Python or NumPy; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite real number of Python or NumPy; True and False are not."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def check_count(name: str, value: object, least: int = 1, hint: str = "") -> int:
+    """The value as an `int`.
+
+    Raises:
+        ValueError: it is not a whole number, or less than `least`.
+    """
+    if not (is_whole_number(value) and value >= least):
+        raise ValueError(_mistake(name, f"a whole number, {least} or more", value, hint))
+    return int(value)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+    hint: str = "",
+) -> None:
+    """Accepts a finite number that is at least `least` and between `above` and `below`.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if is_number(value) and least <= value and above < value < below:
+        return
+    bounds = [
+        f"{word} {bound:g}"
+        for word, bound in (("of at least", least), ("above", above), ("below", below))
+        if math.isfinite(bound)
+    ]
+    raise ValueError(_mistake(name, " ".join(["a finite number", *bounds]), value, hint))
+
+
+def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "") -> None:
+    """Accepts one of some strings.
+
+    Raises:
+        ValueError: it is another value.
+    """
+    if not (isinstance(value, str) and value in choices):
+        raise ValueError(_mistake(name, f"one of {', '.join(map(repr, choices))}", value, hint))
+
+
+def check_model(value: object) -> None:
+    """Accepts a Keras model.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    import keras
+
+    if not isinstance(value, keras.Model):
+        hint = "Pass the model itself; load a file with keras.models.load_model(path)."
+        raise TypeError(_mistake("model", "a keras.Model", value, hint))
+
+
+def check_compiled(model: "keras.Model") -> None:
+    """Accepts a model with a training step.
+
+    Raises:
+        ValueError: it was compiled without an optimizer, or not at all.
+    """
+    if not model.compiled or model.optimizer is None:
+        raise ValueError(
+            f"Model {model.name!r} has no training step, because it was not compiled with an "
+            "optimizer and a loss. Call model.compile(optimizer, loss) first."
+        )
+
+
+def _mistake(name: str, expected: str, value: object, hint: str) -> str:
+    return f"{name} expects {expected}; received {shown(value)}. {hint}".rstrip()

@@ -1,0 +1,24 @@
+"""Finding: what a check says about a machine, a model or a training, and how to fix it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check.
+
+    Attributes:
+        check: name of the check.
+        status: "ok"; "note" if it changes results and may be wanted; "warning" if it costs speed
+            or accuracy; "problem" if it breaks something.
+        message: what the check found, with the layer, the input or the setting.
+        fix: what to do about it; empty if there is nothing to do.
+    """
+
+    check: str
+    status: str
+    message: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.fix}." if self.fix else f"{self.message}."

@@ -1,0 +1,74 @@
+"""Files and folders that users name for results: checked before the work, written after it."""
+
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tfmp.shared.atomic_file import replacing
+
+# An object of a JSON document, as `json.dumps` takes it.
+JsonObject: TypeAlias = dict[str, Any]
+
+
+def check_report_path(path: str | Path, suffixes: Sequence[str]) -> Path:
+    """The path of a report, if a file with one of the suffixes can stand there.
+
+    Raises:
+        ValueError: it has another suffix, or its folder does not exist.
+    """
+    path = Path(path)
+    if path.suffix not in suffixes:
+        raise ValueError(
+            f"A report file expects one of the suffixes {', '.join(suffixes)}; received "
+            f"{str(path)!r}."
+        )
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"A report file expects a folder that exists; received {str(path)!r}. "
+            f"Create {str(path.parent)!r} first."
+        )
+    return path
+
+
+@contextmanager
+def writing_report(path: Path) -> Iterator[Path]:
+    """Gives a temporary path that takes the place of `path` on success.
+
+    Raises:
+        ValueError: the file cannot be written.
+    """
+    try:
+        with replacing(path) as new:
+            yield new
+    except OSError as error:
+        raise ValueError(
+            f"A report file expects a folder that can be written to; received {str(path)!r}: "
+            f"{error.strerror}. Choose another folder."
+        ) from error
+
+
+def check_log_dir(folder: str | Path) -> Path:
+    """The folder for logs, made if it does not exist.
+
+    Raises:
+        ValueError: it cannot be made or written to.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"log_dir expects a folder that can be written to; received {str(folder)!r}: "
+            f"{error.strerror}. Choose another folder."
+        ) from error
+    return folder
+
+
+def json_number(value: float | None) -> float | str | None:
+    """A number as JSON can hold it: those that are not finite as "nan", "inf" or "-inf"."""
+    return value if value is None or math.isfinite(value) else str(value)
