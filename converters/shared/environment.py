@@ -1,7 +1,8 @@
 """What a report says about the machine and the software it was made with."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
+
+from tfmp.shared.installed import installed_versions
 
 _PACKAGES = (
     "tfmp",
@@ -20,12 +21,7 @@ def environment() -> dict[str, str]:
     """Versions by package name, and the processor; packages that are absent are left out."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
     found["processor"] = _processor()
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    return found | installed_versions(_PACKAGES)
 
 
 def _processor() -> str:

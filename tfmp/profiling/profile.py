@@ -2,11 +2,10 @@
 
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.report import ProfileReport, StepProfile
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of, without_retracing_advice
+from tfmp.shared.installed import installed_versions
 
 _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
 
@@ -107,7 +107,7 @@ def profile_training(
         model=bench.name,
         device=device,
         backend=keras.backend.backend(),
-        environment=_environment(),
+        environment=installed_versions(_PACKAGES),
         rounds=rounds,
         steps_per_round=bench.steps,
         variants=tuple(bench.rows.values()),
@@ -317,16 +317,6 @@ def _reason(error: Exception) -> str:
         return "out of memory"
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:200]
-
-
-def _environment() -> Mapping[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _check(policies: Any, batch_size: Any, rounds: Any, steps: Any) -> None:

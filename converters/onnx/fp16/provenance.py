@@ -1,19 +1,11 @@
 """What an ONNX file says about its own making: its `metadata_props`."""
 
 import json
-from importlib.metadata import PackageNotFoundError, version
 
 import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16.report import Fp16Report
-
-
-def tool_version() -> str:
-    """The installed version of tfmp."""
-    try:
-        return version("tfmp")
-    except PackageNotFoundError:  # a source tree on the path
-        return "unknown"
+from tfmp.shared.installed import installed_versions
 
 
 def describe_origin(
@@ -32,7 +24,8 @@ def describe_origin(
     with name, size, vanished and subnormal.
     """
     properties = model.metadata_props
-    properties["tfmp.version"] = tool_version()
+    # A source tree on the path is not installed.
+    properties["tfmp.version"] = installed_versions(["tfmp"]).get("tfmp", "unknown")
     properties["tfmp.source_sha256"] = source_sha256
     properties["tfmp.precision"] = precision
     if report is None:
