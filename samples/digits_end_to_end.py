@@ -1,8 +1,8 @@
 """Train, convert and prove: digits in mixed precision, then as static FP16 ONNX and TFLite.
 
 Trains a small CNN that is written in plain float32 on scikit-learn's 1,797 scanned digits, with
-one callback that makes the training mixed precision and prints the loss scale of each epoch. Then the command line converts the saved
-model and compares both FP16 files with it on held-out digits.
+one callback that makes the training mixed precision and tells the loss scale of each epoch. Then
+the command line converts the saved model and compares both FP16 files with it on held-out digits.
 
 Run: make demo, or: python samples/digits_end_to_end.py [FOLDER]
 The exit status is the verdict's: 0 PASS, 1 FAIL, 3 INCONCLUSIVE.
