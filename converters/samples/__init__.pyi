@@ -5,4 +5,3 @@ from .data import (
     open_data as open_data,
     synthetic as synthetic,
 )
-from .fit import count_batch as count_batch
