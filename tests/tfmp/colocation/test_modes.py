@@ -1,0 +1,74 @@
+"""Ctrl-C in mode "threads", wherever in the thread that waits it comes."""
+
+import sys
+import threading
+import time
+
+from tfmp.colocation.modes import _TOGETHER
+
+
+class Endless:
+    """A runner, and its training: it takes steps until it is abandoned."""
+
+    def __init__(self) -> None:
+        self.training, self.running, self.abandoned = self, False, False
+
+    def run(self) -> None:
+        self.running = True
+        while not self.abandoned:
+            time.sleep(0.001)
+        self.running = False
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+
+class Interrupted:
+    """Two runners driven with Ctrl-C at the nth function that Python enters.
+
+    That is where Python looks for signals, functions of `threading` included.
+
+    Attributes:
+        place: where it came; None if fewer functions were entered before all steps went on.
+        raised: what came of it; None if the driving thread never came back.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.place: str | None = None
+        self.raised: BaseException | None = None
+        self.runners = [Endless(), Endless()]
+        self._left = n
+        thread = threading.Thread(target=self._drive, daemon=True)
+        thread.start()
+        thread.join(20)
+
+    def _trace(self, frame, event, argument):
+        self._left -= 1
+        going_on = all(runner.running for runner in self.runners)
+        if self._left == 0 or going_on:
+            sys.settrace(None)
+            self.place = None if going_on and self._left else frame.f_code.co_qualname
+            raise KeyboardInterrupt
+
+    def _drive(self) -> None:
+        sys.settrace(self._trace)
+        try:
+            _TOGETHER["threads"]().drive(self.runners)
+        except BaseException as error:
+            self.raised = error
+        finally:
+            sys.settrace(None)
+
+
+def test_ctrl_c_stops_the_threads_and_comes_through():
+    places = []
+    while True:
+        done = Interrupted(len(places) + 1)
+        assert done.raised is not None, f"stuck after Ctrl-C in {done.place}"
+        # Inside `Thread.start` it makes `threading` release a lock that it does not hold.
+        assert KeyboardInterrupt in (type(done.raised), type(done.raised.__context__))
+        assert not any(runner.running for runner in done.runners)
+        if done.place is None:
+            break
+        places.append(done.place)
+    assert len(places) > 5
