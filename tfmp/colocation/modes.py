@@ -4,20 +4,18 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, THREADS
 from tfmp.colocation.report import JobResult, ModeResult
-from tfmp.colocation.training import Training
+from tfmp.colocation.training import Progress, Training
 from tfmp.machine import PeakMemory, is_out_of_memory
-from tfmp.shared.progress import SILENT, Progress
 
 
-class JobRun:
+class Runner:
     """One job on its way: its training, its clock, and the error that ended it.
 
     Args:
@@ -25,7 +23,7 @@ class JobRun:
         progress: as in `Training`.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
+    def __init__(self, job: Job, progress: Progress | None = None) -> None:
         self.training = Training(job, progress)
         self.error: BaseException | None = None
         self._began = self._ended = 0.0
@@ -131,7 +129,7 @@ _SAYING_NOTHING = (
 
 
 def run_in_process(
-    mode: str, jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress] | None = None
+    mode: str, jobs: Sequence[Job], keep: bool, progress: Progress | None = None
 ) -> ModeResult:
     """Trains the jobs in one of `IN_PROCESS`.
 
@@ -139,12 +137,11 @@ def run_in_process(
         mode: its name.
         jobs: with names of their own.
         keep: whether trained models are kept.
-        progress: of each job that somebody wants to hear of, by its name.
+        progress: as in `Training`.
     """
-    progress = progress or {}
     meter = PeakMemory()
     start = time.perf_counter()
-    if mode == SEQUENTIAL:
+    if mode == "sequential":
         results, setup = _sequential(jobs, keep, progress)
     else:
         results, setup = _together(_TOGETHER[mode](), jobs, keep, progress)
@@ -153,54 +150,54 @@ def run_in_process(
 
 
 def _sequential(
-    jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
+    jobs: Sequence[Job], keep: bool, progress: Progress | None
 ) -> tuple[list[JobResult], float]:
     results: list[JobResult] = []
     waited = 0.0
     for job in jobs:
-        run = JobRun(job, progress.get(job.name, SILENT))
-        run.set_up()
+        runner = Runner(job, progress)
+        runner.set_up()
         start = time.perf_counter() - waited
-        run.begin()
-        run.run()
-        results.append(run.result(start, keep))
+        runner.begin()
+        runner.run()
+        results.append(runner.result(start, keep))
         waited += results[-1].running_s
-        del run  # its model's memory is the next job's
+        del runner  # its model's memory is the next job's
     return results, sum(result.setup_s for result in results)
 
 
 def _together(
-    way: "_InTurns", jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
+    way: "_InTurns", jobs: Sequence[Job], keep: bool, progress: Progress | None
 ) -> tuple[list[JobResult], float]:
     began = time.perf_counter()
-    runs = [JobRun(job, progress.get(job.name, SILENT)) for job in jobs]
-    for run in runs:
-        run.set_up()
-    way.prepare([run for run in runs if run.alive])
-    alive = [run for run in runs if run.alive]
+    runners = [Runner(job, progress) for job in jobs]
+    for runner in runners:
+        runner.set_up()
+    way.prepare([runner for runner in runners if runner.alive])
+    alive = [runner for runner in runners if runner.alive]
     start = time.perf_counter()
-    for run in alive:
-        run.begin()
+    for runner in alive:
+        runner.begin()
     way.drive(alive)
-    return [run.result(start, keep) for run in runs], start - began
+    return [runner.result(start, keep) for runner in runners], start - began
 
 
 class _InTurns:
     """One step each, round by round."""
 
-    def prepare(self, runs: list[JobRun]) -> None:
+    def prepare(self, runners: list[Runner]) -> None:
         """Compiles what is compiled for all of them; takes steps for that, perhaps."""
 
-    def drive(self, runs: list[JobRun]) -> None:
+    def drive(self, runners: list[Runner]) -> None:
         """Takes all steps that are left."""
-        while runs:
-            self.take_round(runs)
-            runs = [run for run in runs if run.alive]
+        while runners:
+            self.take_round(runners)
+            runners = [runner for runner in runners if runner.alive]
 
-    def take_round(self, runs: list[JobRun]) -> None:
+    def take_round(self, runners: list[Runner]) -> None:
         """Takes one step of each."""
-        for run in runs:
-            run.step()
+        for runner in runners:
+            runner.step()
 
 
 # How late Ctrl-C may be heard, in seconds.
@@ -210,23 +207,23 @@ _HEARING_S = 1.0
 class _Threads(_InTurns):
     """As fast as each can, in threads."""
 
-    def drive(self, runs: list[JobRun]) -> None:
+    def drive(self, runners: list[Runner]) -> None:
         # Ctrl-C may come between any two lines of Python, those of `threading` among them, and
         # leaves an Event locked for good and Thread.join in error (CPython, gh-90882). Queues in
         # C are safe.
         go: queue.SimpleQueue[None] = queue.SimpleQueue()
         ended: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-        def work(run: JobRun) -> None:
+        def work(runner: Runner) -> None:
             go.get()
             try:
-                run.run()
+                runner.run()
             except BaseException as error:  # nobody else would hear of it
-                run.fail(error)
+                runner.fail(error)
             finally:
                 ended.put(None)
 
-        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runs]
+        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runners]
         try:
             for thread in threads:
                 thread.start()
@@ -239,8 +236,8 @@ class _Threads(_InTurns):
                     ended.get(timeout=_HEARING_S)
                     running -= 1
         except BaseException:  # Ctrl-C arrives here
-            for run in runs:
-                run.training.abandon()
+            for runner in runners:
+                runner.training.abandon()
             for _ in threads:
                 go.put(None)
             while any(thread.is_alive() for thread in threads):
@@ -253,32 +250,33 @@ class _Fused(_InTurns):
 
     def __init__(self) -> None:
         self._step: FusedStep | None = None
-        self._together: list[JobRun] = []
+        self._together: list[Runner] = []
 
-    def prepare(self, runs: list[JobRun]) -> None:
-        if runs:
-            self.take_round(runs)
+    def prepare(self, runners: list[Runner]) -> None:
+        if runners:
+            self.take_round(runners)
 
-    def take_round(self, runs: list[JobRun]) -> None:
-        begun = [(run, run.attempt(run.training.begin_step)) for run in runs]
-        begun = [(run, batch) for run, batch in begun if run.alive]
-        runs = [run for run, _ in begun]
-        if not runs:
+    def take_round(self, runners: list[Runner]) -> None:
+        begun = [(runner, runner.attempt(runner.training.begin_step)) for runner in runners]
+        begun = [(runner, batch) for runner, batch in begun if runner.alive]
+        runners = [runner for runner, _ in begun]
+        if not runners:
             return
-        if self._step is None or runs != self._together:
-            self._step = FusedStep([run.training for run in runs])
-            self._together = runs
+        if self._step is None or runners != self._together:
+            self._step = FusedStep([runner.training for runner in runners])
+            self._together = runners
         outcomes = self._step([batch for _, batch in begun])
-        for run, outcome in zip(runs, outcomes, strict=True):
+        for runner, outcome in zip(runners, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                run.fail(outcome)
+                runner.fail(outcome)
             else:
-                run.attempt(run.training.finish_step, outcome)
-                run.end_if_done()
+                runner.attempt(runner.training.finish_step, outcome)
+                runner.end_if_done()
 
 
 _TOGETHER: dict[str, type[_InTurns]] = {
-    INTERLEAVED: _InTurns,
-    THREADS: _Threads,
-    FUSED: _Fused,
+    "interleaved": _InTurns,
+    "threads": _Threads,
+    "fused": _Fused,
 }
+IN_PROCESS = ("sequential", *_TOGETHER)
