@@ -1,8 +1,5 @@
 """colocate: jobs side by side, each with the result it has alone; on TensorFlow and JAX."""
 
-import threading
-from types import SimpleNamespace
-
 import ctrl_c
 import keras
 import numpy as np
@@ -12,7 +9,7 @@ from colocated_jobs import X, Y, batches, jobs, other, small
 import tfmp
 from tfmp.colocation.choice import judged, predicted_seconds, recommend
 from tfmp.colocation.job import Batches, Job
-from tfmp.colocation.modes import IN_PROCESS, _Threads, describe, run_in_process
+from tfmp.colocation.modes import IN_PROCESS, describe, run_in_process
 from tfmp.colocation.report import JobResult, ModeResult, jain
 from tfmp.colocation.run import MODES, colocate
 from tfmp.colocation.training import Training
@@ -286,37 +283,6 @@ def test_ctrl_c_in_the_middle_of_an_epoch_of_a_thread(tmp_path, monkeypatch, alo
     assert (result.error, result.steps) == ("", 8)
     for one, two in zip(result.weights, alone["half"].weights, strict=True):
         np.testing.assert_array_equal(one, two)
-
-
-def test_ctrl_c_as_the_threads_begin_ends_them(monkeypatch):
-    """Nothing may come between their beginning and the one who waits for them."""
-
-    class Begun(threading.Event):
-        def set(self):
-            super().set()
-            if threading.current_thread() is threading.main_thread() and not begun:
-                begun.append(self)
-                raise KeyboardInterrupt
-
-    class Endless:
-        def __init__(self):
-            self.training = self
-            self.abandoned, self.ended = threading.Event(), False
-
-        def abandon(self):
-            self.abandoned.set()
-
-        def run(self):
-            self.abandoned.wait(60)
-            self.ended = True
-
-    begun: list[Begun] = []
-    threads = SimpleNamespace(Thread=threading.Thread, Event=Begun)
-    monkeypatch.setattr("tfmp.colocation.modes.threading", threads)
-    runners = [Endless(), Endless()]
-    with pytest.raises(KeyboardInterrupt):
-        _Threads().drive(runners)
-    assert [runner.ended for runner in runners] == [True, True]
 
 
 def test_progress_is_told_for_each_job():
