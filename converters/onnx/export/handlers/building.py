@@ -1,12 +1,21 @@
 """Short words for building ONNX nodes inside a tf2onnx graph."""
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
+from tf2onnx.graph import Graph, Node
 from tf2onnx.graph_builder import GraphBuilder
+from tf2onnx.handler import tf_op
 from tf2onnx.utils import make_name
+
+Tables = Mapping[bytes, tuple[np.ndarray, np.ndarray]]
+
+# What an attribute of an ONNX node may be.
+Attribute: TypeAlias = int | float | str | list[int] | np.ndarray | TensorProto
 
 NUMPY = {
     TensorProto.FLOAT: np.float32,
@@ -18,21 +27,28 @@ NUMPY = {
 
 
 class Builder:
-    """Makes nodes beside the TensorFlow node that is being replaced."""
+    """Makes nodes beside the TensorFlow node that is being replaced.
 
-    def __init__(self, graph: Any, node: Any) -> None:
+    Attributes:
+        graph: tf2onnx's.
+        node: TensorFlow's.
+        tables: keys and values of lookup tables, by their shared names.
+    """
+
+    def __init__(self, graph: Graph, node: Node, tables: Tables | None = None) -> None:
         self.graph = graph
         self.node = node
+        self.tables = tables or {}
         self._builder = GraphBuilder(graph)
 
-    def const(self, value: Any, dtype: Any = None) -> str:
+    def const(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
         """A constant; float dtypes default to that of the node's first input."""
         if dtype is None:
             dtype = NUMPY[self.graph.get_dtype(self.node.input[0])]
         array = np.asarray(value, dtype=dtype)
         return self.graph.make_const(make_name(f"{self.node.name}_const"), array).output[0]
 
-    def op(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def op(self, op_type: str, *inputs: str, domain: str = "", **attributes: Attribute) -> str:
         """A node with one output; returns its name."""
         name = make_name(f"{self.node.name}_{op_type}")
         made = self.graph.make_node(
@@ -62,7 +78,7 @@ class Builder:
             {"data": value, "starts": [start], "ends": [end], "axes": [axis], "steps": [step]}
         )
 
-    def finish(self, op_type: str, *inputs: str, **attributes: Any) -> None:
+    def finish(self, op_type: str, *inputs: str, **attributes: Attribute) -> None:
         """Replaces the TensorFlow node by a node that makes its output."""
         node, shapes, dtypes = self.node, self.node.output_shapes, self.node.output_dtypes
         self.graph.remove_node(node.name)
@@ -77,7 +93,31 @@ class Builder:
         )
 
 
-def shape_of(graph: Any, name: str) -> list[int]:
+# Replaces a TensorFlow node; given what to build with, and the node.
+Build = Callable[[Builder, Node], None]
+
+
+def handler(*ops: str, opset: int) -> Callable[[Build], Build]:
+    """Registers a function with tf2onnx that replaces TensorFlow nodes of these types.
+
+    Args:
+        *ops: TensorFlow's names of the ops.
+        opset: the first ONNX opset that has what the function builds.
+    """
+
+    def register(build: Build) -> Build:
+        def convert(
+            graph: Graph, node: Node, *, initialized_tables: Tables | None = None, **_: object
+        ) -> None:
+            build(Builder(graph, node, initialized_tables), node)
+
+        tf_op(list(ops)).register_compat_handler(convert, opset)
+        return build
+
+    return register
+
+
+def shape_of(graph: Graph, name: str) -> list[int]:
     """The static shape of a value, -1 where a size varies; an error where the rank is unknown."""
     shape = graph.get_shape(name)
     if shape is None:
@@ -89,7 +129,7 @@ _PICKS = ("Slice", "Gather")
 _STATIC = frozenset(["Concat", "Squeeze", "Unsqueeze", "Add", "Sub", "Mul", "Div", *_PICKS])
 
 
-def static_value(node: Any) -> np.ndarray | None:
+def static_value(node: Node) -> np.ndarray | None:
     """What a node gives in every run: a constant, or computed from fixed sizes; else None."""
     if node.is_const():
         return node.get_tensor_value(as_list=False)

@@ -1,14 +1,20 @@
 """Resizing by fixed matrices, projective transforms, and colour spaces."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
+from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
 from tf2onnx.onnx_opset.nn import Resize
 
-from tfmp.converters.onnx.export.handlers.building import Builder, shape_of, static_value
+from tfmp.converters.onnx.export.handlers.building import (
+    Builder,
+    handler,
+    shape_of,
+    static_value,
+)
+from tfmp.shared.backend import Tensor
 
 
 class _FixedResize(Resize):
@@ -17,7 +23,7 @@ class _FixedResize(Resize):
     options: tuple[str, ...] = ("align_corners",)
 
     @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+    def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
         import tensorflow as tf
 
         sizes = static_value(node.inputs[1])
@@ -27,10 +33,10 @@ class _FixedResize(Resize):
         function = getattr(tf.raw_ops, node.type)
         options = {name: bool(node.get_attr_value(name, 0)) for name in cls.options}
 
-        def resize(images: Any, size: int, _: int) -> Any:
+        def resize(images: Tensor, size: int, _: int) -> Tensor:
             return function(images=images, size=[size, 1], **options)
 
-        _by_matrices(ctx, node, resize, [int(size) for size in sizes])
+        _by_matrices(Builder(ctx, node), resize, [int(size) for size in sizes])
 
 
 @tf_op("ResizeBicubic")
@@ -49,58 +55,54 @@ class ResizeArea(_FixedResize):
     """The mean of the area under each pixel; tf2onnx averages whole pixels alone."""
 
 
-@tf_op("ScaleAndTranslate")
-class ScaleAndTranslate:
+@handler("ScaleAndTranslate", opset=13)
+def scale_and_translate(b: Builder, node: Node) -> None:
     """Resizing with a filter as wide as the step between the pixels: `antialias=True`, Lanczos."""
+    import tensorflow as tf
 
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        import tensorflow as tf
+    _, *extents, _ = shape_of(b.graph, node.input[0])
+    if min(extents) < 0:
+        raise ValueError("resizing with a filter needs images of a fixed size")
+    sizes, scale, shift = (static_value(value) for value in node.inputs[1:])
+    if sizes is None or scale is None or shift is None:
+        raise ValueError("resizing with a filter needs a fixed scale and size")
+    kernel = node.get_attr_str("kernel_type")
+    antialias = bool(node.get_attr_value("antialias", 1))
 
-        _, *extents, _ = shape_of(ctx, node.input[0])
-        if min(extents) < 0:
-            raise ValueError("resizing with a filter needs images of a fixed size")
-        sizes, scale, shift = (static_value(value) for value in node.inputs[1:])
-        if sizes is None or scale is None or shift is None:
-            raise ValueError("resizing with a filter needs a fixed scale and size")
-        kernel = node.get_attr_str("kernel_type")
-        antialias = bool(node.get_attr_value("antialias", 1))
+    def resize(images: Tensor, size: int, axis: int) -> Tensor:
+        return tf.raw_ops.ScaleAndTranslate(
+            images=images,
+            size=[size, 1],
+            scale=[scale[axis], 1.0],
+            translation=[shift[axis], 0.0],
+            kernel_type=kernel,
+            antialias=antialias,
+        )
 
-        def resize(images: Any, size: int, axis: int) -> Any:
-            return tf.raw_ops.ScaleAndTranslate(
-                images=images,
-                size=[size, 1],
-                scale=[scale[axis], 1.0],
-                translation=[shift[axis], 0.0],
-                kernel_type=kernel,
-                antialias=antialias,
-            )
-
-        _by_matrices(ctx, node, resize, [int(size) for size in sizes])
+    _by_matrices(b, resize, [int(size) for size in sizes])
 
 
 def _by_matrices(
-    ctx: Any, node: Any, resize: Callable[[Any, int, int], Any], sizes: Sequence[int]
+    b: Builder, resize: Callable[[Tensor, int, int], Tensor], sizes: Sequence[int]
 ) -> None:
     """Replaces a resizing to a fixed size by a matrix product along each axis.
 
     Args:
-        ctx: the graph.
-        node: TensorFlow's; its first input are the images.
+        b: at TensorFlow's node; its first input are the images.
         resize: TensorFlow's resizing of images one pixel wide, to a height, along axis 0 or 1.
         sizes: height and width of the result.
     """
     from tensorflow.python.eager import context
 
-    _, *extents, _ = shape_of(ctx, node.input[0])
+    source = b.node.input[0]
+    _, *extents, _ = shape_of(b.graph, source)
     matrices = []
     for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
         # What becomes of each single lit pixel is a column of the matrix.
         lit = np.eye(extent, dtype=np.float32).reshape(extent, extent, 1, 1)
         with context.eager_mode():
             matrices.append(resize(lit, size, axis).numpy().reshape(extent, size).T)
-    b = Builder(ctx, node)
-    image = b.op("Transpose", b.cast(node.input[0], TensorProto.FLOAT), perm=[0, 3, 1, 2])
+    image = b.op("Transpose", b.cast(source, TensorProto.FLOAT), perm=[0, 3, 1, 2])
     rows, columns = b.const(matrices[0], np.float32), b.const(matrices[1].T, np.float32)
     resized = b.op("MatMul", b.op("MatMul", rows, image), columns)
     b.finish("Transpose", resized, perm=[0, 2, 3, 1])
@@ -109,125 +111,111 @@ def _by_matrices(
 _PADDING = {"CONSTANT": "zeros", "NEAREST": "border", "REFLECT": "reflection"}
 
 
-@tf_op("ImageProjectiveTransformV3")
-class Project:
+@handler("ImageProjectiveTransformV3", opset=16)
+def project(b: Builder, node: Node) -> None:
     """Affine and perspective transforms: each pixel of the result is looked up where it was."""
-
-    @classmethod
-    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        fill_mode = node.get_attr_str("fill_mode")
-        size = static_value(node.inputs[2])
-        if size is None or fill_mode not in _PADDING:
-            raise ValueError(
-                f"projective transforms need a fixed size and fill mode constant, nearest or "
-                f"reflect, received {fill_mode!r}"
-            )
-        b = Builder(ctx, node)
-        rows, columns = (int(extent) for extent in size)
-        image = b.op("Transpose", b.cast(node.input[0], TensorProto.FLOAT), perm=[0, 3, 1, 2])
-        nearest = node.get_attr_str("interpolation") == "NEAREST"
-        grid = cls._grid(b, node.input[1], (rows, columns), image, nearest)
-        # Outside lies zero; with another fill value the image is held against that.
-        level = node.input[3] if fill_mode == "CONSTANT" else b.const(0.0, np.float32)
-        sampled = b.op(
-            "GridSample",
-            b.op("Sub", image, level),
-            grid,
-            mode="nearest" if nearest else "bilinear",
-            padding_mode=_PADDING[fill_mode],
-            align_corners=0,
+    fill_mode = node.get_attr_str("fill_mode")
+    size = static_value(node.inputs[2])
+    if size is None or fill_mode not in _PADDING:
+        raise ValueError(
+            f"projective transforms need a fixed size and fill mode constant, nearest or "
+            f"reflect, received {fill_mode!r}"
         )
-        moved = b.op("Transpose", b.op("Add", sampled, level), perm=[0, 2, 3, 1])
-        b.finish("Cast", moved, to=ctx.get_dtype(node.output[0]))
-
-    @staticmethod
-    def _grid(b: Builder, transforms: str, size: tuple[int, int], image: str, nearest: bool) -> str:
-        """Where each pixel of the result lies in the image, as GridSample counts: -1 to 1."""
-        y, x = np.mgrid[: size[0], : size[1]]
-        points = np.stack([x, y, np.ones_like(x)]).reshape(1, 3, -1)
-        column = b.op("Shape", b.slice(transforms, 1, 0, 1))
-        ones = b.op("Expand", b.const([[1.0]], np.float32), column)
-        matrix = b.op("Concat", transforms, ones, axis=1)
-        matrix = b.op("Reshape", matrix, b.const([-1, 3, 3], np.int64))
-        places = b.op("MatMul", matrix, b.const(points, np.float32))
-        places = b.op("Transpose", places, perm=[0, 2, 1])
-        place = b.op("Div", b.slice(places, 2, 0, 2), b.slice(places, 2, 2, 3))
-        if nearest:  # TensorFlow rounds halves away from zero, GridSample to even
-            far = b.op("Floor", b.op("Add", b.op("Abs", place), b.const(0.5, np.float32)))
-            place = b.op("Mul", b.op("Sign", place), far)
-        shape = b.op("Shape", image)
-        extent = b.op("Gather", shape, b.const([3, 2], np.int64), axis=0)
-        extent = b.cast(extent, TensorProto.FLOAT)
-        doubled = b.op(
-            "Add", b.op("Mul", place, b.const(2.0, np.float32)), b.const(1.0, np.float32)
-        )
-        normal = b.op("Sub", b.op("Div", doubled, extent), b.const(1.0, np.float32))
-        normal = b.op("Reshape", normal, b.const([-1, *size, 2], np.int64))
-        samples = b.op("Gather", shape, b.const([0], np.int64), axis=0)
-        rest = b.const([*size, 2], np.int64)
-        return b.op("Expand", normal, b.op("Concat", samples, rest, axis=0))
+    rows, columns = (int(extent) for extent in size)
+    image = b.op("Transpose", b.cast(node.input[0], TensorProto.FLOAT), perm=[0, 3, 1, 2])
+    nearest = node.get_attr_str("interpolation") == "NEAREST"
+    grid = _grid(b, node.input[1], (rows, columns), image, nearest)
+    # Outside lies zero; with another fill value the image is held against that.
+    level = node.input[3] if fill_mode == "CONSTANT" else b.const(0.0, np.float32)
+    sampled = b.op(
+        "GridSample",
+        b.op("Sub", image, level),
+        grid,
+        mode="nearest" if nearest else "bilinear",
+        padding_mode=_PADDING[fill_mode],
+        align_corners=0,
+    )
+    moved = b.op("Transpose", b.op("Add", sampled, level), perm=[0, 2, 3, 1])
+    b.finish("Cast", moved, to=b.graph.get_dtype(node.output[0]))
 
 
-@tf_op("RGBToHSV")
-class ToHsv:
+def _grid(b: Builder, transforms: str, size: tuple[int, int], image: str, nearest: bool) -> str:
+    """Where each pixel of the result lies in the image, as GridSample counts: -1 to 1."""
+    y, x = np.mgrid[: size[0], : size[1]]
+    points = np.stack([x, y, np.ones_like(x)]).reshape(1, 3, -1)
+    column = b.op("Shape", b.slice(transforms, 1, 0, 1))
+    ones = b.op("Expand", b.const([[1.0]], np.float32), column)
+    matrix = b.op("Concat", transforms, ones, axis=1)
+    matrix = b.op("Reshape", matrix, b.const([-1, 3, 3], np.int64))
+    places = b.op("MatMul", matrix, b.const(points, np.float32))
+    places = b.op("Transpose", places, perm=[0, 2, 1])
+    place = b.op("Div", b.slice(places, 2, 0, 2), b.slice(places, 2, 2, 3))
+    if nearest:  # TensorFlow rounds halves away from zero, GridSample to even
+        far = b.op("Floor", b.op("Add", b.op("Abs", place), b.const(0.5, np.float32)))
+        place = b.op("Mul", b.op("Sign", place), far)
+    shape = b.op("Shape", image)
+    extent = b.op("Gather", shape, b.const([3, 2], np.int64), axis=0)
+    extent = b.cast(extent, TensorProto.FLOAT)
+    doubled = b.op("Add", b.op("Mul", place, b.const(2.0, np.float32)), b.const(1.0, np.float32))
+    normal = b.op("Sub", b.op("Div", doubled, extent), b.const(1.0, np.float32))
+    normal = b.op("Reshape", normal, b.const([-1, *size, 2], np.int64))
+    samples = b.op("Gather", shape, b.const([0], np.int64), axis=0)
+    rest = b.const([*size, 2], np.int64)
+    return b.op("Expand", normal, b.op("Concat", samples, rest, axis=0))
+
+
+@handler("RGBToHSV", opset=13)
+def to_hsv(b: Builder, node: Node) -> None:
     """Hue, saturation and value; hue by the largest of the three, as in Smith 1978."""
+    red, green, blue = (b.slice(node.input[0], -1, i, i + 1) for i in range(3))
+    zero, one = b.const(0.0), b.const(1.0)
+    value = b.op("Max", red, green, blue)
+    spread = b.op("Sub", value, b.op("Min", red, green, blue))
+    grey = b.op("LessOrEqual", spread, zero)
+    safe = b.op("Where", grey, one, spread)
+    sixth = b.op("Div", b.const(1 / 6), safe)
 
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        red, green, blue = (b.slice(node.input[0], -1, i, i + 1) for i in range(3))
-        zero, one = b.const(0.0), b.const(1.0)
-        value = b.op("Max", red, green, blue)
-        spread = b.op("Sub", value, b.op("Min", red, green, blue))
-        grey = b.op("LessOrEqual", spread, zero)
-        safe = b.op("Where", grey, one, spread)
-        sixth = b.op("Div", b.const(1 / 6), safe)
+    def sector(first: str, second: str, start: float) -> str:
+        return b.op("Add", b.op("Mul", sixth, b.op("Sub", first, second)), b.const(start))
 
-        def sector(first: str, second: str, start: float) -> str:
-            return b.op("Add", b.op("Mul", sixth, b.op("Sub", first, second)), b.const(start))
-
-        hue = b.op(
+    hue = b.op(
+        "Where",
+        b.op("Equal", red, value),
+        sector(green, blue, 0.0),
+        b.op(
             "Where",
-            b.op("Equal", red, value),
-            sector(green, blue, 0.0),
-            b.op(
-                "Where",
-                b.op("Equal", green, value),
-                sector(blue, red, 2 / 6),
-                sector(red, green, 4 / 6),
-            ),
-        )
-        hue = b.op("Where", grey, zero, hue)
-        hue = b.op("Where", b.op("Less", hue, zero), b.op("Add", hue, one), hue)
-        dark = b.op("LessOrEqual", value, zero)
-        filled = b.op("Div", spread, b.op("Where", dark, one, value))
-        b.finish("Concat", hue, b.op("Where", dark, zero, filled), value, axis=-1)
+            b.op("Equal", green, value),
+            sector(blue, red, 2 / 6),
+            sector(red, green, 4 / 6),
+        ),
+    )
+    hue = b.op("Where", grey, zero, hue)
+    hue = b.op("Where", b.op("Less", hue, zero), b.op("Add", hue, one), hue)
+    dark = b.op("LessOrEqual", value, zero)
+    filled = b.op("Div", spread, b.op("Where", dark, one, value))
+    b.finish("Concat", hue, b.op("Where", dark, zero, filled), value, axis=-1)
 
 
-@tf_op("HSVToRGB")
-class ToRgb:
+@handler("HSVToRGB", opset=13)
+def to_rgb(b: Builder, node: Node) -> None:
     """The inverse of the above."""
+    hue, saturation, value = (b.slice(node.input[0], -1, i, i + 1) for i in range(3))
+    zero, one, two = b.const(0.0), b.const(1.0), b.const(2.0)
+    turn = b.op("Mul", hue, b.const(6.0))
 
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        hue, saturation, value = (b.slice(node.input[0], -1, i, i + 1) for i in range(3))
-        zero, one, two = b.const(0.0), b.const(1.0), b.const(2.0)
-        turn = b.op("Mul", hue, b.const(6.0))
+    def away(place: float) -> str:
+        return b.op("Abs", b.op("Sub", turn, b.const(place)))
 
-        def away(place: float) -> str:
-            return b.op("Abs", b.op("Sub", turn, b.const(place)))
+    def channel(full: str) -> str:
+        full = b.op("Max", b.op("Min", full, one), zero)
+        return b.op("Mul", value, b.op("Add", pale, b.op("Mul", saturation, full)))
 
-        def channel(full: str) -> str:
-            full = b.op("Max", b.op("Min", full, one), zero)
-            return b.op("Mul", value, b.op("Add", pale, b.op("Mul", saturation, full)))
-
-        pale = b.op("Sub", one, saturation)
-        red = channel(b.op("Sub", away(3.0), one))
-        b.finish(
-            "Concat",
-            red,
-            channel(b.op("Sub", two, away(2.0))),
-            channel(b.op("Sub", two, away(4.0))),
-            axis=-1,
-        )
+    pale = b.op("Sub", one, saturation)
+    red = channel(b.op("Sub", away(3.0), one))
+    b.finish(
+        "Concat",
+        red,
+        channel(b.op("Sub", two, away(2.0))),
+        channel(b.op("Sub", two, away(4.0))),
+        axis=-1,
+    )

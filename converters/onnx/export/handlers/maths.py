@@ -1,59 +1,48 @@
 """Elementwise functions and small vector algebra."""
 
-from typing import Any
-
 from onnx import TensorProto
+from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
 from tf2onnx.onnx_opset.math import FloorDiv as TensorFloorDiv
 
-from tfmp.converters.onnx.export.handlers.building import Builder
+from tfmp.converters.onnx.export.handlers.building import Builder, handler
 
 
-@tf_op("Erfc")
-class Erfc:
+@handler("Erfc", opset=9)
+def erfc(b: Builder, node: Node) -> None:
     """erfc(x) = 1 - erf(x): exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras."""
-
-    @classmethod
-    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        b.finish("Sub", b.const(1.0), b.op("Erf", node.input[0]))
+    b.finish("Sub", b.const(1.0), b.op("Erf", node.input[0]))
 
 
-@tf_op("Log1p")
-class Log1p:
+@handler("Log1p", opset=9)
+def log1p(b: Builder, node: Node) -> None:
     """log1p(x) = log(u) * x / (u - 1) with u = fl(1 + x), or x where u is 1.
 
     Accurate where log(1 + x) loses every digit of a small x (Goldberg 1991, theorem 4).
     """
-
-    @classmethod
-    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b, x = Builder(ctx, node), node.input[0]
-        one = b.const(1.0)
-        u = b.op("Add", x, one)
-        exact = b.op("Or", b.op("Equal", u, one), b.op("IsInf", u))
-        difference = b.op("Where", exact, one, b.op("Sub", u, one))
-        corrected = b.op("Div", b.op("Mul", b.op("Log", u), x), difference)
-        infinite = b.op("Where", b.op("IsInf", u), u, x)
-        b.finish("Where", exact, infinite, corrected)
+    x = node.input[0]
+    one = b.const(1.0)
+    u = b.op("Add", x, one)
+    exact = b.op("Or", b.op("Equal", u, one), b.op("IsInf", u))
+    difference = b.op("Where", exact, one, b.op("Sub", u, one))
+    corrected = b.op("Div", b.op("Mul", b.op("Log", u), x), difference)
+    infinite = b.op("Where", b.op("IsInf", u), u, x)
+    b.finish("Where", exact, infinite, corrected)
 
 
-@tf_op("Expm1")
-class Expm1:
+@handler("Expm1", opset=9)
+def expm1(b: Builder, node: Node) -> None:
     """expm1(x) = 2 sinh(x / 2) exp(x / 2); for large |x| the same as exp(x) - 1.
 
     sinh keeps the digits of a small x, where exp(x) - 1 cancels.
     """
-
-    @classmethod
-    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b, x = Builder(ctx, node), node.input[0]
-        plain = b.op("Sub", b.op("Exp", x), b.const(1.0))
-        half = b.op("Mul", x, b.const(0.5))
-        product = b.op("Mul", b.op("Sinh", half), b.op("Exp", half))
-        careful = b.op("Mul", product, b.const(2.0))
-        small = b.op("Less", b.op("Abs", x), b.const(1.0))
-        b.finish("Where", small, careful, plain)
+    x = node.input[0]
+    plain = b.op("Sub", b.op("Exp", x), b.const(1.0))
+    half = b.op("Mul", x, b.const(0.5))
+    product = b.op("Mul", b.op("Sinh", half), b.op("Exp", half))
+    careful = b.op("Mul", product, b.const(2.0))
+    small = b.op("Less", b.op("Abs", x), b.const(1.0))
+    b.finish("Where", small, careful, plain)
 
 
 # Single-precision approximation of Giles, "Approximating the erfinv function" (2010), table 5.
@@ -67,72 +56,62 @@ _ERFINV_TAIL = (
 )  # fmt: skip
 
 
-@tf_op("Erfinv")
-class Erfinv:
+@handler("Erfinv", opset=9)
+def erfinv(b: Builder, node: Node) -> None:
     """Inverse error function: a polynomial in w = -log(1 - x^2), one for w < 5 and one beyond."""
-
-    @classmethod
-    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b, x = Builder(ctx, node), node.input[0]
-        one = b.const(1.0)
-        square = b.op("Mul", b.op("Sub", one, x), b.op("Add", one, x))
-        w = b.op("Neg", b.op("Log", square))
-        central = cls._polynomial(b, _ERFINV_CENTRAL, b.op("Sub", w, b.const(2.5)))
-        # The root of a negative w - 0 cannot occur, but Where evaluates both sides.
-        root = b.op("Sqrt", b.op("Max", w, b.const(0.0)))
-        tail = cls._polynomial(b, _ERFINV_TAIL, b.op("Sub", root, b.const(3.0)))
-        inside = b.op("Where", b.op("Less", w, b.const(5.0)), central, tail)
-        finite = b.op("Mul", inside, x)
-        edge = b.op("Equal", b.op("Abs", x), one)
-        infinite = b.op("Mul", x, b.const(float("inf")))
-        b.finish("Where", edge, infinite, finite)
-
-    @staticmethod
-    def _polynomial(b: Builder, coefficients: tuple[float, ...], w: str) -> str:
-        total = b.const(coefficients[0])
-        for coefficient in coefficients[1:]:
-            total = b.op("Add", b.op("Mul", total, w), b.const(coefficient))
-        return total
+    x = node.input[0]
+    one = b.const(1.0)
+    square = b.op("Mul", b.op("Sub", one, x), b.op("Add", one, x))
+    w = b.op("Neg", b.op("Log", square))
+    central = _polynomial(b, _ERFINV_CENTRAL, b.op("Sub", w, b.const(2.5)))
+    # The root of a negative w - 0 cannot occur, but Where evaluates both sides.
+    root = b.op("Sqrt", b.op("Max", w, b.const(0.0)))
+    tail = _polynomial(b, _ERFINV_TAIL, b.op("Sub", root, b.const(3.0)))
+    inside = b.op("Where", b.op("Less", w, b.const(5.0)), central, tail)
+    finite = b.op("Mul", inside, x)
+    edge = b.op("Equal", b.op("Abs", x), one)
+    infinite = b.op("Mul", x, b.const(float("inf")))
+    b.finish("Where", edge, infinite, finite)
 
 
-@tf_op(["Xlogy", "Xlog1py", "Xdivy"])
-class Xlogy:
+def _polynomial(b: Builder, coefficients: tuple[float, ...], w: str) -> str:
+    total = b.const(coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = b.op("Add", b.op("Mul", total, w), b.const(coefficient))
+    return total
+
+
+@handler("Xlogy", "Xlog1py", "Xdivy", opset=9)
+def xlogy(b: Builder, node: Node) -> None:
     """x * log(y), x * log(1 + y) or x / y, and 0 wherever x is 0."""
-
-    @classmethod
-    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        x, y = node.input
-        if node.type == "Xdivy":
-            value = b.op("Div", x, y)
-        else:
-            operand = b.op("Add", y, b.const(1.0)) if node.type == "Xlog1py" else y
-            value = b.op("Mul", x, b.op("Log", operand))
-        zero = b.const(0.0)
-        b.finish("Where", b.op("Equal", x, zero), zero, value)
+    x, y = node.input
+    if node.type == "Xdivy":
+        value = b.op("Div", x, y)
+    else:
+        operand = b.op("Add", y, b.const(1.0)) if node.type == "Xlog1py" else y
+        value = b.op("Mul", x, b.op("Log", operand))
+    zero = b.const(0.0)
+    b.finish("Where", b.op("Equal", x, zero), zero, value)
 
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
 
-@tf_op("FloorMod")
-class FloorMod:
+@handler("FloorMod", opset=13)
+def floor_mod(b: Builder, node: Node) -> None:
     """The remainder with the sign of the divisor.
 
     ONNX has it for integers. For floats it has C's fmod, of which TensorFlow makes it like this;
     x - floor(x / y) y loses the digits of a large quotient.
     """
-
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b, (x, y) = Builder(ctx, node), node.input
-        if ctx.get_dtype(x) not in _FLOATS:
-            b.finish("Mod", x, y)
-            return
-        rest = b.op("Mod", x, y, fmod=1)
-        zero = b.const(0.0)
-        alike = b.op("Not", b.op("Xor", b.op("Less", x, zero), b.op("Less", y, zero)))
-        b.finish("Where", alike, rest, b.op("Mod", b.op("Add", rest, y), y, fmod=1))
+    x, y = node.input
+    if b.graph.get_dtype(x) not in _FLOATS:
+        b.finish("Mod", x, y)
+        return
+    rest = b.op("Mod", x, y, fmod=1)
+    zero = b.const(0.0)
+    alike = b.op("Not", b.op("Xor", b.op("Less", x, zero), b.op("Less", y, zero)))
+    b.finish("Where", alike, rest, b.op("Mod", b.op("Add", rest, y), y, fmod=1))
 
 
 @tf_op("FloorDiv")
@@ -140,7 +119,7 @@ class FloorDiv(TensorFloorDiv):
     """The quotient rounded down; tf2onnx rounds that of integers towards zero, as ONNX's Div."""
 
     @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+    def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
         x, y = node.input
         if ctx.get_dtype(x) in _FLOATS:
             super().version_6(ctx, node, **kwargs)
@@ -149,37 +128,30 @@ class FloorDiv(TensorFloorDiv):
         b.finish("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
 
 
-@tf_op("RightShift")
-class RightShift:
+@handler("RightShift", opset=13)
+def right_shift(b: Builder, node: Node) -> None:
     """Bits moved down, the sign kept: ONNX moves bits of unsigned integers only."""
-
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b, (x, count) = Builder(ctx, node), node.input
-        dtype = ctx.get_dtype(node.output[0])
-        wide = b.cast(x, TensorProto.INT64)
-        negative = b.op("Less", wide, b.const(0, "int64"))
-        flipped = b.op("Sub", b.const(-1, "int64"), wide)  # all its bits
-        bits = b.cast(b.op("Where", negative, flipped, wide), TensorProto.UINT64)
-        moved = b.op("BitShift", bits, b.cast(count, TensorProto.UINT64), direction="RIGHT")
-        moved = b.cast(moved, TensorProto.INT64)
-        restored = b.op("Sub", b.const(-1, "int64"), moved)
-        b.finish("Cast", b.op("Where", negative, restored, moved), to=dtype)
+    x, count = node.input
+    dtype = b.graph.get_dtype(node.output[0])
+    wide = b.cast(x, TensorProto.INT64)
+    negative = b.op("Less", wide, b.const(0, "int64"))
+    flipped = b.op("Sub", b.const(-1, "int64"), wide)  # all its bits
+    bits = b.cast(b.op("Where", negative, flipped, wide), TensorProto.UINT64)
+    moved = b.op("BitShift", bits, b.cast(count, TensorProto.UINT64), direction="RIGHT")
+    moved = b.cast(moved, TensorProto.INT64)
+    restored = b.op("Sub", b.const(-1, "int64"), moved)
+    b.finish("Cast", b.op("Where", negative, restored, moved), to=dtype)
 
 
-@tf_op("Cross")
-class Cross:
+@handler("Cross", opset=13)
+def cross(b: Builder, node: Node) -> None:
     """Cross product over the last axis, of size 3."""
 
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
+    def turned(value: str, first: int) -> str:
+        order = b.const([first % 3, (first + 1) % 3, (first + 2) % 3], "int64")
+        return b.op("Gather", value, order, axis=-1)
 
-        def turned(value: str, first: int) -> str:
-            order = b.const([first % 3, (first + 1) % 3, (first + 2) % 3], "int64")
-            return b.op("Gather", value, order, axis=-1)
-
-        left, right = node.input
-        forward = b.op("Mul", turned(left, 1), turned(right, 2))
-        backward = b.op("Mul", turned(left, 2), turned(right, 1))
-        b.finish("Sub", forward, backward)
+    left, right = node.input
+    forward = b.op("Mul", turned(left, 1), turned(right, 2))
+    backward = b.op("Mul", turned(left, 2), turned(right, 1))
+    b.finish("Sub", forward, backward)

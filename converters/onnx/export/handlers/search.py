@@ -1,109 +1,89 @@
 """Bins, sorted search, tables, scattering, and the sign bit that TensorFlow's argmax looks at."""
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
+from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
 from tf2onnx.onnx_opset.tensor import OneHot as TensorOneHot, ScatterND
 
-from tfmp.converters.onnx.export.handlers.building import Builder, shape_of
+from tfmp.converters.onnx.export.handlers.building import Builder, handler, shape_of
 
 
-@tf_op("Bucketize")
-class Bucketize:
+@handler("Bucketize", opset=16)
+def bucketize(b: Builder, node: Node) -> None:
     """The number of boundaries at or below each value."""
-
-    @classmethod
-    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        boundaries = b.const(list(node.get_attr("boundaries").floats), "float32")
-        values = b.unsqueeze(b.cast(node.input[0], TensorProto.FLOAT), -1)
-        beyond = b.cast(b.op("GreaterOrEqual", values, boundaries), TensorProto.INT32)
-        b.finish("Identity", b.sum(beyond, -1))
+    boundaries = b.const(list(node.get_attr("boundaries").floats), "float32")
+    values = b.unsqueeze(b.cast(node.input[0], TensorProto.FLOAT), -1)
+    beyond = b.cast(b.op("GreaterOrEqual", values, boundaries), TensorProto.INT32)
+    b.finish("Identity", b.sum(beyond, -1))
 
 
-@tf_op(["LowerBound", "UpperBound"])
-class SortedSearch:
+@handler("LowerBound", "UpperBound", opset=16)
+def sorted_search(b: Builder, node: Node) -> None:
     """Where each value would be inserted into its sorted row: the number of elements before it."""
-
-    @classmethod
-    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        rows, values = (b.unsqueeze(node.input[0], -2), b.unsqueeze(node.input[1], -1))
-        before = b.op("Less" if node.type == "LowerBound" else "LessOrEqual", rows, values)
-        count = b.sum(b.cast(before, TensorProto.INT32), -1)
-        b.finish("Cast", count, to=node.get_attr("out_type").i)
+    rows, values = (b.unsqueeze(node.input[0], -2), b.unsqueeze(node.input[1], -1))
+    before = b.op("Less" if node.type == "LowerBound" else "LessOrEqual", rows, values)
+    count = b.sum(b.cast(before, TensorProto.INT32), -1)
+    b.finish("Cast", count, to=node.get_attr("out_type").i)
 
 
-@tf_op("LookupTableFindV2")
-class Lookup:
+@handler("LookupTableFindV2", opset=13)
+def lookup(b: Builder, node: Node) -> None:
     """The value beside a key in a table; tf2onnx knows tables with strings on one side only."""
-
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, *, initialized_tables: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        table = node.inputs[0]
-        keys, values = initialized_tables[table.get_attr_value("shared_name")]
-        default = node.inputs[2]
-        if not default.is_const():
-            raise ValueError("a lookup needs a constant default")
-        found = b.op(
-            "LabelEncoder",
-            b.cast(node.input[1], TensorProto.INT64),
-            domain="ai.onnx.ml",
-            keys_int64s=keys.astype(np.int64),
-            values_int64s=values.astype(np.int64),
-            default_int64=int(default.get_tensor_value(as_list=False)),
-        )
-        b.finish("Cast", found, to=ctx.get_dtype(node.output[0]))
-        ctx.remove_node(table.name)
+    table = node.inputs[0]
+    keys, values = b.tables[table.get_attr_value("shared_name")]
+    default = node.inputs[2]
+    if not default.is_const():
+        raise ValueError("a lookup needs a constant default")
+    found = b.op(
+        "LabelEncoder",
+        b.cast(node.input[1], TensorProto.INT64),
+        domain="ai.onnx.ml",
+        keys_int64s=keys.astype(np.int64),
+        values_int64s=values.astype(np.int64),
+        default_int64=int(default.get_tensor_value(as_list=False)),
+    )
+    b.finish("Cast", found, to=b.graph.get_dtype(node.output[0]))
+    b.graph.remove_node(table.name)
 
 
-@tf_op("InTopKV2")
-class InTopK:
+@handler("InTopKV2", opset=13)
+def in_top_k(b: Builder, node: Node) -> None:
     """Whether fewer than k scores of a row beat that of its target."""
-
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        scores, targets, k = node.input
-        own = b.op("GatherElements", scores, b.unsqueeze(targets, -1), axis=-1)
-        better = b.sum(b.cast(b.op("Greater", scores, own), TensorProto.INT32), -1)
-        b.finish("Less", better, b.cast(k, TensorProto.INT32))
+    scores, targets, k = node.input
+    own = b.op("GatherElements", scores, b.unsqueeze(targets, -1), axis=-1)
+    better = b.sum(b.cast(b.op("Greater", scores, own), TensorProto.INT32), -1)
+    b.finish("Less", better, b.cast(k, TensorProto.INT32))
 
 
 _SIGN_MASK = np.iinfo(np.int32).min
 
 
-@tf_op("Bitcast")
-class SignBit:
+@handler("Bitcast", opset=9)
+def sign_bit(b: Builder, node: Node) -> None:
     """The bits of a float as an integer, where only its sign bit is read.
 
     Keras takes argmax, argmin and signbit through it, to tell -0 from 0. ONNX has no such op below
     opset 26; 1 / x is negative for just the negative values and -0.
     """
+    x = node.input[0]
+    readers = b.graph.find_output_consumers(node.output[0])
+    masked = all(
+        reader.type == "BitwiseAnd"
+        and any(value.is_const() and _is_mask(value) for value in reader.inputs)
+        for reader in readers
+    )
+    if b.graph.get_dtype(x) != TensorProto.FLOAT or not masked:
+        raise ValueError("bits of a float have an ONNX form only where its sign is read")
+    # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
+    negative = b.op("Less", x, b.const(0.0))
+    negative_zero = b.op("Less", b.op("Reciprocal", x), b.const(0.0))
+    sign = b.cast(b.op("Or", negative, negative_zero), TensorProto.INT32)
+    b.finish("Mul", sign, b.const(_SIGN_MASK, np.int32))
 
-    @classmethod
-    def version_9(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        readers = ctx.find_output_consumers(node.output[0])
-        masked = all(
-            reader.type == "BitwiseAnd"
-            and any(value.is_const() and cls._is_mask(value) for value in reader.inputs)
-            for reader in readers
-        )
-        if ctx.get_dtype(node.input[0]) != TensorProto.FLOAT or not masked:
-            raise ValueError("bits of a float have an ONNX form only where its sign is read")
-        b, x = Builder(ctx, node), node.input[0]
-        # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
-        negative = b.op("Less", x, b.const(0.0))
-        negative_zero = b.op("Less", b.op("Reciprocal", x), b.const(0.0))
-        sign = b.cast(b.op("Or", negative, negative_zero), TensorProto.INT32)
-        b.finish("Mul", sign, b.const(_SIGN_MASK, np.int32))
 
-    @staticmethod
-    def _is_mask(value: Any) -> bool:
-        return value.get_tensor_value(as_list=False).reshape(-1).tolist() == [_SIGN_MASK]
+def _is_mask(value: Node) -> bool:
+    return value.get_tensor_value(as_list=False).reshape(-1).tolist() == [_SIGN_MASK]
 
 
 @tf_op("OneHot")
@@ -114,7 +94,7 @@ class OneHot(TensorOneHot):
     """
 
     @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+    def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
         dtype = ctx.get_dtype(node.output[0])
         b = Builder(ctx, node)
         depth = b.cast(node.input[1], TensorProto.INT64)
@@ -138,25 +118,21 @@ def _none_negative(b: Builder, indices: str, depth: str) -> str:
     return b.op("Where", b.op("Less", indices, b.const(0, "int64")), depth, indices)
 
 
-@tf_op("DenseBincount")
-class DenseBincount:
+@handler("DenseBincount", opset=13)
+def dense_bincount(b: Builder, node: Node) -> None:
     """How often each number comes in each row, or the sum of its weights."""
-
-    @classmethod
-    def version_13(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        dtype = ctx.get_dtype(node.output[0])
-        size = b.op("Reshape", b.cast(node.input[1], TensorProto.INT64), b.const([1], "int64"))
-        indices = _none_negative(b, node.input[0], size)
-        hot = b.op("OneHot", indices, size, b.const([0.0, 1.0], "float32"), axis=-1)
-        binary = node.get_attr_value("binary_output", 0)
-        if 0 not in shape_of(ctx, node.input[2]) and not binary:
-            weights = b.cast(node.input[2], TensorProto.FLOAT)
-            hot = b.op("Mul", hot, b.unsqueeze(weights, -1))
-        count = b.sum(hot, -2)
-        if binary:
-            count = b.op("Min", count, b.const(1.0, "float32"))
-        b.finish("Cast", count, to=dtype)
+    dtype = b.graph.get_dtype(node.output[0])
+    size = b.op("Reshape", b.cast(node.input[1], TensorProto.INT64), b.const([1], "int64"))
+    indices = _none_negative(b, node.input[0], size)
+    hot = b.op("OneHot", indices, size, b.const([0.0, 1.0], "float32"), axis=-1)
+    binary = node.get_attr_value("binary_output", 0)
+    if 0 not in shape_of(b.graph, node.input[2]) and not binary:
+        weights = b.cast(node.input[2], TensorProto.FLOAT)
+        hot = b.op("Mul", hot, b.unsqueeze(weights, -1))
+    count = b.sum(hot, -2)
+    if binary:
+        count = b.op("Min", count, b.const(1.0, "float32"))
+    b.finish("Cast", count, to=dtype)
 
 
 @tf_op("ScatterNd", onnx_op="ScatterND")
@@ -164,7 +140,7 @@ class ScatterAdd(ScatterND):
     """Values by index into zeros, added up where an index comes twice; tf2onnx keeps the last."""
 
     @classmethod
-    def version_16(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+    def version_16(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
         indices = node.inputs[0]
         super().version_11(ctx, node, **kwargs)
         if not (indices.is_const() and cls._once_each(indices.get_tensor_value(as_list=False))):

@@ -3,18 +3,23 @@
 from typing import Any
 
 from onnx import TensorProto
-from tf2onnx.handler import tf_op
+from tf2onnx.graph import Node
 
-from tfmp.converters.onnx.export.handlers.building import Builder, shape_of
+from tfmp.converters.onnx.export.handlers.building import Builder, handler, shape_of
 
 
-def _as_pairs(ctx: Any, node: Any) -> None:
-    """Says that the complex outputs of `node` are float pairs."""
-    for name in node.output:
-        shape = ctx.get_shape(name)
-        ctx.set_dtype(name, TensorProto.FLOAT)
+def _as_pairs(b: Builder) -> None:
+    """Says that the complex outputs of the node are float pairs."""
+    for name in b.node.output:
+        shape = b.graph.get_shape(name)
+        b.graph.set_dtype(name, TensorProto.FLOAT)
         if shape is not None:
-            ctx.set_shape(name, [*shape, 2])
+            b.graph.set_shape(name, [*shape, 2])
+
+
+def _length(node: Node) -> int:
+    """How many terms a real transform has."""
+    return int(node.inputs[1].get_tensor_value(as_list=False).reshape(-1)[0])
 
 
 def _dft(b: Builder, pairs: str, axis: int, rank: int, **attributes: Any) -> str:
@@ -37,93 +42,66 @@ def _fitted(b: Builder, value: str, axis: int, size: int, length: int, trailing:
     return b.op("Pad", value, b.const(pads, "int64"))
 
 
-@tf_op("Complex")
-class Complex:
+@handler("Complex", opset=17)
+def complex_pairs(b: Builder, node: Node) -> None:
     """Two real tensors as pairs."""
-
-    @classmethod
-    def version_17(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        _as_pairs(ctx, node)
-        b = Builder(ctx, node)
-        b.finish("Concat", *(b.unsqueeze(part, -1) for part in node.input), axis=-1)
+    _as_pairs(b)
+    b.finish("Concat", *(b.unsqueeze(part, -1) for part in node.input), axis=-1)
 
 
-@tf_op(["Real", "Imag"])
-class Part:
+@handler("Real", "Imag", opset=17)
+def part(b: Builder, node: Node) -> None:
     """One half of the pairs."""
-
-    @classmethod
-    def version_17(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        index = b.const(0 if node.type == "Real" else 1, "int64")
-        b.finish("Gather", node.input[0], index, axis=-1)
+    index = b.const(0 if node.type == "Real" else 1, "int64")
+    b.finish("Gather", node.input[0], index, axis=-1)
 
 
-@tf_op("ComplexAbs")
-class Magnitude:
+@handler("ComplexAbs", opset=17)
+def magnitude(b: Builder, node: Node) -> None:
     """sqrt(re^2 + im^2)."""
-
-    @classmethod
-    def version_17(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        b = Builder(ctx, node)
-        b.finish("Sqrt", b.sum(b.op("Mul", node.input[0], node.input[0]), -1))
+    b.finish("Sqrt", b.sum(b.op("Mul", node.input[0], node.input[0]), -1))
 
 
-@tf_op("Conj")
-class Conj:
+@handler("Conj", opset=17)
+def conj(b: Builder, node: Node) -> None:
     """(re, -im)."""
-
-    @classmethod
-    def version_17(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        _as_pairs(ctx, node)
-        b = Builder(ctx, node)
-        b.finish("Mul", node.input[0], b.const([1.0, -1.0], "float32"))
+    _as_pairs(b)
+    b.finish("Mul", node.input[0], b.const([1.0, -1.0], "float32"))
 
 
-@tf_op(["FFT", "IFFT", "FFT2D", "IFFT2D"])
-class Fourier:
+@handler("FFT", "IFFT", "FFT2D", "IFFT2D", opset=17)
+def fourier(b: Builder, node: Node) -> None:
     """Transforms of complex tensors over the last one or two axes."""
-
-    @classmethod
-    def version_17(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        rank = len(shape_of(ctx, node.output[0]))
-        _as_pairs(ctx, node)
-        b, value = Builder(ctx, node), node.input[0]
-        inverse = int(node.type.startswith("I"))
-        for axis in (-2, -1) if node.type.endswith("2D") else (-1,):
-            value = _dft(b, value, axis, rank, inverse=inverse)
-        b.finish("Identity", value)
+    rank = len(shape_of(b.graph, node.output[0]))
+    _as_pairs(b)
+    value = node.input[0]
+    inverse = int(node.type.startswith("I"))
+    for axis in (-2, -1) if node.type.endswith("2D") else (-1,):
+        value = _dft(b, value, axis, rank, inverse=inverse)
+    b.finish("Identity", value)
 
 
-@tf_op("RFFT")
-class RealFourier:
+@handler("RFFT", opset=17)
+def real_fourier(b: Builder, node: Node) -> None:
     """The first n / 2 + 1 terms of the transform of a real tensor."""
-
-    @classmethod
-    def version_17(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        length = int(node.inputs[1].get_tensor_value(as_list=False).reshape(-1)[0])
-        shape = shape_of(ctx, node.input[0])
-        _as_pairs(ctx, node)
-        b = Builder(ctx, node)
-        value = _fitted(b, node.input[0], -1, shape[-1], length)
-        pairs = b.unsqueeze(value, -1)
-        b.finish("Identity", _dft(b, pairs, -1, len(shape), onesided=1))
+    length = _length(node)
+    shape = shape_of(b.graph, node.input[0])
+    _as_pairs(b)
+    value = _fitted(b, node.input[0], -1, shape[-1], length)
+    pairs = b.unsqueeze(value, -1)
+    b.finish("Identity", _dft(b, pairs, -1, len(shape), onesided=1))
 
 
-@tf_op("IRFFT")
-class InverseRealFourier:
+@handler("IRFFT", opset=17)
+def inverse_real_fourier(b: Builder, node: Node) -> None:
     """A real tensor from the first n / 2 + 1 terms; the others are their conjugates."""
-
-    @classmethod
-    def version_17(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
-        length = int(node.inputs[1].get_tensor_value(as_list=False).reshape(-1)[0])
-        rank = len(shape_of(ctx, node.output[0]))
-        b = Builder(ctx, node)
-        size = shape_of(ctx, node.input[0])[-2]
-        half = _fitted(b, node.input[0], -1, size, length // 2 + 1, trailing=1)
-        # Terms length // 2 + 1 ... length - 1 mirror terms (length - 1) // 2 ... 1.
-        mirrored = b.slice(half, -2, (length - 1) // 2, 0, -1)
-        mirrored = b.op("Mul", mirrored, b.const([1.0, -1.0], "float32"))
-        whole = b.op("Concat", half, mirrored, axis=-2)
-        result = _dft(b, whole, -1, rank, inverse=1)
-        b.finish("Gather", result, b.const(0, "int64"), axis=-1)
+    length = _length(node)
+    rank = len(shape_of(b.graph, node.output[0]))
+    size = shape_of(b.graph, node.input[0])[-2]
+    half = _fitted(b, node.input[0], -1, size, length // 2 + 1, trailing=1)
+    # Terms length // 2 + 1 ... length - 1 mirror terms (length - 1) // 2 ... 1.
+    mirrored = b.slice(half, -2, (length - 1) // 2, 0, -1)
+    mirrored = b.op("Mul", mirrored, b.const([1.0, -1.0], "float32"))
+    whole = b.op("Concat", half, mirrored, axis=-2)
+    result = _dft(b, whole, -1, rank, inverse=1)
+    b.finish("Gather", result, b.const(0, "int64"), axis=-1)
