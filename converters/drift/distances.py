@@ -4,12 +4,15 @@ import math
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfmp.converters.drift.exact import fold
 from tfmp.shared.numerics import FLOAT16
+
+# Some fields of `totals.Totals`, by name.
+TotalsFields: TypeAlias = dict[str, Any]
 
 # Histogram of |candidate - reference| in FP16 spacings at the reference.
 ULP_LABELS = (
@@ -35,7 +38,7 @@ _WORDS, _TOP_WORD = 4, 3 if sys.byteorder == "little" else 0
 _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
 
 
-def distances_of(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Fields of `totals.Totals` that measure distance.
 
     Args:

@@ -8,9 +8,9 @@ the terms were split and ordered.
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 # The exact total as nearest float, nearest float of the rest, and so on: 0 is the empty tuple.
 Expansion = tuple[float, ...]
@@ -61,7 +61,7 @@ def _in_common(one: Common, other: Common) -> Common:
 
 
 # How two values of a field merge, by the field's type.
-_RULES: dict[Any, Any] = {
+_RULES: dict[object, Callable[..., object]] = {
     int: operator.add,
     float: max,
     bool: operator.and_,

@@ -1,11 +1,10 @@
 """What holds only for class scores and probabilities: flips, margins, top-k, KL."""
 
 import math
-from typing import Any
 
 import numpy as np
 
-from tfmp.converters.drift.distances import CHUNK, scratch
+from tfmp.converters.drift.distances import CHUNK, TotalsFields, scratch
 from tfmp.converters.drift.exact import fold
 from tfmp.shared.numerics import FLOAT16
 
@@ -18,7 +17,7 @@ TOP_K = 5
 _ROW_SUM_TOLERANCE = 1e-3
 
 
-def scores(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+def scores(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Fields of `totals.Totals` that read an output as scores or probabilities.
 
     Args:
@@ -26,7 +25,7 @@ def scores(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
         candidate: same shape.
     """
     rows = len(reference)
-    found: dict[str, Any] = {
+    found: TotalsFields = {
         "class_scores": reference.ndim == 2 and reference.shape[1] > 1,
         "one_score": rows > 0 and reference.size == rows,
         "unit": bool(reference.min(initial=0) >= 0 and reference.max(initial=1) <= 1),
@@ -42,7 +41,7 @@ def scores(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
     return found
 
 
-def _divergence(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """KL(reference || candidate) over the last axis, nats, if every row of it adds up to 1.
 
     Both are floored at the smallest positive FP16 value, below which FP16 has nothing to say;
@@ -74,7 +73,7 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
     return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(one)}
 
 
-def _ranks(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
+def _ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Flips, margins and top-k hits of (samples, classes)."""
     several = reference.shape[1] > TOP_K
     top, highest = _largest(reference, TOP_K if several else 2)
@@ -83,7 +82,7 @@ def _ranks(reference: np.ndarray, candidate: np.ndarray) -> dict[str, Any]:
         margins = highest[:, 0].astype(np.float64) - highest[:, 1].astype(np.float64)
     index = np.searchsorted(MARGIN_EDGES, margins, side="right")
     bins = len(MARGIN_EDGES) + 1
-    found: dict[str, Any] = {
+    found: TotalsFields = {
         "argmax_flips": int(np.count_nonzero(flipped)),
         "margin_samples": tuple(np.bincount(index, minlength=bins).tolist()),
         "margin_flips": tuple(np.bincount(index[flipped], minlength=bins).tolist()),

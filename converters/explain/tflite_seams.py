@@ -5,7 +5,6 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -132,7 +131,7 @@ class SeamedFile:
             for operator in self.operators
         ]
 
-    def unpacked(self) -> Any:
+    def unpacked(self) -> schema.ModelT:
         """The whole file as objects, with one signature.
 
         Raises:
@@ -259,7 +258,7 @@ class Seams:
         return [entry.name.decode() for entry in signature.inputs], list(wanted)
 
 
-def signature_graph(model: Any) -> int:
+def signature_graph(model: schema.ModelT) -> int:
     """Index of the subgraph that the only signature runs."""
     return int(model.signatureDefs[0].subgraphIndex)
 
@@ -272,14 +271,14 @@ def rename(path: Path, names: Mapping[str, str]) -> None:
     _write(model, path)
 
 
-def _give(model: Any, outputs: Mapping[str, int]) -> None:
+def _give(model: schema.ModelT, outputs: Mapping[str, int]) -> None:
     """Makes tensors the outputs of the graph and of its signature."""
     given_out = {name: _handed_out(model, index) for name, index in outputs.items()}
     model.subgraphs[signature_graph(model)].outputs = np.array(list(given_out.values()), np.int32)
     model.signatureDefs[0].outputs = [_entry(name, index) for name, index in given_out.items()]
 
 
-def _handed_out(model: Any, tensor: int) -> int:
+def _handed_out(model: schema.ModelT, tensor: int) -> int:
     """The tensor, or a copy of what a loop or branch gives: LiteRT keeps that memory to itself."""
     graph, codes = model.subgraphs[signature_graph(model)], model.operatorCodes
     builtin = schema.BuiltinOperator
@@ -308,13 +307,13 @@ def _handed_out(model: Any, tensor: int) -> int:
     return len(graph.tensors) - 1
 
 
-def _entry(name: str, tensor: int) -> Any:
+def _entry(name: str, tensor: int) -> schema.TensorMapT:
     entry = schema.TensorMapT()
     entry.name, entry.tensorIndex = name.encode(), int(tensor)
     return entry
 
 
-def _prune(model: Any) -> None:
+def _prune(model: schema.ModelT) -> None:
     """Takes away operators and inputs that no output needs, and the weights of those."""
     graph, (signature,) = model.subgraphs[signature_graph(model)], model.signatureDefs
     needed = set(map(int, graph.outputs))
@@ -338,7 +337,7 @@ def _prune(model: Any) -> None:
             buffer.data = None
 
 
-def _write(model: Any, path: Path) -> None:
+def _write(model: schema.ModelT, path: Path) -> None:
     builder = schema.flatbuffers.Builder(1 << 20)  # the version that LiteRT's schema is made for
     builder.Finish(model.Pack(builder), _IDENTIFIER)
     path.write_bytes(builder.Output())

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+
+from tfmp.converters.shared.frameworks import KerasLayer, KerasModel, Variable
 
 _NARROW = ("float16", "bfloat16")
 
 
-def narrow_layers(model: Any) -> list[Any]:
+def narrow_layers(model: KerasModel) -> list[KerasLayer]:
     """Layers that compute in 16 bits and are not quantized."""
     return [
         layer
@@ -16,7 +17,7 @@ def narrow_layers(model: Any) -> list[Any]:
     ]
 
 
-def widened_weights(model: Any) -> list[tuple[Any, Any]]:
+def widened_weights(model: KerasModel) -> list[tuple[Variable, Variable]]:
     """The weights that are held in 16 bits, each with a float32 copy.
 
     Under the policies "float16" and "bfloat16" there are no float32 masters.
@@ -30,7 +31,7 @@ def widened_weights(model: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-def precision_note(model: Any) -> tuple[str, ...]:
+def precision_note(model: KerasModel) -> tuple[str, ...]:
     """What the report says about it: nothing of a model that was trained in float32."""
     names = sorted({layer.dtype_policy.name for layer in narrow_layers(model)})
     if not names:
@@ -41,7 +42,7 @@ def precision_note(model: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def in_float32(model: Any, widened: Sequence[tuple[Any, Any]]) -> Iterator[None]:
+def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) -> Iterator[None]:
     """Computes in float32 inside, and without cuDNN's fused cells, which no format knows.
 
     Args:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tfmp.converters.intake.source import Source
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.shared.backend import Tensor
 
 _INTEGERS = ("int32", "int64")
 _COMPARISONS = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "Shape")
@@ -38,7 +38,7 @@ def _cast_at_once(source: Source) -> Iterator[tuple[str, str]]:
             yield spec.name, dtype
 
 
-def _integer_dtype(spec: TensorSpec, tensor: Any) -> str | None:
+def _integer_dtype(spec: TensorSpec, tensor: Tensor) -> str | None:
     """What all that reads the tensor makes of it, if that is one type of integers."""
     if spec.dtype != "float32":
         return None

@@ -5,15 +5,22 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import in_float32, precision_note, widened_weights
 from tfmp.converters.intake.integers import with_integers
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.shared.backend import Tensor, TensorTree
+
+# A `keras.InputSpec` or `keras.KerasTensor`, and nested structures of them.
+KerasSpec: TypeAlias = Any
+KerasSpecs: TypeAlias = Any
 
 
 def require_tensorflow_backend() -> None:
@@ -28,7 +35,7 @@ def require_tensorflow_backend() -> None:
         )
 
 
-def from_keras(model: Any, path: Path | None = None) -> Source:
+def from_keras(model: KerasModel, path: Path | None = None) -> Source:
     """A built Keras model, with the file it was loaded from, if any."""
     import keras
 
@@ -41,10 +48,10 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
     variables = [*model.variables, *(wide for _, wide in widened)]
     declared = _declared_output_names(model)
 
-    def output_name(index: int, _: Any) -> str:
+    def output_name(index: int, _: Tensor) -> str:
         return declared[index] if index < len(declared) else f"output_{index}"
 
-    def call(named: dict[str, Any]) -> dict[str, Any]:
+    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = keras.tree.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
         with in_float32(model, widened):
             results = model(*packed, training=False)
@@ -65,7 +72,7 @@ def from_keras(model: Any, path: Path | None = None) -> Source:
 
 
 @contextmanager
-def _marked_layers(model: Any) -> Iterator[dict[str, str]]:
+def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
     """Lets each layer of `model` put its ops into a name scope of its own; gives names by scope.
 
     Keras's own scopes cannot be told apart: TensorFlow numbers them, and `dense_1` is both the
@@ -73,9 +80,9 @@ def _marked_layers(model: Any) -> Iterator[dict[str, str]]:
     """
     import tensorflow as tf
 
-    def scoped(call: Callable[..., Any], scope: str) -> Callable[..., Any]:
+    def scoped(call: Callable[..., TensorTree], scope: str) -> Callable[..., TensorTree]:
         @wraps(call)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: object, **kwargs: object) -> TensorTree:
             with tf.name_scope(scope):
                 return call(*args, **kwargs)
 
@@ -96,7 +103,7 @@ def _marked_layers(model: Any) -> Iterator[dict[str, str]]:
             del vars(layer)["call"]
 
 
-def _layers_and_operations(model: Any) -> list[Any]:
+def _layers_and_operations(model: KerasModel) -> list[KerasLayer]:
     """All layers inside, and the calls of `keras.ops` that functional models hold beside them."""
     import keras
 
@@ -107,7 +114,7 @@ def _layers_and_operations(model: Any) -> list[Any]:
     return list(found)
 
 
-def _restore_ranks(results: Any, declared: Any) -> None:
+def _restore_ranks(results: TensorTree, declared: list[KerasSpec] | None) -> None:
     """Gives traced outputs the shapes that Keras knows and TensorFlow's tracing lost."""
     import keras
 
@@ -116,7 +123,7 @@ def _restore_ranks(results: Any, declared: Any) -> None:
             value.set_shape(spec.shape)
 
 
-def _wide(dtype: Any) -> str:
+def _wide(dtype: DTypeLike) -> str:
     """The dtype an input has in the float32 model."""
     import keras
 
@@ -124,7 +131,7 @@ def _wide(dtype: Any) -> str:
     return "float32" if name in ("float16", "bfloat16") else name
 
 
-def _input_structure(model: Any) -> list[Any]:
+def _input_structure(model: KerasModel) -> list[KerasSpecs]:
     """The positional arguments of `model`: nested structures of `InputSpec` with names."""
     import keras
     from keras.src.export.export_utils import get_input_signature
@@ -141,7 +148,7 @@ def _input_structure(model: Any) -> list[Any]:
         # that counts up; its layer's name is saved.
         tensors = iter(model.inputs)
 
-        def spec_of(_: Any) -> Any:
+        def spec_of(_: KerasSpec) -> KerasSpec:
             tensor = next(tensors)
             name = tensor._keras_history.operation.name
             return keras.InputSpec(shape=tensor.shape, dtype=tensor.dtype, name=name)
@@ -159,7 +166,7 @@ def _input_structure(model: Any) -> list[Any]:
     ]
 
 
-def _declared_output_names(model: Any) -> list[str]:
+def _declared_output_names(model: KerasModel) -> list[str]:
     """Names of the layers that make the outputs; empty for a subclassed model."""
     import keras
 
@@ -169,15 +176,15 @@ def _declared_output_names(model: Any) -> list[str]:
 
 
 def _named_leaves(
-    structure: Any, name_of: Callable[[int, Any], str], taken: Set[str] = frozenset()
-) -> list[tuple[str, Any]]:
+    structure: TensorTree, name_of: Callable[[int, Any], str], taken: Set[str] = frozenset()
+) -> list[tuple[str, Tensor]]:
     """A unique name for each leaf: its key in a dict, else what `name_of(index, leaf)` says.
 
     ONNX allows no output the name of an input, so names in `taken` get the leaf's number too.
     """
     import keras
 
-    leaves: dict[str, Any] = {}
+    leaves: dict[str, Tensor] = {}
     for index, (path, leaf) in enumerate(keras.tree.flatten_with_path(structure)):
         keys = [part for part in path if isinstance(part, str)]
         name = "/".join(keys) if keys else name_of(index, leaf)
@@ -185,7 +192,7 @@ def _named_leaves(
     return list(leaves.items())
 
 
-def _weights_sha256(model: Any) -> str:
+def _weights_sha256(model: KerasModel) -> str:
     digest = hashlib.sha256()
     for variable in model.variables:
         digest.update(variable.path.encode())

@@ -8,10 +8,16 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tfmp.converters.report.model import SCHEMA, DriftReport
 from tfmp.converters.shared.errors import InputError
+
+# The type of a dataclass's field: a class, a union, a tuple or a mapping.
+FieldType: TypeAlias = Any
+
+# What `json.dumps` takes and `json.loads` gives.
+Json: TypeAlias = Any
 
 # JSON has no word for these numbers; a bare NaN makes a document that strict readers refuse.
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -52,7 +58,7 @@ def load(path: str | Path) -> DriftReport:
     return report
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> Json:
     """Dataclasses as objects, enums as their value, non-finite numbers as words."""
     if is_dataclass(value) and not isinstance(value, type):
         # The schema comes first, where a reader of the file looks for it.
@@ -69,7 +75,7 @@ def encode(value: Any) -> Any:
     return value
 
 
-def decode(kind: type[DriftReport], document: Any) -> DriftReport:
+def decode(kind: type[DriftReport], document: Json) -> DriftReport:
     """Reads a report from its JSON document.
 
     Raises:
@@ -82,10 +88,10 @@ def decode(kind: type[DriftReport], document: Any) -> DriftReport:
             f"{schema if schema is not None else type(document).__name__!r}. Name a JSON file that "
             "tfmp-convert wrote."
         )
-    return _decode(kind, document, "report")
+    return _decode_dataclass(kind, document, "report")
 
 
-def _decode(kind: Any, value: Any, where: str) -> Any:
+def _decode(kind: FieldType, value: Json, where: str) -> object:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
@@ -107,7 +113,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     return _expect(value, kind, where)
 
 
-def _decode_dataclass(kind: Any, value: Any, where: str) -> Any:
+def _decode_dataclass(kind: FieldType, value: Json, where: str) -> Any:
     entries = _expect(value, dict, where)
     hints = typing.get_type_hints(kind)
     arguments = {}
@@ -124,7 +130,7 @@ def _decode_dataclass(kind: Any, value: Any, where: str) -> Any:
     return kind(**arguments)
 
 
-def _decode_float(value: Any, where: str) -> float:
+def _decode_float(value: Json, where: str) -> float:
     if isinstance(value, str) and value in WORDS:
         return WORDS[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -132,7 +138,7 @@ def _decode_float(value: Any, where: str) -> float:
     return float(value)
 
 
-def _decode_enum(kind: type[Enum], value: Any, where: str) -> Enum:
+def _decode_enum(kind: type[Enum], value: Json, where: str) -> Enum:
     try:
         return kind(value)
     except ValueError:
@@ -140,14 +146,14 @@ def _decode_enum(kind: type[Enum], value: Any, where: str) -> Enum:
         raise _wrong_type(value, f"one of {names}", where) from None
 
 
-def _expect(value: Any, kind: Any, where: str) -> Any:
+def _expect(value: Json, kind: FieldType, where: str) -> Json:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         names = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
         raise _wrong_type(value, names.get(kind, f"a {kind.__name__}"), where)
     return value
 
 
-def _wrong_type(value: Any, expected: str, where: str) -> InputError:
+def _wrong_type(value: Json, expected: str, where: str) -> InputError:
     return InputError(
         f"{where} is {value!r} ({type(value).__name__}), expected {expected}; the document was "
         "changed. Write it again with tfmp-convert."

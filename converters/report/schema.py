@@ -14,17 +14,17 @@ import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
-from typing import Any
 
-from tfmp.converters.report.jsonio import WORDS
+from tfmp.converters.report.jsonio import WORDS, FieldType
 from tfmp.converters.report.model import SCHEMA, DriftReport
+from tfmp.shared.report_files import JsonObject
 
 _SIMPLE = {str: "string", int: "integer", bool: "boolean"}
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """JSON Schema (draft 2020-12) of the document; keys it does not name are allowed."""
-    definitions: dict[str, Any] = {}
+    definitions: JsonObject = {}
     root = _of(DriftReport, definitions)
     document = definitions["DriftReport"]
     document["properties"]["schema"] = {"const": SCHEMA}
@@ -38,7 +38,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+def _of(kind: FieldType, definitions: JsonObject) -> JsonObject:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         options = [_of(item, definitions) for item in arguments if item is not type(None)]
@@ -56,7 +56,7 @@ def _of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     return {"type": _SIMPLE[kind]}
 
 
-def _of_dataclass(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+def _of_dataclass(kind: FieldType, definitions: JsonObject) -> JsonObject:
     name = kind.__name__
     if name not in definitions:
         definitions[name] = {}  # stands for it while its fields are read
@@ -73,15 +73,15 @@ def _of_dataclass(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _is_required(item: Field[Any]) -> bool:
+def _is_required(item: Field[object]) -> bool:
     return item.default is MISSING and item.default_factory is MISSING
 
 
-def _described(found: dict[str, Any], text: str | None) -> dict[str, Any]:
+def _described(found: JsonObject, text: str | None) -> JsonObject:
     return {**found, "description": text} if text else found
 
 
-def _field_texts(kind: Any) -> dict[str, str]:
+def _field_texts(kind: FieldType) -> dict[str, str]:
     """What the docstring's Attributes section says about each field."""
     _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
     joined = re.sub(r"\n {8}", " ", section)

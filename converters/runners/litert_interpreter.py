@@ -8,7 +8,6 @@ import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import ai_edge_litert
 import numpy as np
@@ -297,7 +296,7 @@ def _compile(
     return CompiledModel.from_file(str(path), options=options)
 
 
-def _read(buffer: Any, shape: list[int], dtype: np.dtype) -> np.ndarray:
+def _read(buffer: TensorBuffer, shape: list[int], dtype: np.dtype) -> np.ndarray:
     count = int(np.prod(shape))
     carried = _CARRIED_AS.get(dtype.name)
     if carried is None:

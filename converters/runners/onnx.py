@@ -1,13 +1,17 @@
 """ONNX files on ONNX Runtime, and with FP16 arithmetic emulated on a CPU."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfmp.converters.onnx.emulation import GPU, Profile
 from tfmp.converters.runners.base import Held, RunnerInfo
 from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, tensor_spec
 from tfmp.converters.shared.tensors import Batch, in_dtype
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 class OnnxRunner(Held):
@@ -17,7 +21,7 @@ class OnnxRunner(Held):
     an FP16 file shows its rounded weights and I/O here, not its arithmetic.
     """
 
-    def __init__(self, model: Any, info: RunnerInfo | None = None) -> None:
+    def __init__(self, model: "Path | bytes | ir.Model", info: RunnerInfo | None = None) -> None:
         import onnxruntime
 
         self._session = _open(model)
@@ -76,7 +80,7 @@ def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
     return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
 
 
-def _open(model: Any) -> Any:
+def _open(model: "Path | bytes | ir.Model") -> OrtSession:
     """An ONNX Runtime CPU session; raises `RunnerError` when it refuses the model."""
     from tfmp.converters.onnx.graph import open_session
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from tfmp.converters.drift import Labels
 from tfmp.converters.samples.files import load_labels, open_path
 from tfmp.converters.samples.fit import arrays_by_name, cast, check, count_batch, kind_of
-from tfmp.converters.samples.sources import Stream, stream_of
+from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, stream_of
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 
@@ -79,7 +79,7 @@ class Dataset:
         if stream.whole is not None:  # what does not fit is said before anything runs
             named = arrays_by_name(stream.whole, self.inputs, stream.name)
             for spec in self.inputs:
-                check(named[spec.name], spec, stream.name)
+                check(np.asarray(named[spec.name]), spec, stream.name)
 
     def _start_over(self) -> None:
         self._content = 0
@@ -166,7 +166,7 @@ class Dataset:
             notes=tuple(notes),
         )
 
-    def _fit(self, arrays: Any) -> Batch:
+    def _fit(self, arrays: RawArrays) -> Batch:
         named = arrays_by_name(arrays, self.inputs, self._stream.name)
         batch = {}
         for spec in self.inputs:
@@ -185,7 +185,7 @@ class Dataset:
             )
         self._left_out = rows
 
-    def _labels_for(self, labels: Any, rows: int) -> Labels | None:
+    def _labels_for(self, labels: RawLabels, rows: int) -> Labels | None:
         if self._labels is not None:
             start, stop = self._count, self._count + rows
             labels = _each(self._labels, lambda array: array[start:stop])
@@ -224,9 +224,9 @@ class Dataset:
 
 
 def open_data(
-    data: Any,
+    data: Data,
     inputs: Sequence[TensorSpec],
-    labels: Any = None,
+    labels: RawLabels = None,
     batch_size: int = 32,
 ) -> Dataset:
     """Opens the samples for a model with these inputs.
@@ -296,7 +296,7 @@ def _made_up(spec: TensorSpec, seed: int, samples: int) -> np.ndarray:
     return np.full(shape, "a", dtype=object)
 
 
-def _each(arrays: Any, change: Any) -> Any:
+def _each(arrays: RawLabels, change: Callable[[Any], np.ndarray]) -> Labels:
     if isinstance(arrays, Mapping):
         return {name: change(array) for name, array in arrays.items()}
     return change(arrays)

@@ -11,13 +11,14 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from tfmp.converters.samples.sources import (
     FORMS,
     RawBatch,
+    RawLabels,
     Stream,
     called,
     count_rows,
@@ -59,7 +60,7 @@ def _open_npy(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
     return stream_of_array(str(path), array, inputs)
 
 
-def load_labels(path: str | os.PathLike[str]) -> Any:
+def load_labels(path: str | os.PathLike[str]) -> RawLabels:
     """Labels from a file: an array from .npy, one or one for each output from .npz.
 
     Raises:

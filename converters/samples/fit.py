@@ -1,16 +1,19 @@
 """Arrays made to fit a model's inputs, or an error that says why they do not."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfmp.converters.drift import is_floating
+from tfmp.converters.samples.sources import RawArrays
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
 
 
-def arrays_by_name(arrays: Any, inputs: Sequence[TensorSpec], source: str) -> dict[str, Any]:
+def arrays_by_name(
+    arrays: RawArrays, inputs: Sequence[TensorSpec], source: str
+) -> dict[str, ArrayLike]:
     """Arrays by input name, whatever form they came in.
 
     Raises:
@@ -73,7 +76,7 @@ def check(array: np.ndarray, spec: TensorSpec, source: str) -> None:
 _FITTING = {"f": "fiub", "c": "fiubc", "i": "iub", "u": "iub", "b": "biu"}
 
 
-def cast(value: Any, spec: TensorSpec, source: str) -> np.ndarray:
+def cast(value: ArrayLike, spec: TensorSpec, source: str) -> np.ndarray:
     """The array in the input's dtype.
 
     Raises:

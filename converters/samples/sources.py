@@ -7,15 +7,24 @@ import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec, describe
 
-# Arrays as found: by name, a list in input order, or one alone. Labels: as `compare.Labels`.
-RawBatch = tuple[Any, Any]
+# What users have their samples in, see `FORMS`; a batch of it may be any such object too.
+Data: TypeAlias = Any
+
+# Arrays as found: by name, a list in input order, or one alone.
+RawArrays: TypeAlias = Any
+
+# Labels as found: None, or array-likes as in `compare.Labels`.
+RawLabels: TypeAlias = Any
+
+RawBatch = tuple[RawArrays, RawLabels]
 
 # In an .npz file and in a dict of arrays: labels, or labels of one output.
 LABELS = "labels"
@@ -45,12 +54,12 @@ class Stream:
     name: str
     batches: Callable[[int], Iterator[RawBatch]]
     samples: int | None = None
-    whole: Any = None
+    whole: RawArrays = None
     once: bool = False
     notes: tuple[str, ...] = ()
 
 
-def stream_of(data: Any, inputs: Sequence[TensorSpec]) -> Stream:
+def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
     """The samples that a Python object holds.
 
     Raises:
@@ -75,7 +84,7 @@ def stream_of(data: Any, inputs: Sequence[TensorSpec]) -> Stream:
     )
 
 
-def called(text: str, function: Callable[[], Any], inputs: Sequence[TensorSpec]) -> Stream:
+def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]) -> Stream:
     """What a function of the user's returns; it is called again where that can be read only once.
 
     Args:
@@ -86,7 +95,7 @@ def called(text: str, function: Callable[[], Any], inputs: Sequence[TensorSpec])
     Raises:
         InputError: it fails, or returns what cannot be read.
     """
-    results: list[Any] = []
+    results: list[Data] = []
 
     def call() -> Stream:
         try:
@@ -139,7 +148,7 @@ def user_error(text: str, error: BaseException) -> InputError:
     )
 
 
-def _split(element: Any, inputs: Sequence[TensorSpec]) -> RawBatch:
+def _split(element: Data, inputs: Sequence[TensorSpec]) -> RawBatch:
     """A batch as Keras understands one: x, (x, y) or (x, y, sample_weight)."""
     if isinstance(element, tuple):
         return element[0], element[1] if len(element) > 1 else None
@@ -148,7 +157,7 @@ def _split(element: Any, inputs: Sequence[TensorSpec]) -> RawBatch:
     return element, None
 
 
-def without_labels(arrays: Mapping[str, Any], inputs: Sequence[TensorSpec]) -> RawBatch:
+def without_labels(arrays: Mapping[str, ArrayLike], inputs: Sequence[TensorSpec]) -> RawBatch:
     """Splits labels off arrays by name: "labels", or "labels.OUTPUT" for one output."""
     if LABELS in {spec.name for spec in inputs}:  # then that name is no label
         return arrays, None
@@ -170,12 +179,12 @@ def without_labels(arrays: Mapping[str, Any], inputs: Sequence[TensorSpec]) -> R
     return rest, by_output or arrays.get(LABELS)
 
 
-def _slices(arrays: Any, labels: Any, rows: int, size: int) -> Iterator[RawBatch]:
+def _slices(arrays: RawArrays, labels: RawLabels, rows: int, size: int) -> Iterator[RawBatch]:
     for start in range(0, rows, size):
         yield _cut(arrays, start, start + size), _cut(labels, start, start + size)
 
 
-def _cut(arrays: Any, start: int, stop: int) -> Any:
+def _cut(arrays: RawArrays, start: int, stop: int) -> RawArrays:
     if arrays is None:
         return None
     if isinstance(arrays, Mapping):
@@ -195,7 +204,7 @@ def stream_of_array(name: str, array: np.ndarray, inputs: Sequence[TensorSpec]) 
     return _whole(name, array, None)
 
 
-def _pair(pair: tuple[Any, Any], inputs: Sequence[TensorSpec]) -> Stream:
+def _pair(pair: RawBatch, inputs: Sequence[TensorSpec]) -> Stream:
     x, y = pair
     if isinstance(x, Mapping):
         x = {name: np.asarray(array) for name, array in x.items()}
@@ -212,7 +221,7 @@ def _pair(pair: tuple[Any, Any], inputs: Sequence[TensorSpec]) -> Stream:
     return _whole("(x, y)", x, y)
 
 
-def _whole(name: str, arrays: Any, labels: Any) -> Stream:
+def _whole(name: str, arrays: RawArrays, labels: RawLabels) -> Stream:
     if isinstance(labels, Mapping):
         labels = {output: np.asarray(array) for output, array in labels.items()}
     elif labels is not None:
@@ -221,7 +230,7 @@ def _whole(name: str, arrays: Any, labels: Any) -> Stream:
     return Stream(name, lambda size: _slices(arrays, labels, rows, size), rows, arrays)
 
 
-def count_rows(name: str, arrays: Any, labels: Any) -> int:
+def count_rows(name: str, arrays: RawArrays, labels: RawLabels) -> int:
     """How many samples the arrays have, all of them the same number.
 
     An array without axes, beside others, is an input that all samples share.
@@ -229,7 +238,7 @@ def count_rows(name: str, arrays: Any, labels: Any) -> int:
     Raises:
         InputError: none, or not the same.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, np.ndarray] = {}
     for what, group in (("input", arrays), ("labels of", labels)):
         if isinstance(group, Mapping):
             found |= {f"{what} {key!r}": array for key, array in group.items()}

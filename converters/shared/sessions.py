@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.frameworks import NodeArg, OrtSession
 from tfmp.converters.shared.tensors import TEXT, TensorSpec
 
 _NUMPY_DTYPES = {"float": "float32", "double": "float64"}
 
 
-def tensor_spec(value: Any) -> TensorSpec:
+def tensor_spec(value: NodeArg) -> TensorSpec:
     """The signature of a session's input or output (`NodeArg`).
 
     Raises:
@@ -31,7 +31,7 @@ def tensor_spec(value: Any) -> TensorSpec:
 
 def cpu_session(
     model: Path | bytes, weights: Mapping[str, np.ndarray] | None = None, optimized: bool = True
-) -> Any:
+) -> OrtSession:
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
 
     Args:

@@ -75,7 +75,7 @@ class Worker:
     def __init__(
         self,
         target: str,
-        *args: Any,
+        *args: object,
         label: str,
         timeout_s: float,
         environment: Mapping[str, str] | None = None,
@@ -123,7 +123,7 @@ class Worker:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         """Calls `method` of the object and returns its result.
 
         Raises:
@@ -169,7 +169,7 @@ class Worker:
             except (EOFError, pickle.UnpicklingError):
                 self._replies.put(None)
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: tuple[object, ...]) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # the child is gone; `_receive` says why
             pickle.dump(message, self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
@@ -235,14 +235,14 @@ def serve(target: str) -> None:
     requests, replies = _take_standard_streams()
     incoming: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests, incoming), daemon=True).start()
-    held: list[Any] = []
+    held: list[object] = []
 
     def construct() -> None:
         module, _, name = target.partition(":")
         build = getattr(import_module(module), name)  # while the caller does other work
         held.append(build(*incoming.get()))
 
-    def call() -> Any:
+    def call() -> object:
         method, args = incoming.get()
         return getattr(held[0], method)(*args)
 
@@ -268,7 +268,7 @@ def _read_requests(requests: BinaryIO, incoming: "queue.SimpleQueue[Any]") -> No
             os._exit(0)
 
 
-def _reply(replies: BinaryIO, work: Callable[[], Any]) -> None:
+def _reply(replies: BinaryIO, work: Callable[[], object]) -> None:
     try:
         message = pickle.dumps(("result", work()), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:

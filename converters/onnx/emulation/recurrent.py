@@ -5,11 +5,10 @@ what becomes the next state, before it is rounded once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
+from tfmp.converters.onnx.emulation.sum_builder import Attribute, SumBuilder
 from tfmp.converters.onnx.fp16 import FP16, FP32
 from tfmp.converters.onnx.graph import NotStaticError, integer, operand, optional, text
 
@@ -267,7 +266,7 @@ class _Body:
         self._hidden = hidden
 
     def op(
-        self, op_type: str, *inputs: ir.Value, dtype: ir.DataType = FP32, **attributes: Any
+        self, op_type: str, *inputs: ir.Value, dtype: ir.DataType = FP32, **attributes: Attribute
     ) -> ir.Value:
         self.nodes.append(self._build.node(op_type, inputs, [dtype], attributes))
         return self.nodes[-1].outputs[0]

@@ -6,13 +6,17 @@
 An ONNX Scan over the blocks computes it; ONNX Runtime runs that at a block per iteration.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
+from numpy.typing import ArrayLike
 
 from tfmp.converters.onnx.fp16 import FP16, FP32
+
+# What an attribute of a node may be.
+Attribute: TypeAlias = int | float | str | Sequence[int] | ir.Graph
 
 _END = np.iinfo(np.int64).max
 
@@ -43,22 +47,22 @@ class SumBuilder:
         return self._model.opset_imports.get("", 1)
 
     def op(
-        self, op_type: str, *inputs: ir.Value, dtype: ir.DataType = FP32, **attributes: Any
+        self, op_type: str, *inputs: ir.Value, dtype: ir.DataType = FP32, **attributes: Attribute
     ) -> ir.Value:
         """A new node's only output."""
         return self._put(self.node(op_type, inputs, [dtype], attributes)).outputs[0]
 
     def outputs(
-        self, op_type: str, inputs: Sequence[ir.Value], count: int, **attributes: Any
+        self, op_type: str, inputs: Sequence[ir.Value], count: int, **attributes: Attribute
     ) -> Sequence[ir.Value]:
         """All float32 outputs of a new node."""
         return self._put(self.node(op_type, inputs, [FP32] * count, attributes)).outputs
 
-    def floats(self, values: Any) -> ir.Value:
+    def floats(self, values: ArrayLike) -> ir.Value:
         """A float32 constant."""
         return self._constant(np.asarray(values, np.float32))
 
-    def integers(self, values: Any) -> ir.Value:
+    def integers(self, values: ArrayLike) -> ir.Value:
         """An int64 constant."""
         return self._constant(np.asarray(values, np.int64))
 
@@ -163,7 +167,7 @@ class SumBuilder:
         op_type: str,
         inputs: Sequence[ir.Value],
         dtypes: Sequence[ir.DataType],
-        attributes: dict[str, Any],
+        attributes: Mapping[str, Attribute],
     ) -> ir.Node:
         """A node that is in no graph yet, such as one for a body."""
         outputs = [self.value(op_type, dtype) for dtype in dtypes]

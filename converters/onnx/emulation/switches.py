@@ -12,7 +12,6 @@ node reads is rounded only where whatever made it was not.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -149,7 +148,7 @@ class SwitchedSession:
             wanted: names of outputs, or of what `values` lists.
         """
         kept = set(fp32)
-        feed: dict[str, Any] = {
+        feed = {
             f"{_PREFIX}{index}": np.array(name in kept) for index, name in enumerate(self.nodes)
         }
         for edge in self._edges:

@@ -1,7 +1,8 @@
 """TensorFlow's choice among many branches as choices between two, which is what ONNX has."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+from tfmp.converters.shared.frameworks import FunctionLibrary, GraphDef, NodeDef, NodeDefs
 
 _KINDS = {"Case": "If", "StatelessCase": "StatelessIf"}
 _INT32 = 3  # tensorflow.DataType
@@ -10,7 +11,7 @@ _INT32 = 3  # tensorflow.DataType
 _INDEX = "tfmp_branch_index"
 
 
-def two_by_two(graph_def: Any) -> None:
+def two_by_two(graph_def: GraphDef) -> None:
     """Changes a TensorFlow graph: an If chooses between a Case's first branch and the rest.
 
     The rest is a function in which an If chooses between the second branch and what is left of
@@ -21,13 +22,13 @@ def two_by_two(graph_def: Any) -> None:
         _split(graph_def.library, nodes, case, inside=nodes is not graph_def.node)
 
 
-def _cases(graph_def: Any) -> Iterator[tuple[Any, Any]]:
+def _cases(graph_def: GraphDef) -> Iterator[tuple[NodeDefs, NodeDef]]:
     """Each Case with the nodes among which it stands."""
     for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
         yield from ((nodes, node) for node in nodes if node.op in _KINDS)
 
 
-def _split(library: Any, nodes: Any, case: Any, inside: bool) -> None:
+def _split(library: FunctionLibrary, nodes: NodeDefs, case: NodeDef, inside: bool) -> None:
     names = [branch.name for branch in case.attr["branches"].list.func]
     branches = [_taking_index(library, name) for name in names]
     other = branches[-1]
@@ -38,7 +39,7 @@ def _split(library: Any, nodes: Any, case: Any, inside: bool) -> None:
     nodes.remove(case)
 
 
-def _taking_index(library: Any, name: str) -> str:
+def _taking_index(library: FunctionLibrary, name: str) -> str:
     """Adds a copy of a branch that takes the index behind its operands; gives its name."""
     original = next(item for item in library.function if item.signature.name == name)
     copy = library.function.add()
@@ -48,7 +49,9 @@ def _taking_index(library: Any, name: str) -> str:
     return copy.signature.name
 
 
-def _choice(library: Any, case: Any, position: int, branches: tuple[str, str]) -> str:
+def _choice(
+    library: FunctionLibrary, case: NodeDef, position: int, branches: tuple[str, str]
+) -> str:
     """Adds a function that calls one of two branches; gives its name."""
     function = library.function.add()
     signature = function.signature
@@ -65,8 +68,8 @@ def _choice(library: Any, case: Any, position: int, branches: tuple[str, str]) -
 
 
 def _add_if(
-    nodes: Any,
-    case: Any,
+    nodes: NodeDefs,
+    case: NodeDef,
     name: str,
     position: int,
     branches: tuple[str, str],

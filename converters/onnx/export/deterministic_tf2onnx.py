@@ -9,19 +9,21 @@ modules find a `set` that remembers and an `id` that counts.
 import sys
 from collections.abc import Iterable, Iterator, MutableSet
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 
-class OrderedSet(MutableSet):
+class OrderedSet(MutableSet[Item]):
     """What tf2onnx uses of `set`, in the order of insertion."""
 
-    def __init__(self, items: Iterable[Any] = ()) -> None:
-        self._items: dict[Any, None] = dict.fromkeys(items) if items else {}
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self._items: dict[Item, None] = dict.fromkeys(items) if items else {}
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return item in self._items
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
 
     def __len__(self) -> int:
@@ -30,40 +32,40 @@ class OrderedSet(MutableSet):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self._items)})"
 
-    def add(self, item: Any) -> None:
+    def add(self, item: Item) -> None:
         """Adds `item` behind the others."""
         self._items[item] = None
 
-    def discard(self, item: Any) -> None:
+    def discard(self, item: Item) -> None:
         """Removes `item` if it is there."""
         self._items.pop(item, None)
 
-    def update(self, *others: Iterable[Any]) -> None:
+    def update(self, *others: Iterable[Item]) -> None:
         """Adds what `others` have."""
         for other in others:
             self._items.update(dict.fromkeys(other))
 
-    def union(self, *others: Iterable[Any]) -> "OrderedSet":
+    def union(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
         """A new set of what this one and `others` have."""
         joined = OrderedSet(self)
         joined.update(*others)
         return joined
 
-    def intersection(self, *others: Iterable[Any]) -> "OrderedSet":
+    def intersection(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
         """A new set of what this one and all of `others` have."""
         shared = [OrderedSet(other) for other in others]
         return OrderedSet(item for item in self if all(item in other for other in shared))
 
-    def difference(self, *others: Iterable[Any]) -> "OrderedSet":
+    def difference(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
         """A new set of what none of `others` has."""
-        left = OrderedSet().union(*others)
+        left = OrderedSet[Item]().union(*others)
         return OrderedSet(item for item in self if item not in left)
 
-    def issubset(self, other: Iterable[Any]) -> bool:
+    def issubset(self, other: Iterable[Item]) -> bool:
         """Whether `other` has everything that this one has."""
         return self <= OrderedSet(other)
 
-    def copy(self) -> "OrderedSet":
+    def copy(self) -> "OrderedSet[Item]":
         """A new set of the same."""
         return OrderedSet(self)
 
@@ -72,9 +74,9 @@ class Numbers:
     """Stands for `id`: one, two, three for the objects that are asked about, in that order."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, Any]] = {}
+        self._known: dict[int, tuple[int, object]] = {}
 
-    def __call__(self, item: Any) -> int:
+    def __call__(self, item: object) -> int:
         # Holding the object keeps its address from being another's.
         return self._known.setdefault(id(item), (len(self._known) + 1, item))[0]
 

@@ -1,7 +1,6 @@
 """Where an export that is wrong goes wrong: the first value inside that is not TensorFlow's."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -90,7 +89,7 @@ def _in_tensorflow(frozen: FrozenGraph, names: list[str], batch: Batch) -> Batch
     )
     tensor = imported.graph.as_graph_element
     run = imported.prune([tensor(name) for name in frozen.inputs], [tensor(n) for n in names])
-    arrays: Mapping[str, Any] = {**frozen.weights, **batch}
+    arrays = {**frozen.weights, **batch}
     fed = [
         tf.constant(arrays[ours], dtype=tensor(theirs).dtype)
         for theirs, ours in frozen.inputs.items()

@@ -5,7 +5,6 @@ once on NumPy arrays, each result made from views wherever NumPy allows it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -131,7 +130,7 @@ def _single_conv(value: ir.Value | None) -> ir.Node | None:
     return node if len(value.uses()) == 1 and not value.is_graph_output() else None
 
 
-def _channel_vector(node: ir.Node, constants: _Constants) -> tuple[Any, np.ndarray] | None:
+def _channel_vector(node: ir.Node, constants: _Constants) -> tuple[ir.Node, np.ndarray] | None:
     """(conv, vector) where `node` joins a Conv's output with one constant per channel."""
     for data, other in (node.inputs, node.inputs[::-1]):
         conv, array = _single_conv(data), constants.array(other)

@@ -6,9 +6,9 @@ TensorFlow's own freezing writes every weight into a protobuf, which copies it a
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import Source, unique_name
 from tfmp.converters.onnx.export.branches import two_by_two
@@ -16,7 +16,9 @@ from tfmp.converters.onnx.export.layers import layer_of
 from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
 from tfmp.converters.onnx.export.tensor_lists import turn_backward_stacks, unwrap_single_lists
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.frameworks import GraphDef, Variable
 from tfmp.converters.shared.tensors import describe
+from tfmp.shared.backend import Tensor
 
 # tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
 # normalization vectors); what is larger than this travels beside the graph.
@@ -36,7 +38,7 @@ class FrozenGraph:
         tables: lookup tables of integers.
     """
 
-    graph_def: Any
+    graph_def: GraphDef
     inputs: dict[str, str]
     outputs: list[str]
     weights: dict[str, np.ndarray]
@@ -50,12 +52,12 @@ class _Weight:
     TensorFlow writes a constant of this shape and one value, which protobuf holds in a few bytes.
     """
 
-    def __init__(self, variable: Any) -> None:
+    def __init__(self, variable: Variable) -> None:
         self.variable = variable
         self.dtype = np.dtype(variable.dtype.as_numpy_dtype)
         self.shape = tuple(variable.shape)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.zeros(1, dtype or self.dtype)
 
     def values(self) -> np.ndarray:
@@ -74,7 +76,7 @@ def freeze(source: Source) -> FrozenGraph:
     class Data(convert_to_constants._FunctionConverterDataInEager):
         """TensorFlow's table of what to turn into constants, without the large values."""
 
-        def _eval(self, tensor: Any) -> Any:
+        def _eval(self, tensor: Variable) -> _Weight | Tensor:
             large = hasattr(tensor, "read_value") and _bytes(tensor) > _BESIDE_BYTES
             return _Weight(tensor) if large else super()._eval(tensor)
 
@@ -112,7 +114,7 @@ def freeze(source: Source) -> FrozenGraph:
     return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers), tables)
 
 
-def _refuse_captures(source: Source, graph_def: Any, names: Sequence[str]) -> None:
+def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) -> None:
     """Raises `ConversionError` about tensors that the graph reads from outside."""
     found = readers(graph_def, names)
     where = dict.fromkeys(layer_of(name, source.layers) or name for name in found)
@@ -136,7 +138,7 @@ def _choices_kept() -> Iterator[None]:
         convert_to_constants._CONTROL_FLOW_OPS = kept
 
 
-def _bytes(variable: Any) -> int:
+def _bytes(variable: Variable) -> int:
     return variable.dtype.size * variable.shape.num_elements()
 
 
@@ -147,7 +149,9 @@ def _keras_paths(source: Source) -> dict[int, str]:
     return {id(v.value): v.path for v in source.variables if isinstance(v, keras.Variable)}
 
 
-def _lift_constants(graph_def: Any, held: dict[str, _Weight]) -> Iterator[tuple[str, np.ndarray]]:
+def _lift_constants(
+    graph_def: GraphDef, held: dict[str, _Weight]
+) -> Iterator[tuple[str, np.ndarray]]:
     """Turns large constants into placeholders, and gives their names and values."""
     import tensorflow as tf
 
@@ -173,7 +177,7 @@ def _lift_constants(graph_def: Any, held: dict[str, _Weight]) -> Iterator[tuple[
         yield node.name, array
 
 
-def _read_by_loops(graph_def: Any) -> set[str]:
+def _read_by_loops(graph_def: GraphDef) -> set[str]:
     """Names of the nodes whose values enter a loop as they are."""
     producers = {node.name: node for node in graph_def.node}
     loops = [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]

@@ -1,9 +1,11 @@
 """Lookup tables of integers, such as those of `keras.layers.IntegerLookup`, as arrays."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+
+from tfmp.converters.shared.frameworks import GraphDef
+from tfmp.shared.backend import Tensor
 
 _FIND = "LookupTableFindV2"
 _INTEGERS = ("int32", "int64")
@@ -12,7 +14,7 @@ _INTEGERS = ("int32", "int64")
 Tables = dict[bytes, tuple[np.ndarray, np.ndarray]]
 
 
-def take_tables(graph_def: Any, captures: Mapping[str, Any]) -> Tables:
+def take_tables(graph_def: GraphDef, captures: Mapping[str, Tensor]) -> Tables:
     """Reads the tables that a graph looks integers up in, and makes nodes of their handles.
 
     Args:
@@ -46,7 +48,7 @@ def take_tables(graph_def: Any, captures: Mapping[str, Any]) -> Tables:
     return tables
 
 
-def readers(graph_def: Any, names: Sequence[str]) -> list[str]:
+def readers(graph_def: GraphDef, names: Sequence[str]) -> list[str]:
     """Names of the nodes that read any of these nodes."""
     return [
         node.name

@@ -4,13 +4,13 @@ tf2onnx knows the lists that a loop fills step by step and those it reads from. 
 rewrites in place has no ONNX form, but where it holds one tensor it is an ordinary loop variable.
 """
 
-from typing import Any
+from tfmp.converters.shared.frameworks import FunctionDef, GraphDef, NodeDef
 
 _MAKE, _READ, _WRITE = "TensorListReserve", "TensorListGetItem", "TensorListSetItem"
 _STACK = "TensorListStack"
 
 
-def unwrap_single_lists(graph_def: Any) -> None:
+def unwrap_single_lists(graph_def: GraphDef) -> None:
     """Changes a TensorFlow graph: lists of one tensor that enter loops become the tensor.
 
     Lists that nothing fills, of a scan without outputs, become a number.
@@ -36,7 +36,7 @@ def unwrap_single_lists(graph_def: Any) -> None:
             _retype(loop, parts, index, dtype)
 
 
-def turn_backward_stacks(graph_def: Any) -> None:
+def turn_backward_stacks(graph_def: GraphDef) -> None:
     """Changes a TensorFlow graph: what a loop that counts down stacks is turned round.
 
     tf2onnx stacks what a loop writes in the order in which it is written, whatever the index.
@@ -54,7 +54,7 @@ def turn_backward_stacks(graph_def: Any) -> None:
                         _turn_round(graph_def, node)
 
 
-def _counts_down(body: Any, producers: dict[str, Any], index: str) -> bool:
+def _counts_down(body: FunctionDef, producers: dict[str, NodeDef], index: str) -> bool:
     """Whether the value that indexes a list is a loop variable from which one is taken off."""
     import tensorflow as tf
 
@@ -74,7 +74,7 @@ def _counts_down(body: Any, producers: dict[str, Any], index: str) -> bool:
     return value == (1 if node.op == "Sub" else -1)
 
 
-def _turn_round(graph_def: Any, stack: Any) -> None:
+def _turn_round(graph_def: GraphDef, stack: NodeDef) -> None:
     """Lets the readers of a stack read it from its end."""
     import tensorflow as tf
 
@@ -88,11 +88,11 @@ def _turn_round(graph_def: Any, stack: Any) -> None:
     turned.attr["T"].type = stack.attr["element_dtype"].type
 
 
-def _loops(graph_def: Any) -> list[Any]:
+def _loops(graph_def: GraphDef) -> list[NodeDef]:
     return [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]
 
 
-def _drop_unread_stacks(graph_def: Any) -> None:
+def _drop_unread_stacks(graph_def: GraphDef) -> None:
     """`keras.ops.scan` stacks its outputs even where there are none."""
     read = {_node(name) for node in graph_def.node for name in node.input}
     for node in [node for node in graph_def.node if node.op == _STACK]:
@@ -100,7 +100,7 @@ def _drop_unread_stacks(graph_def: Any) -> None:
             graph_def.node.remove(node)
 
 
-def _retype(loop: Any, parts: list[Any], index: int, dtype: int) -> None:
+def _retype(loop: NodeDef, parts: list[FunctionDef], index: int, dtype: int) -> None:
     """Makes a tensor of the variable of a loop that was a list."""
     loop.attr["T"].list.type[index] = dtype
     loop.attr.pop("output_shapes", None)  # a list has the shape of a scalar
@@ -111,12 +111,12 @@ def _retype(loop: Any, parts: list[Any], index: int, dtype: int) -> None:
     parts[1].signature.output_arg[index].type = dtype
 
 
-def _passes_through(body: Any, index: int) -> bool:
+def _passes_through(body: FunctionDef, index: int) -> bool:
     returned = body.ret[body.signature.output_arg[index].name]
     return returned == body.signature.input_arg[index].name
 
 
-def _writes_single_list(writer: Any, nodes: dict[str, Any]) -> bool:
+def _writes_single_list(writer: NodeDef, nodes: dict[str, NodeDef]) -> bool:
     import tensorflow as tf
 
     if writer.op != _WRITE:
@@ -128,7 +128,7 @@ def _writes_single_list(writer: Any, nodes: dict[str, Any]) -> bool:
     return size.op == "Const" and int(tf.make_ndarray(size.attr["value"].tensor)) == 1
 
 
-def _unwrap_argument(function: Any, argument: str, dtype: int) -> None:
+def _unwrap_argument(function: FunctionDef, argument: str, dtype: int) -> None:
     """Lets reads of a list be the argument, and writes to it the value that is written."""
     import tensorflow as tf
 
@@ -156,7 +156,7 @@ def _unwrap_argument(function: Any, argument: str, dtype: int) -> None:
         function.ret[name] = renamed.get(value, value)
 
 
-def _become_identity(node: Any, operand: int) -> None:
+def _become_identity(node: NodeDef, operand: int) -> None:
     value, dtype = node.input[operand], node.attr["element_dtype"].type
     node.op = "Identity"
     node.input[:] = [value]
@@ -164,7 +164,7 @@ def _become_identity(node: Any, operand: int) -> None:
     node.attr["T"].type = dtype
 
 
-def _become_zero(node: Any) -> None:
+def _become_zero(node: NodeDef) -> None:
     import tensorflow as tf
 
     dtype = tf.as_dtype(node.attr["element_dtype"].type)

@@ -7,14 +7,13 @@ every transpose that it moved, it begins with the first node again.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tf2onnx import optimizer
-from tf2onnx.graph import Graph
+from tf2onnx.graph import Graph, Node
 from tf2onnx.optimizer import transpose_optimizer
 
 
-def optimize(graph: Any) -> Any:
+def optimize(graph: Graph) -> Graph:
     """Runs the passes in tf2onnx's order until none finds anything to do; gives the graph."""
     changed, iteration = True, 0
     while changed:
@@ -33,7 +32,7 @@ def optimize(graph: Any) -> Any:
 class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):
     """tf2onnx's, which goes on behind a transpose that it moved."""
 
-    def _optimize_at_current_graph_level(self, graph: Any) -> Any:
+    def _optimize_at_current_graph_level(self, graph: Graph) -> Graph:
         self._g = graph
         self.pre_optimize_action()
         acted = True
@@ -68,7 +67,7 @@ def one_walk_for_unused_nodes() -> Iterator[None]:
         Graph.delete_unused_nodes = original
 
 
-def _delete_unused_nodes(graph: Any, outputs: list[str]) -> None:
+def _delete_unused_nodes(graph: Graph, outputs: list[str]) -> None:
     if not outputs:
         return
     used = _reached(graph, [*outputs, *(node.output[0] for node in graph.inputs)])
@@ -79,9 +78,9 @@ def _delete_unused_nodes(graph: Any, outputs: list[str]) -> None:
         graph.reset_nodes(used)
 
 
-def _reached(graph: Any, names: list[str]) -> list[Any]:
+def _reached(graph: Graph, names: list[str]) -> list[Node]:
     """The nodes of this graph that make the named values, and all that these are made of."""
-    found: dict[Any, None] = {}
+    found: dict[Node, None] = {}
     waiting = list(names)
     while waiting:
         node = graph.get_node_by_output(waiting.pop(), search_in_parent_graphs=False)

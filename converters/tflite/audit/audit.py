@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.intake import AnySource, Source
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
@@ -27,6 +27,9 @@ from tfmp.converters.tflite.export import (
 from tfmp.converters.tflite.file import TFLiteModel, layer_of
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from tfmp.converters.tflite.audit.meter import Range
 
 _BATCH_TIMEOUT_S = 1800.0
 
@@ -205,7 +208,7 @@ def _finding(
     graph: int,
     index: int,
     givers: dict[tuple[int, int], str],
-    seen: Any,
+    seen: "Range",
 ) -> ActivationFinding:
     name = model.tensors[graph][index].spec.name
     vanishing = seen.vanished / seen.nonzero if seen.nonzero else 0.0
@@ -225,7 +228,7 @@ def _finding(
     )
 
 
-def _status(seen: Any, operand: float | None, vanishing: float) -> str:
+def _status(seen: "Range", operand: float | None, vanishing: float) -> str:
     largest = max(seen.peak, seen.hidden)
     if seen.nonfinite:
         return "non-finite"

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from tfmp.converters.intake import Source
+from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.tflite.file import TFLiteModel, layer_of
 from tfmp.shared.numerics import FLOAT16
 
@@ -72,7 +72,7 @@ def _weights(source: Source) -> Iterator[tuple[str, str, np.ndarray]]:
             yield name, name.rpartition("/")[0], variable.numpy()
 
 
-def _graph_constants(graph: Any) -> Iterator[tuple[str, str, np.ndarray]]:
+def _graph_constants(graph: GraphDef) -> Iterator[tuple[str, str, np.ndarray]]:
     from tensorflow import make_ndarray
 
     nodes = chain(graph.node, *(function.node_def for function in graph.library.function))

@@ -1,11 +1,12 @@
 """Sources as a SavedModel that TensorFlow's converter turns into a right .tflite file."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tfmp.converters.intake import Source
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.frameworks import TracedFunction
 from tfmp.converters.tflite.file import layer_of, safe_names
+from tfmp.shared.backend import Tensor
 
 
 def write_saved_model(
@@ -43,7 +44,7 @@ def write_saved_model(
         ) from error
 
 
-def _refuse_tables(graph: Any) -> None:
+def _refuse_tables(graph: TracedFunction) -> None:
     """Raises `ConversionError` for a lookup table, which is neither a variable nor a constant."""
     import tensorflow as tf
 
@@ -58,7 +59,7 @@ def _refuse_tables(graph: Any) -> None:
             )
 
 
-def _serving(graph: Any, source: Source, batch_size: int | None) -> Any:
+def _serving(graph: TracedFunction, source: Source, batch_size: int | None) -> TracedFunction:
     """The concrete function of a signature."""
     import tensorflow as tf
 
@@ -68,7 +69,7 @@ def _serving(graph: Any, source: Source, batch_size: int | None) -> Any:
         for name, spec in zip(names, source.inputs, strict=True)
     }
 
-    def serve(**named: Any) -> dict[str, Any]:
+    def serve(**named: Tensor) -> dict[str, Tensor]:
         results = graph(*(named[name] for name in names))
         results = _told_apart(results, [_origin(output) for output in graph.outputs])
         return dict(zip(safe_names("out", len(results)), results, strict=True))
@@ -81,14 +82,14 @@ _NOT_HANDED_OUT = frozenset(
 )
 
 
-def _origin(output: Any) -> Any:
+def _origin(output: Tensor) -> Tensor:
     """The operation result that an output is, behind identities."""
     while output.op.type == "Identity":
         output = output.op.inputs[0]
     return output
 
 
-def _told_apart(values: Sequence[Any], origins: Sequence[Any]) -> list[Any]:
+def _told_apart(values: Sequence[Tensor], origins: Sequence[Tensor]) -> list[Tensor]:
     """The values, copied where one tensor would be two outputs, or an input and an output.
 
     LiteRT's CompiledModel reads garbage from such an input, and finds only one such output. It
@@ -96,7 +97,7 @@ def _told_apart(values: Sequence[Any], origins: Sequence[Any]) -> list[Any]:
     """
     import tensorflow as tf
 
-    latest: dict[str, Any] = {}
+    latest: dict[str, Tensor] = {}
     results = []
     for value, origin in zip(values, origins, strict=True):
         if origin.op.type in _NOT_HANDED_OUT or origin.name in latest:

@@ -7,13 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeVar
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
+
+
+class Table(Protocol):
+    """What all tables of schema.fbs are read by, such as `schema.WhileOptions`."""
+
+    def Init(self, content: object, position: int) -> None:
+        """Points it at a place of the file."""
+
+
+Options = TypeVar("Options", bound=Table)
 
 _IDENTIFIER = b"TFL3"
 _FLEX_PREFIX = "Flex"
@@ -175,7 +185,7 @@ class TFLiteModel:
         names = (wanted, *_USUAL, *self.signatures)
         return next(name for name in names if name is not None and name in self.signatures)
 
-    def options(self, operator: Operator, kind: type) -> Any:
+    def options(self, operator: Operator, kind: type[Options]) -> Options:
         """The operator's options, a table of schema.fbs such as `schema.WhileOptions`."""
         table = self.root.Subgraphs(operator.subgraph).Operators(operator.index).BuiltinOptions()
         options = kind()
@@ -211,7 +221,7 @@ class TFLiteModel:
                     seen.add(tensor.buffer)
                     yield tensor
 
-    def _tensor(self, subgraph: int, tensor: Any) -> Tensor:
+    def _tensor(self, subgraph: int, tensor: schema.Tensor) -> Tensor:
         shape = tensor.ShapeAsNumpy().tolist() if tensor.ShapeLength() else []
         if tensor.ShapeSignatureLength() == len(shape) > 0:
             shape = tensor.ShapeSignatureAsNumpy().tolist()
@@ -226,7 +236,7 @@ class TFLiteModel:
         buffer = self.root.Buffers(index)
         return buffer.Size() if buffer.Offset() > 1 else buffer.DataLength()
 
-    def _operator(self, subgraph: int, index: int, operator: Any) -> Operator:
+    def _operator(self, subgraph: int, index: int, operator: schema.Operator) -> Operator:
         code = self.root.OperatorCodes(operator.OpcodeIndex())
         # Codes below 127 are in the older, narrower field (schema.fbs, OperatorCode).
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
@@ -236,10 +246,10 @@ class TFLiteModel:
         outputs = operator.OutputsAsNumpy().tolist() if operator.OutputsLength() else []
         return Operator(subgraph, index, name, tuple(inputs), tuple(outputs), custom)
 
-    def _signature(self, definition: Any) -> Signature:
+    def _signature(self, definition: schema.SignatureDef) -> Signature:
         tensors = self.tensors[definition.SubgraphIndex()]
 
-        def named(entry: Any) -> TensorSpec:
+        def named(entry: schema.TensorMap) -> TensorSpec:
             return replace(tensors[entry.TensorIndex()].spec, name=entry.Name().decode())
 
         return Signature(
@@ -247,7 +257,7 @@ class TFLiteModel:
             tuple(named(definition.Outputs(i)) for i in range(definition.OutputsLength())),
         )
 
-    def _bare_signature(self, main: Any) -> Signature:
+    def _bare_signature(self, main: schema.SubGraph) -> Signature:
         tensors = self.tensors[0]
         return Signature(
             tuple(tensors[main.Inputs(i)].spec for i in range(main.InputsLength())),

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from ai_edge_litert import schema_py_generated as schema
 
@@ -32,6 +32,7 @@ def safe_names(prefix: str, count: int) -> list[str]:
 
 
 Specs = Sequence[TensorSpec]
+Table: TypeAlias = schema.flatbuffers.table.Table
 
 
 def restore_names(path: Path, signatures: Mapping[str, tuple[Specs, Specs]]) -> None:
@@ -70,7 +71,9 @@ class _Patches:
     changed: dict[int, bytes] = field(default_factory=dict)
     appended: bytearray = field(default_factory=bytearray)
 
-    def rename(self, graph: Any, slot: int, entries: list[Any], specs: Specs) -> None:
+    def rename(
+        self, graph: schema.SubGraph, slot: int, entries: list[schema.TensorMap], specs: Specs
+    ) -> None:
         """Names and orders one half of a signature and the tensors behind it."""
         self._reorder(graph._tab, slot, [entry.TensorIndex() for entry in entries])
         for entry, spec in zip(entries, specs, strict=True):
@@ -78,7 +81,7 @@ class _Patches:
             tensor = graph.Tensors(entry.TensorIndex())
             self._point_to_string(tensor._tab, _TENSOR_NAME, spec.name)
 
-    def _point_to_string(self, table: Any, slot: int, text: str) -> None:
+    def _point_to_string(self, table: Table, slot: int, text: str) -> None:
         """Appends a string and makes a table's field refer to it."""
         self.appended.extend(b"\0" * (-(self.size + len(self.appended)) % 4))
         position = table.Pos + table.Offset(slot)
@@ -87,7 +90,7 @@ class _Patches:
         encoded = text.encode()
         self.appended.extend(struct.pack("<I", len(encoded)) + encoded + b"\0")
 
-    def _reorder(self, table: Any, slot: int, indices: list[int]) -> None:
+    def _reorder(self, table: Table, slot: int, indices: list[int]) -> None:
         """Puts a subgraph's vector of inputs or outputs in this order."""
         offset = table.Offset(slot)
         if not offset:
@@ -98,7 +101,7 @@ class _Patches:
             self.changed[start] = struct.pack(f"<{length}i", *indices)
 
 
-def _maps(signature: Any, half: str) -> list[Any]:
+def _maps(signature: schema.SignatureDef, half: str) -> list[schema.TensorMap]:
     """The entries of a signature's inputs or outputs, sorted by name."""
     count, item = getattr(signature, f"{half}Length")(), getattr(signature, half)
     return sorted((item(index) for index in range(count)), key=lambda entry: entry.Name())

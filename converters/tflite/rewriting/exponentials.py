@@ -6,11 +6,11 @@ With the largest exponent taken out first, none is above 1, and it is added to t
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node
+from tfmp.shared.backend import Tensor
 
 
 def tame_exponentials(graph: Graph, edits: Edits) -> None:
@@ -34,13 +34,13 @@ def _chains(graph: Graph) -> Iterator[tuple[Node, Node, Node]]:
                 yield log, total, exponentials
 
 
-def _log_of_sum(total: Node, graph: Graph) -> Callable[[Any], Any]:
+def _log_of_sum(total: Node, graph: Graph) -> Callable[[Tensor], Tensor]:
     import tensorflow as tf
 
     axes = np.asarray(graph.static(total.inputs[1])).reshape(-1).tolist()
     keep = total.attributes["keep_dims"].b
 
-    def log_of_sum(x: Any) -> Any:
+    def log_of_sum(x: Tensor) -> Tensor:
         largest = tf.reduce_max(x, axes, keepdims=True)
         result = tf.math.log(tf.reduce_sum(tf.exp(x - largest), axes, keepdims=True)) + largest
         return result if keep else tf.squeeze(result, axes)

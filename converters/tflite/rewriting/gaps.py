@@ -7,7 +7,7 @@ no entry here is refused by the export, with its layer.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from tfmp.converters.intake import Source
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node, rewritten
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
+from tfmp.shared.backend import Tensor
 
+# TensorFlow code that takes the inputs of a node and gives its output.
+Filling: TypeAlias = Callable[..., Tensor]
 # A function of a node and its graph that gives the replacement, or None where it has none.
-Gap = Callable[[Node, Graph], Callable[..., Any] | None]
+Gap = Callable[[Node, Graph], Filling | None]
 # The same where a node is the end of a chain: also the node with the inputs of the whole chain.
-Chain = Callable[[Node, Graph], tuple[Node, Callable[..., Any]] | None]
+Chain = Callable[[Node, Graph], tuple[Node, Filling] | None]
 
 
 def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
@@ -52,7 +55,7 @@ def fill_gaps(graph: Graph, edits: Edits) -> None:
         edits.replace(node, filling, graph)
 
 
-def _fillings(graph: Graph) -> list[tuple[Node, Callable[..., Any]]]:
+def _fillings(graph: Graph) -> list[tuple[Node, Filling]]:
     found = []
     for node in graph.nodes:
         if node.op in CHAINS and (chain := CHAINS[node.op](node, graph)):
@@ -62,7 +65,7 @@ def _fillings(graph: Graph) -> list[tuple[Node, Callable[..., Any]]]:
     return found
 
 
-def _pool_3d(node: Node, graph: Graph, pool: str) -> Callable[..., Any] | None:
+def _pool_3d(node: Node, graph: Graph, pool: str) -> Filling | None:
     """Pools planes, then pools along the depth: maxima and means of equal windows compose."""
     import tensorflow as tf
 
@@ -73,7 +76,7 @@ def _pool_3d(node: Node, graph: Graph, pool: str) -> Callable[..., Any] | None:
         return None
     pool_2d = getattr(tf.nn, pool)
 
-    def pooled(x: Any) -> Any:
+    def pooled(x: Tensor) -> Tensor:
         size = tf.shape(x)
         channels = x.shape[4]
         planes = tf.reshape(x, (-1, *x.shape[2:5]))
@@ -86,7 +89,7 @@ def _pool_3d(node: Node, graph: Graph, pool: str) -> Callable[..., Any] | None:
     return pooled
 
 
-def _sign_bit(node: Node, graph: Graph) -> Callable[..., Any] | None:
+def _sign_bit(node: Node, graph: Graph) -> Filling | None:
     """Keras asks for the sign bit of floats, to tell -0.0 from 0.0, before it looks for maxima."""
     import tensorflow as tf
 
@@ -98,18 +101,18 @@ def _sign_bit(node: Node, graph: Graph) -> Callable[..., Any] | None:
         return None
     position = 0 if mask[1] is not None else 1
 
-    def masked(*operands: Any) -> Any:
+    def masked(*operands: Tensor) -> Tensor:
         values = operands[position]
         return tf.where(values < 0, bit, np.int32(0))
 
     return masked
 
 
-def _erf(node: Node, graph: Graph, complement: bool) -> Callable[..., Any]:
+def _erf(node: Node, graph: Graph, complement: bool) -> Filling:
     """Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: off by 1.5e-7 at most."""
     import tensorflow as tf
 
-    def erf(x: Any) -> Any:
+    def erf(x: Tensor) -> Tensor:
         size = tf.abs(x)
         t = 1.0 / (1.0 + 0.3275911 * size)
         series = 1.061405429
@@ -121,18 +124,18 @@ def _erf(node: Node, graph: Graph, complement: bool) -> Callable[..., Any]:
     return erf
 
 
-def _elementary(node: Node, graph: Graph) -> Callable[..., Any] | None:
+def _elementary(node: Node, graph: Graph) -> Filling | None:
     """Trigonometric and hyperbolic functions by those that TFLite has."""
     import tensorflow as tf
 
-    def leg(x: Any) -> Any:
+    def leg(x: Tensor) -> Tensor:
         """The other leg of a right triangle with hypotenuse 1; exact near 1."""
         return tf.sqrt((1.0 - x) * (1.0 + x))
 
-    def cosh(x: Any) -> Any:
+    def cosh(x: Tensor) -> Tensor:
         return 0.5 * (tf.exp(x) + tf.exp(-x))
 
-    def asinh(x: Any) -> Any:
+    def asinh(x: Tensor) -> Tensor:
         size = tf.abs(x)
         # log(1 + y) loses y where it is small: the quotient puts back what rounding took.
         y = size + size * size / (1.0 + tf.sqrt(size * size + 1.0))
@@ -141,7 +144,7 @@ def _elementary(node: Node, graph: Graph) -> Callable[..., Any] | None:
         safe = tf.where(small, tf.ones_like(y), rounded - 1.0)
         return tf.sign(x) * tf.where(small, y, tf.math.log(rounded) * y / safe)
 
-    functions: dict[str, Callable[[Any], Any]] = {
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
         "Acos": lambda x: tf.atan2(leg(x), x),
         "Acosh": lambda x: tf.math.log(x + tf.sqrt(x - 1.0) * tf.sqrt(x + 1.0)),
         "Asin": lambda x: tf.atan2(x, leg(x)),
@@ -158,7 +161,7 @@ def _elementary(node: Node, graph: Graph) -> Callable[..., Any] | None:
     return lambda x: function(x)
 
 
-def _bicubic(node: Node, graph: Graph) -> Callable[..., Any] | None:
+def _bicubic(node: Node, graph: Graph) -> Filling | None:
     """Resizing is linear along each axis: a product with the matrix of weights, found by trying."""
     import tensorflow as tf
 
@@ -176,14 +179,14 @@ def _bicubic(node: Node, graph: Graph) -> Callable[..., Any] | None:
 
     rows, columns = weights(shape[1], int(size[0])), weights(shape[2], int(size[1]))
 
-    def resized(images: Any, _: Any) -> Any:
+    def resized(images: Tensor, _: Tensor) -> Tensor:
         tall = tf.einsum("nhwc,hy->nywc", tf.cast(images, tf.float32), rows)
         return tf.einsum("nywc,wx->nyxc", tall, columns)
 
     return resized
 
 
-def _grouped_conv_3d(node: Node, graph: Graph) -> Callable[..., Any] | None:
+def _grouped_conv_3d(node: Node, graph: Graph) -> Filling | None:
     """One convolution for each group of channels."""
     import tensorflow as tf
 
@@ -197,14 +200,14 @@ def _grouped_conv_3d(node: Node, graph: Graph) -> Callable[..., Any] | None:
         "dilations": list(node.attributes["dilations"].list.i),
     }
 
-    def convolved(x: Any, kernel: Any) -> Any:
+    def convolved(x: Tensor, kernel: Tensor) -> Tensor:
         pairs = zip(tf.split(x, groups, 4), tf.split(kernel, groups, 4), strict=True)
         return tf.concat([tf.nn.conv3d(part, own, **options) for part, own in pairs], 4)
 
     return convolved
 
 
-def _dilated_transpose(node: Node, graph: Graph) -> Callable[..., Any] | None:
+def _dilated_transpose(node: Node, graph: Graph) -> Filling | None:
     """A dilated kernel is a larger kernel with zeros between its values."""
     import tensorflow as tf
 
@@ -214,7 +217,7 @@ def _dilated_transpose(node: Node, graph: Graph) -> Callable[..., Any] | None:
     strides = list(node.attributes["strides"].list.i)
     padding = node.attributes["padding"].s.decode()
 
-    def spread(kernel: Any) -> Any:
+    def spread(kernel: Tensor) -> Tensor:
         for axis, step in ((0, dilations[1]), (1, dilations[2])):
             size = kernel.shape[axis]
             apart = tf.expand_dims(kernel, axis + 1)
@@ -228,13 +231,13 @@ def _dilated_transpose(node: Node, graph: Graph) -> Callable[..., Any] | None:
             kernel = kernel[tuple(kept)]
         return kernel
 
-    def convolved(size: Any, kernel: Any, x: Any) -> Any:
+    def convolved(size: Tensor, kernel: Tensor, x: Tensor) -> Tensor:
         return tf.nn.conv2d_transpose(x, spread(kernel), size, strides, padding)
 
     return convolved
 
 
-def _dilated(node: Node, graph: Graph) -> tuple[Node, Callable[..., Any]] | None:
+def _dilated(node: Node, graph: Graph) -> tuple[Node, Filling] | None:
     """A dilated convolution over a size that varies.
 
     TensorFlow moves every n-th step to a batch of its own, convolves and moves the steps back. The
@@ -261,7 +264,7 @@ def _dilated(node: Node, graph: Graph) -> tuple[Node, Callable[..., Any]] | None
     }
     kind = getattr(tf.raw_ops, convolution.op)
 
-    def convolved(x: Any, kernel: Any) -> Any:
+    def convolved(x: Tensor, kernel: Tensor) -> Tensor:
         # As Keras does it, one-dimensional sequences are images of one row.
         given = tf.expand_dims(x, 1) if back else x
         result = kind(input=given, filter=kernel, **options)
@@ -286,7 +289,7 @@ def _first_number(tensor: str, graph: Graph) -> int | None:
     return None
 
 
-def _new_axes(node: Node, graph: Graph) -> Callable[..., Any] | None:
+def _new_axes(node: Node, graph: Graph) -> Filling | None:
     """`x[:, None]` where sizes vary: axes are added after slicing."""
     import tensorflow as tf
 
@@ -312,7 +315,7 @@ def _new_axes(node: Node, graph: Graph) -> Callable[..., Any] | None:
         for axis in kept
     )
 
-    def sliced(x: Any, begin: Any, end: Any, strides: Any) -> Any:
+    def sliced(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
         if any(one != slice(None, None, 1) for one in slices):
             x = x[slices]
         for axis in axes:
@@ -322,7 +325,7 @@ def _new_axes(node: Node, graph: Graph) -> Callable[..., Any] | None:
     return sliced
 
 
-def _dense_bincount(node: Node, graph: Graph) -> Callable[..., Any] | None:
+def _dense_bincount(node: Node, graph: Graph) -> Filling | None:
     """Counts, or marks, how often each number is in a row, by comparing with all of them."""
     import tensorflow as tf
 
@@ -334,7 +337,7 @@ def _dense_bincount(node: Node, graph: Graph) -> Callable[..., Any] | None:
     dtype = graph.specs[node.outputs[0]].dtype
     add = tf.reduce_max if node.attributes["binary_output"].b else tf.reduce_sum
 
-    def counted(numbers: Any, *_: Any) -> Any:
+    def counted(numbers: Tensor, *_: Tensor) -> Tensor:
         marks = tf.one_hot(tf.cast(numbers, tf.int32), int(size), dtype=tf.float32)
         return tf.cast(add(marks, axis=1), dtype)
 

@@ -6,11 +6,12 @@ again whenever it is traced, with whatever batch size, and rewrites that.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from tfmp.converters.intake import Source, trace_call
+from tfmp.converters.shared.frameworks import AttrValue, GraphDef, NodeDef, TracedFunction
+from tfmp.shared.backend import Tensor
 
 FLOAT32 = 1  # types.proto: DT_FLOAT
 # Powers of two that FP16 holds with all of their digits.
@@ -33,7 +34,7 @@ class Node:
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: Mapping[str, Any] = field(compare=False, repr=False)
+    attributes: Mapping[str, AttrValue] = field(compare=False, repr=False)
 
 
 class Graph:
@@ -49,7 +50,7 @@ class Graph:
         specs: shape and dtype (`tf.TensorSpec`) by tensor name.
     """
 
-    def __init__(self, traced: Any, input_count: int) -> None:
+    def __init__(self, traced: TracedFunction, input_count: int) -> None:
         """Reads a `WrappedFunction`."""
         import tensorflow as tf
 
@@ -102,7 +103,7 @@ class Graph:
 class Edits:
     """Changes to a GraphDef, by the names of its tensors."""
 
-    def __init__(self, graph_def: Any) -> None:
+    def __init__(self, graph_def: GraphDef) -> None:
         self.graph_def = graph_def
         self._nodes = {node.name: node for node in graph_def.node}
         self._scaled: dict[tuple[str, int], str] = {}
@@ -140,7 +141,7 @@ class Edits:
         node.attr["value"].tensor.CopyFrom(make_tensor_proto(np.asarray(value, np.float32)))
         return f"{name}:0"
 
-    def replace(self, node: Node, function: Callable[..., Any], graph: Graph) -> None:
+    def replace(self, node: Node, function: Callable[..., Tensor], graph: Graph) -> None:
         """Computes a node's result by other operations.
 
         Args:
@@ -185,7 +186,7 @@ class Edits:
         """Leaves out nodes that nothing reads any more."""
         self._dropped.update(names)
 
-    def kept(self, replaced: set[str]) -> list[Any]:
+    def kept(self, replaced: set[str]) -> list[NodeDef]:
         """The nodes that are left, without those of these names."""
         gone = replaced | self._dropped
         return [node for node in self.graph_def.node if node.name not in gone]
@@ -198,7 +199,7 @@ class Edits:
         """Gives another tensor as this output of the graph."""
         self.outputs[output] = tensor
 
-    def _add(self, name: str, op: str, inputs: Iterable[str], types: dict[str, int]) -> Any:
+    def _add(self, name: str, op: str, inputs: Iterable[str], types: dict[str, int]) -> NodeDef:
         node = self.graph_def.node.add()
         node.name, node.op = name, op
         node.input.extend(_reference(tensor) for tensor in inputs)
@@ -214,7 +215,7 @@ Rewrite = Callable[[Graph, Edits], None]
 def rewritten(source: Source, rewrite: Rewrite) -> Source:
     """The same model with a rewrite applied to every trace of it."""
 
-    def call(named: dict[str, Any]) -> dict[str, Any]:
+    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         specs = [
             replace(spec, shape=tuple(named[spec.name].shape.as_list())) for spec in source.inputs
         ]
@@ -225,7 +226,7 @@ def rewritten(source: Source, rewrite: Rewrite) -> Source:
     return Source.traced(source.origin, source.inputs, call, source.variables)
 
 
-def _insert(traced: Any, inputs: list[Any], rewrite: Rewrite) -> list[Any]:
+def _insert(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
     """Rewrites a traced graph and puts the result into the graph that is being built."""
     import tensorflow as tf
 

@@ -1,0 +1,31 @@
+"""Names for what TensorFlow, Keras and ONNX Runtime hand over; tensors: `tfmp.shared.backend`.
+
+Frameworks load inside the functions that need them, and type checkers do not look into them: to
+both these names are `Any`. To a reader they say what a value is.
+"""
+
+from typing import Any, TypeAlias
+
+# A `tf.Variable`, or a `keras.Variable`.
+Variable: TypeAlias = Any
+
+# A function that TensorFlow has traced, with `graph`, `inputs`, `outputs` and `variables`: a
+# `WrappedFunction` or a `ConcreteFunction`.
+TracedFunction: TypeAlias = Any
+
+# Messages of graph.proto, node_def.proto, attr_value.proto and function.proto, and the nodes that
+# one of them holds.
+GraphDef: TypeAlias = Any
+NodeDef: TypeAlias = Any
+AttrValue: TypeAlias = Any
+NodeDefs: TypeAlias = Any
+FunctionDef: TypeAlias = Any
+FunctionLibrary: TypeAlias = Any
+
+# A `keras.Model`, and a `keras.Layer` in it.
+KerasModel: TypeAlias = Any
+KerasLayer: TypeAlias = Any
+
+# An `onnxruntime.InferenceSession`, and what it says of one input or output.
+OrtSession: TypeAlias = Any
+NodeArg: TypeAlias = Any
