@@ -1,60 +1,22 @@
-"""`convert`: source -> export -> FP16 -> checked file."""
+"""`convert`: a model becomes files, which are compared with it and judged."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tfmp.converters.choices import (
-    OnnxOptions,
-    Options,
-    TFLiteOptions,
-    check_precision,
-    choices_of,
-)
+from tfmp.converters.comparison import Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
-from tfmp.converters.intake import AnySource, OnnxSource, Source, check_model_file, file_sha256
-from tfmp.converters.report import (
-    NOTHING_FOUND,
-    PRECISIONS,
-    SUFFIXES,
-    Artifact,
-    Findings,
-    Progress,
-    check_choice,
-    silent,
-)
+from tfmp.converters.formats import PRECISIONS, Format, Target, format_named
+from tfmp.converters.intake import AnySource, file_sha256, is_open, path_of, request_of
+from tfmp.converters.report import Artifact, DriftReport
 from tfmp.converters.samples import Dataset
-from tfmp.converters.shared.errors import InputError, running_on_samples
+from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_output
-from tfmp.converters.validation import (
-    Count,
-    open_model,
-    prepare_comparison,
-    prepare_data,
-    uncounted,
-    validate,
-)
-
-if TYPE_CHECKING:
-    from tfmp.converters.onnx import Repair
-    from tfmp.converters.shared.worker import Worker
-    from tfmp.converters.tflite.rewriting import Overflow
-
-__all__ = ["Artifact", "check_conversion", "convert", "validate"]
-
-# Layers that a report names; `tfmp-convert inspect` lists all.
-_MOST_OVERFLOWS = 5
-
-_NO_SAMPLES = (
-    "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
-    "ones as data (--data); random ones would prove nothing."
-)
-_READ_ONCE = (
-    "which layers overflow in FP16 was not looked for: the samples can be read only once, and are "
-    "compared. Give arrays, or a function that makes a new iterator."
-)
+from tfmp.converters.shared.options import check_choice, options_of, read_options
+from tfmp.converters.validation import check_model, comparing, open_model, open_samples
+from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
 
 
 def convert(
@@ -74,8 +36,8 @@ def convert(
     ray: str | None = None,
     workers: int | None = None,
     force: bool = False,
-    progress: Progress = silent,
-    count: Count = uncounted,
+    progress: Callable[[str], None] = ignore_stage,
+    count: Callable[[int, int | None], None] = ignore_count,
     **options: Any,
 ) -> Artifact:
     """Converts a model to a static ONNX or TFLite file.
@@ -102,121 +64,198 @@ def convert(
         InputError: the model, an option or the output path cannot be used.
         ConversionError: the model has a part that the format cannot express.
     """
-    check_choice("to", to, tuple(SUFFIXES))
-    check_choice("precision", precision, PRECISIONS)
-    choices = choices_of(to, options)
-    check_precision(precision, choices, data)
-    path = check_conversion(model, to, output, force)
-    asked: dict[str, Any] = {
-        "device": device,
-        "emulate": emulate,
-        "split": split,
-        "explain": explain,
-        "latency": latency,
-        "ray": ray,
-        "workers": workers,
-    }
+    plan = Plan.of(
+        budget=budget,
+        device=device,
+        emulate=emulate,
+        split=split,
+        explain=explain,
+        latency=latency,
+        ray=ray,
+        workers=workers,
+    )
     if data is None:
-        _check_nothing_asked(labels=labels, budget=budget, **asked)
-    budget = budget or DriftBudget()
-    with prepare_comparison([SUFFIXES[to]], **asked):
-        with tflite_converter([to]) as converter:
-            source = open_model(model, progress, several=to == "tflite")
-            if data is not None:
-                data = prepare_data(source, data, labels, budget)
-            artifact = write_artifact(
-                source, path, precision, choices, data, budget, progress, converter
+        check_nothing_asked(plan, labels=labels, budget=budget)
+    target = target_of(model, to, output, precision, options, data is not None, force)
+    told = Told(progress, count)
+    converted = convert_files(model, [target], data, labels, plan, told)
+    return replace(converted.artifacts[0], report=converted.report)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion gave.
+
+    Attributes:
+        artifacts: in the order of the targets.
+        report: drift of all of them against the original; None without samples.
+    """
+
+    artifacts: tuple[Artifact, ...]
+    report: DriftReport | None
+
+
+def convert_files(
+    model: Any, targets: Sequence[Target], data: Any, labels: Any, plan: Plan, progress: Progress
+) -> Converted:
+    """Converts a model to several files, and validates all of them in one run.
+
+    Args:
+        model: see `convert`; loaded once.
+        targets: the files to write.
+        data: samples; None for no validation.
+        labels: of the samples.
+        plan: of the validation.
+        progress: told of stages and samples.
+    """
+    formats = {target.format for target in targets}
+    with ExitStack() as stack:
+        compare = stack.enter_context(comparing(plan, formats)) if data is not None else None
+        with starting(formats) as helpers:
+            source = open_model(for_formats(model, formats), progress)
+            samples = None if data is None else open_samples(source, data, labels, plan.budget)
+            artifacts = tuple(
+                write_file(source, samples, target, plan.budget, helpers[target.format], progress)
+                for target in targets
             )
-        if data is None:
-            return artifact
-        report = validate(
-            source, artifact, data, budget=budget, progress=progress, count=count, **asked
-        )
-    return replace(artifact, report=report)
+        if compare is None or samples is None:
+            return Converted(artifacts, None)
+        with _naming(artifacts):
+            evidence = compare(source, candidate_files(list(artifacts)), samples, progress)
+    return Converted(artifacts, DriftReport.judged(evidence, plan.budget))
 
 
-def _check_nothing_asked(**options: Any) -> None:
+def target_of(
+    model: Any,
+    to: str,
+    output: str | Path | None,
+    precision: str,
+    options: Mapping[str, Any],
+    sampled: bool,
+    force: bool,
+) -> Target:
+    """A file to write, checked before any work is done for it.
+
+    Args:
+        model: see `convert`.
+        to: name of the format.
+        output: path of the file; None for the model's name.
+        precision: see `convert`.
+        options: of the format, by name.
+        sampled: whether samples come with the conversion.
+        force: replace an existing file.
+
+    Raises:
+        InputError: something of it cannot be used.
+    """
+    format = format_named(to)
+    check_choice("precision", precision, PRECISIONS)
+    chosen: Any = read_options(format.options, options, f"a conversion to {to}")
+    batch_size = None if is_open(model) else request_of(model).batch_size
+    format.check(precision, chosen, sampled, batch_size)
+    original = path_of(model)
+    check_model(model)
+    path = Path(output) if output is not None else _default_output(model, original, format)
+    if original is not None and _same_file(path, original):
+        raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
+    check_output(path, format.suffix, force)
+    return Target(format, path, precision, chosen)
+
+
+def targets_of(
+    model: Any,
+    outputs: Mapping[str, str | None],
+    precision: str,
+    options: Mapping[str, Any],
+    sampled: bool,
+    force: bool,
+) -> list[Target]:
+    """Files of several formats; see `target_of`.
+
+    Args:
+        outputs: path of the file, or None, by the name of its format.
+        options: of all formats together; each takes those that it has.
+    """
+    targets = []
+    for to, output in outputs.items():
+        own = {field.name for field, _ in options_of(format_named(to).options)}
+        chosen = {name: value for name, value in options.items() if name in own}
+        targets.append(target_of(model, to, output, precision, chosen, sampled, force))
+    return targets
+
+
+def check_nothing_asked(plan: Plan, **others: Any) -> None:
     """Raises `InputError` for options of a validation that will not be."""
-    for name, value in options.items():
-        unasked = value is None or value is False or (name == "device" and value == "auto")
-        if not unasked:
-            raise InputError(
-                f"{name} is about samples to compare on, received {name}={value!r} without data. "
-                "Pass data, or leave it out."
-            )
+    given = {name: value for name, value in others.items() if value is not None}
+    for name in (*given, *plan.asked()):
+        raise InputError(
+            f"{name} (--{name}) needs samples to compare on, and there are none. Give them with "
+            f"data (--data FILE), or leave {name} out."
+        )
+
+
+def for_formats(model: Any, formats: Collection[Format]) -> Any:
+    """The model to open, with all of its signatures where every format takes them."""
+    if is_open(model):
+        return model
+    everywhere = all(format.all_signatures for format in formats)
+    return replace(request_of(model), all_signatures=everywhere)
 
 
 @contextmanager
-def tflite_converter(targets: Iterable[str]) -> Iterator["Worker | None"]:
-    """A process in which TensorFlow starts while the model is loaded here; None for ONNX alone."""
-    if "tflite" not in targets:
-        yield None
-        return
-    from tfmp.converters.tflite.export import start_converter
-
-    with start_converter() as converter:
-        yield converter
+def starting(formats: Collection[Format]) -> Iterator[dict[Format, Any]]:
+    """What helps each format to write, such as a process that starts while the model is loaded."""
+    with ExitStack() as stack:
+        yield {format: stack.enter_context(format.starting()) for format in formats}
 
 
-def write_artifact(
+def write_file(
     source: AnySource,
-    path: Path,
-    precision: str,
-    choices: Options,
-    data: Dataset | None,
+    samples: Dataset | None,
+    target: Target,
     budget: DriftBudget,
+    helper: Any,
     progress: Progress,
-    converter: "Worker | None" = None,
 ) -> Artifact:
-    """Converts an open model, without validating the result.
+    """Writes one file from an open model, without validating it.
 
     Args:
         source: the model.
-        path: what `check_conversion` allowed.
-        precision: see `convert`.
-        choices: of the format to convert to.
-        data: samples for precision "mixed" and for repair, which search on them.
-        budget: what the search for "mixed" keeps to.
-        progress: called with a short text when a stage begins.
-        converter: what `tflite_converter` gave; None to start one here.
+        samples: for searches and repairs; None where there are none.
+        target: what `target_of` allowed.
+        budget: what a search keeps to.
+        helper: of the target's format, see `starting`.
+        progress: told of the stages.
 
     Raises:
-        InputError: the samples are missing or can be read only once.
+        InputError: the samples can be read only once, but are searched on.
         ConversionError: the model has a part that the format cannot express.
     """
-    check_precision(precision, choices, data)
-    searches = precision == "mixed" or (isinstance(choices, TFLiteOptions) and choices.repair)
-    if searches and data is not None and data.once:
-        name = "precision='mixed'" if precision == "mixed" else "repair"
+    search = target.format.searches(target)
+    if search is not None and samples is not None and samples.once:
         raise InputError(
-            f"{name} reads the data more than once, to search and to validate, received data that "
-            "can be read only once. Pass arrays or a function that makes a new iterator."
+            f"{search} reads the data more than once, to search and to validate, received data "
+            "that can be read only once. Pass arrays or a function that makes a new iterator."
         )
-    if isinstance(choices, OnnxOptions):
-        search = (data, budget) if precision == "mixed" and data is not None else None
-        findings = Findings(_write_onnx(source, path, precision, choices, search, progress))
-    else:
-        findings = _write_tflite(source, path, precision, choices, data, progress, converter)
+    known = target.format.write(source, target, samples, budget, helper, progress)
     return Artifact(
-        path=path,
-        format="onnx" if isinstance(choices, OnnxOptions) else "tflite",
-        precision=precision,
-        size_bytes=path.stat().st_size,
-        sha256=file_sha256(path),
-        findings=replace(findings, notes=(*source.origin.notes, *findings.notes)),
+        path=target.path,
+        format=target.format.name,
+        precision=target.precision,
+        size_bytes=target.path.stat().st_size,
+        sha256=file_sha256(target.path),
+        known=replace(known, notes=(*source.origin.notes, *known.notes)),
     )
 
 
-def check_conversion(model: Any, to: str, output: str | Path | None, force: bool) -> Path:
-    """Where `convert` will write; raises `InputError` if it could not, before any work is done."""
-    if isinstance(model, str | Path):
-        check_model_file(Path(model))
-    path = Path(output) if output is not None else _default_output(model, to)
-    original = model.origin.path if isinstance(model, Source | OnnxSource) else model
-    if isinstance(original, str | Path) and _same_file(path, Path(original)):
-        raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
-    check_output(path, SUFFIXES[to], force)
-    return path
+@contextmanager
+def _naming(artifacts: Sequence[Artifact]) -> Iterator[None]:
+    """Says of a mistake that shows only late in the data what was written before it."""
+    try:
+        yield
+    except InputError as error:
+        files = " and ".join(str(artifact.path) for artifact in artifacts)
+        raise InputError(f"{error} Converted before that, complete and kept: {files}.") from error
 
 
 def _same_file(path: Path, original: Path) -> bool:
@@ -224,142 +263,8 @@ def _same_file(path: Path, original: Path) -> bool:
     return path.exists() and original.exists() and path.samefile(original)
 
 
-def _default_output(model: Any, to: str) -> Path:
-    path = model.origin.path if isinstance(model, Source | OnnxSource) else model
-    if not isinstance(path, str | Path):
-        return Path(getattr(model, "name", "model")).with_suffix(SUFFIXES[to])
-    path = Path(path)
-    same = path.suffix == SUFFIXES[to]
-    return path.with_suffix(".fp16.onnx" if same else SUFFIXES[to])
-
-
-def _write_onnx(
-    source: AnySource,
-    path: Path,
-    precision: str,
-    options: OnnxOptions,
-    search: tuple[Dataset, DriftBudget] | None,
-    progress: Progress,
-) -> tuple[str, ...]:
-    from tfmp.converters.onnx.export import check_export, export_onnx, to_opset
-    from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
-    from tfmp.converters.onnx.graph import save_checked
-
-    if isinstance(source, OnnxSource):
-        model = to_opset(source.model.clone(), options.opset)
-    else:
-        model = export_onnx(source, options.opset, progress)
-        progress("checking the float32 export")
-        check_export(model, source)
-    notes: list[str] = []
-    report = None
-    if precision != "fp32":
-        found, rewritten = None, None
-        if search:
-            with running_on_samples(source.name):
-                found, rewritten = _islands(model, options, *search, progress)
-        progress("rewriting to FP16")
-        islands = found.islands if found else None
-        model, report = to_fp16(
-            model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target
-        )
-        notes = [*(found.notes() if found else ()), *report.notes()]
-    describe_origin(model, precision, source.origin.sha256, report)
-    progress("checking and writing the result")
-    save_checked(model, path, options.external_data)
-    return tuple(notes)
-
-
-def _islands(
-    model: Any, options: OnnxOptions, data: Dataset, budget: DriftBudget, progress: Progress
-) -> "tuple[Repair | None, list[str] | None]":
-    """Which nodes of the float32 model have to stay in FP32, and what was rewritten before.
-
-    Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
-    taken to be meant.
-    """
-    from tfmp.converters.onnx import find_islands
-    from tfmp.converters.onnx.emulation import name_nodes
-    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
-    from tfmp.converters.onnx.rewrites import rewrite
-
-    prepare(model)
-    if computes_in_fp16(model):
-        return None, None
-    rewritten = rewrite(model, options.keep_fp32)
-    name_nodes(model)
-    found = find_islands(model, data.for_search(), budget, options.keep_fp32, progress, options.target)
-    return found, rewritten
-
-
-def _write_tflite(
-    source: AnySource,
-    path: Path,
-    precision: str,
-    options: TFLiteOptions,
-    data: Dataset | None,
-    progress: Progress,
-    converter: "Worker | None",
-) -> Findings:
-    from tfmp.converters.tflite.export import export_tflite
-
-    if isinstance(source, OnnxSource):
-        raise InputError(
-            f"{source.origin.path}: an ONNX file cannot become TFLite. Convert the Keras or "
-            "TensorFlow model that it was exported from."
-        )
-    others = dict(source.siblings())
-    if others and options.repair:
-        raise InputError(
-            f"repair works on one signature, received a SavedModel with {source.origin.signature!r}"
-            f", {', '.join(map(repr, others))}. Choose one with signature (--signature)."
-        )
-    found = NOTHING_FOUND
-    if precision == "fp16":
-        with running_on_samples(source.name):
-            source, found = _looked_at(source, options.repair, data, progress)
-    sources = {str(source.origin.signature): source, **others} if others else source
-    file = export_tflite(
-        sources,
-        path,
-        precision,
-        None if options.dynamic_batch else 1,
-        options.accumulate,
-        options.allow_flex,
-        progress,
-        converter,
-    )
-    if others:
-        names = ", ".join(map(repr, file.signatures))
-        told = f"signatures {names}; samples are compared with {source.origin.signature!r}"
-        found = replace(found, notes=(told, *found.notes))
-    return replace(found, notes=(*found.notes, *file.notes))
-
-
-def _looked_at(
-    source: Source, mend: bool, data: Dataset | None, progress: Progress
-) -> tuple[Source, Findings]:
-    """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
-    from tfmp.converters.tflite.rewriting import overflows, repair_model
-
-    if data is None:
-        return source, Findings((_NO_SAMPLES,))
-    if mend:
-        progress("repairing what overflows in FP16")
-        repaired = repair_model(source, lambda: (batch for batch, _ in data.batches()))
-        changes = tuple(map(str, repaired.changes))
-        left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
-        return repaired.source, Findings(changes, left)
-    if data.once:  # the validation needs these samples
-        return source, Findings((_READ_ONCE,))
-    progress("looking for what overflows in FP16")
-    found = overflows(source, data.for_search())
-    return source, Findings(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
-
-
-def _told(sentence: str, found: "Sequence[Overflow]") -> tuple[str, ...]:
-    """The worst in words, and how many there are more."""
-    told = [sentence.format(one.finding) for one in found[:_MOST_OVERFLOWS]]
-    if len(found) > _MOST_OVERFLOWS:
-        told.append(f"and {len(found) - _MOST_OVERFLOWS} layers more overflow in FP16")
-    return tuple(told)
+def _default_output(model: Any, original: Path | None, format: Format) -> Path:
+    if original is None:
+        return Path(getattr(model, "name", "model")).with_suffix(format.suffix)
+    same = original.suffix == format.suffix
+    return original.with_suffix(f".fp16{format.suffix}" if same else format.suffix)

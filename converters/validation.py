@@ -1,68 +1,18 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.comparison import (
-    Bench,
-    Explain,
-    Placing,
-    Plan,
-    candidate_files,
-    candidate_findings,
-    choose,
-)
+from tfmp.converters.comparison import Compare, Plan, candidate_files, compare_here
 from tfmp.converters.drift import Comparison, DriftBudget, check_overrides
-from tfmp.converters.intake import AnySource, OnnxSource, Source, check_model_file, open_source
-from tfmp.converters.onnx.emulation import Profile
-from tfmp.converters.report import DriftReport, Findings, Progress, silent
+from tfmp.converters.formats import Format
+from tfmp.converters.intake import AnySource, is_open, request_of
+from tfmp.converters.report import DriftReport
 from tfmp.converters.samples import Dataset, open_data, synthetic
 from tfmp.converters.shared.errors import InputError, running_on_samples
-from tfmp.converters.shared.files import check_folder
-
-# Called with the samples that are done, and how many there are in all if that is known.
-Count = Callable[[int, int | None], None]
-
-
-def uncounted(_: int, __: int | None) -> None:
-    """A `Count` that goes nowhere."""
-
-
-def open_model(model: Any, progress: Progress = silent, several: bool = False) -> AnySource:
-    """Loads and traces a model, once for any number of conversions and validations.
-
-    Args:
-        model: whatever `open_source` takes, or what it returned.
-        progress: called with a short text when a stage begins.
-        several: see `open_source`.
-    """
-    if isinstance(model, Source | OnnxSource):
-        return model
-    if isinstance(model, str | Path):
-        check_model_file(Path(model))
-    progress("loading the model")
-    return open_source(model, several=several)
-
-
-def prepare_data(source: AnySource, data: Any, labels: Any, budget: DriftBudget) -> Dataset:
-    """Opens samples for `source` and checks all of the evidence that can be checked in advance."""
-    if isinstance(data, Dataset):
-        return data
-    check_overrides(budget, [spec.name for spec in source.outputs])
-    if data is None:
-        if labels is not None:
-            raise InputError("labels came without the samples they belong to: pass data too.")
-        return synthetic(source.inputs)
-    dataset = open_data(data, source.inputs, labels)
-    first = dataset.first()
-    if first is not None and first[1] is not None:
-        inputs, labels = first
-        with running_on_samples(source.name):
-            expected = source.forward(inputs)
-        Comparison("labels", source.outputs, source.outputs).update(expected, expected, labels)
-    return dataset
+from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
 
 
 def validate(
@@ -79,8 +29,8 @@ def validate(
     latency: bool = False,
     ray: str | None = None,
     workers: int | None = None,
-    progress: Progress = silent,
-    count: Count = uncounted,
+    progress: Callable[[str], None] = ignore_stage,
+    count: Callable[[int, int | None], None] = ignore_count,
 ) -> DriftReport:
     """Measures how far candidates are from the float32 original, and judges them.
 
@@ -114,122 +64,96 @@ def validate(
     Raises:
         InputError: a model, the data, the budget, the device, the emulation or Ray cannot be used.
     """
-    files = candidate_files(candidates)
-    check_for_ray(ray, workers, explain=bool(explain), latency=latency)
-    plan = Plan(
-        budget=budget or DriftBudget(),
+    plan = Plan.of(
+        budget=budget,
         device=device,
-        profile=None if emulate is None else Profile.parse(emulate),
+        emulate=emulate,
         split=split,
-        explain=_explain(explain),
+        explain=explain,
+        latency=latency,
+        ray=ray,
+        workers=workers,
     )
-    suffixes = {path.suffix.lower() for path in files.values()}
-    placing = choose(device, suffixes, emulate is not None) if ray is None else None
-    source = open_model(reference, progress)
-    dataset = prepare_data(source, data, labels, plan.budget)
-    findings = candidate_findings(candidates)
-    if placing is None:
-        from tfmp.converters.distributed import validate_on_ray
-
-        return validate_on_ray(
-            source, files, findings, dataset, plan, str(ray), workers, progress, count
-        )
-    return _validate_here(source, files, findings, dataset, plan, placing, latency, progress, count)
+    return validate_files(reference, candidates, data, labels, plan, Told(progress, count))
 
 
-def _validate_here(
-    source: AnySource,
-    files: Mapping[str, Path],
-    findings: Sequence[Findings],
-    dataset: Dataset,
-    plan: Plan,
-    placing: Placing,
-    latency: bool,
-    progress: Progress,
-    count: Count,
+def validate_files(
+    reference: Any, candidates: Any, data: Any, labels: Any, plan: Plan, progress: Progress
 ) -> DriftReport:
-    with ExitStack() as stack:
-        progress("loading the candidates")
-        bench = Bench(source, files, findings, plan, placing, stack)
-        progress("comparing")
-        for inputs, labels in dataset.batches():
-            bench.update(inputs, labels)
-            count(dataset.description.samples, dataset.samples)
-        if latency:
-            progress("timing calls")
-            bench.measure_latency()
-        return bench.report(dataset.description, progress)
+    """`validate` by a plan."""
+    if data is None and labels is not None:
+        raise InputError(
+            "labels (--labels) came without the samples they belong to: give data (--data), too."
+        )
+    check_model(reference)
+    files = candidate_files(candidates)
+    with comparing(plan, {file.format for file in files}) as compare:
+        source = open_model(reference, progress)
+        samples = open_samples(source, data, labels, plan.budget)
+        evidence = compare(source, files, samples, progress)
+    return DriftReport.judged(evidence, plan.budget)
+
+
+def check_model(model: Any) -> None:
+    """Raises the `InputError`s of `open_model` that take no framework to find."""
+    if not is_open(model):
+        request_of(model).check()
+
+
+def open_model(model: Any, progress: Progress) -> AnySource:
+    """Loads and traces a model, once for any number of conversions and validations.
+
+    Args:
+        model: whatever `open_source` takes, what it returned, or a `ModelRequest`.
+        progress: told that the stage begins.
+    """
+    if is_open(model):
+        return model
+    progress("loading the model")
+    return request_of(model).open()
+
+
+def open_samples(source: AnySource, data: Any, labels: Any, budget: DriftBudget) -> Dataset:
+    """Opens samples for a model and checks all of the evidence that can be checked in advance.
+
+    Args:
+        source: the model.
+        data: see `validate`; None for made-up samples.
+        labels: of the samples.
+        budget: whose overrides name outputs.
+
+    Raises:
+        InputError: the samples or labels do not fit the model, or an override fits no output.
+    """
+    check_overrides(budget, [spec.name for spec in source.outputs])
+    if data is None:
+        return synthetic(source.inputs)
+    samples = open_data(data, source.inputs, labels)
+    first = samples.first()
+    if first is not None and first[1] is not None:
+        inputs, labels = first
+        with running_on_samples(source.name):
+            expected = source.forward(inputs)
+        Comparison("labels", source.outputs, source.outputs).update(expected, expected, labels)
+    return samples
 
 
 @contextmanager
-def prepare_comparison(
-    suffixes: Collection[str],
-    *,
-    device: str = "auto",
-    emulate: str | None = None,
-    explain: bool | str | Path = False,
-    latency: bool = False,
-    ray: str | None = None,
-    workers: int | None = None,
-    **_: Any,
-) -> Iterator[None]:
-    """Finds before a conversion whatever would keep `validate` from comparing what it writes.
+def comparing(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
+    """The comparison that a plan asks for, where it will run: found before anything is loaded.
 
-    A Ray that is to be used is connected to already, and stays so for the length of the block.
-
-    Args:
-        suffixes: of the files that will be written.
-        device, emulate, explain, latency, ray, workers: see `validate`; its others cannot fail.
+    A Ray that is to be used stays connected for the length of the block.
 
     Raises:
-        InputError: what `validate` would raise of these.
+        InputError: there is no such device or Ray, or it cannot run files of these formats.
     """
-    check_for_ray(ray, workers, explain=bool(explain), latency=latency)
-    _explain(explain)
-    if emulate is not None:
-        Profile.parse(emulate)
-    if ray is None:
-        if device != "auto" or emulate is not None:  # auto takes what there is
-            choose(device, suffixes, emulate is not None)
-        yield
-        return
-    from tfmp.converters.distributed import connected, resources, staffing
-
-    with connected(ray, workers) as module:
-        staffing(resources(module), workers, device, ".onnx" in suffixes)
-        yield
-
-
-def check_for_ray(
-    ray: str | None, workers: int | None, *, explain: bool = False, latency: bool = False
-) -> None:
-    """Raises `InputError` for workers without Ray, and what Ray's workers cannot measure."""
-    if ray is None:
-        if workers is None:
-            return
-        raise InputError(f"workers are Ray's, received workers={workers!r} without ray. Give both.")
-    from tfmp.converters.distributed import check_workers
-
-    check_workers(workers)
-    for name, asked, why in (
-        ("explain", explain, "looks into one model on the worst samples of all"),
-        ("latency", latency, "is measured on a machine that does nothing else"),
-    ):
-        if asked:
-            raise InputError(
-                f"{name} {why}, so not on Ray's workers. Leave it out, and run it without ray on "
-                "some of the samples."
-            )
-
-
-def _explain(explain: bool | str | Path) -> Explain | None:
-    if isinstance(explain, bool):
-        return Explain() if explain else None
-    if not isinstance(explain, str | Path):
-        raise InputError(
-            "explain: expected True, False or a folder, received "
-            f"{explain!r} ({type(explain).__name__})."
+    if plan.ray is None:
+        placing = plan.place(formats)
+        yield lambda source, files, samples, progress: compare_here(
+            source, files, samples, plan, placing, progress
         )
-    folder = Path(explain)
-    check_folder(folder if folder.exists() else folder.parent)
-    return Explain(folder)
+        return
+    from tfmp.converters.distributed import comparing_on_ray
+
+    with comparing_on_ray(plan, formats) as compare:
+        yield compare

@@ -1,40 +1,34 @@
-"""What the options of a command ask for: a model that is open, a budget, the choices of a format.
+"""The options of a command as what the converters take: a request, a plan, files to write.
 
 Everything that can be wrong with an option is told here, before a model is loaded.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tfmp.converters.commands.session import Progress, import_tensorflow
+from tfmp.converters.commands.options import Asked, Intake, Shown
 from tfmp.converters.shared.errors import InputError
 
 if TYPE_CHECKING:
-    from tfmp.converters.choices import Options
+    from tfmp.converters.comparison import Plan
+    from tfmp.converters.intake import ModelRequest
 
 
-def open_model_file(
-    model: str, options: dict[str, Any], progress: Callable[[str], None], several: bool = False
-) -> Any:
-    """Opens the model as the intake options say; `several` as in `open_source`."""
-    from tfmp.converters.intake import check_model_file, open_source
+def model_request(model: str, intake: Intake) -> "ModelRequest":
+    """The model that a command names, checked as far as no framework is needed."""
+    from tfmp.converters.intake import ModelRequest
 
-    check_model_file(Path(model))
-    shapes = _shapes(options["input_shapes"])
-    progress("loading the model")
-    if not model.endswith(".onnx"):
-        import_tensorflow()
-    return open_source(
+    request = ModelRequest(
         model,
-        signature=options["signature"],
-        several=several,
-        custom_objects=_custom_objects(options["custom_objects"]),
-        unsafe_load=options["unsafe_load"],
-        batch_size=options["batch_size"],
-        input_shapes=shapes,
+        signature=intake.signature,
+        custom_modules=intake.custom_objects,
+        unsafe_load=intake.unsafe_load,
+        batch_size=intake.batch_size,
+        input_shapes=_shapes(intake.input_shapes),
     )
+    request.check()
+    return request
 
 
 def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -60,66 +54,44 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
-def _custom_objects(modules: Sequence[str]) -> dict[str, Any]:
-    """Everything public that the named modules define."""
-    import importlib
+def comparison_plan(asked: Asked, shown: Shown) -> "Plan":
+    """The plan that the options ask for.
 
-    found: dict[str, Any] = {}
-    if modules:
-        sys.path.insert(0, "")  # a module beside the model, as with `python -m`
-    for name in modules:
-        try:
-            module = importlib.import_module(name)
-        except Exception as error:  # a user's module may raise anything
-            raise InputError(
-                f"--custom-objects {name}: cannot be imported ({type(error).__name__}: {error}). "
-                "Name it as `import` would, from a folder on PYTHONPATH or the working directory."
-            ) from error
-        found |= {key: value for key, value in vars(module).items() if key[0] != "_"}
-    return found
+    Raises:
+        InputError: an option that cannot be used, or a report that cannot be written.
+    """
+    check_reports(asked, shown)
+    explain = _explanation(asked, shown)
+    from tfmp.converters.comparison import Plan
+    from tfmp.converters.drift import DriftBudget
 
-
-def format_options(to: str, options: dict[str, Any]) -> "Options":
-    """The options of one format."""
-    from tfmp.converters.choices import TFLiteOptions, check_precision, choices_of
-
-    if to == "onnx":
-        names = ("keep_fp32", "opset", "external_data", "fp16_io", "target")
-        choices = choices_of(to, {name: options[name] for name in names})
-        check_precision(options["precision"], choices, options["data"])
-        return choices
-    if options["precision"] == "mixed":
-        raise InputError(
-            "--precision mixed is for ONNX files: TFLite's GPU path computes a whole file in one "
-            "precision. Use `tfmp-convert onnx`, or --precision fp16."
-        )
-    if options["dynamic"] and options["batch_size"] is not None:
-        raise InputError(
-            f"--dynamic lets the file take any number of samples, --batch {options['batch_size']} "
-            "fixes it: give one of them."
-        )
-    if options["repair"] and options["data"] is None:
-        raise InputError("--repair measures what overflows on samples: give them with --data.")
-    tflite = TFLiteOptions(
-        dynamic_batch=options["dynamic"],
-        accumulate=options["accumulate"],
-        allow_flex=options["allow_flex"],
-        repair=options["repair"],
+    plan = Plan.of(
+        budget=DriftBudget.parse(asked.budget),
+        device=asked.device,
+        emulate=asked.emulate,
+        split=asked.split,
+        explain=explain,
+        latency=asked.latency,
+        ray=asked.ray,
+        workers=asked.workers,
     )
-    check_precision(options["precision"], tflite, options["data"])
-    return tflite
+    if plan.ray is not None:
+        from tfmp.converters.distributed import check_address
+
+        check_address(plan.ray)
+    return plan
 
 
-def check_reports(options: dict[str, Any]) -> None:
+def check_reports(asked: Asked, shown: Shown) -> None:
     """Raises `InputError` if a report could not be written, or would replace something."""
     from tfmp.converters.report import check_path
     from tfmp.converters.shared.files import check_output
 
     def check(text: str) -> None:
         path = check_path(text)
-        check_output(path, path.suffix.lower(), options["force"])
+        check_output(path, path.suffix.lower(), shown.force)
 
-    check_paths(options["reports"], check)
+    check_paths(asked.reports, check)
 
 
 def check_paths(paths: Sequence[str], check: Callable[[str], None]) -> None:
@@ -132,85 +104,26 @@ def check_paths(paths: Sequence[str], check: Callable[[str], None]) -> None:
         taken.add(Path(text).resolve())
 
 
-def budget_for_data(options: dict[str, Any], required: bool) -> Any:
-    """The budget, and a check that options about samples come with samples.
-
-    Args:
-        options: of the command.
-        required: whether a budget and reports mean anything only with --data.
-    """
-    from tfmp.converters.drift import DriftBudget
-    from tfmp.converters.onnx.emulation import Profile
-
-    check_reports(options)
-    explanation(options)
-    _check_ray(options)
-    budget = DriftBudget.parse(options["budget"])
-    if options["emulate"] is not None:
-        Profile.parse(options["emulate"])
-    if options["data"] is None:
-        about_data = "labels reports budget emulate split explain latency ray".split()
-        given = any(options[name] for name in about_data) or options["device"] != "auto"
-        if required and given:
-            raise InputError(
-                "--labels, --report, --budget, --device, --emulate, --split, --explain, --latency "
-                "and --ray need samples to compare on: give them with --data FILE."
-            )
-        if options["labels"]:
-            raise InputError("--labels needs the samples they belong to: give them with --data.")
-    return budget
-
-
-def comparison(options: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """How `validate` is to compare, as its keyword arguments."""
-    asked = {name: options[name] for name in "device emulate split latency ray workers".split()}
-    return {
-        **asked,
-        "explain": explanation(options),
-        "progress": progress,
-        "count": progress.count,
-    }
-
-
-def _check_ray(options: dict[str, Any]) -> None:
-    """Raises `InputError` for what would only fail once the models are converted and loaded."""
-    if options["ray"] is None and options["workers"] is not None:
-        raise InputError(
-            f"--workers {options['workers']} is about --ray: give --ray too, or leave it out."
-        )
-    if options["ray"] is not None:
-        from tfmp.converters.distributed import check_address
-        from tfmp.converters.validation import check_for_ray
-
-        check_for_ray(
-            options["ray"],
-            options["workers"],
-            explain=options["explain"],
-            latency=options["latency"],
-        )
-        check_address(options["ray"])
-
-
-def explanation(options: dict[str, Any]) -> bool | Path:
-    """What `validate` is to explain, and the folder for what shows the error.
+def _explanation(asked: Asked, shown: Shown) -> bool | Path:
+    """What is to be explained, and the folder for what shows the error.
 
     Raises:
         InputError: --reproduce without --explain, or a folder that cannot be made or is in use.
     """
     from tfmp.converters.shared.files import check_folder
 
-    if not options["explain"]:
-        if options["reproduce"]:
+    if not asked.explain:
+        if asked.reproduce:
             raise InputError("--reproduce saves what --explain finds: give --explain too.")
         return False
-    if options["reproduce"]:
-        folder = Path(options["reproduce"])
-    elif options["reports"]:
-        folder = Path(options["reports"][0]).with_suffix(".reproduce")
+    if asked.reproduce:
+        folder = Path(asked.reproduce)
+    elif asked.reports:
+        folder = Path(asked.reports[0]).with_suffix(".reproduce")
     else:
         return True
     check_folder(folder if folder.exists() else folder.parent)
-    if folder.exists() and any(folder.iterdir()) and not options["force"]:
+    if folder.exists() and any(folder.iterdir()) and not shown.force:
         raise InputError(
             f"{folder}: is not empty. Choose another folder with --reproduce, or replace what is "
             "in it with --force."

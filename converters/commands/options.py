@@ -1,11 +1,15 @@
-"""The options of `tfmp-convert`, in groups that its commands share."""
+"""The options of `tfmp-convert`: the flags of its commands, and the frozen objects they become."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from typing import Any
 
 import click
 
 from tfmp.converters.commands.config import load_config
+from tfmp.converters.formats import PRECISIONS, Format
+from tfmp.converters.shared.options import Option, options_of
 
 Decorator = Callable[[Any], Any]
 
@@ -13,7 +17,83 @@ Decorator = Callable[[Any], Any]
 PATH = click.Path()
 
 
-def _group(*decorators: Decorator) -> Decorator:
+@dataclass(frozen=True)
+class Intake:
+    """How the model is to be opened; each field is the option of its name."""
+
+    batch_size: int | None = None
+    input_shapes: tuple[str, ...] = ()
+    signature: str | None = None
+    custom_objects: tuple[str, ...] = ()
+    unsafe_load: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be compared, how and where; each field is the option of its name.
+
+    A command that lacks some of the options has their defaults.
+    """
+
+    data: str | None = None
+    labels: str | None = None
+    budget: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
+    split: bool = False
+    explain: bool = False
+    reproduce: str | None = None
+    device: str = "auto"
+    emulate: str | None = None
+    latency: bool = False
+    ray: str | None = None
+    workers: int | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is printed and replaced; each field is the option of its name."""
+
+    as_json: bool = False
+    quiet: bool = False
+    save_config: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of a conversion.
+
+    Attributes:
+        output: of -o.
+        precision: of --precision.
+        options: those of the formats, by name.
+    """
+
+    output: str | None
+    precision: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def typed(**groups: type) -> Decorator:
+    """Hands a command its options as frozen objects, by the keyword of each."""
+
+    def apply(command: Any) -> Any:
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            made: dict[str, Any] = {}
+            for keyword, kind in groups.items():
+                names = {item.name for item in fields(kind)} & set(given)
+                made[keyword] = kind(**{name: given.pop(name) for name in names})
+            return command(**given, **made)
+
+        return call
+
+    return apply
+
+
+def _options(*decorators: Decorator) -> Decorator:
+    """Several decorators as one, the first outermost."""
+
     def apply(command: Any) -> Any:
         for decorator in reversed(decorators):
             command = decorator(command)
@@ -24,10 +104,10 @@ def _group(*decorators: Decorator) -> Decorator:
 
 force = click.option("--force", is_flag=True, help="Replace outputs and reports that exist.")
 
-conversion = _group(
+_conversion = _options(
     click.option(
         "--precision",
-        type=click.Choice(["fp16", "mixed", "fp32"]),
+        type=click.Choice(list(PRECISIONS)),
         default="fp16",
         show_default=True,
         help="Precision of the file. mixed (ONNX): FP16, with as few nodes in FP32 as keep the "
@@ -36,7 +116,7 @@ conversion = _group(
     force,
 )
 
-intake = _group(
+intake = _options(
     click.option(
         "--batch",
         "batch_size",
@@ -71,63 +151,32 @@ intake = _group(
     ),
 )
 
-onnx_file = _group(
-    click.option(
-        "--keep-fp32",
-        multiple=True,
-        metavar="REGEX",
-        help="Regular expression: nodes, Keras layers or op types that stay in FP32. Repeatable.",
-    ),
-    click.option(
-        "--opset",
-        type=int,
-        metavar="N",
-        help="Version of the ONNX operator set, 13 to 23 [default: 18].",
-    ),
-    click.option(
-        "--external-data",
-        is_flag=True,
-        help="Write weights to a second file beside the ONNX file, as always past 2 GiB.",
-    ),
-    click.option(
-        "--target",
-        type=click.Choice(["any", "cpu", "cuda", "tensorrt"]),
-        default="any",
-        show_default=True,
-        help="Where the ONNX file is taken. Ops without an FP16 kernel in ONNX Runtime's CUDA "
-        "provider or in TensorRT stay in FP32 there; with any, only what some runtime could not "
-        "load.",
-    ),
-    click.option(
-        "--fp16-io",
-        is_flag=True,
-        help="Let the ONNX file's float32 inputs and outputs be float16.",
-    ),
-)
 
-tflite_file = _group(
-    click.option("--dynamic", is_flag=True, help="Let the TFLite file take any number of samples."),
-    click.option(
-        "--accumulate",
-        type=click.Choice(["fp32", "fp16"]),
-        default="fp32",
-        show_default=True,
-        help="Sums that the TFLite file allows: with fp16, ARM CPUs that have FP16 arithmetic "
-        "compute in it throughout; with fp32 they compute in FP32. GPUs compute in FP16 anyway.",
-    ),
-    click.option(
-        "--allow-flex",
-        is_flag=True,
-        help="Keep ops that TFLite lacks as TensorFlow ops: the file then needs the Flex delegate "
-        "and runs neither in plain LiteRT nor on a GPU.",
-    ),
-    click.option(
-        "--repair",
-        is_flag=True,
-        help="Rewrite what overflows in FP16 on --data so that it fits: values are kept smaller by "
-        "powers of two, masks finite. What the model computes in FP32 stays the same.",
-    ),
-)
+def _of_formats(formats: Sequence[Format]) -> Decorator:
+    """The options that the formats declare."""
+    return _options(
+        *(
+            _declared(item.name, item.default, told)
+            for format in formats
+            for item, told in options_of(format.options)
+        )
+    )
+
+
+def _declared(name: str, default: Any, told: Option) -> Decorator:
+    """One option of a format, as click has it."""
+    flag = f"--{(told.flag or name).replace('_', '-')}"
+    about: dict[str, Any] = {"help": told.help}
+    if isinstance(default, bool):
+        about["is_flag"] = True
+    elif isinstance(default, tuple):
+        about |= {"multiple": True, "metavar": told.metavar}
+    elif told.choices:
+        about |= {"type": click.Choice(told.choices), "default": default, "show_default": True}
+    else:  # numbers that have no default of their own
+        about |= {"type": int, "metavar": told.metavar}
+    return click.option(flag, name, **about)
+
 
 _budget = click.option(
     "--budget",
@@ -144,7 +193,7 @@ _reports = click.option(
     help="Write the drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
 )
 
-validation = _group(
+comparison = _options(
     click.option(
         "--data",
         type=PATH,
@@ -210,7 +259,7 @@ validation = _group(
     ),
 )
 
-inspection = _group(
+inspection = _options(
     click.option(
         "--data",
         type=PATH,
@@ -228,9 +277,9 @@ inspection = _group(
     force,
 )
 
-rejudging = _group(_budget, _reports, force)
+rejudging = _options(_budget, _reports, force)
 
-output = _group(
+shown = _options(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
     click.option("--quiet", "-q", is_flag=True, help="No progress and no table; the status tells."),
     click.option(
@@ -253,22 +302,35 @@ output = _group(
 
 
 def converting(
-    *formats: Decorator, metavar: str, written: str, required: bool = False
+    formats: Sequence[Format], *, metavar: str, written: str, required: bool = False
 ) -> Decorator:
-    """The argument and the options of a command that converts.
+    """The argument and the options of a command that converts, as `typed` objects.
 
     Args:
-        formats: options of the formats that it writes.
+        formats: that it writes.
         metavar: of --output.
         written: help on --output.
         required: whether --output is.
     """
-    return _group(
+    names = [item.name for format in formats for item, _ in options_of(format.options)]
+
+    def gathered(command: Any) -> Any:
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            options = {name: given.pop(name) for name in names}
+            files = Written(given.pop("output"), given.pop("precision"), options)
+            return command(**given, written=files)
+
+        return call
+
+    return _options(
         click.argument("model", metavar="MODEL", type=PATH),
         click.option("-o", "--output", type=PATH, metavar=metavar, required=required, help=written),
-        conversion,
-        *formats,
+        _conversion,
+        _of_formats(formats),
         intake,
-        validation,
-        output,
+        comparison,
+        shown,
+        gathered,
+        typed(intake=Intake, asked=Asked, shown=Shown),
     )

@@ -8,14 +8,17 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfmp.converters.commands.options import Asked, Shown
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from tfmp.converters.report import Artifact, DriftReport
+    from tfmp.converters.tflite.audit import Audit
 
 EXIT_BAD_INPUT = 2
 
@@ -24,26 +27,6 @@ EXIT_INTERRUPTED = 130
 
 # EX_SOFTWARE of BSD's sysexits.h. Python's own 1 is FAIL here.
 EXIT_DEFECT = 70
-
-
-class Progress(Protocol):
-    """Tells a person what is going on."""
-
-    def __call__(self, text: str) -> None:
-        """A stage begins."""
-
-    def count(self, done: int, total: int | None) -> None:
-        """So many samples of this stage are done; `total` where it is known."""
-
-
-class _Silent:
-    """For pipes, files and --quiet."""
-
-    def __call__(self, text: str) -> None:
-        return None
-
-    def count(self, done: int, total: int | None) -> None:
-        return None
 
 
 class _Live:
@@ -71,7 +54,7 @@ class _Live:
 
 
 @contextmanager
-def session(options: dict[str, Any]) -> Iterator[Progress]:
+def session(shown: Shown) -> Iterator[Progress]:
     """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2, Ctrl-C
     as one line and 130, and whatever else goes wrong as a traceback and 70."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -81,8 +64,8 @@ def session(options: dict[str, Any]) -> Iterator[Progress]:
     # Conversion traces with TensorFlow, whatever backend the model was trained on.
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
-        config = _config_path(options)
-        with _progress(options["quiet"]) as progress:
+        config = _config_path(shown)
+        with _progress(shown.quiet) as progress:
             yield progress
         if config is not None:
             _save_config(config)
@@ -108,7 +91,7 @@ def _progress(quiet: bool) -> Iterator[Progress]:
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield _Silent()
+        yield SILENT
         return
     from rich.progress import (
         BarColumn,
@@ -129,14 +112,14 @@ def _progress(quiet: bool) -> Iterator[Progress]:
         yield _Live(display)
 
 
-def _config_path(options: dict[str, Any]) -> Path | None:
+def _config_path(shown: Shown) -> Path | None:
     """Where --save-config writes once the work is done, checked before it begins."""
-    if options["save_config"] is None:
+    if shown.save_config is None:
         return None
     from tfmp.converters.shared.files import check_output
 
-    path = Path(options["save_config"])
-    check_output(path, ".toml", options["force"])
+    path = Path(shown.save_config)
+    check_output(path, ".toml", shown.force)
     return path
 
 
@@ -150,14 +133,6 @@ def _save_config(path: Path) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def import_tensorflow() -> None:
-    """Imports TensorFlow without what its C++ prints on every start; errors still show."""
-    from tfmp.shared.quiet_stderr import held_back
-
-    with held_back():
-        import tensorflow  # noqa: F401
-
-
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
     """Keeps the exit status that of the work where nobody reads on, as before `head`."""
@@ -169,14 +144,29 @@ def readers_may_leave() -> Iterator[None]:
 
 
 def print_results(
-    report: "DriftReport | None", artifacts: Sequence["Artifact"], options: dict[str, Any]
+    report: "DriftReport | None", artifacts: Sequence["Artifact"], asked: Asked, shown: Shown
 ) -> None:
     """The files that were written and the drift report: a table, or one JSON document."""
     with readers_may_leave():
-        if options["as_json"]:
+        if shown.as_json:
             click.echo(json.dumps(_document(report, artifacts), indent=2))
-        elif not options["quiet"]:
-            _print_for_people(report, artifacts, options["reports"])
+        elif not shown.quiet:
+            _print_for_people(report, artifacts, asked.reports)
+
+
+def print_inspection(audit: "Audit", asked: Asked, shown: Shown) -> None:
+    """What would go wrong in FP16: a table, or one JSON document."""
+    with readers_may_leave():
+        if shown.as_json:
+            click.echo(json.dumps(audit.to_dict(), indent=2, allow_nan=False))
+        elif not shown.quiet:
+            from rich.console import Console
+
+            from tfmp.converters.report import print_audit
+
+            print_audit(audit, Console())
+            for path in asked.reports:
+                click.echo(f"report: {path}")
 
 
 def _print_for_people(
@@ -212,7 +202,7 @@ def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> 
                 "size_bytes": artifact.size_bytes,
                 "sha256": artifact.sha256,
                 "notes": list(artifact.notes),
-                "overflows": list(artifact.findings.overflows),
+                "overflows": list(artifact.known.overflows),
             }
             for artifact in artifacts
         ]

@@ -1,8 +1,5 @@
-from .bench import Bench as Bench, Plan as Plan
-from .devices import Placing as Placing, choose as choose
+from .bench import Bench as Bench
+from .compare import Compare as Compare, compare_here as compare_here
 from .drift_stages import make_baselines as make_baselines
-from .trials import (
-    Explain as Explain,
-    candidate_files as candidate_files,
-    candidate_findings as candidate_findings,
-)
+from .plan import Plan as Plan
+from .trials import CandidateFile as CandidateFile, candidate_files as candidate_files

@@ -2,43 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tfmp.converters.comparison.devices import Placing
 from tfmp.converters.comparison.drift_stages import Baselines, NoiseFloor
-from tfmp.converters.comparison.latency import of_runner
-from tfmp.converters.comparison.trials import Explain, Trial
-from tfmp.converters.drift import DriftBudget
+from tfmp.converters.comparison.latency import latency_of
+from tfmp.converters.comparison.plan import Plan
+from tfmp.converters.comparison.trials import CandidateFile, Trial
+from tfmp.converters.drift import Labels
+from tfmp.converters.formats import format_named
 from tfmp.converters.intake import AnySource
-from tfmp.converters.onnx.emulation import GPU, Profile
-from tfmp.converters.report import DriftReport, Findings, Latency, Progress, ReferenceReport
-from tfmp.converters.runners import reference_runner
+from tfmp.converters.report import Evidence, Latency, ReferenceReport
+from tfmp.converters.runners import Runner, TensorFlowRunner, time_runner
 from tfmp.converters.samples import DataReport
 from tfmp.converters.shared.environment import environment
 from tfmp.converters.shared.errors import running_on_samples
 from tfmp.converters.shared.tensors import Batch
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be measured, and what it is judged by.
-
-    Attributes:
-        budget: the allowed drift.
-        device: what was asked for, see `devices.choose`.
-        profile: of the hardware that FP16 ONNX files are emulated for; None where none was asked
-            for, which is `GPU`.
-        split: also measure where the drift comes from.
-        explain: also explain it; None for not at all.
-    """
-
-    budget: DriftBudget = field(default_factory=DriftBudget)
-    device: str = "auto"
-    profile: Profile | None = None
-    split: bool = False
-    explain: Explain | None = None
+from tfmp.shared.progress import Progress
 
 
 class Bench:
@@ -47,8 +27,7 @@ class Bench:
     def __init__(
         self,
         source: AnySource,
-        files: Mapping[str, Path],
-        findings: Sequence[Findings],
+        files: Sequence[CandidateFile],
         plan: Plan,
         placing: Placing,
         stack: ExitStack,
@@ -58,36 +37,24 @@ class Bench:
 
         Args:
             source: the reference.
-            files: the candidates by the names that the report gives them.
-            findings: what is known of each from its conversion.
+            files: the candidates.
             plan: what to measure.
             placing: what runs where.
             stack: holds what is opened, and closes it.
             baselines: see `Baselines`.
         """
         self._source, self._plan, self._placing = source, plan, placing
-        self._original = stack.enter_context(reference_runner(source, placing.reference_gpu))
+        self._original = stack.enter_context(_reference_runner(source, placing.reference_gpu))
         self._baselines = Baselines(source, stack, baselines) if plan.split else None
         self._noise = NoiseFloor(source) if plan.split else None
         self._latency: Latency | None = None
         self._sample: Batch = {}
-        gpus = {".onnx": placing.onnx_gpu, ".tflite": placing.tflite_gpu}
         self._trials = [
-            Trial(
-                path,
-                name,
-                source,
-                stack,
-                self._baselines,
-                gpus[path.suffix.lower()],
-                plan.profile or GPU,
-                told,
-                plan.explain,
-            )
-            for (name, path), told in zip(files.items(), findings, strict=True)
+            Trial(file, source, plan, file.format.name in placing.gpu, self._baselines, stack)
+            for file in files
         ]
 
-    def update(self, inputs: Batch, labels: Any) -> None:
+    def update(self, inputs: Batch, labels: Labels | None) -> None:
         """Runs and compares one batch."""
         self._sample = inputs
         with running_on_samples(self._source.name):
@@ -118,25 +85,23 @@ class Bench:
 
     def measure_latency(self) -> None:
         """Times calls on samples of the last batch."""
-        self._latency = of_runner(self._original, self._sample)
+        self._latency = latency_of(time_runner(self._original, self._sample))
         for trial in self._trials:
             trial.measure_latency(self._sample)
 
-    def report(self, data: DataReport, progress: Progress) -> DriftReport:
-        """What was measured, judged, and explained if that was planned.
+    def evidence(self, data: DataReport, progress: Progress) -> Evidence:
+        """What was measured, explained if that was planned.
 
         Args:
             data: the samples.
-            progress: called with a short text when a stage begins.
+            progress: told of the stages.
         """
         if self._plan.explain is not None:
             progress("explaining")
-        budget = self._plan.budget
-        return DriftReport.of(
+        return Evidence(
             reference=self._reference(),
-            candidates=[trial.report(budget, data) for trial in self._trials],
+            candidates=tuple(trial.evidence() for trial in self._trials),
             data=data,
-            budget=budget,
             environment={"device": self._placing.text, **environment()},
         )
 
@@ -156,3 +121,10 @@ class Bench:
             noise_floor=self._noise.outputs() if self._noise is not None else (),
             latency=self._latency,
         )
+
+
+def _reference_runner(source: AnySource, gpu: bool) -> Runner:
+    """The runner of the original in float32, on a GPU where its framework has one."""
+    if source.file_format is not None:
+        return format_named(source.file_format).open_reference(source, gpu)
+    return TensorFlowRunner(source, gpu)

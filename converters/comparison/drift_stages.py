@@ -11,19 +11,12 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from tfmp.converters.drift import Comparison, OutputDrift, match
-from tfmp.converters.intake import AnySource, Float64Model, OnnxSource, Source
+from tfmp.converters.formats import Format
+from tfmp.converters.intake import AnySource, Float64Model, in_float64
 from tfmp.converters.report import Stage
-from tfmp.converters.runners import (
-    LiteRTRunner,
-    OnnxRunner,
-    Runner,
-    RunnerInfo,
-    onnx_runner,
-    weights_only_runner,
-)
+from tfmp.converters.runners import Runner, RunnerInfo
 from tfmp.converters.shared.errors import ConversionError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 
@@ -91,17 +84,19 @@ class Baselines:
         self._lanes: dict[str, Lane] = {}
         self._given: dict[str, Batch | None] = {}
 
-    def require(self, format: str) -> None:
+    def require(self, format: Format) -> None:
         """Makes sure that there is a lane for a format."""
-        # An ONNX reference is the FP32 file itself.
-        if format in self._lanes or isinstance(self._source, OnnxSource):
+        # A reference that is a file of some format is the FP32 file itself.
+        if format.name in self._lanes or self._source.file_format is not None:
             return
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-"))
         made = self._made or make_baselines(self._source, (format,), Path(folder))
-        self._lanes[format] = Lane(
-            f"the FP32 {format} file", self._source, lambda: _open_baseline(made[format])
+        self._lanes[format.name] = lane = Lane(
+            f"the FP32 {format.name} file",
+            self._source,
+            lambda: _open_baseline(format, made[format.name]),
         )
-        self._stack.callback(self._lanes[format].close)
+        self._stack.callback(lane.close)
 
     def run(self, inputs: Batch) -> None:
         """Runs every lane once for all candidates."""
@@ -117,63 +112,46 @@ class Baselines:
 
 
 def make_baselines(
-    source: AnySource, formats: Collection[str], folder: Path
+    source: AnySource, formats: Collection[Format], folder: Path
 ) -> dict[str, Path | str]:
     """Converts the reference to FP32 files.
 
     Args:
         source: the reference.
-        formats: "onnx", "tflite".
+        formats: of the files.
         folder: for the files.
 
     Returns:
-        By format, the file, or why the reference cannot be converted. Empty for an ONNX file, which
-        is the FP32 file itself.
+        By the format's name, the file, or why the reference cannot be converted. Empty for a
+        reference that is a file of some format, which is the FP32 file itself.
     """
-    if isinstance(source, OnnxSource):
+    if source.file_format is not None:
         return {}
     made: dict[str, Path | str] = {}
     for format in formats:
-        path = folder / f"reference.{format}"
+        path = folder / f"reference{format.suffix}"
         try:
-            _export(source, path)
+            format.write_fp32(source, path)
         except ConversionError as error:
-            made[format] = str(error)
+            made[format.name] = str(error)
         else:
-            made[format] = path
+            made[format.name] = path
     return made
 
 
-def _export(source: Source, path: Path) -> None:
-    if path.suffix == ".tflite":
-        from tfmp.converters.tflite.export import export_tflite
-
-        export_tflite(source, path, "fp32")
-        return
-    from tfmp.converters.onnx.export import export_onnx
-    from tfmp.converters.onnx.graph import save_checked
-
-    save_checked(export_onnx(source), path)
-
-
-def _open_baseline(made: Path | str) -> Runner:
+def _open_baseline(format: Format, made: Path | str) -> Runner:
     if isinstance(made, str):
         raise ConversionError(made)
-    if made.suffix == ".tflite":
-        return LiteRTRunner(made, force_fp16=False)
-    import onnxruntime
-
-    details = {"onnxruntime": onnxruntime.__version__}
-    return OnnxRunner(made, RunnerInfo("onnxruntime", "CPU", None, details))
+    return format.open_fp32(made)
 
 
-class Split:
+class DriftStages:
     """The stages of one candidate."""
 
     def __init__(
         self,
         path: Path,
-        format: str,
+        format: Format,
         info: RunnerInfo,
         source: AnySource,
         baselines: Baselines,
@@ -183,20 +161,20 @@ class Split:
 
         Args:
             path: of the candidate.
-            format: "onnx" or "tflite".
+            format: of the candidate.
             info: how the candidate itself runs.
             source: the reference.
             baselines: the reference as FP32 files.
             stack: holds the runners.
         """
-        self._format, self._source, self._fp16 = format, source, info.fp16
+        self._format, self._source, self._fp16 = format.name, source, info.fp16
         self._baselines = baselines
         if info.fp16 is not None:
             baselines.require(format)
         self._light: Lane | None = None
         if info.fp16 in ("emulated", "native"):
             entry = source.origin.signature
-            self._light = Lane(path.name, source, lambda: _weights_only(path, entry))
+            self._light = Lane(path.name, source, lambda: format.open_weights_only(path, entry))
             stack.callback(self._light.close)
         self._stages: dict[str, Comparison] = {}
         self._errors: dict[str, str] = {}
@@ -247,12 +225,6 @@ class Split:
         return tuple(found)
 
 
-def _weights_only(path: Path, signature: str | None) -> Runner:
-    if path.suffix.lower() == ".tflite":
-        return weights_only_runner(path, signature)
-    return onnx_runner(path, profile=None)
-
-
 class NoiseFloor:
     """How far float32 itself is from float64, on the reference."""
 
@@ -260,13 +232,10 @@ class NoiseFloor:
         """Widens the reference to float64."""
         self.error: str | None = None
         self._comparison: Comparison | None = None
-        self._model: Any = None
+        self._model: Float64Model | None = None
         self._outputs = source.outputs
-        if isinstance(source, OnnxSource):
-            self.error = "ONNX Runtime has no float64 for most operators"
-            return
         try:
-            self._model = Float64Model(source)
+            self._model = in_float64(source)
             self.start_over()
         except ConversionError as error:
             self.error = str(error)
@@ -277,7 +246,7 @@ class NoiseFloor:
 
     def update(self, inputs: Batch, expected: Batch) -> None:
         """Adds one batch with the float32 reference's outputs."""
-        if self.error is not None or self._comparison is None:
+        if self.error is not None or self._comparison is None or self._model is None:
             return
         try:
             self._comparison.update(self._model.run(inputs), expected)

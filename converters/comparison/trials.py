@@ -7,35 +7,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.comparison.drift_stages import Baselines, Split
-from tfmp.converters.comparison.latency import of_file
-from tfmp.converters.drift import Comparison, DriftBudget, match
-from tfmp.converters.explain import Explainer, opener
+from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
+from tfmp.converters.comparison.latency import latency_of
+from tfmp.converters.comparison.plan import Plan
+from tfmp.converters.drift import Comparison, match
+from tfmp.converters.explain import Explainer
+from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
-from tfmp.converters.onnx.emulation import GPU, Profile
-from tfmp.converters.report import (
-    NOTHING_FOUND,
-    SUFFIXES,
-    Artifact,
-    CandidateReport,
-    Findings,
-    Latency,
-)
-from tfmp.converters.runners import Runner, RunnerInfo, open_runner
-from tfmp.converters.samples import DataReport
+from tfmp.converters.onnx.emulation import GPU
+from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Latency
+from tfmp.converters.runners import Runner, RunnerInfo
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 
 
-def candidate_files(candidates: Any) -> dict[str, Path]:
-    """Files by the name that a report gives them.
+@dataclass(frozen=True)
+class CandidateFile:
+    """A file to validate.
+
+    Attributes:
+        name: for the report: the file's, with as many folders as tell files of one name apart.
+        path: of the file.
+        format: of the file.
+        known: what its conversion found, if it is an `Artifact`.
+    """
+
+    name: str
+    path: Path
+    format: Format
+    known: FileNotes
+
+
+def candidate_files(candidates: Any) -> tuple[CandidateFile, ...]:
+    """The files to validate, in the order given.
 
     Args:
         candidates: a path, an `Artifact`, or a list of them.
-
-    Returns:
-        In the order given. A name is the file's, with as many folders as tell files of the same
-        name apart.
 
     Raises:
         InputError: none, no such file, one of another kind, or the same one twice.
@@ -48,13 +55,27 @@ def candidate_files(candidates: Any) -> dict[str, Path]:
     for path, times in Counter(resolved).items():
         if times > 1:
             raise InputError(f"{path}: is given {times} times as a candidate. Name it once.")
-    depth = dict.fromkeys(resolved, 1)
+    names = _names(resolved)
+    return tuple(
+        CandidateFile(
+            names[whole],
+            path,
+            format_of(path),
+            item.known if isinstance(item, Artifact) else FileNotes(),
+        )
+        for item, path, whole in zip(items, paths, resolved, strict=True)
+    )
+
+
+def _names(paths: list[Path]) -> dict[Path, str]:
+    """A name for each file, with as many folders as tell files of the same name apart."""
+    depth = dict.fromkeys(paths, 1)
     while True:
-        names = {path: "/".join(path.parts[-depth[path] :]) for path in resolved}
+        names = {path: "/".join(path.parts[-depth[path] :]) for path in paths}
         counts = Counter(names.values())
         alike = [path for path, name in names.items() if counts[name] > 1]
         if not alike:
-            return {names[whole]: path for whole, path in zip(resolved, paths, strict=True)}
+            return names
         for path in alike:
             depth[path] += 1
 
@@ -66,11 +87,7 @@ def _candidate_path(candidate: Any) -> Path:
             f"expected a candidate to be a path or an Artifact, received {type(path).__name__}."
         )
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES.values():
-        raise InputError(
-            f"{path}: expected a candidate ending in {' or '.join(SUFFIXES.values())}, received "
-            f"suffix {path.suffix!r}. Name the converted file."
-        )
+    format_of(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder. Name the converted file itself.")
     if not path.is_file():
@@ -83,87 +100,60 @@ def _candidate_path(candidate: Any) -> Path:
     return path
 
 
-def candidate_findings(candidates: Any) -> list[Findings]:
-    """What is known of each file from its conversion, in the order of `candidate_files`."""
-    items = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
-    return [item.findings if isinstance(item, Artifact) else NOTHING_FOUND for item in items]
-
-
-@dataclass(frozen=True)
-class Explain:
-    """That drift is to be explained.
-
-    Attributes:
-        folder: where to save, for each candidate, the smallest model that shows its error; None
-            for nowhere.
-    """
-
-    folder: Path | None = None
-
-    def folder_of(self, name: str) -> Path | None:
-        """The folder of one candidate."""
-        return self.folder / name.replace("/", "_") if self.folder is not None else None
-
-
 class Trial:
     """One candidate: its runner, its comparison, and what stopped it, if anything did."""
 
     def __init__(
         self,
-        path: Path,
-        name: str,
+        file: CandidateFile,
         source: AnySource,
+        plan: Plan,
+        gpu: bool,
+        baselines: Baselines | None,
         stack: ExitStack,
-        baselines: Baselines | None = None,
-        gpu: bool = False,
-        profile: Profile = GPU,
-        findings: Findings = NOTHING_FOUND,
-        explain: Explain | None = None,
     ) -> None:
         """Opens the file.
 
         Args:
-            path: of the file.
-            name: for the report.
+            file: the candidate.
             source: the reference.
+            plan: what to measure.
+            gpu: run the file on a GPU.
+            baselines: the reference as FP32 files, if the stages of the drift are measured.
             stack: holds the runner, and closes it.
-            baselines: the reference as FP32 files, if the drift is to be split.
-            gpu: run it on a GPU.
-            profile: of the hardware that an FP16 ONNX file is emulated for.
-            findings: of its conversion, which say more than the file itself can.
-            explain: whether and how to explain the drift; None for not at all.
         """
-        self.path, self.name = path, name
-        self._signature = source.origin.signature
-        self.format = path.suffix.lower().removeprefix(".")
-        self._split: Split | None = None
+        self._file, self._source = file, source
+        self._stages: DriftStages | None = None
         self._latency: Latency | None = None
         self._explainer: Explainer | None = None
-        self.error: str | None = None
+        self._error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
-        self._notes, self._overflows = findings.notes, findings.overflows
-        self._sha256, self._size_bytes = file_sha256(path), path.stat().st_size
+        self._notes = file.known.notes
+        self._sha256, self._size_bytes = file_sha256(file.path), file.path.stat().st_size
         with self._surviving():
             self._runner: Runner = stack.enter_context(
-                open_runner(path, gpu, profile, source.origin.signature)
+                file.format.open_runner(file.path, gpu, plan.profile, source.origin.signature)
             )
             self._info = self._runner.info
-            inputs = match(source.inputs, self._runner.inputs, name, "input")
-            self._input_names, self._notes = (
-                inputs.names,
-                (*inputs.notes, *(findings.notes or self._runner.notes)),
-            )
-            self._comparison = Comparison(name, source.outputs, self._runner.outputs)
-            self._output_names = match(source.outputs, self._runner.outputs, name).names
+            inputs = match(source.inputs, self._runner.inputs, file.name, "input")
+            self._input_names = inputs.names
+            self._notes = (*inputs.notes, *(file.known.notes or self._runner.notes))
+            self._comparison = Comparison(file.name, source.outputs, self._runner.outputs)
+            self._output_names = match(source.outputs, self._runner.outputs, file.name).names
             if baselines is not None:
-                self._split = Split(path, self.format, self._info, source, baselines, stack)
-            if explain is not None:
+                self._stages = DriftStages(
+                    file.path, file.format, self._info, source, baselines, stack
+                )
+            if plan.explain is not None:
+                profile = plan.profile or GPU
                 self._explainer = Explainer(
-                    opener(path, self._info, source, profile, stack),
+                    None  # it computes in FP32
+                    if self._info.fp16 is None
+                    else lambda: file.format.open_seams(file.path, source, profile, stack),
                     inputs.names,
                     self._output_names,
-                    explain.folder_of(name),
+                    plan.explain.folder_of(file.name),
                 )
 
     @contextmanager
@@ -172,19 +162,19 @@ class Trial:
         try:
             yield
         except RunnerError as error:
-            self.error = str(error)
+            self._error = str(error)
 
     def update(self, inputs: Batch, expected: Batch, labels: Any) -> None:
         """Runs and compares one batch, unless an earlier one failed."""
-        if self.error is not None or self._comparison is None:
+        if self._error is not None or self._comparison is None:
             return
         with self._surviving():
             fed = {self._input_names[name]: array for name, array in inputs.items()}
             received = self._runner.run(fed)
             self._comparison.update(expected, received, labels)
             named = {name: received[theirs] for name, theirs in self._output_names.items()}
-            if self._split is not None:
-                self._split.update(inputs, expected, named)
+            if self._stages is not None:
+                self._stages.update(inputs, expected, named)
             if self._explainer is not None:
                 self._explainer.update(inputs, expected, named)
 
@@ -192,8 +182,8 @@ class Trial:
         """Forgets what was measured; see `Bench.start_over`."""
         if self._comparison is not None:
             self._comparison.start_over(label_kinds)
-        if self._split is not None:
-            self._split.start_over()
+        if self._stages is not None:
+            self._stages.start_over()
 
     @property
     def label_kinds(self) -> Mapping[str, str]:
@@ -206,34 +196,34 @@ class Trial:
         Args:
             inputs: some samples, by the reference's names.
         """
-        if self.error is not None:
+        if self._error is not None:
             return
         fed = {self._input_names[name]: array for name, array in inputs.items()}
+        signature = self._source.origin.signature
         try:
-            self._latency = of_file(self.path, fed, self._info, self._signature)
+            timed = self._file.format.time_calls(self._file.path, fed, self._info, signature)
         except RunnerError as error:
             self._notes = (*self._notes, f"latency not measured: {error}")
+        else:
+            self._latency = latency_of(timed)
 
-    def report(self, budget: DriftBudget, data: DataReport) -> CandidateReport:
-        """The judged candidate, explained if that was asked for."""
-        explained = self._explainer if self.error is None else None
-        compared = self._comparison if self.error is None else None
-        return CandidateReport.judged(
-            name=self.name,
-            format=self.format,
+    def evidence(self) -> CandidateEvidence:
+        """What was measured, explained if the plan asks for it."""
+        explained = self._explainer if self._error is None else None
+        compared = self._comparison if self._error is None else None
+        return CandidateEvidence(
+            name=self._file.name,
+            format=self._file.format.name,
             runner=self._info,
-            budget=budget,
             outputs=compared.outputs() if compared else (),
             labels=compared.labels() if compared else (),
-            synthetic=data.synthetic,
-            nonfinite_inputs=data.nonfinite_values,
-            path=str(self.path),
+            path=str(self._file.path),
             sha256=self._sha256,
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
-            overflows=self._overflows,
-            error=self.error,
+            overflows=self._file.known.overflows,
+            error=self._error,
             latency=self._latency,
-            stages=self._split.stages() if self._split and self.error is None else (),
+            stages=self._stages.stages() if self._stages and self._error is None else (),
             explanation=explained.explanation() if explained else None,
         )

@@ -44,13 +44,6 @@ class Staffing:
         return _count(self.cpus, "CPU") + (" and a GPU" if self.gpus else "")
 
 
-def check_workers(workers: Any) -> None:
-    """Raises `InputError` unless `workers` is None or a number of at least 1."""
-    if workers is None or (isinstance(workers, int) and workers >= 1 and workers is not True):
-        return
-    raise InputError(f"workers: expected a number of at least 1, received {workers!r}.")
-
-
 def check_address(address: str) -> None:
     """Raises `InputError` unless Ray is installed and something answers at `address`."""
     try:
@@ -121,21 +114,21 @@ def _check_answer(address: str) -> None:
 
 
 def staffing(
-    nodes: Sequence[Mapping[str, float]], workers: int | None, device: str, onnx: bool
+    nodes: Sequence[Mapping[str, float]], workers: int | None, device: str, gpu_by_default: bool
 ) -> Staffing:
     """How many workers fit on a cluster, and what each is given.
 
     Args:
         nodes: resources of each machine: "CPU", "GPU".
         workers: how many there are to be; None for as many as fit.
-        device: "cpu", "gpu" or "auto", which takes GPUs for ONNX files where there are any.
-        onnx: whether a candidate is an ONNX file.
+        device: "cpu", "gpu" or "auto".
+        gpu_by_default: whether "auto" takes GPUs for the candidates where there are any.
 
     Raises:
         InputError: no GPU where one was asked for, or fewer workers fit than were asked for.
     """
     gpus = [int(node.get("GPU", 0)) for node in nodes]
-    gpu = int(device == "gpu" or (device == "auto" and onnx and any(gpus)))
+    gpu = int(device == "gpu" or (device == "auto" and gpu_by_default and any(gpus)))
     cpus = [int(node.get("CPU", 0)) for node in nodes]
     if gpu:
         cpus = [cpu for cpu, cards in zip(cpus, gpus, strict=True) if cards]

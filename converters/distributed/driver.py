@@ -1,26 +1,28 @@
 """The driver of a validation on Ray: reads samples once, hands them out, adds up the answers."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.comparison import Plan, make_baselines
+from tfmp.converters.comparison import CandidateFile, Compare, Plan, make_baselines
 from tfmp.converters.distributed.cluster import (
     Staffing,
-    check_workers,
     connected,
     resources,
     staffing,
 )
 from tfmp.converters.distributed.dispatch import Dispatch, Lost
 from tfmp.converters.distributed.parcel import Files, pack_file, pack_source
-from tfmp.converters.distributed.worker import Answer, BenchWorker, Models
+from tfmp.converters.distributed.worker import Answer, BenchWorker, Models, PackedCandidate
+from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource
-from tfmp.converters.report import DriftReport, Findings, Progress, check_same_run, join
+from tfmp.converters.report import Evidence, check_same_run, join
 from tfmp.converters.samples import Dataset
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.shared.progress import Progress
 
 # A Ray that others keep busy lets workers wait for ever; by now one would have started.
 _START_S = 600.0
@@ -43,63 +45,65 @@ class Task:
     done: int
 
 
-def validate_on_ray(
-    source: AnySource,
-    files: Mapping[str, Path],
-    findings: Sequence[Findings],
-    dataset: Dataset,
-    plan: Plan,
-    address: str,
-    workers: int | None,
-    progress: Progress,
-    count: Callable[[int, int | None], None],
-) -> DriftReport:
-    """What `validate` reports, computed by Ray's workers.
+@contextmanager
+def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
+    """A comparison by Ray's workers, with a Ray that is connected and has room for them.
 
-    The batches are the same, every one is compared by a single worker, and what they say merges
-    exactly: so does the report, wherever a batch ran and however often a worker died over it.
+    The batches are the same as here, every one is compared by a single worker, and what they say
+    merges exactly: so does the evidence, wherever a batch ran and however often a worker died.
+
+    Args:
+        plan: what is to be measured, and where Ray is.
+        formats: of the candidates.
 
     Raises:
-        InputError: there is no Ray, it has no room, its workers cannot run the models, or one of
-            the samples or labels does not fit.
+        InputError: there is no Ray, or it has no room. The comparison raises it where Ray's
+            workers cannot run the models, or one of the samples or labels does not fit.
     """
-    check_workers(workers)
-    progress("connecting to Ray")
-    with connected(address, workers) as ray:
-        onnx = any(path.suffix.lower() == ".onnx" for path in files.values())
-        staff = staffing(resources(ray), workers, plan.device, onnx)
-        progress("sending the models to Ray")
-        models = _pack(source, files, findings, plan)
-        crew = RayCrew(ray, staff, models, files)
-        try:
-            progress("loading the models on Ray's workers")
-            report, replaced = _compare(crew, dataset, progress, count)
-        finally:
-            crew.dismiss_all()
-    here = str(source.origin.path) if source.origin.path else None
-    return replace(
-        report,
-        reference=replace(report.reference, path=here),
-        environment={**report.environment, "ray": _described(ray, staff, replaced)},
-    )
+    with connected(str(plan.ray), plan.workers) as ray:
+        gpu_by_default = any(format.gpu_by_default for format in formats)
+        staff = staffing(resources(ray), plan.workers, plan.device, gpu_by_default)
+
+        def compare(
+            source: AnySource,
+            files: Sequence[CandidateFile],
+            samples: Dataset,
+            progress: Progress,
+        ) -> Evidence:
+            progress("sending the models to Ray")
+            paths = {file.name: file.path for file in files}
+            crew = RayCrew(ray, staff, _pack(source, files, plan), paths)
+            try:
+                progress("loading the models on Ray's workers")
+                evidence, replaced = _compare(crew, samples, progress)
+            finally:
+                crew.dismiss_all()
+            here = str(source.origin.path) if source.origin.path else None
+            return replace(
+                evidence,
+                reference=replace(evidence.reference, path=here),
+                environment={**evidence.environment, "ray": _described(ray, staff, replaced)},
+            )
+
+        yield compare
 
 
-def _pack(
-    source: AnySource, files: Mapping[str, Path], findings: Sequence[Findings], plan: Plan
-) -> Models:
+def _pack(source: AnySource, files: Sequence[CandidateFile], plan: Plan) -> Models:
     baselines: dict[str, Files | str] = {}
     if plan.split:
-        formats = {path.suffix.lower().removeprefix(".") for path in files.values()}
+        formats = {file.format.name: file.format for file in files}
         with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-            made = make_baselines(source, sorted(formats), Path(folder))
+            made = make_baselines(source, [formats[name] for name in sorted(formats)], Path(folder))
             baselines = {
-                format: file if isinstance(file, str) else pack_file(file)
-                for format, file in made.items()
+                name: file if isinstance(file, str) else pack_file(file, formats[name])
+                for name, file in made.items()
             }
     return Models(
         reference=pack_source(source),
-        candidates={name: pack_file(path) for name, path in files.items()},
-        findings=tuple(findings),
+        candidates=tuple(
+            PackedCandidate(file.name, pack_file(file.path, file.format), file.known)
+            for file in files
+        ),
         plan=plan,
         baselines=baselines,
     )
@@ -110,32 +114,27 @@ def _described(ray: Any, staff: Staffing, replaced: int) -> str:
     return f"{text}, {replaced} replaced after they died" if replaced else text
 
 
-def _compare(
-    crew: "RayCrew",
-    dataset: Dataset,
-    progress: Progress,
-    count: Callable[[int, int | None], None],
-) -> tuple[DriftReport, int]:
-    """The report on all samples, and how many workers were replaced."""
+def _compare(crew: "RayCrew", samples: Dataset, progress: Progress) -> tuple[Evidence, int]:
+    """The evidence of all samples, and how many workers were replaced."""
     dispatch = Dispatch(crew)
-    first: DriftReport | None = None
-    held: list[DriftReport] = []
-    for task, answer in dispatch.run(_tasks(crew, dataset)):
+    first: Evidence | None = None
+    held: list[Evidence] = []
+    for task, answer in dispatch.run(_tasks(crew, samples)):
         if first is None:
             progress("comparing on Ray's workers")
-            first = answer.report
-        check_same_run(first, answer.report, f"the report of samples up to {task.done}")
-        held.append(_with_paths(answer.report, crew.paths))
+            first = answer.evidence
+        check_same_run(first, answer.evidence, f"the report of samples up to {task.done}")
+        held.append(_with_paths(answer.evidence, crew.paths))
         if len(held) > _AT_ONCE:
-            held = [join(held, dataset.description)]
-        count(task.done, dataset.samples)
-    return join(held, dataset.description), dispatch.replaced
+            held = [join(held, samples.description)]
+        progress.count(task.done, samples.samples)
+    return join(held, samples.description), dispatch.replaced
 
 
-def _with_paths(report: DriftReport, paths: Mapping[str, Path]) -> DriftReport:
-    """A worker's report, with the files where the driver has them."""
+def _with_paths(evidence: Evidence, paths: Mapping[str, Path]) -> Evidence:
+    """What a worker measured, with the files where the driver has them."""
     candidates = []
-    for candidate in report.candidates:
+    for candidate in evidence.candidates:
         there, here = str(candidate.path), str(paths[candidate.name])
         candidates.append(
             replace(
@@ -145,7 +144,7 @@ def _with_paths(report: DriftReport, paths: Mapping[str, Path]) -> DriftReport:
                 notes=tuple(note.replace(there, here) for note in candidate.notes),
             )
         )
-    return replace(report, candidates=tuple(candidates))
+    return replace(evidence, candidates=tuple(candidates))
 
 
 def _tasks(crew: "RayCrew", dataset: Dataset) -> Iterator[Task]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.intake import AnySource, OnnxSource, Origin, Source
+from tfmp.converters.formats import Format, format_named
+from tfmp.converters.intake import AnySource, Origin, Source, open_source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.file import safe_names
@@ -15,7 +16,9 @@ from tfmp.converters.tflite.file import safe_names
 # Contents by path inside a folder. Arrays, which Ray's workers read without copying them.
 Files = dict[str, np.ndarray]
 
-_SNAPSHOT = "snapshot"
+# Forms of a reference: a file of a format that is converted to, the user's own SavedModel, and a
+# SavedModel made here of anything else.
+_FILE, _FOLDER, _SNAPSHOT = "file", "folder", "snapshot"
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,10 @@ class Model:
     """A reference that can be opened elsewhere, without the code that it was made by.
 
     Attributes:
-        form: "onnx", "savedmodel" (the user's own) or "snapshot" (a SavedModel made here).
+        form: "file" (of a format that is converted to), "folder" (the user's own SavedModel) or
+            "snapshot" (a SavedModel made here).
         files: of the model.
-        entry: the ONNX file among them; "" for a folder.
+        entry: the model's own file among them; "" for a folder.
         origin: of the original.
         inputs: of the original, sizes that were fixed included.
         outputs: likewise.
@@ -47,12 +51,14 @@ def pack_source(source: AnySource) -> Model:
     """
     origin = source.origin
     entry = ""
-    if isinstance(source, OnnxSource):
+    if source.file_format is not None:
         assert origin.path is not None
-        form, files, entry = "onnx", pack_file(origin.path), origin.path.name
+        form, entry = _FILE, origin.path.name
+        files = pack_file(origin.path, format_named(source.file_format))
     elif origin.format == "savedmodel" and origin.path is not None:
-        form, files = "savedmodel", _pack_folder(origin.path)
+        form, files = _FOLDER, _pack_folder(origin.path)
     else:
+        assert isinstance(source, Source)
         with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
             _save(source, folder)
             form, files = _SNAPSHOT, _pack_folder(Path(folder))
@@ -63,25 +69,19 @@ def unpack_source(model: Model, folder: Path) -> AnySource:
     """The reference, written to `folder` and opened from there; it computes what it did."""
     unpack(model.files, folder)
     shapes: dict[str, Any] = {spec.name: spec.shape for spec in model.inputs}
-    if model.form == "onnx":
-        from tfmp.converters.intake import from_onnx
-
-        opened = from_onnx(folder / model.entry, None, shapes)
+    if model.form == _FILE:
+        opened = open_source(folder / model.entry, input_shapes=shapes)
         # A GPU runs the file itself, which lies here and not where it came from.
         return replace(opened, origin=replace(model.origin, path=folder / model.entry))
-    if model.form == "savedmodel":
-        from tfmp.converters.intake import from_saved_model
-
-        saved = from_saved_model(folder, model.origin.signature).pinned(None, shapes)
+    if model.form == _FOLDER:
+        saved = open_source(folder, signature=model.origin.signature, input_shapes=shapes)
         return replace(saved, origin=model.origin)
     return _load(model, folder)
 
 
-def pack_file(path: Path) -> Files:
-    """A model file, with the external data that an ONNX file names."""
-    paths = [path]
-    if path.suffix.lower() == ".onnx":
-        paths += [path.parent / name for name in _external_data(path)]
+def pack_file(path: Path, format: Format) -> Files:
+    """A model file, with the files that belong to it."""
+    paths = [path, *format.companions(path)]
     return {str(each.relative_to(path.parent)): _read(each) for each in paths if each.is_file()}
 
 
@@ -102,24 +102,6 @@ def _read(path: Path) -> np.ndarray:
 def _pack_folder(folder: Path) -> Files:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): _read(path) for path in paths}
-
-
-def _external_data(path: Path) -> list[str]:
-    """Files beside an ONNX file that hold its weights; none for a file that cannot be read, which
-    its runner will say."""
-    import onnx_ir as ir
-
-    try:
-        graph = ir.load(path).graph
-    except Exception:  # protobuf and onnx-ir each raise their own
-        return []
-    weights = [value.const_value for value in graph.initializers.values()]
-    for node in graph.all_nodes():
-        weights += [item.value for item in node.attributes.values() if item.type.name == "TENSOR"]
-        for item in node.attributes.values():
-            if item.type.name == "GRAPH":
-                weights += [value.const_value for value in item.value.initializers.values()]
-    return sorted({str(item.location) for item in weights if isinstance(item, ir.ExternalTensor)})
 
 
 def _save(source: Source, folder: str) -> None:

@@ -10,11 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.samples import DataReport
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.progress import SILENT
 
 if TYPE_CHECKING:
     from tfmp.converters.comparison import Bench, Plan
     from tfmp.converters.distributed.parcel import Files, Model
-    from tfmp.converters.report import DriftReport, Findings
+    from tfmp.converters.report import Evidence, FileNotes
+
+
+@dataclass(frozen=True)
+class PackedCandidate:
+    """A candidate on its way to a worker.
+
+    Attributes:
+        name: the one that the report gives it.
+        files: begin with the candidate itself.
+        known: what its conversion found.
+    """
+
+    name: str
+    files: "Files"
+    known: "FileNotes"
 
 
 @dataclass(frozen=True)
@@ -23,16 +39,14 @@ class Models:
 
     Attributes:
         reference: the original.
-        candidates: files by the names that the report gives them; each begins with the file.
-        findings: what is known of each from its conversion.
+        candidates: in the order of the report.
         plan: what is to be measured.
         baselines: the original as FP32 files, by format, where the drift is to be split; the text
             is why there is none.
     """
 
     reference: "Model"
-    candidates: Mapping[str, "Files"]
-    findings: "tuple[Findings, ...]"
+    candidates: tuple[PackedCandidate, ...]
     plan: "Plan"
     baselines: Mapping[str, "Files | str"]
 
@@ -42,11 +56,11 @@ class Answer:
     """What came of one batch.
 
     Attributes:
-        report: of these samples alone.
+        evidence: of these samples alone.
         label_kinds: how their labels were read, by output.
     """
 
-    report: "DriftReport"
+    evidence: "Evidence"
     label_kinds: Mapping[str, str]
 
 
@@ -67,23 +81,22 @@ class BenchWorker:
         # As on the command line: TensorFlow traces, whatever backend this machine is set to.
         os.environ["KERAS_BACKEND"] = "tensorflow"
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        from tfmp.converters.comparison import Bench, choose
+        from tfmp.converters.comparison import Bench, CandidateFile
         from tfmp.converters.distributed.parcel import unpack, unpack_source
+        from tfmp.converters.formats import format_of
 
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-")))
         source = unpack_source(models.reference, folder / "reference")
-        paths = {
-            name: unpack(files, folder / str(number))
-            for number, (name, files) in enumerate(models.candidates.items())
-        }
+        files = []
+        for number, candidate in enumerate(models.candidates):
+            path = unpack(candidate.files, folder / str(number))
+            files.append(CandidateFile(candidate.name, path, format_of(path), candidate.known))
         baselines = {
             format: files if isinstance(files, str) else unpack(files, folder / format)
             for format, files in models.baselines.items()
         }
-        plan = models.plan
-        suffixes = {path.suffix.lower() for path in paths.values()}
-        placing = choose(plan.device, suffixes, plan.profile is not None)
-        self._bench = Bench(source, paths, models.findings, plan, placing, self._stack, baselines)
+        placing = models.plan.place({file.format for file in files})
+        self._bench = Bench(source, files, models.plan, placing, self._stack, baselines)
 
     def compare(
         self, batch: tuple[Batch, Any, DataReport], label_kinds: Mapping[str, str] | None
@@ -102,7 +115,7 @@ class BenchWorker:
         inputs, labels, data = batch
         self._bench.start_over(label_kinds)
         self._bench.update(inputs, labels)
-        return Answer(self._bench.report(data, lambda _: None), dict(self._bench.label_kinds))
+        return Answer(self._bench.evidence(data, SILENT), dict(self._bench.label_kinds))
 
     def identity(self) -> int:
         """The number of the process."""

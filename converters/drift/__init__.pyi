@@ -17,7 +17,6 @@ from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .totals import Totals as Totals, is_floating as is_floating
 from .verdict import (
     Check as Check,
-    Judgement as Judgement,
     Verdict as Verdict,
     check_overrides as check_overrides,
     judge as judge,

@@ -1,2 +1,4 @@
+from .candidate import Candidate as Candidate
 from .explainer import Explainer as Explainer
-from .opening import opener as opener
+from .onnx_candidate import OnnxCandidate as OnnxCandidate
+from .tflite_candidate import TFLiteCandidate as TFLiteCandidate

@@ -8,7 +8,7 @@ from tfmp.converters.explain.attribution import Values
 from tfmp.converters.explain.onnx_taps import OnnxTaps, by_layer, by_node, single_node
 from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
 from tfmp.converters.explain.weights import Weights
-from tfmp.converters.intake import AnySource, OnnxSource
+from tfmp.converters.intake import AnySource
 from tfmp.converters.onnx.emulation import Profile, name_nodes
 from tfmp.converters.onnx.export import export_onnx
 from tfmp.converters.onnx.fp16 import prepare
@@ -81,9 +81,7 @@ class OnnxCandidate:
 def _weights(source: AnySource) -> tuple[Weights, str | None]:
     """The reference's weights in the forms that a conversion may give them."""
     try:
-        model = (
-            source.model.clone() if isinstance(source, OnnxSource) else export_onnx(source, None)
-        )
+        model = export_onnx(source)
         prepare(model)
         constants = _constants(model)
         rewrite(model)

@@ -1,6 +1,11 @@
-from .float64 import Float64Model as Float64Model
-from .onnx_file import from_onnx as from_onnx
-from .open import check_model_file as check_model_file, open_source as open_source
+from .float64 import Float64Model as Float64Model, in_float64 as in_float64
+from .open import (
+    ModelRequest as ModelRequest,
+    is_open as is_open,
+    open_source as open_source,
+    path_of as path_of,
+    request_of as request_of,
+)
 from .source import (
     AnySource as AnySource,
     OnnxSource as OnnxSource,
@@ -10,4 +15,3 @@ from .source import (
     trace_call as trace_call,
     unique_name as unique_name,
 )
-from .tensorflow import from_saved_model as from_saved_model

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.intake.source import Source
+from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import Batch
 
@@ -18,6 +18,17 @@ _FLOAT, _DOUBLE = 1, 2  # tensorflow.DataType
 
 # TensorFlow keeps the functions of all graphs in one place, by name.
 _SUFFIX = "_float64"
+
+
+def in_float64(source: AnySource) -> "Float64Model":
+    """The forward pass of a source in float64.
+
+    Raises:
+        ConversionError: something of the model cannot be computed in float64.
+    """
+    if isinstance(source, OnnxSource):
+        raise ConversionError("ONNX Runtime has no float64 for most operators")
+    return Float64Model(source)
 
 
 class Float64Model:

@@ -17,6 +17,7 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.wording import first_line
 
 # A `keras.InputSpec` or `keras.KerasTensor`, and nested structures of them.
 KerasSpec: TypeAlias = Any
@@ -140,7 +141,7 @@ def _input_structure(model: KerasModel) -> list[KerasSpecs]:
         signature = list(get_input_signature(model))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"model {model.name!r} has no known input shapes: {str(error).splitlines()[0]} "
+            f"model {model.name!r} has no known input shapes: {first_line(error)} "
             "Call it once on a batch (`model(x)`) before converting."
         ) from error
     if isinstance(model, keras.Sequential) or hasattr(model, "_inputs_struct"):

@@ -9,6 +9,7 @@ from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, in_dtype
+from tfmp.shared.wording import first_line
 
 
 def from_onnx(
@@ -26,7 +27,7 @@ def from_onnx(
         session = cpu_session(path)
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
         raise InputError(
-            f"{path}: not a usable ONNX model ({str(error).splitlines()[0]}). It may be truncated, "
+            f"{path}: not a usable ONNX model ({first_line(error)}). It may be truncated, "
             "or its external data may be missing beside it; export it again."
         ) from error
     supplied = {value.name for value in session.get_inputs()}

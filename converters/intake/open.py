@@ -1,12 +1,16 @@
 """Any model, file, folder or object as a `Source`."""
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from zipfile import is_zipfile
 
-from tfmp.converters.intake.source import AnySource
+from tfmp.converters.intake.custom_objects import objects_in
+from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.quiet_stderr import held_back
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")
@@ -18,11 +22,72 @@ _MAGIC = {
 }
 
 
+@dataclass(frozen=True)
+class ModelRequest:
+    """A model that is not open yet, and how it is to be opened.
+
+    Attributes:
+        model: see `open_source`, like the rest.
+        signature: which signature of a SavedModel.
+        all_signatures: take a SavedModel none of whose signatures has a usual name.
+        custom_objects: classes and functions that a Keras file names.
+        custom_modules: names of modules whose public classes and functions are taken, too.
+        unsafe_load: run Python code that a Keras file brings along.
+        batch_size: fixes the first axis of every input.
+        input_shapes: whole shapes, batch axis included, by input name.
+    """
+
+    model: Any
+    signature: str | None = None
+    all_signatures: bool = False
+    custom_objects: Mapping[str, Any] | None = None
+    custom_modules: Sequence[str] = ()
+    unsafe_load: bool = False
+    batch_size: int | None = None
+    input_shapes: Mapping[str, Sequence[int]] | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file or folder that is asked for; None for a live model."""
+        return Path(self.model) if isinstance(self.model, str | Path) else None
+
+    def check(self) -> None:
+        """Raises the `InputError`s of `open` that take no framework to find."""
+        if self.path is not None:
+            check_model_file(self.path)
+        if self.signature is not None and not (self.path is not None and self.path.is_dir()):
+            raise InputError(
+                f"signature {self.signature!r} was asked for, but only a SavedModel folder has "
+                "signatures. Leave --signature out."
+            )
+
+    def open(self) -> AnySource:
+        """Opens the model; see `open_source` for what it raises."""
+        self.check()
+        if self.path is not None and self.path.suffix.lower() == ".onnx":
+            from tfmp.converters.intake.onnx_file import from_onnx
+
+            return from_onnx(self.path, self.batch_size, self.input_shapes)
+        source = _live(self.model) if self.path is None else self._saved(self.path)
+        return source.pinned(self.batch_size, self.input_shapes)
+
+    def _saved(self, path: Path) -> Source:
+        _import_tensorflow()
+        custom_objects = {**objects_in(self.custom_modules), **(self.custom_objects or {})}
+        if path.is_dir():
+            from tfmp.converters.intake.tensorflow import from_saved_model
+
+            return from_saved_model(path, self.signature, self.all_signatures)
+        from tfmp.converters.intake.keras_files import from_keras_file
+
+        return from_keras_file(path, custom_objects, self.unsafe_load)
+
+
 def open_source(
     model: Any,
     *,
     signature: str | None = None,
-    several: bool = False,
+    all_signatures: bool = False,
     custom_objects: Mapping[str, Any] | None = None,
     unsafe_load: bool = False,
     batch_size: int | None = None,
@@ -34,7 +99,7 @@ def open_source(
         model: a built Keras model, a `tf.function` with an input signature, or the path of a
             `.keras`, `.h5`, `.hdf5` or `.onnx` file or of a SavedModel folder.
         signature: which signature of a SavedModel; see `from_saved_model`.
-        several: take a SavedModel none of whose signatures is the usual one; likewise.
+        all_signatures: take a SavedModel none of whose signatures has a usual name, too.
         custom_objects: classes and functions that a Keras file names.
         unsafe_load: run Python code that a Keras file brings along (Lambda layers).
         batch_size: fixes the first axis of every input.
@@ -45,42 +110,43 @@ def open_source(
             that does not go with it.
         ConversionError: the model's code fails while it is traced.
     """
-    path = Path(model) if isinstance(model, str | Path) else None
-    if path is not None:
-        check_model_file(path)
-    if signature is not None and not (path is not None and path.is_dir()):
-        raise InputError(
-            f"signature {signature!r} was asked for, but only a SavedModel folder has signatures. "
-            "Leave --signature out."
-        )
-    if path is not None and path.suffix.lower() == ".onnx":
-        from tfmp.converters.intake.onnx_file import from_onnx
-
-        return from_onnx(path, batch_size, input_shapes)
-    if path is None:
-        source = _live(model)
-    else:
-        source = _from_path(path, signature, several, custom_objects, unsafe_load)
-    return source.pinned(batch_size, input_shapes)
+    return ModelRequest(
+        model,
+        signature=signature,
+        all_signatures=all_signatures,
+        custom_objects=custom_objects,
+        unsafe_load=unsafe_load,
+        batch_size=batch_size,
+        input_shapes=input_shapes,
+    ).open()
 
 
-def _from_path(
-    path: Path,
-    signature: str | None,
-    several: bool,
-    custom_objects: Mapping[str, Any] | None,
-    unsafe_load: bool,
-) -> Any:
-    if path.is_dir():
-        from tfmp.converters.intake.tensorflow import from_saved_model
-
-        return from_saved_model(path, signature, several)
-    from tfmp.converters.intake.keras_files import from_keras_file
-
-    return from_keras_file(path, custom_objects, unsafe_load)
+def is_open(model: object) -> TypeGuard[AnySource]:
+    """Whether a model is what `open_source` gives."""
+    return isinstance(model, Source | OnnxSource)
 
 
-def _live(model: Any) -> Any:
+def path_of(model: Any) -> Path | None:
+    """The file or folder that a model was loaded from, or is asked for at; None for a live one."""
+    if is_open(model):
+        return model.origin.path
+    return request_of(model).path
+
+
+def request_of(model: Any) -> ModelRequest:
+    """A model as a request for it."""
+    return model if isinstance(model, ModelRequest) else ModelRequest(model)
+
+
+def _import_tensorflow() -> None:
+    """Imports TensorFlow; its C++ prints on every start, whatever level is asked for."""
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+        return
+    with held_back():
+        import tensorflow  # noqa: F401
+
+
+def _live(model: Any) -> Source:
     from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
     from tfmp.converters.intake.tensorflow import from_function, is_function
 

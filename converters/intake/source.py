@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -67,6 +67,9 @@ class Source:
     variables: tuple[Any, ...]
     marked_layers: MarkedLayers = field(compare=False)
     siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
+
+    # The format that the model is a file of already, by name: none that is converted to.
+    file_format: ClassVar[str | None] = None
 
     @property
     def name(self) -> str:
@@ -165,6 +168,9 @@ class OnnxSource:
     outputs: tuple[TensorSpec, ...]
     model: Any
     forward: Callable[[Batch], Batch]
+
+    # It is an FP32 file of this format itself.
+    file_format: ClassVar[str | None] = "onnx"
 
     @property
     def name(self) -> str:

@@ -21,13 +21,15 @@ from tfmp.converters.shared.tensors import TensorSpec
 _USUAL = ("serving_default", "serve")
 
 
-def from_saved_model(path: Path, signature: str | None = None, several: bool = False) -> Source:
+def from_saved_model(
+    path: Path, signature: str | None = None, all_signatures: bool = False
+) -> Source:
     """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
     Args:
         path: of the folder.
         signature: its name; None for the only one, or "serving_default" or "serve" among several.
-        several: take the first by name where none of several has a usual name.
+        all_signatures: take the first by name where none of several has a usual name.
 
     Raises:
         InputError: not loadable, or no such signature; the text lists those there are.
@@ -43,7 +45,7 @@ def from_saved_model(path: Path, signature: str | None = None, several: bool = F
             f"{' '.join(str(error).split())[:300]}). Save or export the model again."
         ) from error
     functions = dict(sorted(loaded.signatures.items()))
-    name = _choose(path, signature, list(functions), several)
+    name = _choose(path, signature, list(functions), all_signatures)
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
 
     def opened(name: str) -> Source:
@@ -64,7 +66,7 @@ def from_saved_model(path: Path, signature: str | None = None, several: bool = F
     return replace(opened(name), siblings=lambda: {key: opened(key) for key in others})
 
 
-def _choose(path: Path, asked: str | None, names: list[str], several: bool) -> str:
+def _choose(path: Path, asked: str | None, names: list[str], all_signatures: bool) -> str:
     if asked is not None and asked in names:
         return asked
     listed = ", ".join(map(repr, names)) or "none"
@@ -76,7 +78,7 @@ def _choose(path: Path, asked: str | None, names: list[str], several: bool) -> s
     if len(names) == 1:
         return names[0]
     usual = [name for name in _USUAL if name in names]
-    if not usual and several and names:
+    if not usual and all_signatures and names:
         return names[0]
     if not usual:
         raise InputError(

@@ -1,13 +1,4 @@
-from .artifact import (
-    NOTHING_FOUND as NOTHING_FOUND,
-    PRECISIONS as PRECISIONS,
-    SUFFIXES as SUFFIXES,
-    Artifact as Artifact,
-    Findings as Findings,
-    Progress as Progress,
-    check_choice as check_choice,
-    silent as silent,
-)
+from .artifact import Artifact as Artifact, FileNotes as FileNotes
 from .audit import (
     check_audit_path as check_audit_path,
     print_audit as print_audit,
@@ -22,8 +13,9 @@ from .explanation import (
 from .jsonio import load as load
 from .merge import check_same_run as check_same_run, join as join, merge_reports as merge_reports
 from .model import (
-    CandidateReport as CandidateReport,
+    CandidateEvidence as CandidateEvidence,
     DriftReport as DriftReport,
+    Evidence as Evidence,
     Latency as Latency,
     ReferenceReport as ReferenceReport,
     Stage as Stage,

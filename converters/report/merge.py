@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from tfmp.converters.drift import (
     LabelDrift,
@@ -14,8 +13,9 @@ from tfmp.converters.drift import (
     merge,
 )
 from tfmp.converters.report.model import (
-    CandidateReport,
+    CandidateEvidence,
     DriftReport,
+    Evidence,
     ReferenceReport,
     Stage,
 )
@@ -34,59 +34,60 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     """
     if not reports:
         raise InputError("there is no report to merge. Name at least one.")
+    first = reports[0]
     for number, report in enumerate(reports[1:], start=2):
-        check_same_run(reports[0], report, f"report {number}")
+        check_same_run(first.evidence, report.evidence, f"report {number}")
+        _check_same(first.budget, report.budget, "budget", f"report {number}")
     _check_no_shard_twice(reports)
-    return join(reports, _merge_data([report.data for report in reports]))
+    data = _merge_data([report.data for report in reports])
+    return DriftReport.judged(join([report.evidence for report in reports], data), first.budget)
 
 
-def join(reports: Sequence[DriftReport], data: DataReport) -> DriftReport:
-    """Judges the samples of all reports together, without asking what they are of.
+def join(shards: Sequence[Evidence], data: DataReport) -> Evidence:
+    """The evidence of all shards together, without asking what they are of.
 
     Args:
-        reports: at least one.
+        shards: at least one.
         data: all of the samples.
     """
-    first = reports[0]
-    rows = zip(*(report.candidates for report in reports), strict=True)
-    merged = replace(
-        first,
-        reference=_merge_noise(reports),
+    rows = zip(*(shard.candidates for shard in shards), strict=True)
+    return replace(
+        shards[0],
+        reference=_merge_noise(shards),
         candidates=tuple(_merge_candidates(row) for row in rows),
         data=data,
     )
-    return merged.judged_by(first.budget)
 
 
-def check_same_run(first: DriftReport, other: DriftReport, name: str) -> None:
-    """Raises `InputError` unless two reports are of the same models, runners and budget.
+def check_same_run(first: Evidence, other: Evidence, name: str) -> None:
+    """Raises `InputError` unless two shards are of the same models and runners.
 
     Args:
-        first: one report.
+        first: one shard.
         other: another one.
         name: of the other one, for the message.
     """
-    for what, one, two in (
-        ("reference", _reference(first), _reference(other)),
-        ("candidates", _candidates(first), _candidates(other)),
-        ("budget", first.budget, other.budget),
-        ("kind of data", _kind(first.data), _kind(other.data)),
-    ):
-        if one != two:
-            raise InputError(
-                f"{name} is of another run: its {what} is {two}, the first report's is "
-                f"{one}. Merge reports of the same models, runners and budget."
-            )
+    _check_same(_reference(first), _reference(other), "reference", name)
+    _check_same(_candidates(first), _candidates(other), "candidates", name)
+    _check_same(_kind(first.data), _kind(other.data), "kind of data", name)
 
 
-def _reference(report: DriftReport) -> tuple[Any, ...]:
-    return report.reference.name, report.reference.sha256
+def _check_same(one: object, two: object, what: str, name: str) -> None:
+    if one != two:
+        raise InputError(
+            f"{name} is of another run: its {what} is {two}, the first report's is {one}. Merge "
+            "reports of the same models, runners and budget."
+        )
 
 
-def _candidates(report: DriftReport) -> list[tuple[Any, ...]]:
+def _reference(shard: Evidence) -> tuple[str | None, ...]:
+    return shard.reference.name, shard.reference.sha256
+
+
+def _candidates(shard: Evidence) -> list[tuple[str | None, ...]]:
     return [
         (item.name, item.sha256, item.runner.name, item.runner.device, item.runner.fp16)
-        for item in report.candidates
+        for item in shard.candidates
     ]
 
 
@@ -121,18 +122,18 @@ def _merge_data(shards: Sequence[DataReport]) -> DataReport:
     )
 
 
-def _merge_noise(reports: Sequence[DriftReport]) -> ReferenceReport:
+def _merge_noise(shards: Sequence[Evidence]) -> ReferenceReport:
     """Left out unless every shard has it: it must be of all samples."""
-    floors = [report.reference.noise_floor for report in reports]
-    notes = dict.fromkeys(note for report in reports for note in report.reference.notes)
+    floors = [shard.reference.noise_floor for shard in shards]
+    notes = dict.fromkeys(note for shard in shards for note in shard.reference.notes)
     return replace(
-        reports[0].reference,
+        shards[0].reference,
         notes=tuple(notes),
         noise_floor=_merge_outputs(floors) if all(floors) else (),
     )
 
 
-def _merge_candidates(shards: Sequence[CandidateReport]) -> CandidateReport:
+def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
     errors = [shard.error for shard in shards if shard.error is not None]
     notes = dict.fromkeys(note for shard in shards for note in shard.notes)
     if len(shards) > 1 and any(shard.explanation is not None for shard in shards):

@@ -1,14 +1,13 @@
 """The drift report as data. JSON, HTML, Markdown, JUnit and the terminal are renderings of it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
 from tfmp.converters.drift import (
     Check,
     DriftBudget,
-    Judgement,
     LabelDrift,
     OutputDrift,
     Verdict,
@@ -93,6 +92,79 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class CandidateEvidence:
+    """One candidate file on one runner, measured and not judged yet.
+
+    Attributes:
+        name: shown to people.
+        format: "onnx" or "tflite".
+        path: of the file.
+        sha256: of the file.
+        size_bytes: of the file.
+        runner: what executed it, where, and how it computed FP16.
+        outputs: drift of every output.
+        labels: answers against labels, one entry a labelled output.
+        notes: what a reader should know, such as outputs matched by order.
+        overflows: layers of an FP16 file with values past FP16, where the conversion looked.
+        error: why it could not be run or compared; None if it was.
+        stages: where the drift comes from, step by step; empty if it was not asked for.
+        latency: of one call of the file; None if it was not measured.
+        explanation: which layers and samples the drift is from; None if it was not asked for.
+    """
+
+    name: str
+    format: str
+    runner: RunnerInfo
+    outputs: tuple[OutputDrift, ...] = ()
+    labels: tuple[LabelDrift, ...] = ()
+    path: str | None = None
+    sha256: str | None = None
+    size_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+    overflows: tuple[str, ...] = ()
+    error: str | None = None
+    stages: tuple[Stage, ...] = ()
+    latency: Latency | None = None
+    explanation: Explanation | None = None
+
+    def judged(self, data: DataReport, budget: DriftBudget) -> "CandidateReport":
+        """The evidence with the verdict that follows from it; see `verdict.judge`."""
+        judgement = judge(
+            self.outputs,
+            self.labels,
+            budget,
+            synthetic=data.synthetic,
+            nonfinite_inputs=data.nonfinite_values,
+            fp16=self.runner.fp16,
+            overflows=self.overflows,
+            error=self.error,
+        )
+        return CandidateReport(
+            **vars(self),
+            verdict=judgement.verdict,
+            reasons=judgement.reasons,
+            checks=judgement.checks,
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that was measured of one reference and its candidates.
+
+    Attributes:
+        reference: the FP32 original.
+        candidates: in the order given.
+        data: the samples.
+        environment: versions and hardware, by name.
+    """
+
+    reference: ReferenceReport
+    candidates: tuple[CandidateEvidence, ...]
+    data: DataReport
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CandidateReport:
     """One candidate file on one runner: what it drifted by, and whether it may ship.
 
@@ -134,64 +206,11 @@ class CandidateReport:
     latency: Latency | None = None
     explanation: Explanation | None = None
 
-    @classmethod
-    def judged(
-        cls,
-        *,
-        name: str,
-        format: str,
-        runner: RunnerInfo,
-        budget: DriftBudget,
-        outputs: Sequence[OutputDrift] = (),
-        labels: Sequence[LabelDrift] = (),
-        synthetic: bool = False,
-        nonfinite_inputs: int = 0,
-        path: str | None = None,
-        sha256: str | None = None,
-        size_bytes: int | None = None,
-        notes: Sequence[str] = (),
-        overflows: Sequence[str] = (),
-        error: str | None = None,
-        stages: Sequence[Stage] = (),
-        latency: Latency | None = None,
-        explanation: Explanation | None = None,
-    ) -> Self:
-        """A candidate with its verdict under `budget`; see `verdict.judge`."""
-        judgement = judge(
-            outputs,
-            labels,
-            budget,
-            synthetic=synthetic,
-            nonfinite_inputs=nonfinite_inputs,
-            fp16=runner.fp16,
-            overflows=overflows,
-            error=error,
-        )
-        return cls(
-            name=name,
-            format=format,
-            path=path,
-            sha256=sha256,
-            size_bytes=size_bytes,
-            runner=runner,
-            outputs=tuple(outputs),
-            labels=tuple(labels),
-            notes=tuple(notes),
-            overflows=tuple(overflows),
-            error=error,
-            stages=tuple(stages),
-            latency=latency,
-            explanation=explanation,
-            **_verdict_fields(judgement),
-        )
-
-
-def _verdict_fields(judgement: Judgement) -> dict[str, Any]:
-    return {
-        "verdict": judgement.verdict,
-        "reasons": judgement.reasons,
-        "checks": judgement.checks,
-    }
+    @property
+    def evidence(self) -> CandidateEvidence:
+        """The measurements without the verdict."""
+        names = [item.name for item in fields(CandidateEvidence)]
+        return CandidateEvidence(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -217,45 +236,27 @@ class DriftReport:
     schema: str = SCHEMA
 
     @classmethod
-    def of(
-        cls,
-        reference: ReferenceReport,
-        candidates: Sequence[CandidateReport],
-        data: DataReport,
-        budget: DriftBudget,
-        environment: Mapping[str, str] | None = None,
-    ) -> Self:
-        """A report with the verdict that follows from its candidates'."""
+    def judged(cls, evidence: Evidence, budget: DriftBudget) -> Self:
+        """The verdict that follows from evidence under a budget."""
+        candidates = [candidate.judged(evidence.data, budget) for candidate in evidence.candidates]
         return cls(
             verdict=overall([candidate.verdict for candidate in candidates]),
-            reference=reference,
+            reference=evidence.reference,
             candidates=tuple(candidates),
-            data=data,
+            data=evidence.data,
             budget=budget,
-            environment=dict(environment or {}),
+            environment=dict(evidence.environment),
         )
+
+    @property
+    def evidence(self) -> Evidence:
+        """The measurements without the verdicts."""
+        candidates = tuple(candidate.evidence for candidate in self.candidates)
+        return Evidence(self.reference, candidates, self.data, self.environment)
 
     def judged_by(self, budget: DriftBudget) -> "DriftReport":
         """The same evidence under another budget."""
-        candidates = [
-            replace(
-                candidate,
-                **_verdict_fields(
-                    judge(
-                        candidate.outputs,
-                        candidate.labels,
-                        budget,
-                        synthetic=self.data.synthetic,
-                        nonfinite_inputs=self.data.nonfinite_values,
-                        fp16=candidate.runner.fp16,
-                        overflows=candidate.overflows,
-                        error=candidate.error,
-                    )
-                ),
-            )
-            for candidate in self.candidates
-        ]
-        return DriftReport.of(self.reference, candidates, self.data, budget, self.environment)
+        return DriftReport.judged(self.evidence, budget)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document (schema tfmp.drift/1): non-finite numbers are strings."""

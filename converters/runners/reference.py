@@ -3,41 +3,39 @@
 from contextlib import ExitStack
 from typing import Self
 
-from tfmp.converters.intake import AnySource, OnnxSource
-from tfmp.converters.runners.base import Runner, RunnerInfo
+from tfmp.converters.intake import AnySource
+from tfmp.converters.runners.base import Held, RunnerInfo
 from tfmp.converters.shared.tensors import Batch
 
 
-def reference_runner(source: AnySource, gpu: bool = False) -> Runner:
-    """What runs the original in float32.
+class SourceRunner(Held):
+    """The original model in float32, by its own `forward`."""
 
-    Args:
-        source: the original.
-        gpu: run it on a GPU where its framework has one; TF32 is off there.
-    """
-    if gpu and isinstance(source, OnnxSource) and source.origin.path is not None:
-        from tfmp.converters.runners.cuda import CudaRunner
+    def __init__(self, source: AnySource, info: RunnerInfo) -> None:
+        """Takes an open model.
 
-        return CudaRunner(source.origin.path)
-    return SourceRunner(source, gpu)
+        Args:
+            source: the original.
+            info: what executes `source.forward`.
+        """
+        self._source = source
+        self.inputs, self.outputs = source.inputs, source.outputs
+        self.info = info
+
+    def run(self, batch: Batch) -> Batch:
+        return self._source.forward(batch)
 
 
-class SourceRunner:
-    """The original model in float32: TensorFlow, or ONNX Runtime for an ONNX file."""
-
-    notes: tuple[str, ...] = ()
+class TensorFlowRunner(SourceRunner):
+    """The original model in float32 on TensorFlow, with TF32 off on a GPU."""
 
     def __init__(self, source: AnySource, gpu: bool = False) -> None:
-        """See `reference_runner`."""
-        self._source = source
-        self._device: str | None = None
-        self.inputs, self.outputs = source.inputs, source.outputs
-        if isinstance(source, OnnxSource):
-            import onnxruntime
+        """Takes an open model.
 
-            details = {"onnxruntime": onnxruntime.__version__}
-            self.info = RunnerInfo("onnxruntime", "CPU", None, details)
-            return
+        Args:
+            source: the original.
+            gpu: run it on a GPU where TensorFlow has one.
+        """
         import tensorflow as tf
 
         name = "keras" if source.origin.format == "keras" else "tensorflow"
@@ -48,15 +46,14 @@ class SourceRunner:
         self._device = "/GPU:0" if gpu and found else "/CPU:0"
         if gpu and found:
             details["tf32"] = "off"
-        self.info = RunnerInfo(name, "GPU" if gpu and found else "CPU", None, details)
+        device = "GPU" if gpu and found else "CPU"
+        super().__init__(source, RunnerInfo(name, device, None, details))
 
     def run(self, batch: Batch) -> Batch:
-        if self._device is None:
-            return self._source.forward(batch)
         import tensorflow as tf
 
         with tf.device(self._device):
-            return self._source.forward(batch)
+            return super().run(batch)
 
     def __enter__(self) -> Self:
         self._held = ExitStack()

@@ -150,16 +150,16 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
         ({"batch_size": 2}, "is no option of a conversion to onnx"),
         ({"to": "tflite", "batch_size": -1}, "is no option of a conversion to tflite"),
         ({"output": "model.txt"}, "expected an output file ending in .onnx"),
-        ({"latency": True}, "latency is about samples to compare on, received latency=True with"),
-        ({"labels": np.arange(3)}, r"labels is about samples to compare on, received labels=array"),
+        ({"latency": True}, r"latency \(--latency\) needs samples to compare on, and there"),
+        ({"labels": np.arange(3)}, r"labels \(--labels\) needs samples to compare on, and there"),
         (
             {"budget": DriftBudget()},
-            r"budget is about samples to compare on, received budget=Drift",
+            r"budget \(--budget\) needs samples to compare on, and there",
         ),
         ({"data": samples(4, 6), "emulate": "cpu"}, "emulate: expected 'gpu', 'pessimistic' or"),
         (
             {"data": samples(4, 6), "workers": 2},
-            "workers are Ray's, received workers=2 without ray",
+            r"workers \(--workers\) are Ray's, received workers=2 without ray",
         ),
         (
             {"data": samples(4, 6), "device": "tpu"},

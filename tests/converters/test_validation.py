@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from tfmp.converters import DriftBudget, convert, validate
 from tfmp.converters.commands.cli import main
-from tfmp.converters.comparison import trials
+from tfmp.converters.onnx.format import OnnxFormat
 from tfmp.converters.report.html import to_html
 from tfmp.converters.report.markdown import to_markdown
 from tfmp.converters.report.model import DriftReport
@@ -351,12 +351,12 @@ class TestResources:
         self, wide, tmp_path, monkeypatch
     ) -> None:
         loads, runs, files = [], [], []
-        load, run, opened = keras.models.load_model, SourceRunner.run, trials.open_runner
+        load, run, opened = keras.models.load_model, SourceRunner.run, OnnxFormat.open_runner
         monkeypatch.setattr(
             keras.models, "load_model", lambda *a, **b: loads.append(a) or load(*a, **b)
         )
         monkeypatch.setattr(SourceRunner, "run", lambda s, x: runs.append(s) or run(s, x))
-        monkeypatch.setattr(trials, "open_runner", lambda *a: files.append(a[0]) or opened(*a))
+        monkeypatch.setattr(OnnxFormat, "open_runner", lambda *a: files.append(a[1]) or opened(*a))
         reference, candidate = wide
         copy = tmp_path / "copy.onnx"
         copy.write_bytes(candidate.read_bytes())

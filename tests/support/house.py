@@ -14,8 +14,9 @@ CONVERSION = (
     "shared intake "
     "onnx.graph onnx.export.handlers onnx.export onnx.rewrites onnx.fp16 onnx.emulation "
     "tflite.file tflite.rewriting tflite.export tflite.audit "
-    "drift samples onnx.mixed runners report explain comparison distributed "
-    "choices validation conversion commands"
+    "drift samples onnx.mixed runners report explain "
+    "formats onnx.options onnx.format tflite.options tflite.format comparison distributed "
+    "validation inspection conversion commands"
 ).split()
 
 # Both wings stand on it.

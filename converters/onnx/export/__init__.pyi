@@ -2,5 +2,4 @@ from .export import (
     check_export as check_export,
     check_opset as check_opset,
     export_onnx as export_onnx,
-    to_opset as to_opset,
 )

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.intake import Float64Model, Source
+from tfmp.converters.intake import AnySource, Float64Model, OnnxSource, Source
 from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
 from tfmp.converters.onnx.export.divergence import first_wrong
 from tfmp.converters.onnx.export.folding import fold_weights
@@ -76,11 +76,14 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
     return converted
 
 
-def export_onnx(source: Source, opset: int | None = None, progress: Progress = SILENT) -> ir.Model:
+def export_onnx(
+    source: AnySource, opset: int | None = None, progress: Progress = SILENT
+) -> ir.Model:
     """Exports the float32 forward pass of `source`.
 
     Args:
-        source: the model; its inputs and outputs keep their names, order, shapes and dtypes.
+        source: the model; its inputs and outputs keep their names, order, shapes and dtypes. One
+            that is an ONNX graph already is copied.
         opset: version of the ONNX operator set to target; None for `DEFAULT_OPSET`.
         progress: called with a short text when a stage begins.
 
@@ -91,6 +94,8 @@ def export_onnx(source: Source, opset: int | None = None, progress: Progress = S
     Raises:
         ConversionError: an op has no ONNX form, or the graph has inputs that the model has not.
     """
+    if isinstance(source, OnnxSource):
+        return to_opset(source.model.clone(), opset)
     opset = DEFAULT_OPSET if opset is None else opset
     check_opset(opset)
     progress("tracing")

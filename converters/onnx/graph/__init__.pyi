@@ -1,3 +1,4 @@
+from .building import new_cast as new_cast, new_constant as new_constant
 from .constants import ConstantFacts as ConstantFacts, constant_facts as constant_facts
 from .matching import (
     Pattern as Pattern,
@@ -37,6 +38,7 @@ from .schema import (
 )
 from .storage import (
     Run as Run,
+    external_files as external_files,
     open_once as open_once,
     open_session as open_session,
     save_checked as save_checked,

@@ -116,6 +116,25 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
         shutil.rmtree(draft, ignore_errors=True)
 
 
+def external_files(path: Path) -> tuple[Path, ...]:
+    """Files beside an ONNX file that hold its weights, whether they are there or not.
+
+    None for a file that cannot be read: whoever opens it says why.
+    """
+    try:
+        graph = ir.load(path).graph
+    except Exception:  # protobuf and onnx-ir each raise their own
+        return ()
+    weights = [value.const_value for value in graph.initializers.values()]
+    for node in graph.all_nodes():
+        weights += [item.value for item in node.attributes.values() if item.type.name == "TENSOR"]
+        for item in node.attributes.values():
+            if item.type.name == "GRAPH":
+                weights += [value.const_value for value in item.value.initializers.values()]
+    names = {str(item.location) for item in weights if isinstance(item, ir.ExternalTensor)}
+    return tuple(path.parent / name for name in sorted(names))
+
+
 def _serialized(proto: onnx.ModelProto, weights: Batch) -> Iterator[bytes | memoryview]:
     """The model's protobuf bytes, piece by piece, weights as they lie in memory.
 

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tfmp.converters.commands.cli import main
-from tfmp.converters.comparison import devices
+from tfmp.converters.onnx.format import OnnxFormat
 from tfmp.converters.tflite.file.reader import TFLiteModel
+from tfmp.converters.tflite.format import TFLiteFormat
 
 
 @pytest.fixture
@@ -200,14 +201,20 @@ def test_force_replaces(folder):
         (["onnx", "dense.keras", "--data", "missing.npz"], "missing.npz"),
         (["onnx", "dense.keras", "--data", "narrow.npz"], "features"),
         (["onnx", "dense.keras", "--data", "none.npz"], "empty"),
-        (["onnx", "dense.keras", "--report", "x.html"], "need samples to compare on: "),
-        (["onnx", "dense.keras", "--device", "cpu"], "need samples to compare on: give them with"),
+        (["onnx", "dense.keras", "--report", "x.html"], "report (--report) needs samples"),
+        (
+            ["onnx", "dense.keras", "--device", "cpu"],
+            "needs samples to compare on, and there are none",
+        ),
         (["validate", "dense.keras", "d.onnx", "--device", "tpu"], "'tpu' is not one of 'auto'"),
         (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
         (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
         (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
         (["validate", "dense.keras", "x.onnx", "--data", "good.npz"], "x.onnx: no such file"),
-        (["validate", "dense.keras", "x.onnx", "--labels", "y.npy"], "--labels needs the samples"),
+        (
+            ["validate", "dense.keras", "x.onnx", "--labels", "y.npy"],
+            "labels (--labels) came without",
+        ),
         (["report", "missing.json"], "cannot read the report 'missing.json'"),
         (["report", "drift.json", "--budget", "speed=3"], "budget 'speed=3' is not NAME=VALUE"),
         (["report", "drift.json", "--report", "drift.json"], "drift.json: already exists"),
@@ -216,7 +223,10 @@ def test_force_replaces(folder):
             ["onnx", "dense.keras", "--data", "good.npz", "--report", "a.md", "--report", "./a.md"],
             "--report a.md: is given twice",
         ),
-        (["tflite", "dense.keras", "--dynamic", "--batch", "2"], "--batch 2 fixes it: give one"),
+        (
+            ["tflite", "dense.keras", "--dynamic", "--batch", "2"],
+            "batch size 2 (--batch) fixes",
+        ),
         (["tflite", "dense.keras", "--batch", "0"], "0 is not in the range x>=1"),
         (["inspect", "dense.keras", "--report", "audit.md"], "end in .json or .html"),
         (["inspect", "m.keras", "--report", "a.json", "--report", "./a.json"], "given twice. Name"),
@@ -264,8 +274,8 @@ def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, m
 def test_what_cannot_be_compared_is_told_before_anything_is_converted(
     folder, monkeypatch, command, arguments, message
 ):
-    for problem in ("cuda_problem", "vulkan_problem"):
-        monkeypatch.setattr(devices, problem, lambda: "none is here")
+    for kind in (OnnxFormat, TFLiteFormat):
+        monkeypatch.setattr(kind, "gpu_problem", lambda self: "none is here")
     np.save("far.npy", np.full(10, 7))
     result = tfmp_convert(command, "dense.keras", "--data", "few.npz", *arguments)
     assert result.exit_code == 2
@@ -369,8 +379,8 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
         ),
         (
             ("--explain",),
-            "--labels, --report, --budget, --device, --emulate, --split, --explain, --latency "
-            "and --ray need samples to compare on: give them with --data FILE.",
+            "explain (--explain) needs samples to compare on, and there are none. Give them with "
+            "data (--data FILE), or leave explain out.",
         ),
     ],
 )

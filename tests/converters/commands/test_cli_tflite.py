@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from tfmp.converters import convert, validate
 from tfmp.converters.commands.cli import main
+from tfmp.converters.formats import format_named
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
@@ -58,7 +59,10 @@ def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--repair"], "--repair measures what overflows on samples: give them with --data."),
+        (
+            ["--repair"],
+            "repair measures what overflows on samples, received none. Pass data",
+        ),
         (["--repair", "--data", "samples.npz", "--precision", "fp32"], "repair is about FP16"),
     ],
 )
@@ -131,11 +135,11 @@ def test_a_layer_that_overflows_fails_though_nothing_came_of_it_here(tmp_path: P
         artifact = convert(
             model, "tflite", tmp_path / "a.tflite", data={"x": rows}, repair=repair, force=True
         )
-        assert artifact.findings.overflows == (text,)
+        assert artifact.known.overflows == (text,)
         (candidate,) = artifact.report.candidates
         assert (candidate.verdict, candidate.reasons) == ("FAIL", (text,))
     path = tmp_path / "plain.tflite"
-    assert convert(model, "tflite", path, "fp32", data={"x": rows}).findings.overflows == ()
+    assert convert(model, "tflite", path, "fp32", data={"x": rows}).known.overflows == ()
 
 
 def not_a_number() -> keras.Model:
@@ -164,9 +168,8 @@ def test_constants_and_layers_behind_a_fail_are_named(tmp_path: Path, models: Mo
 
 
 def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
-    from tfmp.converters.comparison.devices import software_adapter, vulkan_problem
-
-    if problem := vulkan_problem():
+    tflite = format_named("tflite")
+    if problem := tflite.gpu_problem():
         pytest.skip(problem)
     assert run("tflite", "variance.keras").exit_code == 0
     data = {"x": np.load("samples.npz")["x"]}
@@ -177,7 +180,7 @@ def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
     page = report.save("gpu.html").read_text()
     assert candidate.runner.device in page
     assert "every operator" in page
-    if software_adapter() is None:
+    if tflite.gpu_in_software() is None:
         assert report.verdict == "FAIL"
         return
     assert candidate.runner.device.endswith("(software)")

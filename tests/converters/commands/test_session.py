@@ -7,9 +7,11 @@ import click
 import pytest
 from rich.console import Console
 
-from tfmp.converters.commands.session import _Silent, session
+from tfmp.converters.commands.options import Shown
+from tfmp.converters.commands.session import session
+from tfmp.shared.progress import SILENT
 
-OPTIONS = {"quiet": False, "save_config": None, "force": False}
+OPTIONS = Shown()
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_samples_of_unknown_number_are_counted(terminal):
 
 
 def test_quiet_shows_nothing_even_there(terminal):
-    with session({**OPTIONS, "quiet": True}) as progress:
+    with session(Shown(quiet=True)) as progress:
         progress("comparing")
         progress.count(1, 2)
     assert terminal.getvalue() == ""
@@ -77,5 +79,5 @@ def test_a_pipe_sees_nothing(capsys):
     with session(OPTIONS) as progress:
         progress("comparing")
         progress.count(1, 2)
-        assert isinstance(progress, _Silent)
+        assert progress is SILENT
     assert capsys.readouterr() == ("", "")

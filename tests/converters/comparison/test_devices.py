@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 
 from tfmp.converters import convert, validate
-from tfmp.converters.comparison import devices
-from tfmp.converters.comparison.latency import CudaTimer
+from tfmp.converters.comparison.devices import choose
+from tfmp.converters.formats import format_named
+from tfmp.converters.onnx.format import OnnxFormat
 from tfmp.converters.runners.cuda import CudaRunner
 from tfmp.converters.runners.cuda_session import Placement, _placement
-from tfmp.converters.runners.reference import SourceRunner
+from tfmp.converters.runners.reference import TensorFlowRunner
+from tfmp.converters.runners.timing import CudaTimer
 from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.tflite.format import TFLiteFormat
 
+ONNX, TFLITE = format_named("onnx"), format_named("tflite")
 CPU = "CPUExecutionProvider"
 
 
@@ -33,7 +37,7 @@ def cuda(monkeypatch):
     """Says whether CUDA works."""
 
     def say(problem: str | None) -> None:
-        monkeypatch.setattr(devices, "cuda_problem", lambda: problem)
+        monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self: problem)
 
     return say
 
@@ -43,19 +47,20 @@ def vulkan(monkeypatch):
     """Says whether LiteRT finds a GPU."""
 
     def say(problem: str | None) -> None:
-        monkeypatch.setattr(devices, "vulkan_problem", lambda: problem)
+        monkeypatch.setattr(TFLiteFormat, "gpu_problem", lambda self: problem)
+        monkeypatch.setattr(TFLiteFormat, "gpu_in_software", lambda self: None)
 
     return say
 
 
 def test_auto_takes_cuda_where_it_works_and_says_why_where_not(cuda):
     cuda(None)
-    found = devices.choose("auto", {".onnx", ".tflite"})
-    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (True, False, True)
+    found = choose("auto", [ONNX, TFLITE])
+    assert (found.gpu, found.reference_gpu) == ({"onnx"}, True)
     assert found.text == "gpu, chosen by auto: CUDA works"
     cuda("no NVIDIA driver was found")
-    found = devices.choose("auto", {".onnx"})
-    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (False, False, False)
+    found = choose("auto", [ONNX])
+    assert (found.gpu, found.reference_gpu) == (set(), False)
     assert found.text == "cpu, chosen by auto: no NVIDIA driver was found"
 
 
@@ -63,51 +68,51 @@ def test_gpu_without_one_is_an_error_that_says_what_is_missing(cuda, vulkan):
     cuda("no NVIDIA driver was found")
     vulkan("no Vulkan adapter was found")
     with pytest.raises(InputError) as caught:
-        devices.choose("gpu", {".onnx"})
+        choose("gpu", [ONNX])
     assert str(caught.value) == (
         "device: expected a GPU for 'gpu', but no NVIDIA driver was found. Use device cpu, or "
         "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU."
     )
     with pytest.raises(InputError, match="no Vulkan adapter was found"):
-        devices.choose("gpu", {".tflite"})
+        choose("gpu", [TFLITE])
     cuda(None)
     with pytest.raises(InputError, match="Vulkan"):
-        devices.choose("gpu", {".onnx", ".tflite"})
+        choose("gpu", [ONNX, TFLITE])
     vulkan(None)
-    found = devices.choose("gpu", {".onnx", ".tflite"})
-    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (True, True, True)
+    found = choose("gpu", [ONNX, TFLITE])
+    assert (found.gpu, found.reference_gpu) == ({"onnx", "tflite"}, True)
 
 
 def test_a_gpu_in_software_runs_tflite_files_and_is_called_what_it_is(vulkan, monkeypatch):
     vulkan(None)
-    monkeypatch.setattr(devices, "software_adapter", lambda: "SwiftShader")
-    found = devices.choose("gpu", {".tflite"})
-    assert (found.tflite_gpu, found.reference_gpu) == (True, False)
+    monkeypatch.setattr(TFLiteFormat, "gpu_in_software", lambda self: "SwiftShader")
+    found = choose("gpu", [TFLITE])
+    assert (found.gpu, found.reference_gpu) == ({"tflite"}, False)
     assert found.text == (
         "gpu, as asked; for TFLite that is SwiftShader, in software and FP32: it shows which "
         "operators a GPU takes, not what FP16 does"
     )
-    monkeypatch.setattr(devices, "software_adapter", lambda: None)
-    assert devices.choose("gpu", {".tflite"}).text == "gpu, as asked"
+    monkeypatch.setattr(TFLiteFormat, "gpu_in_software", lambda self: None)
+    assert choose("gpu", [TFLITE]).text == "gpu, as asked"
 
 
 def test_cpu_asks_nobody(monkeypatch):
-    monkeypatch.setattr(devices, "cuda_problem", lambda: pytest.fail("asked"))
-    assert not devices.choose("cpu", {".onnx"}).onnx_gpu
+    monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self: pytest.fail("asked"))
+    assert not choose("cpu", [ONNX]).gpu
 
 
 def test_emulation_is_for_onnx_files_on_a_cpu(monkeypatch):
-    monkeypatch.setattr(devices, "cuda_problem", lambda: pytest.fail("asked"))
-    found = devices.choose("auto", {".onnx", ".tflite"}, emulate=True)
-    assert (found.onnx_gpu, found.tflite_gpu, found.reference_gpu) == (False, False, False)
+    monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self: pytest.fail("asked"))
+    found = choose("auto", [ONNX, TFLITE], emulate=True)
+    assert (found.gpu, found.reference_gpu) == (set(), False)
     assert found.text == "cpu, chosen by auto: FP16 is to be emulated"
     with pytest.raises(InputError) as caught:
-        devices.choose("gpu", {".onnx"}, emulate=True)
+        choose("gpu", [ONNX], emulate=True)
     assert str(caught.value) == (
         "emulate: a GPU computes in FP16 itself, received device 'gpu' too. Leave one of them out."
     )
     with pytest.raises(InputError) as caught:
-        devices.choose("cpu", {".tflite"}, emulate=True)
+        choose("cpu", [TFLITE], emulate=True)
     assert str(caught.value) == (
         "emulate: expected an ONNX file to emulate FP16 arithmetic for, received only .tflite. "
         "Leave it out: LiteRT computes such files itself."
@@ -116,7 +121,7 @@ def test_emulation_is_for_onnx_files_on_a_cpu(monkeypatch):
 
 def test_another_device_is_refused():
     with pytest.raises(InputError, match="device: expected one of auto, cpu, gpu, received 'tpu'"):
-        devices.choose("tpu", {".onnx"})
+        choose("tpu", [ONNX])
 
 
 def test_cuda_that_cannot_load_is_a_problem_and_no_crash(monkeypatch):
@@ -128,9 +133,9 @@ def test_cuda_that_cannot_load_is_a_problem_and_no_crash(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: None)
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
     monkeypatch.setattr("tfmp.converters.runners.CudaRunner", refuse)
-    assert devices.cuda_problem() == "CUDA does not load"
+    assert ONNX.gpu_problem() == "CUDA does not load"
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [CPU])
-    assert devices.cuda_problem() == "this build of ONNX Runtime has no CUDA"
+    assert ONNX.gpu_problem() == "this build of ONNX Runtime has no CUDA"
 
 
 def test_the_report_says_what_was_chosen(model, half, cuda):
@@ -156,7 +161,7 @@ def test_a_session_runs_in_a_worker_and_proves_where_its_nodes_ran(model, half):
 def test_a_candidate_on_a_gpu_runs_there_from_end_to_end(model, half, cuda, monkeypatch):
     """As on a GPU, with the CPU provider in CUDA's place."""
     cuda(None)
-    opened = "tfmp.converters.runners.opening.CudaRunner"
+    opened = "tfmp.converters.runners.CudaRunner"
     monkeypatch.setattr(opened, lambda path: CudaRunner(path, CPU, "GPU (test)"))
     report = validate(model, half, np.ones((64, 6), np.float32))
     (candidate,) = report.candidates
@@ -185,7 +190,7 @@ def test_nodes_that_fell_back_are_named(monkeypatch, half):
 
 
 def test_without_cuda_the_runner_says_so(half):
-    if devices.cuda_problem() is None:
+    if ONNX.gpu_problem() is None:
         pytest.skip("CUDA works here")
     with pytest.raises(RunnerError, match="CUDA"):
         CudaRunner(half)
@@ -207,7 +212,7 @@ def test_cuda_calls_are_timed_inside_the_worker(half):
 def test_a_reference_stays_on_the_cpu_without_a_gpu_and_says_so(model):
     from tfmp.converters.intake import open_source
 
-    with SourceRunner(open_source(model), gpu=True) as runner:
+    with TensorFlowRunner(open_source(model), gpu=True) as runner:
         info = runner.info
         assert runner.run({"features": np.ones((1, 6), np.float32)})["scores"].shape[0] == 1
     if info.device == "CPU":

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from tfmp.converters import convert, validate
-from tfmp.converters.comparison import latency
 from tfmp.converters.report.figures import latency_bars
 from tfmp.converters.report.model import DriftReport, render
-from tfmp.converters.shared.tensors import TensorSpec
 
 
 @pytest.fixture(scope="module")
@@ -53,28 +51,3 @@ def test_without_it_no_column_appears(report):
     )
     assert "Latency" not in render(bare, ".md")
     assert "and latency" not in render(bare, ".html")
-
-
-def test_warm_up_is_left_out_and_slow_calls_end_the_timing_early(monkeypatch):
-    now = iter(range(10**6))
-    monkeypatch.setattr(latency.time, "perf_counter", lambda: float(next(now)))
-    calls = []
-    seconds = latency.time_calls(lambda: calls.append(1))
-    assert seconds == [1.0] * 5, "five calls at least, however slow"
-    assert len(calls) == 3 + 5
-    now = iter(range(10**6))
-    monkeypatch.setattr(latency.time, "perf_counter", lambda: next(now) / 1e3)
-    assert len(latency.time_calls(lambda: None)) == 50
-
-
-def test_a_fixed_batch_is_filled():
-    class Fixed:
-        inputs = (TensorSpec("x", (4, 2), "float32"),)
-        info = latency.RunnerInfo("r", "CPU", None)
-
-        def run(self, batch):
-            assert batch["x"].shape == (4, 2)
-            return {}
-
-    timed = latency.of_runner(Fixed(), {"x": np.ones((3, 2), np.float32)})
-    assert timed.batch == 4

@@ -8,7 +8,6 @@ import pytest
 from tfmp.converters.distributed.cluster import (
     Staffing,
     check_address,
-    check_workers,
     connected,
     staffing,
 )
@@ -19,7 +18,7 @@ GPU2 = {"CPU": 16.0, "GPU": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("nodes", "workers", "device", "onnx", "expected"),
+    ("nodes", "workers", "device", "gpu_by_default", "expected"),
     [
         ([{"CPU": 2.0}], None, "auto", True, Staffing(1, 2, 0)),
         ([{"CPU": 2.0}], 2, "auto", True, Staffing(2, 1, 0)),
@@ -31,8 +30,8 @@ GPU2 = {"CPU": 16.0, "GPU": 2.0}
         ([CPU8, GPU2], 1, "gpu", False, Staffing(1, 4, 1)),
     ],
 )
-def test_workers_fit_the_machines(nodes, workers, device, onnx, expected):
-    assert staffing(nodes, workers, device, onnx) == expected
+def test_workers_fit_the_machines(nodes, workers, device, gpu_by_default, expected):
+    assert staffing(nodes, workers, device, gpu_by_default) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,18 +45,12 @@ def test_workers_fit_the_machines(nodes, workers, device, onnx, expected):
 )
 def test_what_does_not_fit_is_told(nodes, workers, device, message):
     with pytest.raises(InputError, match=message):
-        staffing(nodes, workers, device, onnx=True)
+        staffing(nodes, workers, device, gpu_by_default=True)
 
 
 def test_the_report_says_what_workers_had():
     assert Staffing(2, 1, 0).text == "2 workers with 1 CPU each"
     assert Staffing(1, 4, 1).text == "1 worker with 4 CPUs and a GPU each"
-
-
-@pytest.mark.parametrize("workers", [0, -1, "two", True, 1.5])
-def test_a_number_of_workers_that_is_none_is_told(workers):
-    with pytest.raises(InputError, match="workers: expected a number of at least 1, received"):
-        check_workers(workers)
 
 
 def test_ray_that_is_not_installed_is_told_with_its_extra(monkeypatch):

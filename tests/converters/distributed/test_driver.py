@@ -180,7 +180,7 @@ def test_the_command_line_reports_the_same(cluster, converted):
         ({"ray": "local", "explain": True}, "explain looks into one model on the worst samples"),
         ({"ray": "local", "latency": True}, "latency is measured on a machine that does nothing"),
         ({"ray": "local", "workers": 0}, "workers: expected a number of at least 1, received 0"),
-        ({"workers": 2}, "workers are Ray's, received workers=2 without ray. Give both."),
+        ({"workers": 2}, r"workers \(--workers\) are Ray's, received workers=2 without ray"),
     ],
 )
 def test_what_cannot_be_spread_is_told(converted, options, message):
@@ -192,7 +192,7 @@ def test_what_cannot_be_spread_is_told(converted, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--workers", "2"], "--workers 2 is about --ray: give --ray too"),
+        (["--workers", "2"], "workers (--workers) are Ray's"),
         (["--ray", "local", "--explain"], "explain looks into one model"),
         (["--ray", "nowhere"], "ray: expected local, auto or HOST:PORT"),
         (["--ray", "127.0.0.1:1"], "ray: nothing answers at '127.0.0.1:1'"),

@@ -9,6 +9,7 @@ import pytest
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.distributed.parcel import pack_file, pack_source, unpack, unpack_source
+from tfmp.converters.formats import format_of
 from tfmp.converters.shared.errors import InputError
 
 
@@ -55,7 +56,7 @@ def test_an_onnx_model_arrives_with_its_weights_beside_it(tmp_path):
     x = keras.Input((6,), name="x")
     model = keras.Model(x, keras.layers.Dense(64, name="y")(x))  # ONNX embeds small weights
     path = convert(model, output=tmp_path / "m.onnx", precision="fp32", external_data=True).path
-    assert sorted(pack_file(path)) == ["m.onnx", "m.onnx.data"]
+    assert sorted(pack_file(path, format_of(path))) == ["m.onnx", "m.onnx.data"]
     source = open_source(path)
     arrived = sent(source, tmp_path / "there")
     assert arrived.origin.path == tmp_path / "there" / "m.onnx"
@@ -65,7 +66,7 @@ def test_an_onnx_model_arrives_with_its_weights_beside_it(tmp_path):
 def test_a_candidate_that_is_broken_still_arrives(tmp_path):
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"not a model")
-    arrived = unpack(pack_file(broken), tmp_path / "there")
+    arrived = unpack(pack_file(broken, format_of(broken)), tmp_path / "there")
     assert arrived == tmp_path / "there" / "broken.onnx"
     assert arrived.read_bytes() == b"not a model"
 

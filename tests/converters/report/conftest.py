@@ -14,7 +14,7 @@ from tfmp.converters.report.explanation import (
     LayerError,
     WorstSample,
 )
-from tfmp.converters.report.model import CandidateReport, DriftReport, ReferenceReport
+from tfmp.converters.report.model import CandidateEvidence, DriftReport, Evidence, ReferenceReport
 from tfmp.converters.runners import RunnerInfo
 from tfmp.converters.samples.data import open_data
 from tfmp.converters.shared.tensors import TensorSpec
@@ -113,17 +113,15 @@ def make_report() -> MakeReport:
             changed = change(reference)
             comparison.update({output: reference[part]}, {output: changed[part]}, labels[part])
             candidates.append(
-                CandidateReport.judged(
+                CandidateEvidence(
                     name=name,
                     format=name.rpartition(".")[2],
                     path=f"out/{name}",
                     sha256="ab" * 32,
                     size_bytes=40_000,
                     runner=RunnerInfo("onnxruntime", "CPU", kind, {"onnxruntime": "1.26.0"}),
-                    budget=budget,
                     outputs=comparison.outputs(),
                     labels=comparison.labels(),
-                    nonfinite_inputs=dataset.description.nonfinite_values,
                     notes=("outputs matched by position",) if kind == "weights-only" else (),
                     explanation=explanation(output) if kind == "native" else None,
                 )
@@ -131,15 +129,14 @@ def make_report() -> MakeReport:
         if len(names) > len(CANDIDATES):
             runner = RunnerInfo("none", "none", None)
             candidates.append(
-                CandidateReport.judged(
+                CandidateEvidence(
                     name=names[-1],
                     format="onnx",
                     runner=runner,
-                    budget=budget,
                     error="ONNX Runtime cannot load the model: bad node",
                 )
             )
-        return DriftReport.of(
+        evidence = Evidence(
             ReferenceReport(
                 "digits",
                 "keras",
@@ -148,11 +145,11 @@ def make_report() -> MakeReport:
                 180_000,
                 RunnerInfo("keras", "CPU", None),
             ),
-            candidates,
+            tuple(candidates),
             dataset.description,
-            budget,
             {"python": "3.11.7", "tensorflow": "2.21.0"},
         )
+        return DriftReport.judged(evidence, budget)
 
     return make
 

@@ -10,8 +10,9 @@ import pytest
 from corpus import corpus
 
 from tfmp.converters import open_source
+from tfmp.converters.formats import format_named
 from tfmp.converters.intake.source import Source
-from tfmp.converters.runners import open_runner, vulkan
+from tfmp.converters.runners import vulkan
 from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner
 from tfmp.converters.runners.vulkan import find_vulkan
 from tfmp.converters.shared.errors import RunnerError
@@ -83,12 +84,12 @@ def test_the_default_is_labelled_by_the_weights_of_the_file(
     assert (default.info.name, default.info.fp16) == ("litert", "weights-only")
     assert default.info.details["litert"]
     _, file = convert(models.variance_overflow, precision="fp32")
-    with open_runner(file.path) as runner:
+    with format_named("tflite").open_runner(file.path) as runner:
         assert (runner.info.name, runner.info.fp16) == ("litert", None)
 
 
 def test_an_fp16_file_is_opened_to_show_its_arithmetic(overflowing: tuple[Source, Path]) -> None:
-    with open_runner(overflowing[1]) as runner:
+    with format_named("tflite").open_runner(overflowing[1]) as runner:
         assert runner.info.name == "litert-fp16"
 
 
@@ -279,7 +280,7 @@ def test_the_gpu_runner_says_its_adapter_and_what_it_computes_in(
 ) -> None:
     source, path = overflowing
     batch = sample(source, 3)
-    with open_runner(path, gpu=True) as runner:
+    with format_named("tflite").open_runner(path, gpu=True) as runner:
         outputs = runner.run(batch)["head"]
         info = runner.info
     assert info.name == "litert-gpu"

@@ -1,0 +1,139 @@
+"""The plan of a validation: what is measured, how, where, and what it is judged by."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from tfmp.converters.comparison.devices import Placing, choose
+from tfmp.converters.drift import DriftBudget
+from tfmp.converters.formats import Format
+from tfmp.converters.onnx.emulation import Profile
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.files import check_folder
+
+
+@dataclass(frozen=True)
+class Explain:
+    """That drift is to be explained.
+
+    Attributes:
+        folder: where to save, for each candidate, the smallest model that shows its error; None
+            for nowhere.
+    """
+
+    folder: Path | None = None
+
+    def folder_of(self, name: str) -> Path | None:
+        """The folder of one candidate."""
+        return self.folder / name.replace("/", "_") if self.folder is not None else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `validate` measures, checked before anything is loaded.
+
+    Attributes:
+        budget: the allowed drift.
+        device: "auto", "cpu" or "gpu", see `devices.choose`.
+        profile: FP16 hardware to emulate; None where none was asked for.
+        split: also measure where the drift comes from.
+        explain: also explain the drift; None for no explanation.
+        latency: also time single calls.
+        ray: address of the Ray whose workers compare; None to compare here.
+        workers: how many workers Ray is to give; None for as many as fit.
+    """
+
+    budget: DriftBudget = field(default_factory=DriftBudget)
+    device: str = "auto"
+    profile: Profile | None = None
+    split: bool = False
+    explain: Explain | None = None
+    latency: bool = False
+    ray: str | None = None
+    workers: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        budget: DriftBudget | None = None,
+        device: str = "auto",
+        emulate: str | None = None,
+        split: bool = False,
+        explain: bool | str | Path = False,
+        latency: bool = False,
+        ray: str | None = None,
+        workers: int | None = None,
+    ) -> Self:
+        """The plan that the keywords of `validate` ask for.
+
+        Raises:
+            InputError: a value that cannot be used, or two that contradict each other.
+        """
+        plan = cls(
+            budget=budget or DriftBudget(),
+            device=device,
+            profile=None if emulate is None else Profile.parse(emulate),
+            split=split,
+            explain=_explain(explain),
+            latency=latency,
+            ray=ray,
+            workers=workers,
+        )
+        plan._check_ray()
+        return plan
+
+    def place(self, formats: Collection[Format]) -> Placing:
+        """Where candidates of these formats run on this machine; raises `InputError`."""
+        return choose(self.device, formats, self.profile is not None)
+
+    def _check_ray(self) -> None:
+        if self.ray is None:
+            if self.workers is not None:
+                raise InputError(
+                    f"workers (--workers) are Ray's, received workers={self.workers!r} without ray "
+                    "(--ray). Give both, or leave workers out."
+                )
+            return
+        if self.workers is not None and (
+            not isinstance(self.workers, int) or self.workers is True or self.workers < 1
+        ):
+            raise InputError(
+                f"workers: expected a number of at least 1, received {self.workers!r}."
+            )
+        for name, asked, why in (
+            ("explain", self.explain is not None, "looks into one model on the worst samples"),
+            ("latency", self.latency, "is measured on a machine that does nothing else"),
+        ):
+            if asked:
+                raise InputError(
+                    f"{name} {why}, so not on Ray's workers. Leave {name} out, and run it without "
+                    "ray on some of the samples."
+                )
+
+    def asked(self) -> tuple[str, ...]:
+        """The keywords that ask for more than a plain comparison."""
+        asked = {
+            "device": self.device != "auto",
+            "emulate": self.profile is not None,
+            "split": self.split,
+            "explain": self.explain is not None,
+            "latency": self.latency,
+            "ray": self.ray is not None,
+            "workers": self.workers is not None,
+        }
+        return tuple(name for name, is_asked in asked.items() if is_asked)
+
+
+def _explain(explain: bool | str | Path) -> Explain | None:
+    if isinstance(explain, bool):
+        return Explain() if explain else None
+    if not isinstance(explain, str | Path):
+        raise InputError(
+            "explain: expected True, False or a folder, received "
+            f"{explain!r} ({type(explain).__name__})."
+        )
+    folder = Path(explain)
+    check_folder(folder if folder.exists() else folder.parent)
+    return Explain(folder)

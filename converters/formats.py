@@ -1,0 +1,285 @@
+"""The file formats that models are converted to, and everything that depends on which one it is.
+
+Each format is a folder with a `format.py` that defines a `Format`, and a line in `_BUILT_IN`. Other
+rooms ask the format instead of looking at suffixes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.options import check_choice
+
+if TYPE_CHECKING:
+    from tfmp.converters.drift import DriftBudget
+    from tfmp.converters.explain import Candidate
+    from tfmp.converters.intake import AnySource
+    from tfmp.converters.onnx.emulation import Profile
+    from tfmp.converters.report import FileNotes
+    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.samples import Dataset
+    from tfmp.converters.shared.tensors import Batch
+    from tfmp.shared.progress import Progress
+
+PRECISIONS = ("fp16", "mixed", "fp32")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One file that a conversion is to write.
+
+    Attributes:
+        format: of the file.
+        path: of the file.
+        precision: "fp16", "mixed" or "fp32".
+        options: an instance of the format's `options`.
+    """
+
+    format: "Format"
+    path: Path
+    precision: str
+    options: Any
+
+
+class Format(ABC):
+    """A file format: how such files are written, opened, run and looked into.
+
+    Attributes:
+        name: what `to` and reports call it; the suffix is this behind a dot.
+        title: what sentences call it.
+        takes: the models that become such files, for help texts.
+        options: the dataclass of its options, see `tfmp.converters.shared.options`.
+        mixes_precision: whether one file can hold nodes in FP16 and nodes in FP32.
+        all_signatures: whether one file takes every signature of a SavedModel.
+        emulated: whether FP16 arithmetic is emulated on a CPU, with the sums of a `Profile`.
+        gpu: what a GPU runs such files through; None where no runner uses a GPU.
+        gpu_by_default: whether device "auto" takes that GPU where it works.
+        gpu_advice: how to get that GPU to work, as the end of a sentence.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    takes: ClassVar[str] = ".keras, .h5, SavedModel"
+    options: ClassVar[type]
+    mixes_precision: ClassVar[bool] = False
+    all_signatures: ClassVar[bool] = False
+    emulated: ClassVar[bool] = False
+    gpu: ClassVar[str | None] = None
+    gpu_by_default: ClassVar[bool] = False
+    gpu_advice: ClassVar[str] = ""
+
+    @property
+    def suffix(self) -> str:
+        """Suffix of such files, with its dot."""
+        return f".{self.name}"
+
+    # Writing
+
+    def check(
+        self, precision: str, options: Any, sampled: bool, batch_size: int | None = None
+    ) -> None:
+        """Raises `InputError` where options contradict each other or lack samples.
+
+        Args:
+            precision: one of `PRECISIONS`.
+            options: an instance of `self.options`.
+            sampled: whether samples come with the conversion.
+            batch_size: that the model is to be opened with; None for its own.
+        """
+        check_choice("precision", precision, PRECISIONS)
+        if precision != "mixed":
+            return
+        if not self.mixes_precision:
+            mixing = " or ".join(item.title for item in all_formats() if item.mixes_precision)
+            raise InputError(
+                f"precision mixed (--precision) is for {mixing} files: {self.title} runtimes "
+                "compute a whole file in one precision. Use precision fp16, or convert to "
+                f"{mixing}."
+            )
+        if not sampled:
+            raise InputError(
+                "precision mixed (--precision) finds the nodes that need FP32 on samples, received "
+                "none. Pass data (--data), or use precision fp16."
+            )
+
+    def searches(self, target: Target) -> str | None:
+        """Name of the choice that makes `write` read the samples itself; None for no such choice.
+
+        Samples that can be read only once cannot serve a search and a comparison.
+        """
+        return "precision mixed" if target.precision == "mixed" else None
+
+    @contextmanager
+    def starting(self) -> Iterator[Any]:
+        """A helper of `write` that starts while the model is loaded, such as a process."""
+        yield None
+
+    @abstractmethod
+    def write(
+        self,
+        source: "AnySource",
+        target: Target,
+        samples: "Dataset | None",
+        budget: "DriftBudget",
+        helper: Any,
+        progress: "Progress",
+    ) -> "FileNotes":
+        """Writes the file, whole or not at all.
+
+        Args:
+            source: the open model.
+            target: the file to write.
+            samples: for searches and repairs; None where there are none.
+            budget: the drift that a search keeps to.
+            helper: what `starting` gave; None to start one here.
+            progress: told of the stages.
+
+        Raises:
+            InputError: the model is of a kind that cannot become such a file.
+            ConversionError: the model has a part that the format cannot express.
+        """
+
+    @abstractmethod
+    def write_fp32(self, source: "AnySource", path: Path) -> None:
+        """Writes the float32 baseline that the stages of a drift begin with.
+
+        Raises:
+            ConversionError: the model has a part that the format cannot express.
+        """
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """Files that belong to a file, such as external weights; they may be missing."""
+        return ()
+
+    # Running
+
+    @abstractmethod
+    def open_runner(
+        self,
+        path: Path,
+        gpu: bool = False,
+        profile: "Profile | None" = None,
+        signature: str | None = None,
+    ) -> "Runner":
+        """The runner that shows most of what a file does on hardware with FP16 arithmetic.
+
+        Args:
+            path: of the file.
+            gpu: run it on a GPU.
+            profile: FP16 hardware to emulate on the CPU; None for the default.
+            signature: the entry point to run, where the file has several.
+
+        Raises:
+            RunnerError: the file cannot be loaded, or there is no such GPU.
+        """
+
+    @abstractmethod
+    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
+        """A runner that computes in FP32 with the file's FP16 weights; raises `RunnerError`."""
+
+    @abstractmethod
+    def open_fp32(self, path: Path) -> "Runner":
+        """A runner of what `write_fp32` wrote; raises `RunnerError`."""
+
+    def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
+        """The runner of a reference that is a file of this format already."""
+        raise NotImplementedError(f"{self.title} files are no references")
+
+    @abstractmethod
+    def time_calls(
+        self, path: Path, sample: "Batch", info: "RunnerInfo", signature: str | None
+    ) -> "TimedCalls":
+        """Times single calls of a file as it is installed, never emulated.
+
+        Args:
+            path: of the file.
+            sample: arrays by the file's input names.
+            info: the runner that the file was compared on; a GPU is timed, too.
+            signature: the entry point that was compared.
+
+        Raises:
+            RunnerError: the file cannot be loaded or run.
+        """
+
+    @abstractmethod
+    def open_seams(
+        self, path: Path, source: "AnySource", profile: "Profile", stack: ExitStack
+    ) -> "Candidate":
+        """A file opened between its layers, for the explanation of a drift.
+
+        Args:
+            path: of an FP16 file.
+            source: the reference.
+            profile: FP16 hardware that is emulated, where the format emulates.
+            stack: holds processes and temporary files.
+        """
+
+    # Devices
+
+    def gpu_problem(self) -> str | None:
+        """Why the GPU cannot be used, as the end of a sentence; None if it can."""
+        return f"{self.title} files have no runner on a GPU"
+
+    def gpu_in_software(self) -> str | None:
+        """The adapter that would be used, where a CPU plays the GPU; None for a real GPU."""
+        return None
+
+
+# A format is one folder and one line here: its name, and where its `Format` is.
+_BUILT_IN = {
+    "onnx": "tfmp.converters.onnx.format:OnnxFormat",
+    "tflite": "tfmp.converters.tflite.format:TFLiteFormat",
+}
+_formats: dict[str, Format] = {}
+
+
+def register(format: Format) -> None:
+    """Adds a format.
+
+    Raises:
+        ValueError: there is a format of that name.
+    """
+    if format.name in _formats:
+        raise ValueError(f"there is a format {format.name!r} already: choose another name.")
+    _formats[format.name] = format
+
+
+def all_formats() -> tuple[Format, ...]:
+    """Every format, in the order in which they were registered."""
+    for name, home in _BUILT_IN.items():
+        if name not in _formats:
+            module, _, kind = home.partition(":")
+            register(getattr(import_module(module), kind)())
+    return tuple(_formats.values())
+
+
+def format_named(name: str) -> Format:
+    """A format by its name.
+
+    Raises:
+        InputError: no format has that name.
+    """
+    known: Mapping[str, Format] = {item.name: item for item in all_formats()}
+    check_choice("to", name, tuple(known))
+    return known[name]
+
+
+def format_of(path: Path) -> Format:
+    """The format of a file, by its suffix.
+
+    Raises:
+        InputError: no format has that suffix.
+    """
+    formats = all_formats()
+    for item in formats:
+        if path.suffix.lower() == item.suffix:
+            return item
+    raise InputError(
+        f"{path}: expected a candidate ending in {' or '.join(item.suffix for item in formats)}, "
+        f"received suffix {path.suffix!r}. Name the converted file."
+    )

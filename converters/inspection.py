@@ -1,0 +1,31 @@
+"""`inspect`: what of a model overflows or vanishes in FP16, before it is converted."""
+
+from dataclasses import replace
+from typing import Any
+
+from tfmp.converters.drift import DriftBudget
+from tfmp.converters.report import nonfinite_notes
+from tfmp.converters.tflite.audit import Audit, audit_model
+from tfmp.converters.validation import open_model, open_samples
+from tfmp.shared.progress import Progress
+
+
+def inspect_model(model: Any, data: Any, progress: Progress) -> Audit:
+    """Looks at a model's constants, and at its activations on samples.
+
+    Args:
+        model: see `validate`.
+        data: samples; None for a look at constants alone.
+        progress: told of the stages.
+
+    Raises:
+        InputError: the model or the samples cannot be used.
+    """
+    source = open_model(model, progress)
+    if data is None:
+        return audit_model(source, None, progress)
+    samples = open_samples(source, data, None, DriftBudget())
+    audit = audit_model(source, (batch for batch, _ in samples.batches()), progress)
+    blame = "; what is not finite behind it may be the data's doing"
+    told = (note + blame for note in nonfinite_notes(samples.description))
+    return replace(audit, unknown=(*told, *audit.unknown))

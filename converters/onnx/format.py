@@ -1,0 +1,218 @@
+"""ONNX files as a format: how they are written, run and looked into."""
+
+import ctypes
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfmp.converters.formats import Format, Target
+from tfmp.converters.onnx.options import OnnxOptions
+from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
+from tfmp.converters.shared.options import given_options
+from tfmp.shared.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from tfmp.converters.drift import DriftBudget
+    from tfmp.converters.explain import Candidate
+    from tfmp.converters.intake import AnySource
+    from tfmp.converters.onnx.emulation import Profile
+    from tfmp.converters.onnx.mixed import Repair
+    from tfmp.converters.report import FileNotes
+    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.samples import Dataset
+    from tfmp.converters.shared.tensors import Batch
+
+# Options that say something of FP16 files only.
+_ABOUT_FP16 = ("keep_fp32", "fp16_io", "target")
+
+
+class OnnxFormat(Format):
+    """See `Format`."""
+
+    name = "onnx"
+    title = "ONNX"
+    takes = ".keras, .h5, SavedModel, .onnx"
+    options = OnnxOptions
+    mixes_precision = True
+    emulated = True
+    gpu = "CUDA"
+    gpu_by_default = True
+    gpu_advice = "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU"
+
+    def check(
+        self, precision: str, options: OnnxOptions, sampled: bool, batch_size: int | None = None
+    ) -> None:
+        super().check(precision, options, sampled, batch_size)
+        for name in given_options(options):
+            if precision == "fp32" and name in _ABOUT_FP16:
+                raise InputError(
+                    f"{name} is about FP16 files, received precision='fp32'. Leave one of them out."
+                )
+
+    def write(
+        self,
+        source: "AnySource",
+        target: Target,
+        samples: "Dataset | None",
+        budget: "DriftBudget",
+        helper: Any,
+        progress: Progress,
+    ) -> "FileNotes":
+        from tfmp.converters.intake import Source
+        from tfmp.converters.onnx.export import check_export, export_onnx
+        from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
+        from tfmp.converters.onnx.graph import save_checked
+        from tfmp.converters.report import FileNotes
+
+        options: OnnxOptions = target.options
+        model = export_onnx(source, options.opset, progress)
+        if isinstance(source, Source):
+            progress("checking the float32 export")
+            check_export(model, source)
+        notes: list[str] = []
+        report = None
+        if target.precision != "fp32":
+            found, rewritten = None, None
+            if target.precision == "mixed" and samples is not None:
+                with running_on_samples(source.name):
+                    found, rewritten = _islands(model, options, samples, budget, progress)
+            progress("rewriting to FP16")
+            islands = found.islands if found else None
+            model, report = to_fp16(
+                model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target
+            )
+            notes = [*(found.notes() if found else ()), *report.notes()]
+        describe_origin(model, target.precision, source.origin.sha256, report)
+        progress("checking and writing the result")
+        save_checked(model, target.path, options.external_data)
+        return FileNotes(tuple(notes))
+
+    def write_fp32(self, source: "AnySource", path: Path) -> None:
+        from tfmp.converters.onnx.export import export_onnx
+        from tfmp.converters.onnx.graph import save_checked
+
+        save_checked(export_onnx(source, None, SILENT), path)
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        from tfmp.converters.onnx.graph import external_files
+
+        return external_files(path)
+
+    def open_runner(
+        self,
+        path: Path,
+        gpu: bool = False,
+        profile: "Profile | None" = None,
+        signature: str | None = None,
+    ) -> "Runner":
+        from tfmp.converters.onnx.emulation import GPU
+        from tfmp.converters.runners import CudaRunner, onnx_runner
+
+        return CudaRunner(path) if gpu else onnx_runner(path, profile or GPU)
+
+    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
+        from tfmp.converters.runners import onnx_runner
+
+        return onnx_runner(path, profile=None)
+
+    def open_fp32(self, path: Path) -> "Runner":
+        from tfmp.converters.runners import OnnxRunner
+
+        return OnnxRunner(path, _cpu_info())
+
+    def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
+        from tfmp.converters.runners import CudaRunner, SourceRunner
+
+        if gpu and source.origin.path is not None:
+            return CudaRunner(source.origin.path)
+        return SourceRunner(source, _cpu_info())
+
+    def time_calls(
+        self, path: Path, sample: "Batch", info: "RunnerInfo", signature: str | None
+    ) -> "TimedCalls":
+        from tfmp.converters.runners import OnnxRunner, time_in_worker, time_runner
+
+        if info.device == "CPU":
+            return time_runner(OnnxRunner(path), sample)
+        return time_in_worker("CudaTimer", path, sample, info)
+
+    def open_seams(
+        self, path: Path, source: "AnySource", profile: "Profile", stack: ExitStack
+    ) -> "Candidate":
+        from tfmp.converters.explain import OnnxCandidate
+
+        return OnnxCandidate(path, profile, source)
+
+    def gpu_problem(self) -> str | None:
+        import onnxruntime
+
+        from tfmp.converters.runners import CudaRunner
+
+        driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+        try:
+            ctypes.CDLL(driver)
+        except OSError:
+            return f"no NVIDIA driver was found ({driver})"
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            return "this build of ONNX Runtime has no CUDA"
+        with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
+            path = Path(folder, "probe.onnx")
+            path.write_bytes(_probe_model())
+            try:
+                with CudaRunner(path):
+                    return None
+            except RunnerError as error:
+                return str(error).rstrip(".")
+
+
+def _islands(
+    model: "ir.Model",
+    options: OnnxOptions,
+    samples: "Dataset",
+    budget: "DriftBudget",
+    progress: Progress,
+) -> "tuple[Repair | None, list[str] | None]":
+    """Which nodes of the float32 model have to stay in FP32, and what was rewritten before.
+
+    Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
+    taken to be meant.
+    """
+    from tfmp.converters.onnx.emulation import name_nodes
+    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+    from tfmp.converters.onnx.mixed import find_islands
+    from tfmp.converters.onnx.rewrites import rewrite
+
+    prepare(model)
+    if computes_in_fp16(model):
+        return None, None
+    rewritten = rewrite(model, options.keep_fp32)
+    name_nodes(model)
+    found = find_islands(
+        model, samples.for_search(), budget, options.keep_fp32, progress, options.target
+    )
+    return found, rewritten
+
+
+def _cpu_info() -> "RunnerInfo":
+    import onnxruntime
+
+    from tfmp.converters.runners import RunnerInfo
+
+    details = {"onnxruntime": onnxruntime.__version__}
+    return RunnerInfo("onnxruntime", "CPU", None, details)
+
+
+def _probe_model() -> bytes:
+    """One Identity: enough to load the provider."""
+    from onnx import TensorProto, helper
+
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "probe", values[:1], values[1:]
+    )
+    opset = helper.make_opsetid("", 13)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()

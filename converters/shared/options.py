@@ -1,0 +1,87 @@
+"""Options of a format: fields of a frozen dataclass that the command line can read, too.
+
+A format declares each option once, with `option`; from these fields come the keywords of
+`tfmp.converters.convert`, the flags of `tfmp-convert` and the sentences about wrong values.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tfmp.converters.shared.errors import InputError
+
+_KEY = "option"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What users are told of a field, and which values it takes.
+
+    Attributes:
+        help: the help text of its flag.
+        metavar: of the flag's value; None for flags without one.
+        flag: the flag's name without dashes; None for the field's own name.
+        choices: the values it takes; empty for any.
+        check: raises `InputError` for a value that cannot be used; None for no check.
+    """
+
+    help: str
+    metavar: str | None = None
+    flag: str | None = None
+    choices: tuple[str, ...] = ()
+    check: Callable[[Any], object] | None = None
+
+
+def option(default: Any, help: str, **details: Any) -> Any:
+    """A field of a dataclass of options; `details` are those of `Option`."""
+    return dataclasses.field(default=default, metadata={_KEY: Option(help, **details)})
+
+
+def options_of(kind: type) -> list[tuple[dataclasses.Field[Any], Option]]:
+    """The fields of a dataclass of options, each with what users are told of it."""
+    return [(field, field.metadata[_KEY]) for field in dataclasses.fields(kind)]
+
+
+Options = TypeVar("Options")
+
+
+def read_options(kind: type[Options], given: Mapping[str, Any], purpose: str) -> Options:
+    """Options from keywords.
+
+    Args:
+        kind: a frozen dataclass whose fields are made by `option`.
+        given: values by the name of the field.
+        purpose: of the options, for messages, such as "a conversion to onnx".
+
+    Raises:
+        InputError: a name that is no option, or a value out of range.
+    """
+    known = {field.name: told for field, told in options_of(kind)}
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(
+                f"{name} is no option of {purpose}, received {name}={value!r}; its options: "
+                f"{', '.join(known)}."
+            )
+        if known[name].choices:
+            check_choice(name, value, known[name].choices)
+        check = known[name].check
+        if check is not None:
+            check(value)
+    return kind(**given)
+
+
+def given_options(options: Any) -> list[str]:
+    """Names of the fields that differ from their defaults."""
+    return [
+        field.name
+        for field in dataclasses.fields(options)
+        if (getattr(options, field.name) or None) != (field.default or None)
+    ]
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raises `InputError` unless `value` is one of `choices`."""
+    if value not in choices:
+        raise InputError(f"{name}: expected one of {', '.join(choices)}, received {value!r}.")

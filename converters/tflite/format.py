@@ -1,0 +1,228 @@
+"""TFLite files as a format: how they are written, run and looked into."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfmp.converters.formats import Format, Target
+from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
+from tfmp.converters.tflite.options import TFLiteOptions
+from tfmp.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from tfmp.converters.drift import DriftBudget
+    from tfmp.converters.explain import Candidate
+    from tfmp.converters.intake import AnySource, Source
+    from tfmp.converters.report import FileNotes
+    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.samples import Dataset
+    from tfmp.converters.shared.tensors import Batch
+    from tfmp.converters.shared.worker import Worker
+    from tfmp.converters.tflite.rewriting import Overflow
+
+# Layers that a report names; `tfmp-convert inspect` lists all.
+_MOST_OVERFLOWS = 5
+
+_NO_SAMPLES = (
+    "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
+    "ones as data (--data); random ones would prove nothing."
+)
+_READ_ONCE = (
+    "which layers overflow in FP16 was not looked for: the samples can be read only once, and are "
+    "compared. Give arrays, or a function that makes a new iterator."
+)
+
+
+class TFLiteFormat(Format):
+    """See `Format`."""
+
+    name = "tflite"
+    title = "TFLite"
+    options = TFLiteOptions
+    all_signatures = True
+    gpu = "LiteRT's GPU backend"
+    gpu_advice = "install the GPU's Vulkan driver"
+
+    def check(
+        self, precision: str, options: TFLiteOptions, sampled: bool, batch_size: int | None = None
+    ) -> None:
+        super().check(precision, options, sampled, batch_size)
+        if options.dynamic_batch and batch_size is not None:
+            raise InputError(
+                "dynamic_batch (--dynamic) lets the file take any number of samples, batch size "
+                f"{batch_size} (--batch) fixes it: give one of them."
+            )
+        if options.repair and precision != "fp16":
+            raise InputError(
+                f"repair is about FP16 files, received precision={precision!r}. Leave it out."
+            )
+        if options.repair and not sampled:
+            raise InputError(
+                "repair measures what overflows on samples, received none. Pass data (--data), or "
+                "leave repair out."
+            )
+
+    def searches(self, target: Target) -> str | None:
+        return "repair" if target.options.repair else None
+
+    @contextmanager
+    def starting(self) -> "Iterator[Worker]":
+        from tfmp.converters.tflite.export import start_converter
+
+        with start_converter() as converter:
+            yield converter
+
+    def write(
+        self,
+        source: "AnySource",
+        target: Target,
+        samples: "Dataset | None",
+        budget: "DriftBudget",
+        helper: "Worker | None",
+        progress: Progress,
+    ) -> "FileNotes":
+        from tfmp.converters.report import FileNotes
+        from tfmp.converters.tflite.export import export_tflite
+
+        model = _traceable(source)
+        options: TFLiteOptions = target.options
+        others = dict(model.siblings())
+        if others and options.repair:
+            raise InputError(
+                "repair works on one signature, received a SavedModel with "
+                f"{model.origin.signature!r}, {', '.join(map(repr, others))}. Choose one with "
+                "signature (--signature)."
+            )
+        found = FileNotes()
+        if target.precision == "fp16":
+            with running_on_samples(model.name):
+                model, found = _looked_at(model, options.repair, samples, progress)
+        sources = {str(model.origin.signature): model, **others} if others else model
+        file = export_tflite(
+            sources,
+            target.path,
+            target.precision,
+            None if options.dynamic_batch else 1,
+            options.accumulate,
+            options.allow_flex,
+            progress,
+            helper,
+        )
+        if others:
+            names = ", ".join(map(repr, file.signatures))
+            told = f"signatures {names}; samples are compared with {model.origin.signature!r}"
+            found = replace(found, notes=(told, *found.notes))
+        return replace(found, notes=(*found.notes, *file.notes))
+
+    def write_fp32(self, source: "AnySource", path: Path) -> None:
+        from tfmp.converters.tflite.export import export_tflite
+
+        export_tflite(_traceable(source), path, "fp32")
+
+    def open_runner(
+        self,
+        path: Path,
+        gpu: bool = False,
+        profile: object = None,
+        signature: str | None = None,
+    ) -> "Runner":
+        from tfmp.converters.runners import litert_runner
+
+        return litert_runner(path, gpu, signature)
+
+    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
+        from tfmp.converters.runners import weights_only_runner
+
+        return weights_only_runner(path, signature)
+
+    def open_fp32(self, path: Path) -> "Runner":
+        from tfmp.converters.runners import LiteRTRunner
+
+        return LiteRTRunner(path, force_fp16=False)
+
+    def time_calls(
+        self, path: Path, sample: "Batch", info: "RunnerInfo", signature: str | None
+    ) -> "TimedCalls":
+        from tfmp.converters.runners import find_vulkan, time_in_worker
+
+        if info.device == "CPU":  # FP16 that a CPU emulates is not timed
+            installed = replace(info, name="litert")
+            return time_in_worker("LiteRTTimer", path, sample, installed, "cpu", signature)
+        with find_vulkan() as vulkan:
+            arguments = ("gpu", signature, vulkan.loader)
+            return time_in_worker(
+                "LiteRTTimer", path, sample, info, *arguments, environment=vulkan.environment
+            )
+
+    def open_seams(
+        self, path: Path, source: "AnySource", profile: object, stack: ExitStack
+    ) -> "Candidate":
+        from tfmp.converters.explain import TFLiteCandidate
+
+        return TFLiteCandidate(path, source, stack)
+
+    def gpu_problem(self) -> str | None:
+        from tfmp.converters.runners import find_vulkan
+
+        try:
+            with find_vulkan():
+                return None
+        except RunnerError as error:
+            return str(error).rstrip(".")
+
+    def gpu_in_software(self) -> str | None:
+        from tfmp.converters.runners import find_vulkan
+
+        try:
+            with find_vulkan() as vulkan:
+                return vulkan.adapter.name if vulkan.adapter.software else None
+        except RunnerError:
+            return None
+
+
+def _traceable(source: "AnySource") -> "Source":
+    """The source as one that TensorFlow traces.
+
+    Raises:
+        InputError: it is a file of another format.
+    """
+    from tfmp.converters.intake import Source
+
+    if not isinstance(source, Source):
+        raise InputError(
+            f"{source.origin.path}: an ONNX file cannot become TFLite. Convert the Keras or "
+            "TensorFlow model that it was exported from."
+        )
+    return source
+
+
+def _looked_at(
+    source: "Source", repair: bool, samples: "Dataset | None", progress: Progress
+) -> "tuple[Source, FileNotes]":
+    """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
+    from tfmp.converters.report import FileNotes
+    from tfmp.converters.tflite.rewriting import overflows, repair_model
+
+    if samples is None:
+        return source, FileNotes((_NO_SAMPLES,))
+    if repair:
+        progress("repairing what overflows in FP16")
+        repaired = repair_model(source, lambda: (batch for batch, _ in samples.batches()))
+        changes = tuple(map(str, repaired.changes))
+        left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
+        return repaired.source, FileNotes(changes, left)
+    if samples.once:  # the validation needs these samples
+        return source, FileNotes((_READ_ONCE,))
+    progress("looking for what overflows in FP16")
+    found = overflows(source, samples.for_search())
+    return source, FileNotes(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
+
+
+def _told(sentence: str, found: "Sequence[Overflow]") -> tuple[str, ...]:
+    """The worst in words, and how many there are more."""
+    told = [sentence.format(one.finding) for one in found[:_MOST_OVERFLOWS]]
+    if len(found) > _MOST_OVERFLOWS:
+        told.append(f"and {len(found) - _MOST_OVERFLOWS} layers more overflow in FP16")
+    return tuple(told)
