@@ -29,6 +29,15 @@ class Part:
     writes: tuple[str, ...]
 
 
+# How the input is called that stands for a seam where a graph is cut.
+GIVEN = "__given"
+
+
+def given(name: str) -> str:
+    """The input that stands for a seam where a graph is cut, by the name of the seam."""
+    return f"{name}{GIVEN}"
+
+
 @dataclass(frozen=True)
 class Seam:
     """A value that passes from one part to another, or out of the model.

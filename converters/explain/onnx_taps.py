@@ -11,20 +11,17 @@ All three are made from the candidate's own graph, so that its values have count
 from collections import Counter
 from collections.abc import Mapping
 
-import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.explain.attribution import Part, Seam, Values, parts_of
+from tfmp.converters.explain.attribution import GIVEN, Part, Seam, Values, given, parts_of
 from tfmp.converters.explain.weights import Weights
-from tfmp.converters.onnx.emulation import Profile, emulated
+from tfmp.converters.onnx.emulation import Profile, emulated, widen_attributes
 from tfmp.converters.onnx.fp16 import FP16, FP32
 from tfmp.converters.onnx.graph import is_float, retype
 from tfmp.converters.runners import OnnxRunner, RunnerInfo
 from tfmp.converters.shared.tensors import Batch
 
 _INFO = RunnerInfo("onnxruntime", "CPU", None)
-
-_GIVEN = "__given"
 
 # Which part a node of the main graph belongs to, by the node's name.
 Grouping = Mapping[str, str]
@@ -101,8 +98,8 @@ class OnnxTaps:
     def run(self, inputs: Batch) -> Values:
         """The values of one batch; arrays by input name."""
         exact = self._exact.run(inputs)
-        given = {**inputs, **{_given(name): array for name, array in exact.items()}}
-        return Values(exact, self._received.run(inputs), self._alone.run(given))
+        fed = {**inputs, **{given(name): array for name, array in exact.items()}}
+        return Values(exact, self._received.run(inputs), self._alone.run(fed))
 
 
 class _Seams:
@@ -151,12 +148,12 @@ class _Seams:
         for name in self.names:
             value = made[name]
             own = self._groups[_producer(value)]
-            given = ir.Value(name=_given(name), type=value.type, shape=value.shape)
+            stand_in = ir.Value(name=given(name), type=value.type, shape=value.shape)
             for user, index in list(value.uses()):
                 if self._groups[str(owners[user].name)] != own:
-                    user.replace_input_with(index, given)
-            if given.uses():
-                graph.inputs.append(given)
+                    user.replace_input_with(index, stand_in)
+            if stand_in.uses():
+                graph.inputs.append(stand_in)
         graph.outputs.clear()
         graph.outputs.extend(wanted)
         _prune(copy, owners)
@@ -177,7 +174,7 @@ def single_node(model: ir.Model, name: str) -> tuple[ir.Model, dict[str, str], d
     alone = seams.cut()
     inputs, outputs = {}, {}
     for index, value in enumerate(alone.graph.inputs):
-        inputs[f"x{index}"] = str(value.name).removesuffix(_GIVEN)
+        inputs[f"x{index}"] = str(value.name).removesuffix(GIVEN)
         value.name = f"x{index}"
     for index, value in enumerate(alone.graph.outputs):
         outputs[f"y{index}"] = str(value.name)
@@ -198,11 +195,6 @@ def _owners(model: ir.Model) -> dict[ir.Node, ir.Node]:
 
     visit(model.graph, None)
     return found
-
-
-def _given(name: str) -> str:
-    """The input that stands for a seam where the graph is cut."""
-    return f"{name}{_GIVEN}"
 
 
 def _producer(value: ir.Value) -> str:
@@ -257,14 +249,7 @@ def widen(model: ir.Model, weights: Weights) -> None:
         for node in graph:
             for value in node.outputs:
                 _widen(value, weights)
-            for name, attribute in list(node.attributes.items()):
-                if name in ("to", "dtype") and attribute.value == FP16.value:
-                    node.attributes[name] = ir.AttrInt64(name, FP32.value)
-                elif attribute.type == ir.AttributeType.TENSOR:
-                    tensor = attribute.as_tensor()
-                    if tensor.dtype == FP16:
-                        wide = ir.tensor(tensor.numpy().astype(np.float32))
-                        node.attributes[name] = ir.AttrTensor(name, wide)
+            widen_attributes(node)
 
 
 def _widen(value: ir.Value, weights: Weights) -> None:
@@ -285,7 +270,7 @@ def _keep_wide(model: ir.Model) -> None:
     graph = model.graph
     for value in graph.inputs:
         readers = list(value.consumers())
-        if is_float(value, FP16) and str(value.name).endswith(_GIVEN):
+        if is_float(value, FP16) and str(value.name).endswith(GIVEN):
             (up,) = readers
             up.outputs[0].replace_all_uses_with(value)
             graph.remove(up, safe=True)

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tfmp.converters.explain.attribution import Values
+from tfmp.converters.explain.attribution import Values, given
 from tfmp.converters.explain.reproduction import TFLITE_SCRIPT, save_reproduction
-from tfmp.converters.explain.tflite_seams import Grouping, SeamedFile, Seams, given, rename
+from tfmp.converters.explain.tflite_seams import Grouping, SeamedFile, Seams, rename
 from tfmp.converters.intake import AnySource, Source
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from tfmp.converters.explain.attribution import Part, Seam, parts_of
+from tfmp.converters.explain.attribution import Part, Seam, given, parts_of
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.file import Operator, TFLiteModel, layer_of
@@ -23,11 +23,6 @@ _FLOATING = ("float32", "float16")
 
 # The part of every operator of the graph, by the operator's index.
 Grouping = Mapping[int, str]
-
-
-def given(name: str) -> str:
-    """The input that stands for a value where the graph is cut."""
-    return f"{name}__given"
 
 
 @dataclass(frozen=True)

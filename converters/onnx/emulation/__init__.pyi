@@ -1,4 +1,8 @@
-from .emulate import FP32_INSIDE as FP32_INSIDE, emulated as emulated
+from .emulate import (
+    FP32_INSIDE as FP32_INSIDE,
+    emulated as emulated,
+    widen_attributes as widen_attributes,
+)
 from .profiles import GPU as GPU, Profile as Profile
 from .switches import (
     SwitchedSession as SwitchedSession,

@@ -12,7 +12,7 @@ from tfmp.converters.onnx.emulation.fp16_sums import sum_in_fp16
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
 from tfmp.converters.onnx.fp16 import FP16, FP32
-from tfmp.converters.onnx.graph import EXACT, is_float, retype
+from tfmp.converters.onnx.graph import EXACT, is_float, new_cast, retype
 
 # Where `emulated` notes, in the model's metadata, the ops that it could not look into.
 FP32_INSIDE = "tfmp.fp32_inside"
@@ -69,14 +69,7 @@ def _widen_constants(model: ir.Model) -> None:
 
 def _widen_node(node: ir.Node, main: ir.Graph) -> None:
     """Makes one node compute in FP32 and rounds its FP16 results behind it."""
-    for name, attribute in list(node.attributes.items()):
-        if name in ("to", "dtype") and attribute.value == FP16.value:
-            node.attributes[name] = ir.AttrInt64(name, FP32.value)
-        if name == "value" and attribute.type == ir.AttributeType.TENSOR:
-            tensor = attribute.as_tensor()
-            if tensor.dtype == FP16:
-                wide = ir.tensor(tensor.numpy().astype(np.float32))
-                node.attributes[name] = ir.AttrTensor(name, wide)
+    widen_attributes(node)
     for value in node.outputs:
         if not is_float(value, FP16):
             continue
@@ -85,6 +78,18 @@ def _widen_node(node: ir.Node, main: ir.Graph) -> None:
             value.metadata_props["tfmp.half_output"] = "1"
         if node.op_type not in EXACT and node.op_type not in ("If", "Loop", "Scan"):
             _round_behind(node, value)
+
+
+def widen_attributes(node: ir.Node) -> None:
+    """Makes float32 of what a node's attributes say of FP16: types, and tensors."""
+    for name, attribute in list(node.attributes.items()):
+        if name in ("to", "dtype") and attribute.value == FP16.value:
+            node.attributes[name] = ir.AttrInt64(name, FP32.value)
+        elif attribute.type == ir.AttributeType.TENSOR:
+            tensor = attribute.as_tensor()
+            if tensor.dtype == FP16:
+                wide = ir.tensor(tensor.numpy().astype(np.float32))
+                node.attributes[name] = ir.AttrTensor(name, wide)
 
 
 def _round_behind(node: ir.Node, value: ir.Value) -> None:
@@ -106,10 +111,7 @@ def _round_behind(node: ir.Node, value: ir.Value) -> None:
 
 
 def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
-    node = ir.Node("", "Cast", [value], [ir.AttrInt64("to", dtype.value)], name=f"cast_{name}")
-    output = node.outputs[0]
-    output.name, output.type, output.shape = name, ir.TensorType(dtype), value.shape
-    return node
+    return new_cast(value, dtype, name, f"cast_{name}")
 
 
 def _widen_input(graph: ir.Graph, value: ir.Value) -> None:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from numpy.typing import ArrayLike
 
 from tfmp.converters.onnx.fp16 import FP16, FP32
+from tfmp.converters.onnx.graph import new_constant
 
 # What an attribute of a node may be.
 Attribute: TypeAlias = int | float | str | Sequence[int] | ir.Graph
@@ -190,16 +191,7 @@ class SumBuilder:
         return node
 
     def _constant(self, array: np.ndarray) -> ir.Value:
-        name = self.name("constant")
-        tensor = ir.tensor(array, name=name)
-        value = ir.Value(
-            name=name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
-            const_value=tensor,
-        )
-        self._model.graph.initializers.add(value)
-        return value
+        return new_constant(self._model.graph, self.name("constant"), array)
 
 
 def slice_end(distance: int) -> int:

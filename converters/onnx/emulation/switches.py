@@ -24,6 +24,7 @@ from tfmp.converters.onnx.graph import (
     UniqueNames,
     bodies_of,
     is_float,
+    new_cast,
     open_session,
     reads_any,
     slots,
@@ -331,8 +332,8 @@ class _Builder:
     ) -> list[ir.Node]:
         """Nodes of which the last gives a value as it is, or rounded."""
         name = self._unique(f"{value.name}_{what}")
-        down = _node("Cast", [value], self._unique(f"{name}_fp16"), FP16)
-        up = _node("Cast", down.outputs, self._unique(f"{name}_rounded"), FP32)
+        down = self._cast(value, FP16, f"{name}_fp16")
+        up = self._cast(down.outputs[0], FP32, f"{name}_rounded")
         if graph is not self._model.graph:  # values in bodies are small, and If takes its time
             return [down, up, _node("Where", [exact, value, up.outputs[0]], name)]
         same = _node("Identity", [value], self._unique(f"{name}_exact"))
@@ -344,6 +345,10 @@ class _Builder:
         _describe(choice.outputs[0], name, FP32, value.shape)
         return [choice]
 
+    def _cast(self, value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
+        unique = self._unique(name)
+        return new_cast(value, dtype, unique, f"tfmp_Cast_{unique}")
+
 
 def _rounded_outputs(node: ir.Node, described: Slots) -> list[ir.Value]:
     """What an FP16 node writes in FP16."""
@@ -354,12 +359,9 @@ def _rounded_outputs(node: ir.Node, described: Slots) -> list[ir.Value]:
     ]
 
 
-def _node(
-    op_type: str, inputs: Sequence[ir.Value], name: str, to: ir.DataType | None = None
-) -> ir.Node:
-    attributes = [ir.AttrInt64("to", to.value)] if to is not None else []
-    node = ir.Node("", op_type, inputs, attributes, name=f"tfmp_{op_type}_{name}")
-    _describe(node.outputs[0], name, to or FP32, inputs[-1].shape)
+def _node(op_type: str, inputs: Sequence[ir.Value], name: str) -> ir.Node:
+    node = ir.Node("", op_type, inputs, name=f"tfmp_{op_type}_{name}")
+    _describe(node.outputs[0], name, FP32, inputs[-1].shape)
     return node
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from tfmp.converters.onnx.graph import infer_types
+from tfmp.converters.onnx.graph import infer_types, new_constant
 
 
 def fold_weights(model: ir.Model) -> None:
@@ -68,14 +68,7 @@ class _Constants:
         while unique in self._graph.initializers:
             count += 1
             unique = f"{name}_{count}"
-        value = ir.Value(
-            name=unique,
-            type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
-            shape=ir.Shape(array.shape),
-            const_value=ir.tensor(array, name=unique),
-        )
-        self._graph.initializers.add(value)
-        return value
+        return new_constant(self._graph, unique, array)
 
 
 def _ints(node: ir.Node, name: str) -> list[int] | None:

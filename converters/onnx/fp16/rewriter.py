@@ -32,6 +32,8 @@ from tfmp.converters.onnx.graph import (
     constant_facts,
     infer_types,
     is_float,
+    new_cast,
+    new_constant,
     nodes_of,
     reads_any,
     remove_unused,
@@ -229,15 +231,7 @@ class _Rewriter:
             lost = facts.vanished, facts.subnormal
             if any(lost):
                 self.changes.append(ConstantChange(value.name or "", array.size, *lost))
-        name = self._unique(f"{value.name}_{_SUFFIX[dtype]}")
-        copy = ir.Value(
-            name=name,
-            type=ir.TensorType(dtype),
-            shape=value.shape,
-            const_value=ir.Tensor(narrow, name=name),
-        )
-        graph.initializers.add(copy)
-        return copy
+        return new_constant(graph, self._unique(f"{value.name}_{_SUFFIX[dtype]}"), narrow)
 
     def _cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         producer, graph = value.producer(), value.graph
@@ -255,18 +249,10 @@ class _Rewriter:
 
     def _new_cast(self, value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
         name = self._unique(name)
-        cast = ir.Node(
-            "",
-            "Cast",
-            [value],
-            [ir.AttrInt64("to", dtype.value)],
-            name=self._unique(f"cast_{name}"),
-        )
+        cast = new_cast(value, dtype, name, self._unique(f"cast_{name}"))
         producer = value.producer()
         if producer is not None and "tfmp.layer" in producer.metadata_props:
             cast.metadata_props["tfmp.layer"] = producer.metadata_props["tfmp.layer"]
-        output = cast.outputs[0]
-        output.name, output.type, output.shape = name, ir.TensorType(dtype), value.shape
         self.inserted.add(cast)
         return cast
 

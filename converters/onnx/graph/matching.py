@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from tfmp.converters.onnx.graph.building import new_constant
+from tfmp.converters.onnx.graph.node_facts import integer
 from tfmp.converters.onnx.graph.schema import is_float
 from tfmp.converters.onnx.graph.traversal import UniqueNames, bodies_of, nodes_of
 
@@ -75,15 +77,7 @@ class Pattern:
 
     def constant(self, array: np.ndarray, name: str) -> ir.Value:
         """A new initializer."""
-        unique = self._unique(name)
-        value = ir.Value(
-            name=unique,
-            type=ir.TensorType(ir.DataType.from_numpy(array.dtype)),
-            shape=ir.Shape(array.shape),
-            const_value=ir.Tensor(array, name=unique),
-        )
-        self.model.graph.initializers.add(value)
-        return value
+        return new_constant(self.model.graph, self._unique(name), array)
 
     def scalar(self, number: float, name: str) -> ir.Value:
         """A new float32 initializer of one number."""
@@ -274,13 +268,13 @@ def reduction_of(node: ir.Node) -> Reduction | None:
     else:
         axes = []
     if not axes:
-        if _integer(node, "noop_with_empty_axes", 0):
+        if integer(node, "noop_with_empty_axes", 0):
             return None
         axes = range(rank)
     found = tuple(sorted(axis % rank for axis in axes))
     sizes = static(value, found)
     count = math.prod(sizes) if sizes is not None else None
-    return Reduction(value, found, bool(_integer(node, "keepdims", 1)), count)
+    return Reduction(value, found, bool(integer(node, "keepdims", 1)), count)
 
 
 def static(value: ir.Value, axes: Iterable[int]) -> list[int] | None:
@@ -289,10 +283,6 @@ def static(value: ir.Value, axes: Iterable[int]) -> list[int] | None:
     sizes = [value.shape[axis] for axis in axes]
     known = [size for size in sizes if isinstance(size, int)]
     return known if len(known) == len(sizes) else None
-
-
-def _integer(node: ir.Node, name: str, default: int) -> int:
-    return node.attributes[name].as_int() if name in node.attributes else default
 
 
 def _reduced_shape(value: ir.Value, axes: Sequence[int], keepdims: bool) -> ir.Shape | None:

@@ -7,7 +7,7 @@ the largest number first; so can a sum of exponentials whose logarithm is taken.
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, Reduction, private, reduction_of
+from tfmp.converters.onnx.graph import Pattern, Reduction, integer, private, reduction_of
 from tfmp.shared.numerics import FLOAT16
 
 
@@ -59,7 +59,7 @@ def _log_softmax(pattern: Pattern, node: ir.Node) -> None:
     softmax = pattern.made_by(node.inputs[0], "Softmax")
     if softmax is None or not private([softmax], node):
         return
-    axis = softmax.attributes["axis"].as_int() if "axis" in softmax.attributes else -1
+    axis = integer(softmax, "axis", -1)
     result = pattern.add(node, "LogSoftmax", [softmax.inputs[0]], "log_softmax", axis=axis)
     pattern.replace(
         node.outputs[0],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, is_number, number_of, operands, private
+from tfmp.converters.onnx.graph import Pattern, is_number, number_of, operand, operands, private
 
 _GELU_OPSET = 20
 _CUBIC = 0.044715
@@ -59,7 +59,7 @@ def _product(pattern: Pattern, value: ir.Value | None, root: bool = True) -> _Pr
         if exponent not in (2, 3):
             found.factors[value] += 1
             return found
-        found.factors[_operand(node, 0)] += int(exponent)
+        found.factors[operand(node, 0)] += int(exponent)
     elif node.op_type == "Neg":
         _times(found, _product(pattern, node.inputs[0], False), -1)
     elif node.op_type == "Div":
@@ -69,16 +69,10 @@ def _product(pattern: Pattern, value: ir.Value | None, root: bool = True) -> _Pr
             return found
         _times(found, _product(pattern, node.inputs[0], False), 1 / divisor)
     else:
-        for operand in node.inputs:
-            _times(found, _product(pattern, operand, False), 1)
+        for factor in node.inputs:
+            _times(found, _product(pattern, factor, False), 1)
     found.nodes.append(node)
     return found
-
-
-def _operand(node: ir.Node, index: int) -> ir.Value:
-    value = node.inputs[index]
-    assert value is not None
-    return value
 
 
 def _times(product: _Product, other: _Product, number: float) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, array_of, constant_facts, with_constant
+from tfmp.converters.onnx.graph import Pattern, array_of, constant_facts, real, with_constant
 from tfmp.shared.numerics import FLOAT16
 
 # Ops that commute with a positive factor.
@@ -65,8 +65,7 @@ def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None]
             return None
         return lambda: _scale_attribute(node, "epsilon", 1e-5, factor**-2)
     if node.op_type == "Gemm":
-        alpha = node.attributes["alpha"].as_float() if "alpha" in node.attributes else 1.0
-        if abs(alpha) * factor >= FLOAT16.overflow_threshold:
+        if abs(real(node, "alpha", 1.0)) * factor >= FLOAT16.overflow_threshold:
             return None  # runtimes pass it on in the operands' type
         return lambda: _scale_attribute(node, "alpha", 1.0, factor)
     weights = node.inputs[1]
@@ -84,6 +83,4 @@ def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None]
 
 
 def _scale_attribute(node: ir.Node, name: str, default: float, factor: float) -> None:
-    found = node.attributes.get(name)
-    value = default if found is None else found.as_float()
-    node.attributes[name] = ir.AttrFloat32(name, value * factor)
+    node.attributes[name] = ir.AttrFloat32(name, real(node, name, default) * factor)
