@@ -40,8 +40,11 @@ class CudaRunner:
             label=f"ONNX Runtime with {path.name}",
             timeout_s=_TIMEOUT_S,
         )
+        from tfmp.converters.onnx.fp16 import computes_in_fp16  # while the worker starts
+        from tfmp.converters.runners.onnx import prepared_model
+
         try:
-            half = _computes_in_fp16(path)
+            half = computes_in_fp16(prepared_model(path))
             self.inputs, self.outputs, version = self._worker.call("describe")
         except RunnerError:
             self._worker.close()
@@ -65,16 +68,3 @@ class CudaRunner:
 
     def __exit__(self, *exception: object) -> None:
         self._worker.close()
-
-
-def _computes_in_fp16(path: Path) -> bool:
-    import onnx_ir as ir
-
-    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
-
-    try:
-        model = ir.load(path)
-        prepare(model)
-        return computes_in_fp16(model)
-    except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
-        raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error

@@ -16,6 +16,7 @@ import onnxruntime
 from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.sessions import tensor_spec
 from tfmp.converters.shared.tensors import Batch, TensorSpec
+from tfmp.shared.wording import first_line
 
 CUDA = "CUDAExecutionProvider"
 
@@ -62,7 +63,7 @@ class CudaSession:
             )
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise RunnerError(
-                f"ONNX Runtime cannot load {path.name} ({str(error).splitlines()[0]})"
+                f"ONNX Runtime cannot load {path.name} ({first_line(error)})"
             ) from error
         if provider not in self._session.get_providers():
             raise RunnerError(
@@ -89,7 +90,7 @@ class CudaSession:
         try:
             outputs = self._session.run(names, feed)
         except Exception as error:  # as above
-            raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
+            raise RunnerError(f"ONNX Runtime: {first_line(error)}") from error
         if self._placement is None:
             profile = Path(self._session.end_profiling())
             self._placement = _placement(json.loads(profile.read_text()), self._provider)

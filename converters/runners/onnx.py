@@ -1,5 +1,7 @@
 """ONNX files on ONNX Runtime, and with FP16 arithmetic emulated on a CPU."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, tensor_spec
 from tfmp.converters.shared.tensors import Batch, in_dtype
+from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -37,7 +40,7 @@ class OnnxRunner(Held):
         try:
             return dict(zip(names, self._session.run(names, feed), strict=True))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
-            raise RunnerError(f"ONNX Runtime: {str(error).splitlines()[0]}") from error
+            raise RunnerError(f"ONNX Runtime: {first_line(error)}") from error
 
 
 def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
@@ -54,30 +57,47 @@ def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
     Raises:
         RunnerError: the file is no ONNX model or cannot be loaded.
     """
-    import onnx_ir as ir
     import onnxruntime
 
     from tfmp.converters.onnx.emulation import FP32_INSIDE, emulated
-    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+    from tfmp.converters.onnx.fp16 import computes_in_fp16
 
     versions = {"onnxruntime": onnxruntime.__version__}
-    try:
-        model = ir.load(path)
-        prepare(model)
-        half = computes_in_fp16(model)
-        if not half:
-            return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
-        if profile is None:
-            return OnnxRunner(path)
+    model = prepared_model(path)
+    if not computes_in_fp16(model):
+        return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
+    if profile is None:
+        return OnnxRunner(path)
+    with _usable(path):
         rounded = emulated(model, profile)
-    except RunnerError:
-        raise
-    except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
-        raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
     details = {"profile": profile.describe(), **versions}
     if rounded.metadata_props.get(FP32_INSIDE):
         details["in FP32 inside"] = rounded.metadata_props[FP32_INSIDE]
     return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
+
+
+def prepared_model(path: Path) -> "ir.Model":
+    """An ONNX file with its values named and typed, see `fp16.prepare`.
+
+    Raises:
+        RunnerError: the file is no ONNX model.
+    """
+    import onnx_ir as ir
+
+    from tfmp.converters.onnx.fp16 import prepare
+
+    with _usable(path):
+        model = ir.load(path)
+        prepare(model)
+        return model
+
+
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
+        raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
 
 
 def _open(model: "Path | bytes | ir.Model") -> OrtSession:
@@ -87,6 +107,4 @@ def _open(model: "Path | bytes | ir.Model") -> OrtSession:
     try:
         return cpu_session(model) if isinstance(model, Path | bytes) else open_session(model)
     except Exception as error:  # ONNX Runtime's exceptions share no base class
-        raise RunnerError(
-            f"ONNX Runtime cannot load the model: {str(error).splitlines()[0]}"
-        ) from error
+        raise RunnerError(f"ONNX Runtime cannot load the model: {first_line(error)}") from error

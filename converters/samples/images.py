@@ -6,6 +6,7 @@ from pathlib import Path
 from tfmp.converters.samples.sources import RawBatch, Stream
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec, describe
+from tfmp.shared.wording import first_line
 
 # What `keras.utils.image_dataset_from_directory` reads.
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
@@ -87,7 +88,7 @@ def _reason(images: Sequence[Path], error: Exception) -> str:
             # Around the reason stand names of TensorFlow's own.
             reason = found.message.rpartition("}} ")[2].partition(" [Op:")[0]
             return f"{image}: {reason.splitlines()[0].rstrip('.')}"
-    return str(error).splitlines()[0].rstrip(".")
+    return first_line(error).rstrip(".")
 
 
 def _some(names: list[str]) -> str:

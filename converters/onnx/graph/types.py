@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.graph.traversal import bodies_of
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.shared.wording import first_line
 
 # Inference reads small constants (shapes, axes, sizes); larger ones are weights.
 _LARGE_BYTES = 1024
@@ -76,7 +77,7 @@ def infer_types(model: ir.Model) -> None:
         )
     except Exception as error:  # ONNX's C++ exceptions share no base class
         raise ConversionError(
-            f"the graph's types cannot be inferred ({str(error).splitlines()[0]}). Check it with "
+            f"the graph's types cannot be inferred ({first_line(error)}). Check it with "
             "`onnx.checker.check_model(model, full_check=True)`."
         ) from error
     _take_types(model.graph, proto.graph, inferred.graph)
@@ -147,7 +148,7 @@ def check_light(proto: onnx.ModelProto) -> None:
         onnx.checker.check_model(proto, full_check=True)  # infers all types, strictly
     except Exception as error:
         raise ConversionError(
-            f"the converted model is not valid ONNX ({str(error).splitlines()[0]}). This is a "
+            f"the converted model is not valid ONNX ({first_line(error)}). This is a "
             "defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
             "it."
         ) from error

@@ -193,6 +193,18 @@ def test_a_corrupt_onnx_file(tmp_path, content):
         open_source(path)
 
 
+def test_a_reader_that_fails_without_a_word_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "odd.onnx"
+    path.write_bytes(b"\x08\x07")
+
+    def fail(_):
+        raise AssertionError
+
+    monkeypatch.setattr("onnx_ir.load", fail)
+    with pytest.raises(InputError, match=r"not a usable ONNX model \(AssertionError\)"):
+        open_source(path)
+
+
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
 def test_custom_classes(tmp_path, suffix):
     path = tmp_path / f"custom{suffix}"
