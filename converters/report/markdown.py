@@ -10,14 +10,12 @@ from tfmp.converters.report.summary import (
     NONE,
     SIGNS,
     Row,
-    culprit_text,
     data_notes,
     headline,
     number,
     printable,
     row_of,
-    stage_text,
-    worst_text,
+    told,
 )
 
 # What GitHub's Markdown gives a meaning to inside a line or a table cell: marks, tags, entities,
@@ -33,14 +31,13 @@ def to_markdown(report: DriftReport) -> str:
     lines.append("")
     for candidate in report.candidates:
         # A candidate that passed needs no reasons here: the table has its numbers.
-        found = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
-        told = [text for text in found if text]
-        if candidate.verdict is Verdict.PASS and not candidate.notes and not told:
+        seen = told(report, candidate)
+        if candidate.verdict is Verdict.PASS and not candidate.notes and not seen:
             continue
         lines.append(f"- **{escape(candidate.name)}** {candidate.verdict}")
         findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
         lines += [f"  - {escape(reason)}" for reason in findings]
-        lines += [f"  - {escape(text)}" for text in told]
+        lines += [f"  - {escape(text)}" for text in seen]
         lines += [f"  - note: {escape(note)}" for note in candidate.notes]
     lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
     if lines[-1]:
@@ -77,14 +74,14 @@ def _small_print(report: DriftReport) -> str:
     metrics = {label.metric for candidate in report.candidates for label in candidate.labels}
     limits |= {"accuracy_drop": budget.accuracy_drop} if ACCURACY in metrics else {}
     limits |= {"error_increase": budget.error_increase} if metrics - {ACCURACY} else {}
-    told = [f"{name} {number(value)}" for name, value in limits.items() if value is not None]
-    told += [
+    shown = [f"{name} {number(value)}" for name, value in limits.items() if value is not None]
+    shown += [
         f"{name} of {output} {number(value) if value is not None else 'none'}"
         for output, own in budget.overrides.items()
         for name, value in own.items()
     ]
     return (
         f"Data: {escape(report.data.source)}, {report.data.samples:,} samples, "
-        f"sha256 {report.data.sha256[:12]}. Budget: {escape(', '.join(told)) or 'none'}, "
+        f"sha256 {report.data.sha256[:12]}. Budget: {escape(', '.join(shown)) or 'none'}, "
         f"confidence {budget.confidence:.0%}."
     )

@@ -59,9 +59,9 @@ def row_of(candidate: CandidateReport) -> Row:
         candidate=printable(candidate.name),
         runner=runner_text(candidate.runner),
         fp16=fp16_text(candidate.runner),
-        rel_l2=_worst(candidate, lambda output: output.rel_l2, max),
-        max_abs=_worst(candidate, lambda output: output.max_abs, max),
-        sqnr_db=_worst(candidate, lambda output: output.sqnr_db, min, decimals=1),
+        rel_l2=number(_worst_rel_l2(candidate.outputs)),
+        max_abs=number(_worst(candidate.outputs, lambda output: output.max_abs)),
+        sqnr_db=number(_worst(candidate.outputs, lambda output: output.sqnr_db, min), decimals=1),
         flips=_flips(candidate),
         score=_score(candidate),
         size=size_text(candidate.size_bytes),
@@ -103,9 +103,7 @@ def stage_text(report: DriftReport, candidate: CandidateReport) -> str:
 
 
 def _worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
-    values = [output.rel_l2 for output in outputs if output.rel_l2 is not None]
-    undefined = [value for value in values if math.isnan(value)]
-    return (undefined or [max(values)])[0] if values else None
+    return _worst(outputs, lambda output: output.rel_l2)
 
 
 def culprit_text(candidate: CandidateReport) -> str:
@@ -152,6 +150,12 @@ def worst_text(candidate: CandidateReport) -> str:
         return ""
     shown = ", ".join(f"{sample.index} ({number(sample.error)})" for sample in worst[:3])
     return f"Worst samples (rel. L2): {shown}"
+
+
+def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
+    """A line each on steps, layers and samples, as far as they were looked at."""
+    lines = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
+    return [line for line in lines if line]
 
 
 def headline(report: DriftReport) -> str:
@@ -235,14 +239,14 @@ def latency_text(latency: Latency) -> str:
 
 
 def _worst(
-    candidate: CandidateReport,
+    outputs: Sequence[OutputDrift],
     metric: Callable[[OutputDrift], float | None],
-    pick: Callable[..., float],
-    decimals: int | None = None,
-) -> str:
-    values = [value for value in map(metric, candidate.outputs) if value is not None]
+    pick: Callable[[list[float]], float] = max,
+) -> float | None:
+    """The metric of the worst output: NaN if any is; None if none has it."""
+    values = [value for value in map(metric, outputs) if value is not None]
     undefined = [value for value in values if math.isnan(value)]
-    return number((undefined or [pick(values)])[0] if values else None, decimals)
+    return (undefined or [pick(values)])[0] if values else None
 
 
 def _flips(candidate: CandidateReport) -> str:

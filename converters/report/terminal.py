@@ -15,13 +15,11 @@ from tfmp.converters.report.summary import (
     NONE,
     SIGNS,
     Row,
-    culprit_text,
     data_notes,
     headline,
     printable,
     row_of,
-    stage_text,
-    worst_text,
+    told,
 )
 
 _STYLES = {
@@ -45,8 +43,7 @@ def print_report(report: DriftReport, console: Console) -> None:
     rows = [row_of(candidate) for candidate in report.candidates]
     console.print(_fitting_table(rows, console))
     for candidate in report.candidates:
-        told = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
-        _print_reasons(candidate, [text for text in told if text], console)
+        _print_reasons(candidate, told(report, candidate), console)
     for note in data_notes(report.data):
         console.print(Text(f"note: {printable(note)}", style="dim"))
     line = Text()
@@ -94,14 +91,14 @@ def _verdict(verdict: Verdict) -> Text:
     return Text(f"{SIGNS[verdict]} {verdict}", style=_STYLES[verdict])
 
 
-def _print_reasons(candidate: CandidateReport, told: list[str], console: Console) -> None:
+def _print_reasons(candidate: CandidateReport, lines: list[str], console: Console) -> None:
     title = Text()
     title.append(f"{SIGNS[candidate.verdict]} ", style=_STYLES[candidate.verdict])
     title.append(printable(candidate.name), style="bold")
     console.print(title)
     for reason in candidate.reasons:
         console.print(Text(f"  {printable(reason)}"))
-    for text in told:
+    for text in lines:
         console.print(Text(f"  {text}"))
     for note in candidate.notes:
         console.print(Text(f"  note: {printable(note)}", style="dim"))
