@@ -3,12 +3,15 @@
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tfmp.converters.shared.errors import InputError
 
+# Classes and functions by the names that a Keras file uses for them.
+CustomObjects: TypeAlias = dict[str, Any]
 
-def objects_in(modules: Sequence[str]) -> dict[str, Any]:
+
+def objects_in(modules: Sequence[str]) -> CustomObjects:
     """Everything public that modules define, by name.
 
     Args:
@@ -17,7 +20,7 @@ def objects_in(modules: Sequence[str]) -> dict[str, Any]:
     Raises:
         InputError: one of them cannot be imported.
     """
-    found: dict[str, Any] = {}
+    found: CustomObjects = {}
     if modules:
         sys.path.insert(0, "")  # a module beside the model, as with `python -m`
     for name in modules:

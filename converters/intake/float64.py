@@ -6,13 +6,14 @@ too, and computes what the model would under Keras's `float64` policy with the s
 """
 
 from collections.abc import Set
-from typing import Any
 
 import numpy as np
 
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.frameworks import AttrValue, NodeDefs, OpDef
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.wording import first_line
 
 _FLOAT, _DOUBLE = 1, 2  # tensorflow.DataType
 
@@ -69,7 +70,7 @@ class Float64Model:
             )
         except Exception as error:  # ValueError or one of TensorFlow's, by op
             raise ConversionError(
-                f"TensorFlow has no float64 for a part of it ({str(error).splitlines()[0][:300]})"
+                f"TensorFlow has no float64 for a part of it ({first_line(error)[:300]})"
             ) from error
 
     def run(self, batch: Batch) -> Batch:
@@ -81,7 +82,7 @@ class Float64Model:
             outputs = self._graph(*tensors)
         except tf.errors.OpError as error:
             raise ConversionError(
-                f"TensorFlow cannot run a part of it in float64 ({str(error).splitlines()[0]})"
+                f"TensorFlow cannot run a part of it in float64 ({first_line(error)})"
             ) from error
         names = (spec.name for spec in self._source.outputs)
         return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}
@@ -91,7 +92,7 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
-def _widen_nodes(nodes: Any, functions: Set[str]) -> None:
+def _widen_nodes(nodes: NodeDefs, functions: Set[str]) -> None:
     for node in nodes:
         if node.op in functions:
             node.op += _SUFFIX
@@ -99,7 +100,7 @@ def _widen_nodes(nodes: Any, functions: Set[str]) -> None:
             _widen_attribute(attribute)
 
 
-def _widen_attribute(attribute: Any) -> None:
+def _widen_attribute(attribute: AttrValue) -> None:
     kind = attribute.WhichOneof("value")
     if kind == "type" and attribute.type == _FLOAT:
         attribute.type = _DOUBLE
@@ -118,7 +119,7 @@ def _widen_attribute(attribute: Any) -> None:
             function.name += _SUFFIX
 
 
-def _widen_signature(signature: Any) -> None:
+def _widen_signature(signature: OpDef) -> None:
     signature.name += _SUFFIX
     for argument in (*signature.input_arg, *signature.output_arg):
         if argument.type == _FLOAT:

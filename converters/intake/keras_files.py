@@ -1,17 +1,16 @@
 """Saved Keras models: `.keras`, `.h5` and `.hdf5`, written by Keras 3 or Keras 2."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from tfmp.converters.intake.custom_objects import CustomObjects
 from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
 from tfmp.converters.intake.source import Source
 from tfmp.converters.shared.errors import InputError
 
 
 def from_keras_file(
-    path: Path, custom_objects: Mapping[str, Any] | None = None, unsafe_load: bool = False
+    path: Path, custom_objects: CustomObjects | None = None, unsafe_load: bool = False
 ) -> Source:
     """Loads a saved Keras model.
 
@@ -61,12 +60,12 @@ def _reason(error: Exception) -> str:
     )
 
 
-def _keras2_classes() -> dict[str, Any]:
+def _keras2_classes() -> CustomObjects:
     """Layer classes that accept what Keras 2 wrote into H5 files and Keras 3 refuses."""
     import keras
 
     class DepthwiseConv2D(keras.layers.DepthwiseConv2D):
-        def __init__(self, *args: Any, groups: int = 1, **kwargs: Any) -> None:
+        def __init__(self, *args: object, groups: int = 1, **kwargs: object) -> None:
             # Keras 2 inherited `groups` from Conv2D and wrote it, always 1.
             if groups != 1:
                 raise ValueError(f"DepthwiseConv2D with groups={groups} is not a Keras layer")

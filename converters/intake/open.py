@@ -4,13 +4,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 from zipfile import is_zipfile
 
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.quiet_stderr import held_back
+
+# A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
+Model: TypeAlias = Any
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")
@@ -37,7 +40,7 @@ class ModelRequest:
         input_shapes: whole shapes, batch axis included, by input name.
     """
 
-    model: Any
+    model: Model
     signature: str | None = None
     all_signatures: bool = False
     custom_objects: Mapping[str, Any] | None = None
@@ -84,7 +87,7 @@ class ModelRequest:
 
 
 def open_source(
-    model: Any,
+    model: Model,
     *,
     signature: str | None = None,
     all_signatures: bool = False,
@@ -126,14 +129,14 @@ def is_open(model: object) -> TypeGuard[AnySource]:
     return isinstance(model, Source | OnnxSource)
 
 
-def path_of(model: Any) -> Path | None:
+def path_of(model: Model) -> Path | None:
     """The file or folder that a model was loaded from, or is asked for at; None for a live one."""
     if is_open(model):
         return model.origin.path
     return request_of(model).path
 
 
-def request_of(model: Any) -> ModelRequest:
+def request_of(model: Model) -> ModelRequest:
     """A model as a request for it."""
     return model if isinstance(model, ModelRequest) else ModelRequest(model)
 
@@ -146,7 +149,7 @@ def _import_tensorflow() -> None:
         import tensorflow  # noqa: F401
 
 
-def _live(model: Any) -> Source:
+def _live(model: Model) -> Source:
     from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
     from tfmp.converters.intake.tensorflow import from_function, is_function
 

@@ -7,14 +7,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.frameworks import TracedFunction, Variable
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
+from tfmp.shared.backend import Tensor
 
-Call = Callable[[dict[str, Any]], dict[str, Any]]
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Call = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
 
 
@@ -50,8 +55,8 @@ class Source:
         inputs: in the order of the model's own signature; sizes that vary are None.
         outputs: likewise.
         call: the forward pass on TensorFlow tensors, inputs and outputs by name.
-        marked: the forward pass traced with these inputs (a `WrappedFunction`), the ops of each
-            layer in a name scope of its own.
+        marked: the forward pass traced with these inputs, the ops of each layer in a name scope of
+            its own.
         layers: names of layers by those scopes. Empty where there are no layers.
         variables: the weights that `call` reads (kept alive by this reference).
         marked_layers: a context in which `call` records those scopes; gives `layers`.
@@ -62,9 +67,9 @@ class Source:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     call: Call
-    marked: Any
+    marked: TracedFunction
     layers: Mapping[str, str]
-    variables: tuple[Any, ...]
+    variables: tuple[Variable, ...]
     marked_layers: MarkedLayers = field(compare=False)
     siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
 
@@ -82,7 +87,7 @@ class Source:
         origin: Origin,
         inputs: tuple[TensorSpec, ...],
         call: Call,
-        variables: Sequence[Any],
+        variables: Sequence[Variable],
         marked_layers: MarkedLayers = lambda: nullcontext({}),
     ) -> Self:
         """Traces `call` and reads the outputs off the trace.
@@ -127,11 +132,11 @@ class Source:
         return replace(pinned, siblings=siblings)
 
     @cached_property
-    def graph(self) -> Any:
+    def graph(self) -> TracedFunction:
         """The forward pass traced with these inputs, its ops named as the model names them."""
         return trace_call(self.call, self.inputs)[0] if self.layers else self.marked
 
-    def trace(self, batch_size: int) -> Any:
+    def trace(self, batch_size: int) -> TracedFunction:
         """Like `graph`, with a fixed size for the first axis of every input."""
         fixed = tuple(replace(spec, shape=(batch_size, *spec.shape[1:])) for spec in self.inputs)
         return trace_call(self.call, fixed)[0]
@@ -146,7 +151,7 @@ class Source:
         return {name: _array(value) for name, value in zip(names, outputs, strict=True)}
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: Tensor) -> np.ndarray:
     array = np.asarray(value)
     return texts(array) if array.dtype == object else array
 
@@ -159,14 +164,14 @@ class OnnxSource:
         origin: where it came from.
         inputs: of the graph; sizes that vary are None.
         outputs: likewise.
-        model: the graph (an `onnx_ir.Model`), never changed.
+        model: the graph, never changed.
         forward: runs it on arrays by input name; returns arrays by output name.
     """
 
     origin: Origin
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    model: Any
+    model: "ir.Model"
     forward: Callable[[Batch], Batch]
 
     # It is an FP32 file of this format itself.
@@ -220,7 +225,7 @@ def pin(
     return tuple(pinned)
 
 
-def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[Any, tuple[str, ...]]:
+def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[TracedFunction, tuple[str, ...]]:
     """Records `call` as a TensorFlow graph.
 
     Functions that Keras compiles with XLA stay opaque calls in a normal trace, which no exporter
@@ -234,7 +239,7 @@ def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[Any, tuple[str
 
     output_names: list[str] = []
 
-    def flat(*tensors: Any) -> list[Any]:
+    def flat(*tensors: Tensor) -> list[Tensor]:
         outputs = call(dict(zip((spec.name for spec in inputs), tensors, strict=True)))
         output_names[:] = outputs
         return [tf.identity(value) for value in outputs.values()]
@@ -257,7 +262,7 @@ def _plain(error: Exception) -> str:
     return " ".join(text.partition("Arguments received by")[0].split())
 
 
-def _static_shape(name: str, value: Any) -> tuple[int | None, ...]:
+def _static_shape(name: str, value: Tensor) -> tuple[int | None, ...]:
     if value.shape.rank is None:
         raise ConversionError(
             f"output {name!r} has no fixed number of axes, which a static file needs. End the "

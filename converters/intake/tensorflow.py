@@ -9,16 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.shared.errors import ConversionError, InputError
-from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.shared.frameworks import TfFunction
+from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
+from tfmp.shared.backend import Tensor
 
-# What exporters call the entry point that is meant to be served; Keras 3 writes it under both.
-_USUAL = ("serving_default", "serve")
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Named = TypeVar("Named")
 
 
 def from_saved_model(
@@ -53,14 +57,14 @@ def from_saved_model(
         taken = _sorted(function.structured_input_signature[1])
         inputs = tuple(_spec(key, spec) for key, spec in taken.items())
 
-        def call(named: dict[str, Any]) -> dict[str, Any]:
+        def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
             # `loaded` owns the variables; without this reference they would be freed.
             assert loaded is not None
             return _apart(_sorted(function(**named)), named)
 
         return Source.traced(replace(origin, signature=name), inputs, call, function.variables)
 
-    others = [key for key in functions if key != name and not {key, name} <= set(_USUAL)]
+    others = [key for key in functions if key != name and not {key, name} <= set(USUAL_SIGNATURES)]
     if signature is not None or not others:
         return opened(name)
     return replace(opened(name), siblings=lambda: {key: opened(key) for key in others})
@@ -77,7 +81,7 @@ def _choose(path: Path, asked: str | None, names: list[str], all_signatures: boo
         )
     if len(names) == 1:
         return names[0]
-    usual = [name for name in _USUAL if name in names]
+    usual = [name for name in USUAL_SIGNATURES if name in names]
     if not usual and all_signatures and names:
         return names[0]
     if not usual:
@@ -130,7 +134,7 @@ def _quiet_logger() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def from_function(function: Any) -> Source:
+def from_function(function: TfFunction) -> Source:
     """A `tf.function` with an input signature, or a concrete function.
 
     Raises:
@@ -160,7 +164,7 @@ def from_function(function: Any) -> Source:
         names.append(unique_name(leaf.name or f"input_{index}", set(names)))
     inputs = tuple(_spec(n, leaf) for n, leaf in zip(names, leaves, strict=True))
 
-    def call(named: dict[str, Any]) -> dict[str, Any]:
+    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         tensors = iter([named[n] for n in names])
         args, kwargs = tf.nest.map_structure(
             lambda s: next(tensors) if isinstance(s, tf.TensorSpec) else s, structure
@@ -177,16 +181,16 @@ def from_function(function: Any) -> Source:
     return Source.traced(origin, inputs, call, concrete.variables)
 
 
-def is_function(value: Any) -> bool:
+def is_function(value: object) -> bool:
     """Whether `value` is a `tf.function` or a concrete function."""
     return _is_polymorphic(value) or hasattr(value, "structured_input_signature")
 
 
-def _is_polymorphic(value: Any) -> bool:
+def _is_polymorphic(value: object) -> bool:
     return hasattr(value, "get_concrete_function") and hasattr(value, "python_function")
 
 
-def _spec(name: str, spec: Any) -> TensorSpec:
+def _spec(name: str, spec: "tf.TensorSpec") -> TensorSpec:
     if spec.shape.rank is None:
         raise InputError(
             f"input {name!r} has no fixed number of axes. Save the model with an input signature "
@@ -195,7 +199,7 @@ def _spec(name: str, spec: Any) -> TensorSpec:
     return TensorSpec(name, tuple(spec.shape), spec.dtype.name)
 
 
-def _sorted(named: dict[str, Any]) -> dict[str, Any]:
+def _sorted(named: dict[str, Named]) -> dict[str, Named]:
     """In the order of their names, "output_2" before "output_10".
 
     A SavedModel keeps the names in a map, which gives them in another order in each process.
@@ -207,6 +211,6 @@ def _sorted(named: dict[str, Any]) -> dict[str, Any]:
     return {name: named[name] for name in sorted(named, key=numbers_by_value)}
 
 
-def _apart(outputs: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+def _apart(outputs: dict[str, Tensor], inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Outputs by names that no input has, as ONNX asks."""
     return {unique_name(name, inputs.keys()): value for name, value in outputs.items()}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from tfmp.converters.drift import (
     Check,
@@ -20,6 +20,7 @@ from tfmp.converters.samples import DataReport
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder
 from tfmp.shared.atomic_file import replacing
+from tfmp.shared.report_files import JsonObject
 
 SCHEMA = "tfmp.drift/1"
 
@@ -258,14 +259,14 @@ class DriftReport:
         """The same evidence under another budget."""
         return DriftReport.judged(self.evidence, budget)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The JSON document (schema tfmp.drift/1): non-finite numbers are strings."""
         from tfmp.converters.report.jsonio import encode
 
         return encode(self)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "DriftReport":
+    def from_dict(cls, document: JsonObject) -> "DriftReport":
         """Reads what `to_dict` gave; keys it does not know are left aside.
 
         Raises:

@@ -13,14 +13,18 @@ Variable: TypeAlias = Any
 # `WrappedFunction` or a `ConcreteFunction`.
 TracedFunction: TypeAlias = Any
 
-# Messages of graph.proto, node_def.proto, attr_value.proto and function.proto, and the nodes that
-# one of them holds.
+# Messages of graph.proto, node_def.proto, attr_value.proto, op_def.proto and function.proto, and
+# the nodes that one of them holds.
 GraphDef: TypeAlias = Any
 NodeDef: TypeAlias = Any
 AttrValue: TypeAlias = Any
 NodeDefs: TypeAlias = Any
+OpDef: TypeAlias = Any
 FunctionDef: TypeAlias = Any
 FunctionLibrary: TypeAlias = Any
+
+# A `tf.function`, which has no shapes before it is traced, or a function that was traced.
+TfFunction: TypeAlias = Any
 
 # A `keras.Model`, and a `keras.Layer` in it.
 KerasModel: TypeAlias = Any

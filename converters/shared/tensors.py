@@ -8,6 +8,9 @@ import numpy as np
 # What TensorFlow and ONNX call the dtype of texts; in NumPy they are objects.
 TEXT = "string"
 
+# What exporters call the signature that is meant to be served; Keras 3 writes it under both names.
+USUAL_SIGNATURES = ("serving_default", "serve")
+
 
 @dataclass(frozen=True)
 class TensorSpec:

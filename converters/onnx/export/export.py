@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -18,14 +18,19 @@ import onnx_ir as ir
 
 from tfmp.converters.intake import AnySource, Float64Model, OnnxSource, Source
 from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
-from tfmp.converters.onnx.export.divergence import first_wrong
+from tfmp.converters.onnx.export.divergence import first_wrong, relative_l2
 from tfmp.converters.onnx.export.folding import fold_weights
 from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layers
 from tfmp.converters.onnx.graph import Run, light_proto, open_once
 from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.shared.tensors import TEXT, describe, synthetic_batch
 from tfmp.shared.progress import SILENT, Progress
+from tfmp.shared.wording import first_line
+
+if TYPE_CHECKING:
+    from tf2onnx.graph import Graph
 
 # The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
 # newest of the oldest ONNX Runtime that the dependencies admit.
@@ -60,7 +65,7 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
         proto = onnx.version_converter.convert_version(light_proto(model), opset)
     except Exception as error:  # ONNX's C++ exceptions share no base class
         raise ConversionError(
-            f"the model cannot be brought to opset {opset} ({str(error).splitlines()[0]}). Leave "
+            f"the model cannot be brought to opset {opset} ({first_line(error)}). Leave "
             "--opset out to keep its own."
         ) from error
     proto.ir_version = onnx.helper.find_min_ir_version_for(proto.opset_import)
@@ -123,7 +128,7 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
     inputs = list(traced.inputs)
     _forget_xla(traced.graph_def)
 
-    def convert() -> Any:
+    def convert() -> "Graph":
         with tf.Graph().as_default():  # grappler's export refuses to run eagerly
             graph_def = tf_loader.tf_optimize(inputs, traced.outputs, traced.graph_def)
         with tf.Graph().as_default() as graph:
@@ -169,7 +174,7 @@ def _complaint(text: str, layers: Mapping[str, str]) -> str:
     return f"{failed[2]} in {layer_of(failed[1], layers) or failed[1]}" if failed else text
 
 
-def _forget_xla(graph_def: Any) -> None:
+def _forget_xla(graph_def: GraphDef) -> None:
     """Lets functions that a saved model compiles with XLA be inlined like any other."""
     nodes = [*graph_def.node, *(n for f in graph_def.library.function for n in f.node_def)]
     for holder in (*nodes, *graph_def.library.function):
@@ -271,7 +276,7 @@ def check_export(model: ir.Model, source: Source) -> float:
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise ConversionError(
             f"model {source.name!r}: ONNX Runtime cannot run the export "
-            f"({with_layers(str(error).splitlines()[0], source.layers)}). Replace the layer named "
+            f"({with_layers(first_line(error), source.layers)}). Replace the layer named "
             "there by one made of standard ops, or convert to TFLite (`tfmp-convert tflite`)."
         ) from error
     try:
@@ -327,12 +332,7 @@ def _rel_l2(expected: np.ndarray, received: np.ndarray) -> float:
         return float("inf")
     if not np.issubdtype(expected.dtype, np.floating):
         return 0.0 if np.array_equal(expected, received) else float("inf")
-    same = (expected == received) | (np.isnan(expected) & np.isnan(received))
-    with np.errstate(all="ignore"):
-        error = np.where(same, 0.0, expected.astype(np.float64) - received)
-        scale = np.linalg.norm(np.where(np.isfinite(expected), expected, 0.0))
-        # A zero reference allows only what FP32 could call zero.
-        return float(np.linalg.norm(error) / max(scale, np.finfo(np.float32).tiny))
+    return relative_l2(expected, received)
 
 
 # TensorFlow's ops that draw numbers, by how they begin.

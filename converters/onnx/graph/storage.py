@@ -4,7 +4,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -17,8 +16,10 @@ from tfmp.converters.onnx.graph.types import (
     weights_as_inputs,
 )
 from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
 Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
@@ -27,7 +28,7 @@ Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 _EMBEDDED_BYTES = 2**31 - 2**26
 
 
-def open_session(model: ir.Model) -> Any:
+def open_session(model: ir.Model) -> OrtSession:
     """An ONNX Runtime session of a model in memory, whatever its size; see `cpu_session`."""
     proto, weights = detach_weights(model)
     contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
@@ -94,7 +95,7 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
         _open_light(model, light, weights)
     except Exception as error:
         raise ConversionError(
-            f"ONNX Runtime cannot load the converted model ({str(error).splitlines()[0]}). This is "
+            f"ONNX Runtime cannot load the converted model ({first_line(error)}). This is "
             "a defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
             "it."
         ) from error

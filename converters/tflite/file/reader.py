@@ -13,7 +13,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.shared.errors import InputError, RunnerError
-from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
 
 
 class Table(Protocol):
@@ -27,8 +27,6 @@ Options = TypeVar("Options", bound=Table)
 
 _IDENTIFIER = b"TFL3"
 _FLEX_PREFIX = "Flex"
-# What exporters call the entry point that is meant to be served.
-_USUAL = ("serving_default", "serve")
 _BUFFER_DATA = 4  # the slot of the first field of a table
 
 
@@ -182,7 +180,7 @@ class TFLiteModel:
 
     def entry_point(self, wanted: str | None = None) -> str:
         """The name of a signature: `wanted` if there is one, else the usual one, else the first."""
-        names = (wanted, *_USUAL, *self.signatures)
+        names = (wanted, *USUAL_SIGNATURES, *self.signatures)
         return next(name for name in names if name is not None and name in self.signatures)
 
     def options(self, operator: Operator, kind: type[Options]) -> Options:
