@@ -23,13 +23,13 @@ import numpy as np
 
 import tfmp
 from tfmp.colocation.choice import compare
+from tfmp.colocation.mode_names import MODES
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
-from tfmp.colocation.run import MODES
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
-from tfmp.profiling.tables import table
+from tfmp.shared.tables import table
 
 WAYS = [mode for mode in MODES if mode != "auto"]
 TRAINED_LONGER = 20

@@ -1,7 +1,7 @@
 """calibrate: measures a model's gradients and recommends a static loss scale from them."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,6 +17,8 @@ from tfmp.calibration.report import (
 )
 from tfmp.nonfinite import Call, CallKey, Gradients, Step, replay
 from tfmp.precision import LayerNode, describe, policy as policies
+from tfmp.shared.arguments import check_count, check_number
+from tfmp.shared.batches import labelled_batches
 from tfmp.shared.numerics import FLOAT16
 
 
@@ -49,10 +51,9 @@ def calibrate(
         TypeError: the model is no Keras model, or the data neither of the two forms.
         ValueError: there is no batch, or nothing that a loss scale could help.
     """
-    _check_count("batches", batches)
-    _check_count("batch_size", batch_size)
-    if not margin >= 1:
-        raise ValueError(f"margin expects a number of at least 1, received {margin!r}.")
+    check_count("batches", batches)
+    check_count("batch_size", batch_size)
+    check_number("margin", margin, least=1)
     rows: dict[str, ExponentHistogram] = {}
     dtypes: dict[str, str] = {}
     count = samples = 0
@@ -131,50 +132,3 @@ def _by_layer(step: Step, calls: list[Call], found: Gradients) -> Iterator[tuple
         yield from ((place[key].path, gradient) for gradient in gradients)
     for variable, gradient in zip(step.model.trainable_variables, found.weights, strict=True):
         yield owners.get(id(variable), step.root).path, gradient
-
-
-def labelled_batches(data: Any, size: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Batches (x, y, sample_weight or None) of arrays `(x, y)` or of an iterable of batches.
-
-    Raises:
-        TypeError: the data is neither, or a batch has no targets.
-    """
-    if isinstance(data, tuple):
-        x, y, weight = _unpack(data)
-        samples = len(tree.flatten(x)[0])
-        for start in range(0, samples, size):
-            x_rows, y_rows, weight_rows = (
-                _rows(part, start, start + size) for part in (x, y, weight)
-            )
-            yield x_rows, y_rows, weight_rows
-    elif isinstance(data, keras.utils.PyDataset):
-        for index in range(len(data)):
-            yield _unpack(data[index])
-    elif isinstance(data, Iterable) and not hasattr(data, "shape") and not isinstance(data, dict):
-        for batch in data:
-            yield _unpack(batch)
-    else:
-        raise TypeError(
-            "data expects (x, y) arrays, or an iterable of (x, y) batches such as a "
-            f"tf.data.Dataset; received {type(data).__name__}."
-        )
-
-
-def _unpack(batch: Any) -> tuple[Any, Any, Any]:
-    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
-        size = f" of length {len(batch)}" if isinstance(batch, tuple | list) else ""
-        raise TypeError(
-            "A batch expects (x, y) or (x, y, sample_weight), received "
-            f"{type(batch).__name__}{size}. Gradients need targets."
-        )
-    x, y, *weight = batch
-    return x, y, weight[0] if weight else None
-
-
-def _rows(part: Any, start: int, stop: int) -> Any:
-    return None if part is None else tree.map_structure(lambda array: array[start:stop], part)
-
-
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} expects a whole number, 1 or more, received {value!r}.")

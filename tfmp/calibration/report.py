@@ -5,17 +5,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tfmp.shared.atomic_file import replacing
 from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.report_files import JsonObject, check_report_path, writing_report
+from tfmp.shared.tables import table
 
 # Exponent of the largest magnitude that rounds to zero in FP16: half the smallest subnormal.
 _VANISHING = FLOAT16.min_exponent - FLOAT16.fraction_bits - 1
 
-PICTURES = (".png", ".svg", ".pdf")
+SUFFIXES = (".json", ".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class GradientReport:
         """The row with the largest gradient that passes through FP16."""
         return max((row for row in self.layers if row.narrow), key=lambda r: r.histogram.largest)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
         return {
             "recommended_scale": self.recommended_scale,
@@ -138,12 +138,6 @@ class GradientReport:
     def __str__(self) -> str:
         scale = self.recommended_scale
         header = ("layer", "dtype", "largest", "lost at 1", f"lost at {scale:g}")
-        cells = [header, *(self._cells(row) for row in self.layers)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join(map(str.ljust, line, widths)).rstrip()
-            for line in (header, ["-" * width for width in widths], *cells[1:])
-        ]
         return "\n".join(
             [
                 f"Recommended static loss scale: {scale:g} (2**{math.log2(scale):.0f}), from "
@@ -151,7 +145,7 @@ class GradientReport:
                 f"The largest gradient in FP16 is {self.largest.histogram.largest:.3g} in "
                 f"{self.largest.path}; {self.margin:g} times that still fits below 65504",
                 "",
-                *lines,
+                table([header, *(self._cells(row) for row in self.layers)]),
             ]
         )
 
@@ -168,35 +162,13 @@ class GradientReport:
         Raises:
             ValueError: another suffix, or a file that cannot be written.
         """
-        path = check_report_path(path)
-        try:
-            with replacing(path) as new:
-                if path.suffix == ".json":
-                    new.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
-                else:
-                    _draw(self, new)
-        except OSError as error:
-            raise ValueError(
-                f"A report file expects a folder that can be written to, received {str(path)!r}: "
-                f"{error.strerror}. Choose another place."
-            ) from error
+        path = check_report_path(path, SUFFIXES)
+        with writing_report(path) as new:
+            if path.suffix == ".json":
+                new.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+            else:
+                _draw(self, new)
         return path
-
-
-def check_report_path(path: str | Path) -> Path:
-    """Refuses a path that `GradientReport.save` could not write to for its suffix or folder."""
-    path = Path(path)
-    if path.suffix not in (".json", *PICTURES):
-        raise ValueError(
-            f"A report file expects one of the suffixes .json, {', '.join(PICTURES)}; "
-            f"received {str(path)!r}."
-        )
-    if not path.parent.is_dir():
-        raise ValueError(
-            f"A report file expects a folder that exists, received {str(path)!r}. "
-            f"Create {str(path.parent)!r} first."
-        )
-    return path
 
 
 def _draw(report: GradientReport, path: Path) -> None:

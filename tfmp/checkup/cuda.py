@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from tfmp.checkup.report import Diagnosis
 from tfmp.machine import Device, Machine
+from tfmp.shared.wording import listed
 
 # NVIDIA, "CUDA Compatibility", table of minor version compatibility: the oldest Linux driver that
 # runs programs built for any minor version of the major one.
@@ -277,10 +278,8 @@ def _severity(machine: Machine) -> str:
 
 
 def _users(machine: Machine) -> str:
-    names = [f"{user.name} ({user.pid})" for user in machine.nvidia.users[:3]]
-    more = len(machine.nvidia.users) - len(names)
-    text = ", ".join(names) + (f" and {more} more" if more > 0 else "")
-    return f": {text}" if text else ""
+    names = [f"{user.name} ({user.pid})" for user in machine.nvidia.users]
+    return f": {listed(names, 3)}" if names else ""
 
 
 def _gib(mib: int) -> str:

@@ -20,6 +20,7 @@ from tfmp.precision import (
     sizes_of,
     why_none,
 )
+from tfmp.shared.wording import listed
 
 # Of what is listed, as many as fit a line or two.
 _MOST_NAMED = 6
@@ -237,5 +238,4 @@ CHECKS: tuple[Callable[[Patient], Iterable[Diagnosis]], ...] = (
 
 
 def _shown(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return listed(names, _MOST_NAMED)

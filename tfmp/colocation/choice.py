@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tfmp.colocation.job import Job
-from tfmp.colocation.modes import IN_PROCESS, run_in_process
+from tfmp.colocation.mode_names import AUTO, IN_PROCESS, PROCESSES, SEQUENTIAL
+from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import devices, seconds_text
-
-PROCESSES = "processes"
 
 # A mode that is faster by less than this is not worth its memory and its complications.
 _WORTHWHILE = 1.05
@@ -65,7 +64,7 @@ def predicted_seconds(
         setup_s: seconds before the steps; None for those that the short run took.
     """
     seconds = result.setup_s if setup_s is None else setup_s
-    if result.mode == "sequential":
+    if result.mode == SEQUENTIAL:
         return seconds + sum(steps[j.name] * (j.step_s or 0.0) for j in result.jobs)
     alone_s = {job.name: job.step_s for job in alone.jobs}
     left = {j.name: float(steps[j.name]) for j in result.jobs if j.step_s and not j.error}
@@ -96,12 +95,12 @@ def measure(
     if mode == PROCESSES and devices.accelerators():
         # This process must not take the memory of the device that the others are to share.
         return judged([_alone_in_processes(short, memory_limit)], jobs), []
-    alone = run_in_process("sequential", short, keep=False)
+    alone = run_in_process(SEQUENTIAL, short, keep=False)
     more = _steps_worth_timing(alone, steps)
     if _short(jobs, more)[0].steps > short[0].steps:
         short = _short(jobs, more)
-        alone = run_in_process("sequential", short, keep=False)
-    if mode != "auto" or len(jobs) == 1:
+        alone = run_in_process(SEQUENTIAL, short, keep=False)
+    if mode != AUTO or len(jobs) == 1:
         return judged([alone], jobs), []
     others = [run_in_process(name, short, keep=False) for name in IN_PROCESS[1:]]
     measured = judged(_looked_at_again([alone, *others], short, jobs), jobs)
@@ -183,7 +182,7 @@ def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeRe
     runs = [run_in_processes([job], False, memory_limit) for job in jobs]
     needs = [run.memory for run in runs if run.memory is not None]
     return ModeResult(
-        "sequential",
+        SEQUENTIAL,
         tuple(run.jobs[0] for run in runs),
         setup_s=sum(run.setup_s for run in runs),
         total_s=sum(run.total_s for run in runs),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import keras
 import numpy as np
 from keras import tree
 
-from tfmp.calibration import labelled_batches
 from tfmp.loss_scaling import LossScale, as_loss_scale
-from tfmp.precision import Pattern, policy as policies
-
-Batch = tuple[Any, Any, Any]
+from tfmp.precision import Pattern, check_policy
+from tfmp.shared.arguments import check_count, is_whole_number
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.batches import TrainingBatch, labelled_batches
+from tfmp.shared.wording import shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +65,16 @@ class Job:
                 f"received {type(self.model).__name__}. Each run starts from fresh weights: "
                 "pass the function itself, without calling it."
             )
-        policies.check_policy(self.policy)
+        check_policy(self.policy)
         as_loss_scale(self.loss_scale)
-        for name in ("steps", "batch_size", "steps_per_epoch"):
-            value = getattr(self, name)
-            if name == "steps_per_epoch" and value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f"Job expects {name} to be a whole number, at least 1, received {value!r} of "
-                    f"type {type(value).__name__}."
-                )
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
+        check_count("Job(steps=...)", self.steps)
+        check_count("Job(batch_size=...)", self.batch_size)
+        if self.steps_per_epoch is not None:
+            check_count("Job(steps_per_epoch=...)", self.steps_per_epoch)
+        if not (is_whole_number(self.seed) and 0 <= self.seed < 2**32):
             raise ValueError(
-                f"Job expects seed to be a whole number from 0 to 4294967295, received "
-                f"{self.seed!r} of type {type(self.seed).__name__}."
+                "Job(seed=...) expects a whole number from 0 to 4294967295; received "
+                f"{shown(self.seed)}. 0 is the default."
             )
 
     def new_callbacks(self) -> list[Any]:
@@ -105,8 +102,8 @@ def checked_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
     for job in jobs:
         if not isinstance(job, Job):
             raise TypeError(
-                f"colocate expects a list of tfmp.Job, one of them is {job!r} of type "
-                f"{type(job).__name__}. Write tfmp.Job(build, data, policy, steps)."
+                f"colocate expects a list of tfmp.Job; one of its items is {shown(job)}. "
+                "Write tfmp.Job(build, data, policy, steps)."
             )
         made = getattr(job.model, "__name__", type(job.model).__name__)
         found.append(job if job.name else replace(job, name=f"{made} {job.policy}"))
@@ -122,7 +119,7 @@ def checked_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(found)
 
 
-class Batches:
+class JobBatches:
     """The batch of any step: the same at the same step in every run of the job.
 
     Args:
@@ -140,19 +137,19 @@ class Batches:
         data = job.data() if callable(job.data) else job.data
         self._job = job
         self._step = 0
-        self._ahead: Batch | None = None
+        self._ahead: TrainingBatch | None = None
         self._turn = -1
         self._arrays = _arrays(data) if isinstance(data, tuple) else None
         self.per_pass: int | None = None
         if self._arrays is None:
             self._stream = self._forever(data)
             return
-        self._samples = len(tree.flatten(self._arrays[0])[0])
+        self._samples = self._arrays.samples
         self.per_pass = max(1, self._samples // job.batch_size)
         if not self._samples:
             raise ValueError(f"Job {job.name!r} expects data with samples in it, it has none.")
 
-    def peek(self) -> Batch:
+    def peek(self) -> TrainingBatch:
         """The batch that comes next."""
         if self._ahead is None:
             self._ahead = next(self)
@@ -168,10 +165,10 @@ class Batches:
         for _ in range(steps):
             next(self)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[TrainingBatch]:
         return self
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> TrainingBatch:
         step, self._step = self._step, self._step + 1
         if self._ahead is not None:
             batch, self._ahead = self._ahead, None
@@ -183,18 +180,14 @@ class Batches:
         if turn != self._turn:
             self._turn, self._order = turn, self._order_of(turn)
         rows = self._order[index * self._job.batch_size : (index + 1) * self._job.batch_size]
-        x, y, weight = (
-            None if part is None else tree.map_structure(lambda array: array[rows], part)
-            for part in self._arrays
-        )
-        return x, y, weight
+        return self._arrays.map(itemgetter(rows))
 
     def _order_of(self, turn: int) -> np.ndarray:
         if not self._job.shuffle:
             return np.arange(self._samples)
         return np.random.default_rng((self._job.seed, turn)).permutation(self._samples)
 
-    def _forever(self, data: Any) -> Iterator[Batch]:
+    def _forever(self, data: Any) -> Iterator[TrainingBatch]:
         once = iter(data) is data if isinstance(data, Iterable) else False
         while True:
             count = 0
@@ -209,13 +202,13 @@ class Batches:
                 )
 
 
-def _arrays(data: tuple[Any, ...]) -> tuple[Any, ...]:
-    """x, y and the weights or None, as arrays that rows can be taken of."""
-    first = next(labelled_batches(data, len(tree.flatten(data[0])[0]) or 1), None)
-    if first is None:
-        return (np.zeros(0), np.zeros(0), None)
-    arrays = tuple(None if p is None else tree.map_structure(np.asarray, p) for p in first)
-    sizes = sorted({len(array) for array in tree.flatten(arrays) if array is not None})
+def _arrays(data: tuple[TensorTree, ...]) -> TrainingBatch:
+    """All samples as one batch of arrays that rows can be taken of."""
+    whole = next(labelled_batches(data, len(tree.flatten(data[0])[0]) or 1), None)
+    if whole is None:
+        return TrainingBatch(np.zeros(0), np.zeros(0))
+    whole = whole.map(np.asarray)
+    sizes = sorted({len(array) for array in tree.flatten(tuple(whole)) if array is not None})
     if len(sizes) != 1:
-        raise ValueError(f"data expects arrays with as many rows each, received {sizes} rows.")
-    return arrays
+        raise ValueError(f"data expects arrays with as many rows each; received {sizes} rows.")
+    return whole

@@ -4,18 +4,20 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
+from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, THREADS
 from tfmp.colocation.report import JobResult, ModeResult
-from tfmp.colocation.training import Progress, Training
+from tfmp.colocation.training import Training
 from tfmp.machine import PeakMemory, is_out_of_memory
+from tfmp.shared.progress import SILENT, Progress
 
 
-class Runner:
+class JobRun:
     """One job on its way: its training, its clock, and the error that ended it.
 
     Args:
@@ -23,7 +25,7 @@ class Runner:
         progress: as in `Training`.
     """
 
-    def __init__(self, job: Job, progress: Progress | None = None) -> None:
+    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
         self.training = Training(job, progress)
         self.error: BaseException | None = None
         self._began = self._ended = 0.0
@@ -129,7 +131,7 @@ _SAYING_NOTHING = (
 
 
 def run_in_process(
-    mode: str, jobs: Sequence[Job], keep: bool, progress: Progress | None = None
+    mode: str, jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress] | None = None
 ) -> ModeResult:
     """Trains the jobs in one of `IN_PROCESS`.
 
@@ -137,11 +139,12 @@ def run_in_process(
         mode: its name.
         jobs: with names of their own.
         keep: whether trained models are kept.
-        progress: as in `Training`.
+        progress: of each job that somebody wants to hear of, by its name.
     """
+    progress = progress or {}
     meter = PeakMemory()
     start = time.perf_counter()
-    if mode == "sequential":
+    if mode == SEQUENTIAL:
         results, setup = _sequential(jobs, keep, progress)
     else:
         results, setup = _together(_TOGETHER[mode](), jobs, keep, progress)
@@ -150,54 +153,54 @@ def run_in_process(
 
 
 def _sequential(
-    jobs: Sequence[Job], keep: bool, progress: Progress | None
+    jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
 ) -> tuple[list[JobResult], float]:
     results: list[JobResult] = []
     waited = 0.0
     for job in jobs:
-        runner = Runner(job, progress)
-        runner.set_up()
+        run = JobRun(job, progress.get(job.name, SILENT))
+        run.set_up()
         start = time.perf_counter() - waited
-        runner.begin()
-        runner.run()
-        results.append(runner.result(start, keep))
+        run.begin()
+        run.run()
+        results.append(run.result(start, keep))
         waited += results[-1].running_s
-        del runner  # its model's memory is the next job's
+        del run  # its model's memory is the next job's
     return results, sum(result.setup_s for result in results)
 
 
 def _together(
-    way: "_InTurns", jobs: Sequence[Job], keep: bool, progress: Progress | None
+    way: "_InTurns", jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
 ) -> tuple[list[JobResult], float]:
     began = time.perf_counter()
-    runners = [Runner(job, progress) for job in jobs]
-    for runner in runners:
-        runner.set_up()
-    way.prepare([runner for runner in runners if runner.alive])
-    alive = [runner for runner in runners if runner.alive]
+    runs = [JobRun(job, progress.get(job.name, SILENT)) for job in jobs]
+    for run in runs:
+        run.set_up()
+    way.prepare([run for run in runs if run.alive])
+    alive = [run for run in runs if run.alive]
     start = time.perf_counter()
-    for runner in alive:
-        runner.begin()
+    for run in alive:
+        run.begin()
     way.drive(alive)
-    return [runner.result(start, keep) for runner in runners], start - began
+    return [run.result(start, keep) for run in runs], start - began
 
 
 class _InTurns:
     """One step each, round by round."""
 
-    def prepare(self, runners: list[Runner]) -> None:
+    def prepare(self, runs: list[JobRun]) -> None:
         """Compiles what is compiled for all of them; takes steps for that, perhaps."""
 
-    def drive(self, runners: list[Runner]) -> None:
+    def drive(self, runs: list[JobRun]) -> None:
         """Takes all steps that are left."""
-        while runners:
-            self.take_round(runners)
-            runners = [runner for runner in runners if runner.alive]
+        while runs:
+            self.take_round(runs)
+            runs = [run for run in runs if run.alive]
 
-    def take_round(self, runners: list[Runner]) -> None:
+    def take_round(self, runs: list[JobRun]) -> None:
         """Takes one step of each."""
-        for runner in runners:
-            runner.step()
+        for run in runs:
+            run.step()
 
 
 # How late Ctrl-C may be heard, in seconds.
@@ -207,23 +210,23 @@ _HEARING_S = 1.0
 class _Threads(_InTurns):
     """As fast as each can, in threads."""
 
-    def drive(self, runners: list[Runner]) -> None:
+    def drive(self, runs: list[JobRun]) -> None:
         # Ctrl-C may come between any two lines of Python, those of `threading` among them, and
         # leaves an Event locked for good and Thread.join in error (CPython, gh-90882). Queues in
         # C are safe.
         go: queue.SimpleQueue[None] = queue.SimpleQueue()
         ended: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-        def work(runner: Runner) -> None:
+        def work(run: JobRun) -> None:
             go.get()
             try:
-                runner.run()
+                run.run()
             except BaseException as error:  # nobody else would hear of it
-                runner.fail(error)
+                run.fail(error)
             finally:
                 ended.put(None)
 
-        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runners]
+        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runs]
         try:
             for thread in threads:
                 thread.start()
@@ -236,8 +239,8 @@ class _Threads(_InTurns):
                     ended.get(timeout=_HEARING_S)
                     running -= 1
         except BaseException:  # Ctrl-C arrives here
-            for runner in runners:
-                runner.training.abandon()
+            for run in runs:
+                run.training.abandon()
             for _ in threads:
                 go.put(None)
             while any(thread.is_alive() for thread in threads):
@@ -250,33 +253,32 @@ class _Fused(_InTurns):
 
     def __init__(self) -> None:
         self._step: FusedStep | None = None
-        self._together: list[Runner] = []
+        self._together: list[JobRun] = []
 
-    def prepare(self, runners: list[Runner]) -> None:
-        if runners:
-            self.take_round(runners)
+    def prepare(self, runs: list[JobRun]) -> None:
+        if runs:
+            self.take_round(runs)
 
-    def take_round(self, runners: list[Runner]) -> None:
-        begun = [(runner, runner.attempt(runner.training.begin_step)) for runner in runners]
-        begun = [(runner, batch) for runner, batch in begun if runner.alive]
-        runners = [runner for runner, _ in begun]
-        if not runners:
+    def take_round(self, runs: list[JobRun]) -> None:
+        begun = [(run, run.attempt(run.training.begin_step)) for run in runs]
+        begun = [(run, batch) for run, batch in begun if run.alive]
+        runs = [run for run, _ in begun]
+        if not runs:
             return
-        if self._step is None or runners != self._together:
-            self._step = FusedStep([runner.training for runner in runners])
-            self._together = runners
+        if self._step is None or runs != self._together:
+            self._step = FusedStep([run.training for run in runs])
+            self._together = runs
         outcomes = self._step([batch for _, batch in begun])
-        for runner, outcome in zip(runners, outcomes, strict=True):
+        for run, outcome in zip(runs, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                runner.fail(outcome)
+                run.fail(outcome)
             else:
-                runner.attempt(runner.training.finish_step, outcome)
-                runner.end_if_done()
+                run.attempt(run.training.finish_step, outcome)
+                run.end_if_done()
 
 
 _TOGETHER: dict[str, type[_InTurns]] = {
-    "interleaved": _InTurns,
-    "threads": _Threads,
-    "fused": _Fused,
+    INTERLEAVED: _InTurns,
+    THREADS: _Threads,
+    FUSED: _Fused,
 }
-IN_PROCESS = ("sequential", *_TOGETHER)

@@ -8,19 +8,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
+from tfmp.colocation.mode_names import PROCESSES
+from tfmp.shared.progress import SILENT, Progress, Told
 from tfmp.shared.quiet_stderr import held_back
+from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:  # a child imports this module before it may import Keras
     from tfmp.colocation.job import Job
     from tfmp.colocation.report import JobResult, ModeResult
-    from tfmp.colocation.training import Progress
 
 # What a child says, with what: (_READY, seconds of set-up or None), (_STEP, (done, all)),
 # (_DONE, (JobResult, Memory)).
@@ -56,7 +58,7 @@ def check_can_travel(job: "Job") -> None:
     except Exception as error:
         raise ValueError(
             f"Mode 'processes' expects jobs that can be sent to another process; {job.name!r} "
-            f"cannot: {str(error).splitlines()[0]}. Define its functions at the top of a module, "
+            f"cannot: {first_line(error)}. Define its functions at the top of a module, "
             "or choose another mode."
         ) from error
 
@@ -65,7 +67,7 @@ def run_in_processes(
     jobs: "Sequence[Job]",
     keep: bool,
     memory_limit: int | None = None,
-    progress: "Progress | None" = None,
+    progress: Mapping[str, Progress] | None = None,
 ) -> "ModeResult":
     """Trains each job in a process of its own.
 
@@ -73,7 +75,7 @@ def run_in_processes(
         jobs: with names of their own, all of which can be pickled.
         keep: whether trained weights are brought back.
         memory_limit: bytes that each process may use, of the device or else of the computer.
-        progress: as in `Training`.
+        progress: of each job that somebody wants to hear of, by its name.
     """
     from tfmp.colocation.report import ModeResult
     from tfmp.machine import Memory
@@ -81,16 +83,17 @@ def run_in_processes(
     for job in jobs:
         check_can_travel(job)
     began = time.perf_counter()
-    settings = replace(_settings(memory_limit), tell=progress is not None)
+    settings = replace(_settings(memory_limit), tell=bool(progress))
     children: list[_Child] = []
     try:
         for job in jobs:
-            children.append(_Child(job, settings, keep))
-        _listen(children, until=_READY, progress=progress)
+            told = (progress or {}).get(job.name, SILENT)
+            children.append(_Child(job, settings, keep, told))
+        _listen(children, until=_READY)
         start = time.perf_counter()
         for child in children:
             child.go()
-        _listen(children, until=_DONE, progress=progress)
+        _listen(children, until=_DONE)
         total = time.perf_counter() - began
     finally:
         for child in children:
@@ -100,16 +103,17 @@ def run_in_processes(
     found = [child.memory for child in children if child.memory is not None]
     memory = Memory(sum(m.bytes for m in found), found[0].source) if found else None
     return ModeResult(
-        "processes", tuple(child.outcome() for child in children), start - began, total, memory
+        PROCESSES, tuple(child.outcome() for child in children), start - began, total, memory
     )
 
 
 class _Child:
     """A process, what it is to do, and what it said."""
 
-    def __init__(self, job: "Job", settings: Settings, keep: bool) -> None:
+    def __init__(self, job: "Job", settings: Settings, keep: bool, progress: Progress) -> None:
         context = multiprocessing.get_context("spawn")
         self.job = job
+        self._progress = progress
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(
             target=_child, args=(theirs, pickle.dumps(job), settings, keep), daemon=True
@@ -127,7 +131,7 @@ class _Child:
         with contextlib.suppress(OSError):
             self.pipe.send("go")
 
-    def listen(self, progress: "Progress | None") -> None:
+    def listen(self) -> None:
         """Takes one message, or notes that none will come any more."""
         try:
             kind, content = self.pipe.recv()
@@ -137,8 +141,7 @@ class _Child:
             self.state = _DONE
             return
         if kind == _STEP:
-            if progress:
-                progress(self.job.name, *content)
+            self._progress.count(*content)
             return
         self.state = kind
         if kind == _DONE:
@@ -178,14 +181,14 @@ def _why_it_ended(code: int | None) -> str:
     )
 
 
-def _listen(children: list[_Child], until: str, progress: "Progress | None") -> None:
+def _listen(children: list[_Child], until: str) -> None:
     """Listens until every child has said so, or is done."""
     waiting = [child for child in children if child.state not in (until, _DONE)]
     while waiting:
         heard = wait([child.pipe for child in waiting])
         for child in waiting:
             if child.pipe in heard:
-                child.listen(progress)
+                child.listen()
         waiting = [child for child in waiting if child.state not in (until, _DONE)]
 
 
@@ -277,7 +280,7 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     _end_with_parent()
     with held_back():
         _prepare(settings)
-    from tfmp.colocation.modes import Runner, describe
+    from tfmp.colocation.modes import JobRun, describe
     from tfmp.colocation.report import JobResult
     from tfmp.machine import PeakMemory
 
@@ -290,17 +293,17 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     _limit_host_memory(settings.memory_limit)
     meter = PeakMemory()
 
-    def tell(name: str, done: int, steps: int) -> None:
+    def tell(done: int, steps: int | None) -> None:
         pipe.send((_STEP, (done, steps)))
 
-    runner = Runner(job, tell if settings.tell else None)
-    runner.set_up()
+    run = JobRun(job, Told(counted=tell) if settings.tell else SILENT)
+    run.set_up()
     pipe.send((_READY, None))
     pipe.recv()
-    runner.begin()
+    run.begin()
     start = time.perf_counter()
-    runner.run()
-    result = runner.result(start, keep)
+    run.run()
+    result = run.result(start, keep)
     if result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))
     pipe.send((_DONE, (replace(result, model=None), meter.read())))

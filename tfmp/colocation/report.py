@@ -1,6 +1,5 @@
 """ColocateReport: how jobs shared a device, in each way that was tried, and which way to take."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tfmp.machine import Device, Memory, bytes_text, seconds_text
-from tfmp.profiling import table
+from tfmp.shared.report_files import JsonObject, json_number
+from tfmp.shared.tables import table
 
 SCHEMA = "tfmp.colocate/1"
 
@@ -64,13 +64,13 @@ class JobResult:
         """Seconds a step took while the job ran; None if none was timed."""
         return self.running_s / self.timed_steps if self.timed_steps else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Plain JSON types."""
         plain = {k: v for k, v in vars(self).items() if k not in ("model", "values")}
         return {
             **plain,
-            "loss": _number(self.loss),
-            "history": {name: [_number(v) for v in row] for name, row in self.history.items()},
+            "loss": json_number(self.loss),
+            "history": {name: [json_number(v) for v in row] for name, row in self.history.items()},
         }
 
 
@@ -109,7 +109,7 @@ class ModeResult:
         speeds = [1 / job.slowdown for job in self.jobs if job.slowdown]
         return jain(speeds) if speeds else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Plain JSON types."""
         return {
             "mode": self.mode,
@@ -160,7 +160,7 @@ class ColocateReport:
                 return job
         raise KeyError(f"no job {name!r} was trained; there are: {[j.name for j in self.jobs]}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Everything but the models, as plain JSON types."""
         return {
             "schema": SCHEMA,
@@ -228,9 +228,3 @@ def _job_cells(run: ModeResult) -> list[tuple[str, ...]]:
             )
         )
     return cells
-
-
-def _number(value: float | None) -> float | str | None:
-    if value is None or math.isfinite(value):
-        return value
-    return str(value)

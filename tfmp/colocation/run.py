@@ -1,20 +1,21 @@
 """colocate: several trainings on one device, each in its precision, in whatever way is fastest."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import keras
 
-from tfmp.colocation.choice import PROCESSES, compare, measure, recommend
+from tfmp.colocation.choice import compare, measure, recommend
 from tfmp.colocation.job import Job, checked_jobs
-from tfmp.colocation.modes import IN_PROCESS, run_in_process
+from tfmp.colocation.mode_names import AUTO, MODES, PROCESSES
+from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import ColocateReport, ModeResult
-from tfmp.colocation.training import Progress
 from tfmp.machine import devices
-from tfmp.precision import policy as policies
-from tfmp.profiling import without_retracing_advice
-
-MODES = ("auto", *IN_PROCESS, PROCESSES)
+from tfmp.shared.arguments import check_choice, check_count, is_whole_number
+from tfmp.shared.backend import check_64_bits, check_backend, without_retracing_advice
+from tfmp.shared.progress import Progress, Told
+from tfmp.shared.wording import shown
 
 
 def colocate(
@@ -24,7 +25,7 @@ def colocate(
     measure_steps: int = 10,
     train: bool = True,
     memory_limit: int | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> ColocateReport:
     """Trains several models on one device, each in its own precision.
 
@@ -52,19 +53,21 @@ def colocate(
         ValueError: an argument is out of range, two jobs have the same name, or a job cannot be
             sent to another process as mode "processes" needs it.
     """
-    policies.check_backend()
+    check_backend()
     found = checked_jobs(jobs)
     _check(mode, measure_steps, train, memory_limit)
-    _check_wide(found)
+    for job in found:
+        if job.policy == "float64":
+            check_64_bits(f"Job {job.name!r}")
     if mode == PROCESSES:
         for job in found:
             check_can_travel(job)
     with without_retracing_advice():
         measured, notes = measure(found, mode, measure_steps, memory_limit)
-        reason = f"asked for by name; {_compared(mode, measured)}" if mode != "auto" else ""
-        if mode == "auto":
+        reason = f"asked for by name; {_compared(mode, measured)}" if mode != AUTO else ""
+        if mode == AUTO:
             mode, reason = recommend(measured)
-        run = _run(mode, found, True, memory_limit, progress) if train else None
+        run = _run(mode, found, memory_limit, _by_job(found, progress)) if train else None
     if run is not None and measured:
         run = compare(run, measured[0])
     device = devices.visible_devices()[0]
@@ -81,16 +84,25 @@ def colocate(
     )
 
 
+def _by_job(
+    jobs: Sequence[Job], progress: Callable[[str, int, int], None] | None
+) -> dict[str, Progress]:
+    """For each job, by name, a `Progress` that tells a function of all jobs which job it is."""
+    if progress is None:
+        return {}
+
+    def counted(name: str, done: int, total: int | None) -> None:
+        progress(name, done, total or 0)  # a job knows its steps
+
+    return {job.name: Told(counted=partial(counted, job.name)) for job in jobs}
+
+
 def _run(
-    mode: str,
-    jobs: Sequence[Job],
-    keep: bool,
-    memory_limit: int | None,
-    progress: Progress | None,
+    mode: str, jobs: Sequence[Job], memory_limit: int | None, progress: Mapping[str, Progress]
 ) -> ModeResult:
     if mode == PROCESSES:
-        return run_in_processes(jobs, keep, memory_limit, progress)
-    return run_in_process(mode, jobs, keep, progress)
+        return run_in_processes(jobs, True, memory_limit, progress)
+    return run_in_process(mode, jobs, True, progress)
 
 
 def _compared(mode: str, measured: list[ModeResult]) -> str:
@@ -100,42 +112,19 @@ def _compared(mode: str, measured: list[ModeResult]) -> str:
 
 
 def _check(mode: object, measure_steps: object, train: object, memory_limit: object) -> None:
-    if mode not in MODES:
-        raise ValueError(
-            f"mode expects one of {', '.join(map(repr, MODES))}; received {mode!r} of type "
-            f"{type(mode).__name__}. 'auto' measures them and takes the fastest."
-        )
-    least = 1 if mode == "auto" or not train else 0
-    if not isinstance(measure_steps, int) or isinstance(measure_steps, bool):
-        raise TypeError(
-            "measure_steps expects a whole number, received "
-            f"{measure_steps!r} of type {type(measure_steps).__name__}."
-        )
-    if measure_steps < least:
-        why = "'auto' chooses by measuring" if mode == "auto" else "nothing would be done"
-        raise ValueError(
-            f"measure_steps expects at least {least} here ({why}), received {measure_steps!r}."
-        )
-    if memory_limit is not None and (not isinstance(memory_limit, int) or memory_limit < 2**20):
-        raise ValueError(
-            f"memory_limit expects bytes, at least 1048576 (1 MiB), received {memory_limit!r}."
-        )
-    if memory_limit is not None and mode not in ("auto", PROCESSES):
+    check_choice("mode", mode, MODES, "'auto' measures all of them and takes the fastest.")
+    if not is_whole_number(measure_steps):
+        raise TypeError(f"measure_steps expects a whole number; received {shown(measure_steps)}.")
+    if mode == AUTO:
+        check_count("measure_steps", measure_steps, hint="Mode 'auto' chooses by measuring.")
+    elif not train:
+        check_count("measure_steps", measure_steps, hint="Without it nothing would be done.")
+    else:
+        check_count("measure_steps", measure_steps, least=0)
+    if memory_limit is not None:
+        check_count("memory_limit", memory_limit, 2**20, "It is a number of bytes.")
+    if memory_limit is not None and mode not in (AUTO, PROCESSES):
         raise ValueError(
             f"memory_limit bounds the processes of mode='processes'; mode {mode!r} has none. "
             "Jobs in one process share its memory."
-        )
-
-
-def _check_wide(jobs: Sequence[Job]) -> None:
-    """JAX makes float32 of float64, without a word, unless it is told not to."""
-    wide = [job.name for job in jobs if job.policy == "float64"]
-    if not wide or keras.backend.backend() != "jax":
-        return
-    import jax
-
-    if not jax.config.jax_enable_x64:
-        raise ValueError(
-            f"Job {wide[0]!r} expects JAX's 64-bit types, which are off. Set the environment "
-            "variable JAX_ENABLE_X64=1, or call jax.config.update('jax_enable_x64', True) first."
         )

@@ -7,7 +7,7 @@ other's.
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,13 +17,14 @@ from keras import tree
 from keras.src.backend.common import global_state
 
 from tfmp.colocation.checkpoint import Checkpoint
-from tfmp.colocation.job import Batch, Batches, Job
+from tfmp.colocation.job import Job, JobBatches
 from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_scale, read_counters
 from tfmp.machine import measuring
 from tfmp.precision import is_narrow, policy as policies
-from tfmp.profiling import check_compiled
-
-Progress = Callable[[str, int, int], None]
+from tfmp.shared.arguments import check_compiled
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.batches import TrainingBatch
+from tfmp.shared.progress import SILENT, Progress
 
 # Keras's names for what it keeps per thread (keras.src.random.seed_generator, rng_utils).
 _SEED_GENERATOR, _SEED = "global_seed_generator", "global_random_seed"
@@ -41,10 +42,10 @@ class Training:
 
     Args:
         job: what to train.
-        progress: called after each step with the job's name, steps taken and all steps.
+        progress: hears after each step how many are done.
     """
 
-    def __init__(self, job: Job, progress: Progress | None = None) -> None:
+    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
         self.job = job
         self.policy = policies.resolve_policy(job.policy).policy
         self.model: keras.Model | None = None
@@ -70,7 +71,7 @@ class Training:
         with self._own_state(tracing=True), _random_state_kept():
             keras.utils.set_random_seed(self.job.seed)
             self.model = self._build()
-            self._batches = Batches(self.job)
+            self._batches = JobBatches(self.job)
             batch = self._placed(self._batches.peek())
             if not self.model.built:
                 self.model(batch[0])
@@ -120,8 +121,7 @@ class Training:
             if stopped or self.steps_taken % self._epoch_steps == 0:
                 self._end_epoch()
                 stopped = stopped or self._model.stop_training
-        if self._progress:
-            self._progress(self.job.name, self.steps_taken, self.job.steps)
+        self._progress.count(self.steps_taken, self.job.steps)
         self._finished = bool(stopped)
 
     def end(self) -> None:
@@ -263,16 +263,8 @@ class Training:
             [] if self._seeds is None else [self._seeds.state],
         )
 
-    def _placed(self, batch: Batch) -> tuple[Any, ...]:
-        width = "float64" if self._wide else "float32"
-
-        def tensor(value: Any) -> Any:
-            array = np.asarray(value)
-            dtype = width if array.dtype == np.float64 else None
-            return keras.ops.convert_to_tensor(array, dtype=dtype)
-
-        x, y, weight = (None if p is None else tree.map_structure(tensor, p) for p in batch)
-        return (x, y) if weight is None else (x, y, weight)
+    def _placed(self, batch: TrainingBatch) -> tuple[TensorTree, ...]:
+        return batch.placed("float64" if self._wide else "float32")
 
     @contextmanager
     def _own_state(self, tracing: bool = False) -> Iterator[None]:

@@ -1,40 +1,39 @@
 """`tfmp calibrate`."""
 
-import json
-from pathlib import Path
-
 import click
 
+from tfmp.commands.options import (
+    batch_size_option,
+    check_reports,
+    data_option,
+    json_option,
+    mistakes_end_the_command,
+    print_report,
+    report_options,
+)
 from tfmp.commands.session import import_keras
 
 
 @click.command("calibrate")
 @click.argument("model", type=click.Path(dir_okay=False))
+@data_option
 @click.option(
-    "--data",
-    required=True,
-    metavar="FILE",
-    help="Training data: .npz with an array per model input and 'labels', or "
-    "package.module:function, which returns (x, y) batches.",
+    "--batches",
+    type=click.IntRange(min=1),
+    default=16,
+    show_default=True,
+    help="Batches to measure at most.",
 )
-@click.option("--batches", type=click.IntRange(min=1), default=16, show_default=True)
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
+@batch_size_option
 @click.option(
     "--margin",
     type=click.FloatRange(min=1),
     default=8.0,
     show_default=True,
-    help="How many times larger than the largest measured one a gradient may get.",
+    help="Times that a gradient may exceed the largest measured one before it overflows.",
 )
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="FILE",
-    help="Write the report too: .json, .png, .svg or .pdf. May be given several times.",
-)
-@click.option("--force", is_flag=True, help="Overwrite report files that exist.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@report_options(".json, .png, .svg or .pdf")
+@json_option
 def command(
     model: str,
     data: str,
@@ -45,17 +44,16 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Measure the gradients of MODEL (.keras, .h5, compiled) and recommend a static loss scale.
+    """Measure the gradients of MODEL and recommend a static loss scale.
+
+    MODEL is a compiled Keras file (.keras, .h5). The model is not changed.
 
     Exit status: 0 measured, 2 on a model or data that cannot be used.
     """
-    from tfmp.calibration import check_report_path
+    from tfmp.calibration import SUFFIXES
 
-    try:
-        for path in reports:
-            check_report_path(path)
-            if Path(path).exists() and not force:
-                raise ValueError(f"{path!r} exists. Pass --force to overwrite it.")
+    with mistakes_end_the_command():
+        check_reports(reports, SUFFIXES, force)
         import_keras()
         from tfmp.calibration import calibrate
         from tfmp.commands.inputs import load_model, load_training_data
@@ -64,9 +62,4 @@ def command(
         report = calibrate(load_model(model), training_data, batches, batch_size, margin)
         for path in reports:
             report.save(path)
-    except (TypeError, ValueError) as error:
-        raise click.UsageError(str(error)) from None
-    if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        click.echo(str(report))
+    print_report(report, as_json)

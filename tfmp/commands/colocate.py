@@ -1,22 +1,23 @@
 """`tfmp colocate`."""
 
-import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-# As in tfmp.colocate, which imports Keras; a test holds them equal.
-MODES = ("auto", "sequential", "interleaved", "threads", "fused", "processes")
+from tfmp.colocation import MODES
+from tfmp.commands.options import (
+    json_option,
+    mistakes_end_the_command,
+    parse_bytes,
+    print_report,
+    quiet_option,
+)
+
+if TYPE_CHECKING:
+    from tfmp.colocation import Job
 
 _FORM = "package.module:function, which returns a list of tfmp.Job"
-
-
-def parse_memory(context: Any, parameter: Any, text: str | None) -> int | None:
-    """The bytes of an amount such as 2GiB."""
-    from tfmp.commands.profile import parse_bytes
-
-    return parse_bytes(context, parameter, text)
 
 
 @click.command("colocate")
@@ -39,11 +40,11 @@ def parse_memory(context: Any, parameter: Any, text: str | None) -> int | None:
 @click.option(
     "--memory-limit",
     metavar="SIZE",
-    callback=parse_memory,
+    callback=parse_bytes,
     help="What each process may use, such as 2GiB, in mode processes.",
 )
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@quiet_option
+@json_option
 def command(
     jobs: str,
     mode: str,
@@ -62,45 +63,37 @@ def command(
     """
     found = load_jobs(jobs)
     try:
-        from tfmp.colocation import colocate
+        with mistakes_end_the_command():
+            from tfmp.colocation import colocate
 
-        report = colocate(
-            found,
-            mode,
-            measure_steps=measure_steps,
-            train=not measure_only,
-            memory_limit=memory_limit,
-            progress=None if quiet else show_progress,
-        )
-    except (TypeError, ValueError) as error:
-        raise click.UsageError(str(error)) from None
+            report = colocate(
+                found,
+                mode,
+                measure_steps=measure_steps,
+                train=not measure_only,
+                memory_limit=memory_limit,
+                progress=None if quiet else show_progress,
+            )
     except KeyboardInterrupt:
         if isinstance(found, list) and any(getattr(job, "checkpoint", None) for job in found):
             click.echo("Jobs with a checkpoint go on from their last whole epoch.", err=True)
         raise
-    click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))
+    print_report(report, as_json)
     sys.exit(1 if report.failed else 0)
 
 
-def load_jobs(text: str) -> Any:
+def load_jobs(text: str) -> "list[Job]":
     """The jobs that a function returns.
 
     Raises:
         click.UsageError: there is no such function, or it raises.
     """
-    module, colon, function = text.rpartition(":")
-    if not (colon and module and function.isidentifier()):
-        raise click.UsageError(f"MODULE:FUNCTION expects {_FORM}; received {text!r}.")
-    from tfmp.commands.inputs import imported
+    from tfmp.commands.inputs import call_function, function_name
 
-    try:
-        return getattr(imported(module), function)()
-    except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        raise click.UsageError(
-            f"MODULE:FUNCTION {text!r} cannot be called: {type(error).__name__}: {lines[0]} "
-            f"Expected {_FORM}."
-        ) from error
+    named = function_name(text)
+    if named is None:
+        raise click.UsageError(f"MODULE:FUNCTION expects {_FORM}; received {text!r}.")
+    return call_function("MODULE:FUNCTION", named, _FORM)
 
 
 def show_progress(name: str, step: int, steps: int) -> None:

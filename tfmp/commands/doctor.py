@@ -1,16 +1,16 @@
 """`tfmp doctor`."""
 
-import json
 import sys
 
 import click
 
+from tfmp.commands.options import json_option, print_report
 from tfmp.commands.session import import_keras
 
 
 @click.command("doctor")
 @click.argument("model", required=False, metavar="[MODEL]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@json_option
 def command(model: str | None, as_json: bool) -> None:
     """Check hardware, drivers, versions and settings; with MODEL, the model too.
 
@@ -25,8 +25,5 @@ def command(model: str | None, as_json: bool) -> None:
     from tfmp.checkup import doctor
 
     report = doctor(loaded)
-    if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        click.echo(str(report))
+    print_report(report, as_json)
     sys.exit(0 if report.healthy else 1)

@@ -7,16 +7,26 @@ import zipfile
 import zlib
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from tfmp.commands.session import import_keras
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.wording import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import keras
 
 LABELS, SAMPLE_WEIGHT = "labels", "sample_weight"
 
-_KERAS_FILE = "expects a Keras model file (.keras or .h5)"
+_KERAS_FILE = "a Keras model file (.keras or .h5)"
+
+_MODEL_FORMS = f"{_KERAS_FILE}, or package.module:function, which builds and compiles a model"
 
 _FORMS = (
     f"an .npz file with one array per model input, named like the input, and {LABELS!r}; or "
@@ -24,7 +34,7 @@ _FORMS = (
 )
 
 
-def load_model(path: str) -> Any:
+def load_model(path: str) -> "keras.Model":
     """The Keras model in a file.
 
     Raises:
@@ -32,7 +42,7 @@ def load_model(path: str) -> Any:
     """
     if not Path(path).exists():
         raise click.UsageError(
-            f"MODEL {_KERAS_FILE}, received {path!r}: no such file. "
+            f"MODEL expects {_KERAS_FILE}, received {path!r}: no such file. "
             "Save one with model.save('model.keras')."
         )
     import_keras()
@@ -45,7 +55,7 @@ def load_model(path: str) -> Any:
             return keras.models.load_model(path)
     except Exception as error:
         raise click.UsageError(
-            f"MODEL {_KERAS_FILE}, received {path!r}: {_why_unreadable(path, error)} "
+            f"MODEL expects {_KERAS_FILE}, received {path!r}: {_why_unreadable(path, error)} "
             + _what_to_do(error)
         ) from None
 
@@ -54,7 +64,7 @@ def _why_unreadable(path: str, error: Exception) -> str:
     # Keras says of a file that is no archive that it is not there.
     if Path(path).suffix == ".keras" and Path(path).is_file() and not zipfile.is_zipfile(path):
         return "it is no .keras archive."
-    return _first_line(error)
+    return _sentence(error)
 
 
 def _what_to_do(error: Exception) -> str:
@@ -66,23 +76,16 @@ def _what_to_do(error: Exception) -> str:
     return "Save one with model.save('model.keras')."
 
 
-def load_model_or_builder(text: str) -> Any:
+def load_model_or_builder(text: str) -> "keras.Model | Callable[[], keras.Model]":
     """The Keras model in a file, or the function named package.module:function that builds one.
 
     Raises:
         click.UsageError: there is no such file or function, or it cannot be used.
     """
-    module, colon, function = text.rpartition(":")
-    if not (colon and module and function.isidentifier()) or Path(text).exists():
+    named = function_name(text)
+    if named is None:
         return load_model(text)
-    try:
-        found = getattr(imported(module), function)
-    except Exception as error:
-        raise click.UsageError(
-            f"MODEL {text!r} cannot be imported: {type(error).__name__}: {_first_line(error)} "
-            "Expected a Keras model file (.keras or .h5), or package.module:function, which "
-            "builds and compiles a model."
-        ) from error
+    found = find_function("MODEL", named, _MODEL_FORMS)
     if not callable(found):
         raise click.UsageError(
             f"MODEL {text!r} expects a function that builds and compiles a model, it is a "
@@ -91,7 +94,7 @@ def load_model_or_builder(text: str) -> Any:
     return found
 
 
-def load_or_build_model(text: str) -> Any:
+def load_or_build_model(text: str) -> "keras.Model":
     """The Keras model in a file, or the one that package.module:function builds.
 
     Raises:
@@ -105,10 +108,8 @@ def load_or_build_model(text: str) -> Any:
     try:
         built = found()
     except Exception as error:
-        raise click.UsageError(
-            f"MODEL {text!r} cannot be called: {type(error).__name__}: {_first_line(error)} "
-            "Expected a function without arguments that builds a model."
-        ) from error
+        form = "a function without arguments that builds a model"
+        raise _cannot_be("called", "MODEL", text, error, form) from error
     if not isinstance(built, keras.Model):
         raise click.UsageError(
             f"MODEL {text!r} expects a function that returns a keras.Model, it returned "
@@ -130,9 +131,9 @@ def load_training_data(text: str) -> Any:
         click.UsageError: there is no such file or function, or it cannot be used.
     """
     path = Path(text)
-    module, colon, function = text.rpartition(":")
-    if colon and module and function.isidentifier() and not path.exists():
-        return _call(text, module, function)
+    named = function_name(text)
+    if named is not None:
+        return call_function("--data", named, _FORMS)
     if path.suffix.lower() != ".npz" or not path.is_file():
         problem = "an unknown suffix" if path.exists() else "no such file"
         raise click.UsageError(f"--data expects {_FORMS}; received {text!r}: {problem}.")
@@ -141,12 +142,12 @@ def load_training_data(text: str) -> Any:
             arrays = {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise click.UsageError(
-            f"--data {text!r} cannot be read: {_first_line(error)} Write it with numpy.savez."
+            f"--data {text!r} cannot be read: {_sentence(error)} Write it with numpy.savez."
         ) from None
     return _split(text, arrays)
 
 
-def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[Any, ...]:
+def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
     if LABELS not in arrays or not set(arrays) - {LABELS, SAMPLE_WEIGHT}:
         raise click.UsageError(
             f"--data expects {_FORMS}; {text!r} has {', '.join(map(repr, arrays)) or 'nothing'}. "
@@ -164,17 +165,66 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[Any, ...]:
     return (x, labels) if weight is None else (x, labels, weight)
 
 
-def _call(text: str, module: str, function: str) -> Any:
+class FunctionName(NamedTuple):
+    """A function as users name it: package.module:function."""
+
+    module: str
+    function: str
+
+
+def function_name(text: str) -> FunctionName | None:
+    """The function that a text names; None if it names none, or a file that exists."""
+    module, colon, function = text.rpartition(":")
+    if not (colon and module and function.isidentifier()) or Path(text).exists():
+        return None
+    return FunctionName(module, function)
+
+
+def find_function(argument: str, named: FunctionName, forms: str) -> Any:
+    """What a module has under the name of a function.
+
+    Args:
+        argument: of the command, for the error.
+        named: module and function.
+        forms: all that the argument may be, for the error.
+
+    Raises:
+        click.UsageError: the module cannot be imported, or has no such name.
+    """
     try:
-        return getattr(imported(module), function)()
+        return getattr(imported(named.module), named.function)
     except Exception as error:
-        raise click.UsageError(
-            f"--data {text!r} cannot be called: {type(error).__name__}: {_first_line(error)} "
-            f"Expected {_FORMS}."
-        ) from error
+        raise _cannot_be("imported", argument, ":".join(named), error, forms) from error
 
 
-def imported(module: str) -> Any:
+def call_function(argument: str, named: FunctionName, forms: str) -> Any:
+    """The result of a function without arguments.
+
+    Args:
+        argument: of the command, for the error.
+        named: module and function.
+        forms: all that the argument may be, for the error.
+
+    Raises:
+        click.UsageError: there is no such function, or it raises.
+    """
+    function = find_function(argument, named, forms)
+    try:
+        return function()
+    except Exception as error:
+        raise _cannot_be("called", argument, ":".join(named), error, forms) from error
+
+
+def _cannot_be(
+    done: str, argument: str, text: str, error: Exception, forms: str
+) -> click.UsageError:
+    return click.UsageError(
+        f"{argument} {text!r} cannot be {done}: {type(error).__name__}: {_sentence(error)} "
+        f"Expected {forms}."
+    )
+
+
+def imported(module: str) -> ModuleType:
     """A module, found in the current folder too."""
     import_keras()  # the module most likely does, aloud
     # As `python -m` does: what is here can be named.
@@ -183,6 +233,5 @@ def imported(module: str) -> Any:
     return import_module(module)
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") + "." if lines else f"{type(error).__name__}."
+def _sentence(error: Exception) -> str:
+    return first_line(error).rstrip(".") + "."

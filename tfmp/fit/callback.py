@@ -18,7 +18,8 @@ from tfmp.loss_scaling import (
     attach_loss_scale,
     detach_loss_scale,
 )
-from tfmp.precision import Pattern, PrecisionPlan, is_narrow, policy as policies
+from tfmp.precision import Pattern, PrecisionPlan, check_policy, is_narrow, policy as policies
+from tfmp.shared.arguments import check_choice, check_count
 
 
 class MixedPrecision(keras.callbacks.Callback):
@@ -68,11 +69,11 @@ class MixedPrecision(keras.callbacks.Callback):
         max_consecutive_skips: int = 50,
     ) -> None:
         super().__init__()
-        policies.check_policy(policy)
+        check_policy(policy)
         as_loss_scale(loss_scale)
         _check_log_every(log_every)
-        _check_choice("on_nonfinite", on_nonfinite, ON_NONFINITE)
-        _check_count("max_consecutive_skips", max_consecutive_skips)
+        check_choice("on_nonfinite", on_nonfinite, ON_NONFINITE, "'report' is the default.")
+        check_count("max_consecutive_skips", max_consecutive_skips, hint="50 is the default.")
         self.policy = policy
         self.loss_scale = loss_scale
         self.keep_float32 = keep_float32
@@ -189,26 +190,7 @@ def _build_from(model: keras.Model, batch: Any) -> None:
     model._symbolic_build(data_batch=keras.tree.map_structure(of_any_size, batch))
 
 
-def _check_log_every(value: Any) -> None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    if value != "epoch" and not is_count:
-        raise ValueError(
-            "log_every expects 'epoch' or a whole number of steps, 1 or more, received "
-            f"{value!r} of type {type(value).__name__}. 100 reads the counters every 100 steps."
-        )
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(
-            f"{name} expects a whole number, 1 or more, received {value!r} of type "
-            f"{type(value).__name__}. 50 is the default."
-        )
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(
-            f"{name} expects one of {', '.join(map(repr, choices))}; received {value!r} of type "
-            f"{type(value).__name__}. {choices[0]!r} is the default."
-        )
+def _check_log_every(value: object) -> None:
+    if value != "epoch":
+        hint = "100 reads the counters every 100 steps; 'epoch' reads them once an epoch."
+        check_count("log_every", value, hint=hint)

@@ -20,6 +20,7 @@ from tfmp.precision import (
     layer_tree,
 )
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
+from tfmp.shared.wording import listed
 
 UNSCALED_STEP = "train_step without loss scaling"
 
@@ -176,11 +177,10 @@ def odd_sizes(situation: Situation) -> Iterable[Finding]:
             if node.head is None and isinstance(size, int) and size % TENSOR_CORE_MULTIPLE:
                 odd.append(f"{node.path} ({name}={size})")
     if odd:
-        shown = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
         yield Finding(
             "sizes",
             f"Not multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
-            + shown,
+            + listed(odd, 3),
             "Round them up where the model allows it",
         )
 

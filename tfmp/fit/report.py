@@ -2,11 +2,12 @@
 
 import statistics
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from tfmp.fit.preflight import Finding
 from tfmp.loss_scaling import Offender
 from tfmp.precision import LayerPrecision
+from tfmp.shared.report_files import JsonObject
+from tfmp.shared.wording import listed
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class TrainingReport:
     findings: tuple[Finding, ...] = ()
     events: tuple[Event, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
         return asdict(self)
 
@@ -90,18 +91,13 @@ class TrainingReport:
             if offender.first_steps
         ]
         if self.kept_float32:
-            lines.append(f"  kept in float32: {_counted(self.kept_float32)}")
+            kept = listed([row.path for row in self.kept_float32], 4)
+            lines.append(f"  kept in float32: {kept}")
         if self.seconds_per_step is not None:
             lines.append(f"  {self.seconds_per_step * 1e3:.3g} ms per step")
         lines += [f"  note: {finding}" for finding in self.findings]
         lines += [f"  at step {event.step}: {event.text}" for event in self.events]
         return "\n".join(lines)
-
-
-def _counted(rows: tuple[LayerPrecision, ...]) -> str:
-    """Layer paths, as many as fit a line."""
-    shown = ", ".join(row.path for row in rows[:4])
-    return shown if len(rows) <= 4 else f"{shown} and {len(rows) - 4} more"
 
 
 def median_seconds_per_step(epochs: list[float]) -> float | None:

@@ -9,11 +9,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+
+from tfmp.shared.arguments import check_count, check_number
+from tfmp.shared.wording import shown
 
 
 class ScaleState(NamedTuple):
@@ -117,23 +120,26 @@ class DynamicLossScale(LossScale):
         for name in ("initial", "min_scale", "max_scale"):
             _check_scale(f"DynamicLossScale({name}=...)", getattr(self, name))
         for name in ("growth_interval", "hysteresis"):
-            _check_count(f"DynamicLossScale({name}=...)", getattr(self, name))
+            check_count(f"DynamicLossScale({name}=...)", getattr(self, name))
         if not self.min_scale <= self.initial <= self.max_scale:
             raise ValueError(
                 "DynamicLossScale expects min_scale <= initial <= max_scale, received "
                 f"min_scale={self.min_scale!r}, initial={self.initial!r}, "
                 f"max_scale={self.max_scale!r}. Widen the bounds or move `initial` between them."
             )
-        if not (_is_finite_number(self.growth_factor) and self.growth_factor >= 1):
-            raise ValueError(
-                "DynamicLossScale(growth_factor=...) expects a finite number of at least 1, "
-                f"received {_shown(self.growth_factor)}. 2.0 is usual; 1.0 never grows."
-            )
-        if not (_is_finite_number(self.backoff_factor) and 0 < self.backoff_factor < 1):
-            raise ValueError(
-                "DynamicLossScale(backoff_factor=...) expects a number between 0 and 1, both "
-                f"excluded, received {_shown(self.backoff_factor)}. 0.5 is usual."
-            )
+        check_number(
+            "DynamicLossScale(growth_factor=...)",
+            self.growth_factor,
+            least=1,
+            hint="2.0 is usual; 1.0 never grows.",
+        )
+        check_number(
+            "DynamicLossScale(backoff_factor=...)",
+            self.backoff_factor,
+            above=0,
+            below=1,
+            hint="0.5 is usual.",
+        )
 
     @property
     def floor(self) -> float:
@@ -216,9 +222,8 @@ class ScheduledLossScale(LossScale):
         if not isinstance(self.schedule, Mapping) or not self.schedule:
             raise ValueError(
                 f"{where} expects a mapping from first step to scale such as "
-                f"{{0: 1024.0, 1000: 4096.0}}, received {_shown(self.schedule)}."
+                f"{{0: 1024.0, 1000: 4096.0}}, received {shown(self.schedule)}."
             )
-        # JSON turns the steps of a saved schedule into strings.
         entries = {_as_step(where, step): scale for step, scale in self.schedule.items()}
         for step, scale in entries.items():
             _check_scale(f"{where} at step {step}", scale)
@@ -275,36 +280,17 @@ def as_loss_scale(value: object) -> LossScale:
     guess = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(
         'loss_scale expects "dynamic", a positive number or one of DynamicLossScale, '
-        f"StaticLossScale and ScheduledLossScale, received {_shown(value)}.{guess}"
+        f"StaticLossScale and ScheduledLossScale, received {shown(value)}.{guess}"
     )
 
 
-def _check_scale(where: str, value: object) -> None:
-    if not (_is_finite_number(value) and float(value) > 0):  # type: ignore[arg-type]
-        raise ValueError(
-            f"{where} expects a finite number above 0, received {_shown(value)}. "
-            "Powers of two such as 2.0**15 scale without rounding."
-        )
-
-
-def _check_count(where: str, value: object) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(
-            f"{where} expects a whole number of steps, 1 or more, received {_shown(value)}."
-        )
+def _check_scale(name: str, value: object) -> None:
+    hint = "Powers of two such as 2.0**15 scale without rounding."
+    check_number(name, value, above=0, hint=hint)
 
 
 def _as_step(where: str, value: object) -> int:
+    """A step of a schedule; JSON turns the steps of a saved schedule into strings."""
     if isinstance(value, str) and value.isdigit():
-        return int(value)
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
-        return int(value)
-    raise ValueError(f"{where} expects steps as whole numbers from 0, received {_shown(value)}.")
-
-
-def _is_finite_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _shown(value: object) -> str:
-    return f"{value!r} ({type(value).__name__})"
+        value = int(value)
+    return check_count(f"A step of {where}", value, least=0)

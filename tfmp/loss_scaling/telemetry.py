@@ -13,6 +13,8 @@ from keras import backend
 
 from tfmp.loss_scaling.counters import Counters, packed_size, unpack
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.shared.report_files import JsonObject, check_log_dir, json_number
+from tfmp.shared.wording import shown
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class StepCounters:
         names = ("loss_scale", "skipped_steps", "consecutive_skips", "growths", "backoffs")
         return {name: getattr(self, name) for name in names}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
         return asdict(self)
 
@@ -113,7 +115,7 @@ def read_counters(optimizer: LossScaleOptimizer, model: Any = None) -> StepCount
     if not isinstance(optimizer, LossScaleOptimizer):
         raise TypeError(
             "read_counters expects a tfmp.LossScaleOptimizer, received "
-            f"{optimizer!r} ({type(optimizer).__name__}). Wrap it: "
+            f"{shown(optimizer)}. Wrap it: "
             "tfmp.LossScaleOptimizer(optimizer)."
         )
     if model is not None and hasattr(model, "jax_state_sync"):
@@ -215,15 +217,8 @@ class TelemetryLog:
     """
 
     def __init__(self, log_dir: str | Path, tensorboard: bool = True) -> None:
-        self.log_dir = Path(log_dir)
-        try:
-            self.log_dir.mkdir(parents=True, exist_ok=True)
-            self._lines = (self.log_dir / "tfmp.jsonl").open("a", encoding="utf-8")
-        except OSError as error:
-            raise ValueError(
-                f"log_dir expects a folder that can be written to, received {str(log_dir)!r}: "
-                f"{error.strerror}. Choose another folder."
-            ) from error
+        self.log_dir = check_log_dir(log_dir)
+        self._lines = (self.log_dir / "tfmp.jsonl").open("a", encoding="utf-8")
         self._events = None
         if tensorboard:
             import tensorflow as tf
@@ -239,7 +234,7 @@ class TelemetryLog:
             labels: further fields of the JSON line that make no curve, such as `epoch=3`.
         """
         record = {"step": step, **labels, **scalars}
-        line = {name: _json_number(value) for name, value in record.items()}
+        line = {name: _plain(value) for name, value in record.items()}
         self._lines.write(json.dumps(line, allow_nan=False) + "\n")
         self._lines.flush()
         if self._events is not None:
@@ -279,7 +274,8 @@ def _write_scalar(tag: str, value: float) -> None:
     tf.summary.write(tag, tf.constant(value, tf.float32), metadata=metadata)
 
 
-def _json_number(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """A label or number as JSON can hold it."""
     if isinstance(value, np.generic):
         value = value.item()
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return json_number(value) if isinstance(value, float) else value

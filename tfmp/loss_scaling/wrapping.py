@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import backend
 
-from tfmp.precision import check_backend
+from tfmp.shared.backend import check_backend
 
 # Which wrapper drives an inner optimizer: two of them would both move its moments.
 _WRAPPER_OF: "weakref.WeakKeyDictionary[Any, weakref.ref[Any]]" = weakref.WeakKeyDictionary()

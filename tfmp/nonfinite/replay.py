@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops, tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
 from tfmp.precision import LayerNode, layer_tree, losses_kept, policy_named
+from tfmp.shared.arguments import check_compiled, check_model
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.batches import as_tensor
 
 # Replays patch Keras's `Layer.__call__` while they run.
 _PATCHING = threading.RLock()
@@ -82,35 +84,18 @@ def make_step(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> S
         TypeError: `model` is no Keras model.
         ValueError: it is not built, or not compiled with a loss.
     """
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"A Keras model is expected, received {type(model).__name__}. For a file, load it "
-            "first: keras.models.load_model(path)."
-        )
-    if not model.compiled:
-        raise ValueError(
-            f"A compiled model is expected, because the loss is part of the step; {model.name!r} "
-            "is not compiled. Call model.compile(optimizer, loss) first."
-        )
+    check_model(model)
+    check_compiled(model, needs_optimizer=False)
     if not model.built:
         raise ValueError(
             f"A built model is expected, received {model.name!r} without weights. Call it on a "
             "batch or model.build(input_shape) first."
         )
 
-    def tensors(values: Any) -> Any:
-        return tree.map_structure(_as_tensor, values)
+    def tensors(values: TensorTree) -> TensorTree:
+        return tree.map_structure(lambda v: None if v is None else as_tensor(v), values)
 
     return Step(model, layer_tree.walk(model), tensors(x), tensors(y), tensors(sample_weight))
-
-
-def _as_tensor(value: Any) -> Any:
-    if value is None:
-        return None
-    array = np.asarray(value) if not ops.is_tensor(value) else value
-    # What Keras's own data adapters do with float64 arrays.
-    dtype = keras.config.floatx() if array.dtype == np.float64 else None
-    return ops.convert_to_tensor(array, dtype=dtype)
 
 
 def run(

@@ -11,7 +11,8 @@ from .layer_tree import (
     is_graph as is_graph,
 )
 from .plan_table import LayerPrecision as LayerPrecision, PrecisionPlan as PrecisionPlan
-from .policy import check_backend as check_backend, plan as plan, policy_scope as policy_scope
+from .policy import plan as plan, policy_scope as policy_scope
+from .policy_names import FIXED_POLICIES as FIXED_POLICIES, check_policy as check_policy
 from .reverting import revert as revert
 from .tensor_cores import (
     TENSOR_CORE_MULTIPLE as TENSOR_CORE_MULTIPLE,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfmp.machine import devices
+from tfmp.shared.arguments import check_choice
+from tfmp.shared.wording import shown
 
 # NVIDIA's builds of TensorFlow switch the rewrite on by it; upstream's does not look at it.
 VARIABLE = "TF_ENABLE_AUTO_MIXED_PRECISION"
@@ -107,8 +109,7 @@ class GraphRewrite:
             )
         if not callable(function):
             raise TypeError(
-                f"inspect expects a tf.function or another function, received {function!r} of type "
-                f"{type(function).__name__}."
+                f"inspect expects a tf.function or another function; received {shown(function)}."
             )
         return _inspect(self.dtype, function, args, kwargs)
 
@@ -163,11 +164,8 @@ def decide(dtype: Any, environment: str | None) -> GraphRewrite:
         ValueError: the argument is no dtype.
     """
     if dtype is not None:
-        if dtype not in DTYPES:
-            raise ValueError(
-                f"graph_rewrite expects one of {', '.join(map(repr, DTYPES))}, received {dtype!r} "
-                f"of type {type(dtype).__name__}. 'float16' is for GPUs, 'bfloat16' for CPUs."
-            )
+        hint = "'float16' is for GPUs, 'bfloat16' for CPUs."
+        check_choice("graph_rewrite", dtype, DTYPES, hint)
         return GraphRewrite(dtype, "asked for by name", environment)
     if environment is None:
         return GraphRewrite("float16", "the default", None)

@@ -8,6 +8,7 @@ from typing import Any
 from keras import layers
 
 from tfmp.precision.layer_tree import ROOT, LayerNode
+from tfmp.shared.wording import listed, shown
 
 Pattern = str | re.Pattern[str] | type[layers.Layer] | Callable[[layers.Layer], bool]
 
@@ -95,8 +96,7 @@ def _nothing_matched(pattern: Any, tree: LayerNode) -> str:
     if close:
         hint = f"Close to it: {', '.join(close)}."
     else:
-        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        hint = f"The model's {kind} names are: {shown}."
+        hint = f"The model's {kind} names are: {listed(known, 8)}."
     return (
         f"keep_float32 {_text(pattern)!r} matches no layer of the model. {hint} "
         "print(tfmp.plan(model)) lists every path."
@@ -106,6 +106,6 @@ def _nothing_matched(pattern: Any, tree: LayerNode) -> str:
 def _wrong_kind(received: Any) -> str:
     return (
         "keep_float32 expects layer names, regular expressions, layer classes or predicates, "
-        f"received {received!r} of type {type(received).__name__}. "
+        f"received {shown(received)}. "
         "Pass one of these or a list of them."
     )

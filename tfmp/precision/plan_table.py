@@ -9,6 +9,7 @@ import keras
 
 from tfmp.precision import layer_tree, reverting
 from tfmp.precision.layer_tree import LayerNode
+from tfmp.shared.tables import table
 
 
 @dataclass(frozen=True)
@@ -98,17 +99,12 @@ class PrecisionPlan:
 
     def __str__(self) -> str:
         header = ("layer", "class", "computes in", "weights", "because")
-        cells = [header] + [
+        cells = [
             (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
             for row in self.rows
         ]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join(map(str.ljust, line, widths)).rstrip()
-            for line in (header, ["-" * width for width in widths], *cells[1:])
-        ]
         notes = [f"Note: {note}" for note in self.notes]
-        return "\n".join((f"{self.policy}: {self.reason}", *lines, *notes))
+        return "\n".join((f"{self.policy}: {self.reason}", table([header, *cells]), *notes))
 
     def _target(self, model: keras.Model | None) -> keras.Model:
         model = model if model is not None else (self._model() if self._model else None)

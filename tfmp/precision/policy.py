@@ -15,10 +15,11 @@ from tfmp.precision.dtype_policies import policy_named
 from tfmp.precision.keep_float32 import Pattern, match_keep_float32
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
+from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, check_policy
 from tfmp.precision.rules import Decision, Facts, decide
 from tfmp.precision.traced_facts import entry_points, gather
-
-POLICIES = ("auto", "auto+bfloat16", "mixed_float16", "mixed_bfloat16", "float32", "float64")
+from tfmp.shared.arguments import check_model
+from tfmp.shared.backend import check_64_bits, check_backend
 
 
 def plan(
@@ -116,52 +117,15 @@ def policy_scope(policy: str = "auto") -> Iterator[str]:
 def resolve_policy(policy: str) -> Choice:
     """The Keras policy that a name stands for here, and why."""
     check_policy(policy)
-    if policy.startswith("auto"):
-        return choose(devices.visible_devices(), allow_bfloat16=policy == "auto+bfloat16")
-    if policy == "float64" and keras.backend.backend() == "jax" and not _jax_has_64_bits():
-        raise ValueError(
-            "policy 'float64' expects JAX with 64-bit numbers, received JAX with them switched "
-            "off: it would compute in float32. Set the environment variable JAX_ENABLE_X64=1."
-        )
+    if policy not in FIXED_POLICIES:
+        return choose(devices.visible_devices(), allow_bfloat16=policy == AUTO_BFLOAT16)
+    if policy == "float64":
+        check_64_bits("policy 'float64'")
     return Choice(policy, "asked for by name")
 
 
-def check_policy(policy: Any) -> None:
-    """Raises TypeError or ValueError on what is no policy's name."""
-    if not isinstance(policy, str):
-        raise TypeError(
-            f"policy expects a string, received {policy!r} of type {type(policy).__name__}. "
-            f"Pass one of: {', '.join(POLICIES)}."
-        )
-    if policy not in POLICIES:
-        raise ValueError(
-            f"policy expects one of {', '.join(POLICIES)}; received {policy!r} of type str. "
-            "'mixed_float16' is FP16 with float32 weights; 'auto' chooses by the device."
-        )
-
-
-def check_backend() -> None:
-    """Raises ValueError on a Keras backend whose training loop this package does not know."""
-    backend = keras.backend.backend()
-    if backend not in ("tensorflow", "jax"):
-        raise ValueError(
-            f"tfmp expects the Keras backend tensorflow or jax, received {backend!r}. "
-            "Set the environment variable KERAS_BACKEND=tensorflow before Keras is imported."
-        )
-
-
-def _jax_has_64_bits() -> bool:
-    import jax
-
-    return bool(jax.config.jax_enable_x64)
-
-
 def _check_built(model: Any) -> None:
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"Expected a keras.Model, received {model!r} of type {type(model).__name__}. "
-            "Pass the model itself."
-        )
+    check_model(model)
     if not is_built(model):
         raise ValueError(
             f"Model {model.name!r} is not built: it has no weights yet, so its layers are unknown. "

@@ -11,6 +11,7 @@ from keras import layers
 from tfmp.precision import layer_tree
 from tfmp.precision.dtype_policies import policy_named
 from tfmp.precision.layer_tree import LayerNode
+from tfmp.shared.arguments import check_model
 
 _UNDO = "_tfmp_undo"
 
@@ -76,11 +77,7 @@ def revert(model: keras.Model) -> keras.Model:
     Raises:
         TypeError: it is no Keras model.
     """
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"Expected a keras.Model, received {model!r} of type {type(model).__name__}. "
-            "Pass the model itself."
-        )
+    check_model(model)
     undo = _record_of(model)
     if undo is None:
         return model

@@ -11,12 +11,13 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import tree
 
 from tfmp.machine import Memory, bytes_text, devices, is_out_of_memory, keeps_freed_memory
 from tfmp.precision import Pattern
-from tfmp.profiling.copies import Batch, copy_of
+from tfmp.profiling.copies import copy_of
 from tfmp.profiling.runs import TrainingRun, Variant
+from tfmp.shared.arguments import check_count
+from tfmp.shared.batches import TrainingBatch
 
 # Sizes of 16 and more are tried in multiples of 8: others lose Tensor Core speed.
 _MULTIPLE = 8
@@ -65,7 +66,7 @@ class BatchLimit:
 
 def find_largest_batch(
     model: keras.Model | Callable[[], keras.Model],
-    batch: Batch,
+    batch: TrainingBatch,
     variant: Variant,
     memory_limit: int | None = None,
     keep_float32: Any = (),
@@ -87,14 +88,13 @@ def find_largest_batch(
         ValueError: there is neither an accelerator nor a limit.
     """
     check_memory_limit(memory_limit)
-    samples = len(tree.flatten(batch[0])[0])
 
     def attempt(size: int) -> Attempt:
         tell(size)
         return _attempt(model, _of_size(batch, size), variant, memory_limit, keep_float32)
 
     limit = f"a limit of {bytes_text(memory_limit)}" if memory_limit else "the device's memory"
-    return search(attempt, samples, most, limit)
+    return search(attempt, batch.samples, most, limit)
 
 
 def check_memory_limit(memory_limit: int | None) -> None:
@@ -103,10 +103,8 @@ def check_memory_limit(memory_limit: int | None) -> None:
     Raises:
         ValueError: see above.
     """
-    if memory_limit is not None and memory_limit <= 0:
-        raise ValueError(
-            f"memory_limit expects a number of bytes above 0, received {memory_limit!r}."
-        )
+    if memory_limit is not None:
+        check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
     if memory_limit is None and not devices.accelerators():
         raise ValueError(
             "The search for the largest batch expects a memory_limit on a CPU, received none: "
@@ -157,7 +155,7 @@ def search(attempt: Callable[[int], Attempt], start: int, most: int, bound: str)
 
 def _attempt(
     model: keras.Model | Callable[[], keras.Model],
-    batch: Batch,
+    batch: TrainingBatch,
     variant: Variant,
     memory_limit: int | None,
     keep_float32: Pattern | Any,
@@ -177,12 +175,11 @@ def _attempt(
     return Attempt(memory_limit is None or memory.bytes <= memory_limit, memory)
 
 
-def _of_size(batch: Batch, size: int) -> Batch:
+def _of_size(batch: TrainingBatch, size: int) -> TrainingBatch:
     """A batch of that many samples, the given ones again and again."""
 
-    def rows(part: Any) -> Any:
-        array = np.asarray(part)
+    def rows(array: Any) -> np.ndarray:
+        array = np.asarray(array)
         return array[np.arange(size) % len(array)]
 
-    x, y, weight = (None if p is None else tree.map_structure(rows, p) for p in batch)
-    return x, y, weight
+    return batch.map(rows)

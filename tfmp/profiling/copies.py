@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
-from keras import tree
 from keras.src.models import Functional
 from keras.src.saving.serialization_lib import SafeModeScope
 
-Batch = tuple[Any, Any, Any]
+from tfmp.shared.arguments import check_compiled
+from tfmp.shared.batches import TrainingBatch
+from tfmp.shared.wording import first_line
 
 
-def copy_of(model: keras.Model | Callable[[], keras.Model], batch: Batch) -> keras.Model:
+def copy_of(model: keras.Model | Callable[[], keras.Model], batch: TrainingBatch) -> keras.Model:
     """A second, compiled model with the same weights and a fresh optimizer of the same kind.
 
     Args:
@@ -33,7 +33,7 @@ def copy_of(model: keras.Model | Callable[[], keras.Model], batch: Batch) -> ker
             )
         check_compiled(made)
         if not made.built:
-            made(placed(batch)[0])
+            made(batch.placed()[0])
         return made
     check_compiled(model)
     try:
@@ -44,29 +44,20 @@ def copy_of(model: keras.Model | Callable[[], keras.Model], batch: Batch) -> ker
             target.assign(keras.ops.convert_to_numpy(source))
         made.compile(**compile_arguments(model))
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ValueError(
-            f"Model {model.name!r} cannot be made a second time ({reason}). Give it a get_config, "
-            "or pass a function that builds and compiles it: profile_training(build, data)."
+            f"Model {model.name!r} cannot be made a second time ({first_line(error)}). Give it a "
+            "get_config, or pass a function that builds and compiles it: "
+            "profile_training(build, data)."
         ) from error
     return made
 
 
-def check_compiled(model: keras.Model) -> None:
-    """Raises ValueError on a model without a training step."""
-    if not model.compiled or model.optimizer is None:
-        raise ValueError(
-            f"A compiled model is expected, because its training step is measured; {model.name!r} "
-            "is not compiled. Call model.compile(optimizer, loss) first."
-        )
-
-
-def _made_again(model: keras.Model, batch: Batch) -> keras.Model:
+def _made_again(model: keras.Model, batch: TrainingBatch) -> keras.Model:
     if isinstance(model, keras.Sequential) or _is_plain_functional(model):
         return keras.models.clone_model(model)
     made = type(model).from_config(model.get_config())
     if not made.built:
-        made(placed(batch)[0])
+        made(batch.placed()[0])
     return made
 
 
@@ -101,15 +92,3 @@ def _fresh_metrics(metrics: Any) -> Any:
     if isinstance(metrics, keras.Metric):
         return type(metrics).from_config(metrics.get_config())
     return metrics
-
-
-def placed(batch: Batch) -> tuple[Any, ...]:
-    """The batch as tensors on the device, in the form that `fit` hands to the step."""
-
-    def tensor(value: Any) -> Any:
-        array = np.asarray(value)
-        dtype = keras.config.floatx() if array.dtype == np.float64 else None
-        return keras.ops.convert_to_tensor(array, dtype=dtype)
-
-    x, y, weight = (None if part is None else tree.map_structure(tensor, part) for part in batch)
-    return (x, y) if weight is None else (x, y, weight)

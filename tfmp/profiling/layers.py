@@ -20,6 +20,7 @@ from tfmp.machine import devices, interleaved, timed
 from tfmp.nonfinite import replay
 from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
 from tfmp.profiling.runs import TrainingRun, Variant
+from tfmp.shared.wording import first_line
 
 _ROUNDS = 7
 
@@ -197,7 +198,7 @@ def _measure(calls: Mapping[str, _Call], runs: Mapping[str, TrainingRun]) -> dic
                 counts[name + part] = count
         timings = interleaved(blocks, _ROUNDS)
     except Exception as error:  # whatever a backend raises for a layer on its own
-        return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        return first_line(error)[:200]
     # The fastest rounds: what else the machine does only adds, and the median of a difference of
     # two small times is mostly that.
     fastest = {name: min(timing.per(counts[name]).seconds) for name, timing in timings.items()}

@@ -14,16 +14,21 @@ from typing import Any
 import keras
 from keras import tree
 
-from tfmp.calibration import labelled_batches
 from tfmp.machine import Timing, compile_seconds, devices, interleaved, is_out_of_memory
-from tfmp.precision import Pattern, policy
+from tfmp.precision import Pattern, check_policy, policy
 from tfmp.profiling.batches import check_memory_limit, find_largest_batch
-from tfmp.profiling.copies import Batch, check_compiled, copy_of
+from tfmp.profiling.copies import copy_of
 from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.report import ProfileReport, StepProfile
-from tfmp.profiling.runs import TrainingRun, Variant, variants_of, without_retracing_advice
+from tfmp.profiling.runs import TrainingRun, Variant, variants_of
+from tfmp.shared.arguments import check_compiled, check_count
+from tfmp.shared.backend import check_backend, without_retracing_advice
+from tfmp.shared.batches import TrainingBatch, labelled_batches
 from tfmp.shared.installed import installed_versions
+from tfmp.shared.progress import SILENT, Progress, Told
+from tfmp.shared.report_files import check_log_dir
+from tfmp.shared.wording import first_line, shown
 
 _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
 
@@ -82,22 +87,26 @@ def profile_training(
         ValueError: the model cannot be trained or copied, there is no batch, an argument is out of
             range, or nothing can be written into `log_dir`.
     """
-    policy.check_backend()
-    _check(policies, batch_size, rounds, steps)
+    check_backend()
+    _check_policies(policies)
+    batch_size = check_count("batch_size", batch_size)
+    rounds = check_count("rounds", rounds)
+    steps = None if steps is None else check_count("steps", steps)
     if largest_batch:
         check_memory_limit(memory_limit)
     if log_dir is not None:
-        _check_writable(Path(log_dir))
+        check_log_dir(log_dir)  # before minutes of measuring, not after
     if isinstance(model, keras.Model):
         check_compiled(model)
     elif not callable(model):
         raise TypeError(
             "profile_training expects a compiled Keras model or a function that returns one, "
-            f"received {model!r} of type {type(model).__name__}."
+            f"received {shown(model)}."
         )
     batches = _whole_batches(data, batch_size)
     device = devices.visible_devices()[0]
-    bench = _Bench(model, batches, tuple(_as_list(keep_float32)), progress or _tell_nobody)
+    told = Told(progress) if progress is not None else SILENT
+    bench = ProfilingBench(model, batches, tuple(_as_list(keep_float32)), told)
     with without_retracing_advice():
         bench.measure(policies, device, rounds, steps, layers)
         bench.look_at_kernels(log_dir, device)
@@ -117,18 +126,18 @@ def profile_training(
     )
 
 
-class _Bench:
+class ProfilingBench:
     """The runs that are compared, and what is known of each so far."""
 
     def __init__(
         self,
         model: Any,
-        batches: list[Batch],
+        batches: list[TrainingBatch],
         keep_float32: tuple[Any, ...],
-        tell: Callable[[str], None],
+        progress: Progress,
     ) -> None:
         self._model = model
-        self._tell = tell
+        self._tell = progress
         self._batches = batches
         self._keep = keep_float32
         self._weights: list[Any] | None = None
@@ -165,7 +174,7 @@ class _Bench:
         """Makes a copy for a variant and compiles its step."""
         name = str(variant)
         self._tell(f"compiling a step in {name}")
-        row = StepProfile(name, variant.policy, batch_size=_samples(self._batches[0]))
+        row = StepProfile(name, variant.policy, batch_size=self._batches[0].samples)
         try:
             copy = copy_of(self._model, self._batches[0])
             self._same_weights(copy)
@@ -268,43 +277,22 @@ class _Bench:
         self._tell(f"trying a batch of {size} in {name}")
 
 
-def _tell_nobody(_: str) -> None:
-    return None
-
-
-def _check_writable(folder: Path) -> None:
-    """Before minutes of measuring, not after."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise ValueError(
-            f"log_dir expects a folder that can be written to, received {str(folder)!r}: "
-            f"{error.strerror}. Choose another place."
-        ) from error
-
-
 def _block(run: TrainingRun, steps: int) -> Callable[[], float]:
     return lambda: run.run(steps)
 
 
-def _whole_batches(data: Any, batch_size: int) -> list[Batch]:
+def _whole_batches(data: Any, batch_size: int) -> list[TrainingBatch]:
     """Some batches of one shape: another shape would compile another step."""
-    found: list[Batch] = []
+    found: list[TrainingBatch] = []
     shapes: Any = None
     for batch in islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES):
         here = [tuple(part.shape) for part in tree.flatten(batch) if hasattr(part, "shape")]
         shapes = shapes if found else here
         if here == shapes:
             found.append(batch)
-    if not found or not _samples(found[0]):
+    if not found or not found[0].samples:
         raise ValueError("data expects at least one batch with samples in it, received none.")
     return found[:_MOST_BATCHES]
-
-
-def _samples(batch: Batch) -> int:
-    return len(tree.flatten(batch[0])[0])
 
 
 def _as_list(patterns: Any) -> Iterable[Any]:
@@ -313,23 +301,16 @@ def _as_list(patterns: Any) -> Iterable[Any]:
 
 
 def _reason(error: Exception) -> str:
-    if is_out_of_memory(error):
-        return "out of memory"
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:200]
+    return "out of memory" if is_out_of_memory(error) else first_line(error)[:200]
 
 
-def _check(policies: Any, batch_size: Any, rounds: Any, steps: Any) -> None:
+def _check_policies(policies: Sequence[str]) -> None:
     if isinstance(policies, str) or not policies:
         raise ValueError(
             "policies expects names of policies in a tuple, such as "
             f"('float32', 'mixed_float16'), received {policies!r}."
         )
     for name in policies:
-        policy.check_policy(name)
+        check_policy(name)
     if len(set(policies)) != len(policies):
         raise ValueError(f"policies expects each policy once, received {tuple(policies)!r}.")
-    for name, value in (("batch_size", batch_size), ("rounds", rounds), ("steps", steps)):
-        optional = name == "steps" and value is None
-        if not optional and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"{name} expects a whole number, at least 1, received {value!r}.")

@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tfmp.machine import Device, Memory, Timing, median_interval, paired_ratio, ratios
 from tfmp.precision import has_them, is_narrow
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
-from tfmp.shared.atomic_file import replacing
+from tfmp.shared.report_files import JsonObject, check_report_path, writing_report
+from tfmp.shared.tables import table
 
 SCHEMA = "tfmp.profile/1"
 SUFFIXES = (".json", ".html")
@@ -64,7 +64,7 @@ class StepProfile:
         """Throughput at the median step."""
         return self.batch_size / self.step.median if self.step else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Plain JSON types."""
         return {
             **asdict(self),
@@ -173,7 +173,7 @@ class ProfileReport:
         best = self.best
         return tuple(_obstacles(self, best)) if best else ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
         return {
             "schema": SCHEMA,
@@ -201,7 +201,7 @@ class ProfileReport:
         }
 
     def __str__(self) -> str:
-        from tfmp.profiling.tables import layer_cells, step_cells, table
+        from tfmp.profiling.tables import layer_cells, step_cells
 
         parts = [table(step_cells(self)), ""]
         if self.layers:
@@ -215,37 +215,16 @@ class ProfileReport:
         Raises:
             ValueError: another suffix, or a file that cannot be written.
         """
-        path = check_profile_path(path)
+        path = check_report_path(path, SUFFIXES)
         if path.suffix == ".html":
             from tfmp.profiling.page import to_html
 
             text = to_html(self)
         else:
             text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        try:
-            with replacing(path) as new:
-                new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        except OSError as error:
-            raise ValueError(
-                f"A profile expects a file that can be written, received {str(path)!r}: "
-                f"{error.strerror}. Choose another place."
-            ) from error
+        with writing_report(path) as new:
+            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
         return path
-
-
-def check_profile_path(path: str | Path) -> Path:
-    """Refuses a path that `ProfileReport.save` could not write to for its suffix or folder."""
-    path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise ValueError(
-            f"A profile expects a file ending in {' or '.join(SUFFIXES)}, received {str(path)!r}."
-        )
-    if not path.parent.is_dir():
-        raise ValueError(
-            f"A profile expects a folder that exists, received {str(path)!r}. "
-            f"Create {str(path.parent)!r} first."
-        )
-    return path
 
 
 def _median(row: StepProfile) -> float:

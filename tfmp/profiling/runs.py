@@ -5,11 +5,9 @@ scale, a `train_step` of the user's. Batches are on the device before the clock 
 """
 
 import itertools
-import logging
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +25,8 @@ from tfmp.loss_scaling import (
 )
 from tfmp.machine import Memory, PeakMemory, devices, measuring
 from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan
-from tfmp.profiling.copies import Batch, compile_arguments, placed
+from tfmp.profiling.copies import compile_arguments
+from tfmp.shared.batches import TrainingBatch
 
 # Steps after the one that compiles and before any that counts: allocators and caches settle.
 _SETTLING_STEPS = 2
@@ -82,7 +81,7 @@ class TrainingRun:
         self,
         model: keras.Model,
         variant: Variant,
-        batches: Sequence[Batch],
+        batches: Sequence[TrainingBatch],
         keep_float32: Pattern | Sequence[Pattern] = (),
     ) -> None:
         self.model = model
@@ -94,7 +93,7 @@ class TrainingRun:
         _fit_optimizer(model, variant.policy, self.unscaled)
         model.steps_per_execution = 1
         model.make_train_function(force=True)
-        self._on_device = [placed(batch) for batch in batches]
+        self._on_device = [batch.placed() for batch in batches]
         self._batches: Iterator[Any] = itertools.cycle(self._on_device)
         self._state = self._initial_state()
         self._logs: dict[str, Any] = {}
@@ -203,21 +202,6 @@ def _size_in_bytes(tensor: Any) -> int:
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     size = 2 if dtype == "bfloat16" else 1 if dtype == "string" else np.dtype(dtype).itemsize
     return int(np.prod(tensor.shape, dtype=np.int64)) * size
-
-
-@contextmanager
-def without_retracing_advice() -> Iterator[None]:
-    """Keeps TensorFlow from advising against many functions of one name: here each is another."""
-    logger = logging.getLogger("tensorflow")
-
-    def other(record: logging.LogRecord) -> bool:
-        return "triggered tf.function retracing" not in str(record.msg)
-
-    logger.addFilter(other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(other)
 
 
 def _groups(model: keras.Model) -> tuple[list[Any], ...]:

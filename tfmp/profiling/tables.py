@@ -53,10 +53,3 @@ def tensor_core_text(report: ProfileReport, layer: LayerProfile) -> str:
     used = row.kernels.layers.get(layer.path) if row.kernels else None
     text = "could" if used is None else f"used {used:.0%} of its time"
     return f"{text}; {path.reason}" if path.reason else text
-
-
-def table(cells: list[tuple[str, ...]]) -> str:
-    """Cells in columns as wide as they need."""
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [cells[0], tuple("-" * width for width in widths), *cells[1:]]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)

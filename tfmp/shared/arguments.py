@@ -57,7 +57,8 @@ def check_number(
         for word, bound in (("of at least", least), ("above", above), ("below", below))
         if math.isfinite(bound)
     ]
-    raise ValueError(_mistake(name, " ".join(["a finite number", *bounds]), value, hint))
+    expected = f"a finite number {' and '.join(bounds)}".rstrip()
+    raise ValueError(_mistake(name, expected, value, hint))
 
 
 def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "") -> None:
@@ -83,16 +84,21 @@ def check_model(value: object) -> None:
         raise TypeError(_mistake("model", "a keras.Model", value, hint))
 
 
-def check_compiled(model: "keras.Model") -> None:
-    """Accepts a model with a training step.
+def check_compiled(model: "keras.Model", needs_optimizer: bool = True) -> None:
+    """Accepts a compiled model.
+
+    Args:
+        model: the model.
+        needs_optimizer: whether its training step is taken, rather than only looked at.
 
     Raises:
-        ValueError: it was compiled without an optimizer, or not at all.
+        ValueError: it is not compiled, or has no optimizer that it needs.
     """
-    if not model.compiled or model.optimizer is None:
+    if not model.compiled or (needs_optimizer and model.optimizer is None):
+        missing = "has no optimizer" if model.compiled else "is not compiled"
         raise ValueError(
-            f"Model {model.name!r} has no training step, because it was not compiled with an "
-            "optimizer and a loss. Call model.compile(optimizer, loss) first."
+            f"Model {model.name!r} {missing}, so it has no training step. Call "
+            "model.compile(optimizer, loss) first."
         )
 
 

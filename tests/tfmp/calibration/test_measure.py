@@ -261,13 +261,13 @@ def test_files_that_cannot_be_written_are_refused(tmp_path):
         (lambda: calibrate(small(), X), TypeError, r"expects \(x, y\) arrays, .* received ndarray"),
         (lambda: calibrate(small(), [X]), TypeError, r"A batch expects .* received ndarray\."),
         (lambda: calibrate(small(), (X,)), TypeError, r"received tuple of length 1\. Gradients"),
-        (lambda: calibrate(small(), (X, Y), margin=0.5), ValueError, "at least 1, received 0.5"),
+        (lambda: calibrate(small(), (X, Y), margin=0.5), ValueError, "of at least 1; received 0.5"),
         (
             lambda: calibrate(small(), (X, Y), batches=0),
             ValueError,
-            "batches expects .* received 0",
+            "batches expects a whole number, 1 or more; received 0",
         ),
-        (lambda: calibrate("m.keras", (X, Y)), TypeError, "A Keras model is expected"),
+        (lambda: calibrate("m.keras", (X, Y)), TypeError, "model expects a keras.Model"),
         (
             lambda: calibrate(linear(0.0), (X, Y)),
             ValueError,

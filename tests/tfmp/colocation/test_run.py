@@ -8,10 +8,11 @@ from colocated_jobs import X, Y, batches, jobs, other, small
 
 import tfmp
 from tfmp.colocation.choice import judged, predicted_seconds, recommend
-from tfmp.colocation.job import Batches, Job
-from tfmp.colocation.modes import IN_PROCESS, describe, run_in_process
+from tfmp.colocation.job import Job, JobBatches
+from tfmp.colocation.mode_names import IN_PROCESS, MODES
+from tfmp.colocation.modes import describe, run_in_process
 from tfmp.colocation.report import JobResult, ModeResult, jain
-from tfmp.colocation.run import MODES, colocate
+from tfmp.colocation.run import colocate
 from tfmp.colocation.training import Training
 
 ON_JAX = keras.backend.backend() == "jax"
@@ -295,9 +296,9 @@ def test_progress_is_told_for_each_job():
 
 def test_batches_are_the_same_at_the_same_step_wherever_it_starts():
     job = Job(small, (X, Y), name="a", batch_size=12, seed=4)
-    stream = Batches(job)
+    stream = JobBatches(job)
     first = [next(stream) for _ in range(7)]
-    later = Batches(job)
+    later = JobBatches(job)
     later.peek()
     later.skip(5)
     np.testing.assert_array_equal(later.peek()[0], first[5][0])
@@ -305,7 +306,7 @@ def test_batches_are_the_same_at_the_same_step_wherever_it_starts():
     np.testing.assert_array_equal(next(later)[0], first[6][0])
     assert all(len(x) == 12 for x, _, _ in first)  # whole batches: three a pass
     assert not np.array_equal(first[0][0], first[3][0])  # shuffled anew
-    function = Batches(Job(small, batches, name="b"))
+    function = JobBatches(Job(small, batches, name="b"))
     function.peek()
     function.skip(6)
     np.testing.assert_array_equal(next(function)[0], X[8:16])
@@ -501,14 +502,14 @@ GOOD = Job(small, (X, Y), name="good")
     [
         (lambda: colocate([]), ValueError, "at least one job, received none"),
         (lambda: colocate(GOOD), TypeError, r"expects a list of tfmp\.Job, received Job"),
-        (lambda: colocate([small]), TypeError, r"one of them is .* of type function"),
+        (lambda: colocate([small]), TypeError, r"one of its items is .* of type function"),
         (lambda: colocate([GOOD, GOOD]), ValueError, r"'good' comes 2 times\. Pass name="),
         (lambda: colocate([GOOD], "both"), ValueError, r"'fused', 'processes'; received 'both'"),
-        (lambda: colocate([GOOD], measure_steps=0), ValueError, "'auto' chooses by measuring"),
+        (lambda: colocate([GOOD], measure_steps=0), ValueError, "Mode 'auto' chooses by measuring"),
         (
             lambda: colocate([GOOD], "fused", measure_steps=0, train=False),
             ValueError,
-            r"at least 1 here \(nothing would be done\)",
+            "1 or more; received 0 of type int. Without it nothing would be done",
         ),
         (lambda: colocate([GOOD], measure_steps=1.5), TypeError, "received 1.5 of type float"),
         (
@@ -516,7 +517,7 @@ GOOD = Job(small, (X, Y), name="good")
             ValueError,
             "mode 'threads' has none",
         ),
-        (lambda: colocate([GOOD], memory_limit=5), ValueError, "at least 1048576"),
+        (lambda: colocate([GOOD], memory_limit=5), ValueError, "1048576 or more; received 5"),
         (
             lambda: colocate([Job(lambda: small(), (X, Y))], "processes"),
             ValueError,
@@ -524,8 +525,12 @@ GOOD = Job(small, (X, Y), name="good")
         ),
         (lambda: Job(keras.Sequential(), (X, Y)), TypeError, "pass the function itself"),
         (lambda: Job(small, (X, Y), "fp16"), ValueError, "received 'fp16'"),
-        (lambda: Job(small, (X, Y), steps=0), ValueError, "steps to be a whole number, at least 1"),
-        (lambda: Job(small, (X, Y), seed=-1), ValueError, "seed to be a whole number from 0"),
+        (lambda: Job(small, (X, Y), steps=0), ValueError, r"steps=\.\.\.\) expects a whole number"),
+        (
+            lambda: Job(small, (X, Y), seed=-1),
+            ValueError,
+            r"seed=\.\.\.\) expects a whole number from 0",
+        ),
     ],
 )
 def test_wrong_arguments(call, error, message):

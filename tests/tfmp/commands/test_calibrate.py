@@ -109,7 +109,10 @@ def test_arrays_that_do_not_fit(model, arrays, message):
         (("m.keras",), "Missing option '--data'"),
         (("m.keras", "--data", "no.npz"), "received 'no.npz': no such file."),
         (("m.keras", "--data", "m.keras"), "received 'm.keras': an unknown suffix."),
-        (("m.keras", "--data", "nothing:here"), "'nothing:here' cannot be called: ModuleNotFound"),
+        (
+            ("m.keras", "--data", "nothing:here"),
+            "'nothing:here' cannot be imported: ModuleNotFound",
+        ),
         (("no.keras", "--data", "d.npz"), "MODEL expects a Keras model file"),
         (("m.keras", "--data", "d.npz", "--margin", "0.5"), "0.5 is not in the range x>=1"),
         (("m.keras", "--data", "d.npz", "--report", "r.txt"), "expects one of the suffixes .json"),
@@ -134,4 +137,4 @@ def test_a_model_that_is_not_compiled(data):
     keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]).save("plain.keras")
     result = run("plain.keras", "--data", data)
     assert result.exit_code == 2
-    assert "is not compiled. Call model.compile(optimizer, loss) first." in result.stderr
+    assert "is not compiled, so it has no training step. Call model.compile" in result.stderr

@@ -78,10 +78,10 @@ def test_a_job_that_ends_early_is_status_1(two_jobs):
     [
         ((), "Missing argument 'MODULE:FUNCTION'"),
         (("jobs_of_test",), "which returns a list of tfmp.Job; received 'jobs_of_test'."),
-        (("nowhere_at_all:jobs",), "cannot be called: ModuleNotFoundError"),
-        (("jobs_of_test:nothing",), "cannot be called: AttributeError"),
+        (("nowhere_at_all:jobs",), "cannot be imported: ModuleNotFoundError"),
+        (("jobs_of_test:nothing",), "cannot be imported: AttributeError"),
         (("jobs_of_test:raises",), "cannot be called: OSError: no data"),
-        (("jobs_of_test:not_jobs",), "one of them is <function small"),
+        (("jobs_of_test:not_jobs",), "one of its items is <function small"),
         (("jobs_of_test:no_jobs",), "at least one job, received none"),
         (("jobs_of_test:two", "--mode", "both"), "'both' is not one of 'auto'"),
         (("jobs_of_test:two", "--measure-steps", "0"), "'auto' chooses by measuring"),

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tfmp.commands.cli import main
-from tfmp.commands.profile import parse_bytes
+from tfmp.commands.options import parse_bytes
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
 
@@ -94,7 +94,7 @@ def test_a_model_from_a_function(model, tmp_path):
         (("--data", "no.npz"), "received 'no.npz': no such file."),
         (("--data", "d.npz", "--policy", "fp16"), "'fp16' is not one of 'float32'"),
         (("--data", "d.npz", "--rounds", "0"), "0 is not in the range x>=1"),
-        (("--data", "d.npz", "--report", "p.txt"), "ending in .json or .html, received 'p.txt'"),
+        (("--data", "d.npz", "--report", "p.txt"), "suffixes .json, .html; received 'p.txt'"),
         (("--data", "d.npz", "--report", "no/p.html"), "Create 'no' first."),
         (("--data", "d.npz", "--largest-batch"), "expects a memory_limit on a CPU"),
         (("--data", "d.npz", "--memory-limit", "1GiB"), "give both or neither"),

@@ -442,11 +442,11 @@ def test_skips_within_the_limit_go_on():
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"policy": "fp16"}, ValueError, "policy expects one of auto"),
+        ({"policy": "fp16"}, ValueError, "policy expects one of 'auto'"),
         ({"policy": 16}, TypeError, "received 16 of type int"),
         ({"loss_scale": "dynamc"}, ValueError, "Did you mean 'dynamic'?"),
-        ({"log_every": 0}, ValueError, "log_every expects 'epoch' or a whole number of steps"),
-        ({"log_every": "step"}, ValueError, "received 'step' of type str"),
+        ({"log_every": 0}, ValueError, "log_every expects a whole number, 1 or more"),
+        ({"log_every": "step"}, ValueError, "'epoch' reads them once an epoch"),
         ({"on_nonfinite": "stop"}, ValueError, "'report', 'raise', 'keep_float32'"),
         ({"max_consecutive_skips": 0}, ValueError, "max_consecutive_skips expects a whole number"),
         ({"max_consecutive_skips": True}, ValueError, "received True of type bool"),

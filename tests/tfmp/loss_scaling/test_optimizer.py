@@ -1,5 +1,7 @@
 """LossScaleOptimizer on TensorFlow: what it applies, what it skips, what it refuses."""
 
+import subprocess
+import sys
 import warnings
 
 import keras
@@ -297,7 +299,7 @@ def test_a_new_wrapper_is_allowed_once_the_old_one_is_gone():
         (
             lambda: LossScaleOptimizer(keras.optimizers.SGD(), "static"),
             ValueError,
-            r"received 'static' \(str\)",
+            r"received 'static' of type str",
         ),
         (
             lambda: LossScaleOptimizer(keras.optimizers.SGD(), initial_scale=64),
@@ -470,3 +472,13 @@ def test_the_watch_starts_again_for_a_new_trace():
     optimizer.watch_scale_loss()
     with pytest.warns(UnscaledLossWarning):
         optimizer.apply([tf.ones(1)], targets)
+
+
+def test_the_optimizer_does_not_load_the_planner():
+    """A training loop that only scales its loss pays for no dry runs, rules and plans."""
+    script = (
+        "import sys, tfmp.loss_scaling.optimizer\n"
+        "print(*(n for n in sys.modules if n.startswith('tfmp.precision')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -308,8 +308,16 @@ def test_a_finding_is_plain_json():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: "model.keras", TypeError, "A Keras model is expected, received str. For a file"),
-        (lambda: keras.Sequential([dense()]), ValueError, "is not compiled. Call model.compile"),
+        (
+            lambda: "model.keras",
+            TypeError,
+            "model expects a keras.Model; received 'model.keras' of type str",
+        ),
+        (
+            lambda: keras.Sequential([dense()]),
+            ValueError,
+            "is not compiled, so it has no training step",
+        ),
         (
             lambda: sequential(dense(1), loss=None),
             ValueError,

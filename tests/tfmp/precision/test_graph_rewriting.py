@@ -198,12 +198,12 @@ def test_the_environment_is_honoured_and_told(monkeypatch):
 
 def test_wrong_arguments():
     with (
-        pytest.raises(ValueError, match="expects one of 'float16', 'bfloat16', 'off', received 16"),
+        pytest.raises(ValueError, match="expects one of 'float16', 'bfloat16', 'off'; received 16"),
         tfmp.graph_rewrite(16),
     ):
         pass
     with (
         tfmp.graph_rewrite() as rewrite,
-        pytest.raises(TypeError, match=r"expects a tf\.function or another function, received 3"),
+        pytest.raises(TypeError, match=r"expects a tf\.function or another function; received 3"),
     ):
         rewrite.inspect(3)

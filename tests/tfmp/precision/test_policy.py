@@ -396,7 +396,7 @@ def test_a_bad_argument_is_named(arguments, error, text):
 
 
 def test_unknown_policies_list_the_valid_ones():
-    with pytest.raises(ValueError, match=re.escape("auto, auto+bfloat16, mixed_float16")):
+    with pytest.raises(ValueError, match=re.escape("'auto+bfloat16', 'float32', 'mixed_float16'")):
         policy_scope("fp16").__enter__()
 
 
@@ -407,14 +407,12 @@ def test_a_model_that_is_not_built_is_refused():
 
 
 def test_what_is_no_model_cannot_be_reverted():
-    with pytest.raises(
-        TypeError, match=r"Expected a keras.Model, received 'model.keras' of type s"
-    ):
+    with pytest.raises(TypeError, match=r"a keras\.Model; received 'model\.keras' of type s"):
         revert("model.keras")
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match=r"Expected a keras\.Model, received 'model\.keras'"):
+    with pytest.raises(TypeError, match=r"a keras\.Model; received 'model\.keras'"):
         plan("model.keras")
 
 

@@ -41,7 +41,7 @@ def test_the_text_has_the_least_count_the_type_and_the_hint():
     [
         ({"above": 0}, [0.5, 3], [0, -1], "a finite number above 0"),
         ({"least": 1}, [1, np.float32(2)], [0.99], "a finite number of at least 1"),
-        ({"above": 0, "below": 1}, [0.5], [0, 1, 1.0], "a finite number above 0 below 1"),
+        ({"above": 0, "below": 1}, [0.5], [0, 1, 1.0], "a finite number above 0 and below 1"),
     ],
 )
 def test_numbers_lie_within_their_bounds(bounds, good, bad, words):
@@ -74,7 +74,11 @@ def test_models_are_told_from_other_things_and_compiled_ones_from_others():
     check_model(model)
     with pytest.raises(TypeError, match=r"a keras\.Model; received 'net\.keras' of type str"):
         check_model("net.keras")
-    with pytest.raises(ValueError, match=r"^Model 'net' has no training step.*model\.compile"):
+    with pytest.raises(ValueError, match=r"^Model 'net' is not compiled, so .*model\.compile"):
         check_compiled(model)
     model.compile("sgd", "mse")
     check_compiled(model)
+    model.optimizer = None
+    check_compiled(model, needs_optimizer=False)
+    with pytest.raises(ValueError, match=r"^Model 'net' has no optimizer, so"):
+        check_compiled(model)

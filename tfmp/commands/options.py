@@ -1,0 +1,102 @@
+"""Options that several `tfmp` commands have, and the work that belongs to them."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import click
+
+from tfmp.shared.report_files import JsonObject, check_report_path
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+data_option = click.option(
+    "--data",
+    required=True,
+    metavar="FILE",
+    help="Training data: .npz with an array per model input and 'labels', or "
+    "package.module:function, which returns (x, y) batches.",
+)
+batch_size_option = click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Samples in a batch that is cut from arrays.",
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Print no progress on stderr.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else."
+)
+
+
+def report_options(kinds: str) -> Callable[[Command], Command]:
+    """The options --report and --force.
+
+    Args:
+        kinds: the suffixes that a report may have, as the help has them.
+    """
+
+    def decorate(command: Command) -> Command:
+        command = click.option("--force", is_flag=True, help="Overwrite report files that exist.")(
+            command
+        )
+        return click.option(
+            "--report",
+            "reports",
+            multiple=True,
+            metavar="FILE",
+            help=f"Write the report to a file too: {kinds}. May be given several times.",
+        )(command)
+
+    return decorate
+
+
+def parse_bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Reads 2GiB, 512 MB (taken as MiB) or a plain number of bytes."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    if not found or not float(found[1]):
+        raise click.BadParameter(
+            f"expected an amount of memory above 0 such as 2GiB or 512MiB, received {text!r}."
+        )
+    return int(float(found[1]) * _UNITS[found[2].lower()])
+
+
+def check_reports(paths: Iterable[str], suffixes: Sequence[str], force: bool) -> None:
+    """Refuses reports that could not be written, before minutes of measuring.
+
+    Raises:
+        ValueError: a path has another suffix, no folder, or is taken and `force` is not given.
+    """
+    for path in paths:
+        check_report_path(path, suffixes)
+        if Path(path).exists() and not force:
+            raise ValueError(f"{path!r} exists. Pass --force to overwrite it.")
+
+
+class Report(Protocol):
+    """A result that prints as text and as JSON."""
+
+    def to_dict(self) -> JsonObject:
+        """Plain JSON types."""
+
+
+def print_report(report: Report, as_json: bool) -> None:
+    """Prints a report on stdout, as text or as one JSON document."""
+    click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))
+
+
+@contextmanager
+def mistakes_end_the_command() -> Iterator[None]:
+    """Makes a mistake in what the user gave one message and exit status 2."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
