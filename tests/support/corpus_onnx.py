@@ -2,22 +2,12 @@
 
 import numpy as np
 import onnx
-from onnx_graphs import parse
+from onnx_graphs import IF, parse
 
 
 def if_branches() -> onnx.ModelProto:
     """Branches that capture outer values; one of them writes what the graph was given."""
-    return parse("""
-    agraph (float[N, 4] x, bool flag) => (float[N, 4] y)
-    <float[4] c = {1, 2, 3, 4}> {
-        h = Exp(x)
-        b = If (flag) <
-            then_branch = yes () => (float[N, 4] t) { t = Mul(h, c) },
-            else_branch = no () => (float[N, 4] e) { e = Identity(x) }
-        >
-        y = Neg(b)
-    }
-    """)
+    return parse(IF)
 
 
 def scan_sums() -> onnx.ModelProto:

@@ -8,10 +8,40 @@ from tfmp.converters.onnx.emulation.emulate import emulated
 from tfmp.converters.onnx.emulation.profiles import Profile
 from tfmp.converters.onnx.fp16.report import Fp16Report
 from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
+from tfmp.converters.onnx.rewrites.pipeline import rewrite
 from tfmp.converters.runners import OnnxRunner
 from tfmp.converters.shared.tensors import Batch
 
 HEADER = '<ir_version: 9, opset_import: ["" : 18{extra}]>\n'
+
+
+# A normalization whose variance FP16 cannot hold.
+VARIANCE = """
+agraph (float[N, 1024] x) => (float[N, 1024] y)
+<float scale = {300}, float eps = {0.001}, int64[1] axis = {1}> {
+    s = Mul(x, scale)
+    mean = ReduceMean(s, axis)
+    d = Sub(s, mean)
+    sq = Mul(d, d)
+    var = ReduceMean(sq, axis)
+    safe = Add(var, eps)
+    std = Sqrt(safe)
+    y = Div(d, std)
+}
+"""
+
+# Branches that capture values from outside; one of them gives what the graph was given.
+IF = """
+agraph (float[N, 4] x, bool flag) => (float[N, 4] y)
+<float[4] c = {1, 2, 3, 4}> {
+    h = Exp(x)
+    b = If (flag) <
+        then_branch = yes () => (float[N, 4] t) { t = Mul(h, c) },
+        else_branch = no () => (float[N, 4] e) { e = Identity(x) }
+    >
+    y = Neg(b)
+}
+"""
 
 
 def parse(text: str, extra: str = "", **initializers: np.ndarray) -> onnx.ModelProto:
@@ -30,6 +60,16 @@ def half(model: onnx.ModelProto, **options) -> tuple[onnx.ModelProto, Fp16Report
     onnx.checker.check_model(proto, full_check=True)
     onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
     return proto, report
+
+
+def rewritten(model: onnx.ModelProto, **kept) -> tuple[onnx.ModelProto, list[str]]:
+    """The model rewritten for FP16, still float32 and checked in full, and what was done."""
+    copy = ir.from_proto(model)
+    prepare(copy)
+    done = rewrite(copy, **kept)
+    changed = ir.to_proto(copy)
+    onnx.checker.check_model(changed, full_check=True)
+    return changed, done
 
 
 def run(model: onnx.ModelProto, batch: Batch) -> Batch:

@@ -156,16 +156,26 @@ def _bypass(node: ir.Node, value: ir.Value) -> None:
     value.name = node.outputs[0].name
 
 
-def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:
-    """Conv(x, W, b) * s = Conv(x, W * s, b * s), for s constant per output channel."""
+def _conv_before(
+    node: ir.Node, constants: _Constants
+) -> tuple[ir.Node, np.ndarray, np.ndarray | None] | None:
+    """The Conv that a node scales or shifts, by how much a channel, and the Conv's own bias."""
     found = _channel_vector(node, constants)
     if found is None or node.outputs[0].is_graph_output():
+        return None
+    conv, vector = found
+    given = conv.inputs[2] if len(conv.inputs) > 2 else None
+    bias = constants.array(given)
+    return None if given is not None and bias is None else (conv, vector, bias)
+
+
+def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:
+    """Conv(x, W, b) * s = Conv(x, W * s, b * s), for s constant per output channel."""
+    found = _conv_before(node, constants)
+    if found is None:
         return
-    conv, scale = found
+    conv, scale, bias = found
     kernel = constants.array(conv.inputs[1])
-    bias = constants.array(conv.inputs[2]) if len(conv.inputs) > 2 else None
-    if len(conv.inputs) > 2 and conv.inputs[2] is not None and bias is None:
-        return
     assert kernel is not None  # _channel_vector saw it
     scaled = np.multiply(kernel, scale.reshape((-1,) + (1,) * (kernel.ndim - 1)), order="C")
     conv.replace_input_with(1, constants.add(f"{conv.inputs[1].name}_scaled", scaled))
@@ -176,13 +186,10 @@ def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:
 
 def _fold_bias_into_conv(node: ir.Node, constants: _Constants) -> None:
     """Conv(x, W, b) + c = Conv(x, W, b + c), for c constant per output channel."""
-    found = _channel_vector(node, constants)
-    if found is None or node.outputs[0].is_graph_output():
+    found = _conv_before(node, constants)
+    if found is None:
         return
-    conv, shift = found
-    bias = constants.array(conv.inputs[2]) if len(conv.inputs) > 2 else None
-    if len(conv.inputs) > 2 and conv.inputs[2] is not None and bias is None:
-        return
+    conv, shift, bias = found
     total = constants.add(f"{conv.name}_bias", shift if bias is None else bias + shift)
     conv.resize_inputs(3)
     conv.replace_input_with(2, total)

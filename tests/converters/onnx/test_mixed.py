@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from keras import layers, ops
-from onnx_graphs import half, parse, run, run_emulated
+from onnx_graphs import VARIANCE, half, parse, run, run_emulated
 
 from tfmp.converters import DriftBudget, convert
 from tfmp.converters.onnx import mixed as repair_module
@@ -23,20 +23,6 @@ from tfmp.converters.shared.errors import InputError
 
 # Flips need 299 samples for a proof, and these outputs decide nothing.
 BUDGET = DriftBudget(rel_l2=5e-3, flip_rate=None)
-
-VARIANCE = """
-agraph (float[N, 1024] x) => (float[N, 1024] y)
-<float scale = {300}, float eps = {0.001}, int64[1] axis = {1}> {
-    s = Mul(x, scale)
-    mean = ReduceMean(s, axis)
-    d = Sub(s, mean)
-    sq = Mul(d, d)
-    var = ReduceMean(sq, axis)
-    safe = Add(var, eps)
-    std = Sqrt(safe)
-    y = Div(d, std)
-}
-"""
 
 LOGSUMEXP = """
 agraph (float[N, 64] x) => (float[N, 1] y)

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
-from onnx_graphs import half, parse, run, run_emulated
+from onnx_graphs import VARIANCE, half, parse, run, run_emulated
 
 from tfmp.converters.onnx.emulation.emulate import emulated
 from tfmp.converters.onnx.fp16.rewriter import prepare
@@ -78,21 +78,6 @@ def test_matrix_products_accumulate_in_fp32():
     received = run_emulated(half(model)[0], {"x": np.ones((1, 4096), np.float32)})["y"]
     # Summed in FP16 it would stop at 2048, where the spacing becomes 2.
     assert received.item() == 4096
-
-
-VARIANCE = """
-agraph (float[N, 1024] x) => (float[N, 1024] y)
-<float scale = {300}, float eps = {0.001}, int64[1] axis = {1}> {
-    s = Mul(x, scale)
-    mean = ReduceMean(s, axis)
-    d = Sub(s, mean)
-    sq = Mul(d, d)
-    var = ReduceMean(sq, axis)
-    safe = Add(var, eps)
-    std = Sqrt(safe)
-    y = Div(d, std)
-}
-"""
 
 
 def test_an_overflowing_variance_shows_here_and_not_on_onnx_runtimes_cpu():

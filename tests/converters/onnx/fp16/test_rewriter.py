@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx_graphs import assert_close_in_fp16, half, op_types, parse, run, run_emulated
+from onnx_graphs import IF, assert_close_in_fp16, half, op_types, parse, run, run_emulated
 
 from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
 from tfmp.converters.onnx.graph.types import check
@@ -193,19 +193,6 @@ def test_names_that_the_pass_would_invent_may_be_taken():
     { a = Exp(x)  b = Exp(x_fp16)  y_fp32 = Add(a, b)  y = Neg(y_fp32) }
     """)
     assert_close_in_fp16(model, X | {"x_fp16": X["x"]}, tolerance=2e-2)
-
-
-IF = """
-agraph (float[N, 4] x, bool flag) => (float[N, 4] y)
-<float[4] c = {1, 2, 3, 4}> {
-    h = Exp(x)
-    b = If (flag) <
-        then_branch = yes () => (float[N, 4] t) { t = Mul(h, c) },
-        else_branch = no () => (float[N, 4] e) { e = Identity(x) }
-    >
-    y = Neg(b)
-}
-"""
 
 
 @pytest.mark.parametrize("flag", [True, False])

@@ -2,12 +2,8 @@
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import pytest
-from onnx_graphs import half, op_types, parse, run, run_emulated
-
-from tfmp.converters.onnx.fp16.rewriter import prepare
-from tfmp.converters.onnx.rewrites.pipeline import rewrite
+from onnx_graphs import half, op_types, parse, rewritten, run, run_emulated
 
 AXES = "int64[1] axis = {-1}"
 ROOT = """
@@ -60,15 +56,6 @@ def graph(body: str, extra: str = "", opset: int = 18, shape: str = "N, 5, 8") -
     model.opset_import[0].version = opset
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def rewritten(model: onnx.ModelProto, **kept) -> tuple[onnx.ModelProto, list[str]]:
-    copy = ir.from_proto(model)
-    prepare(copy)
-    done = rewrite(copy, **kept)
-    changed = ir.to_proto(copy)
-    onnx.checker.check_model(changed, full_check=True)
-    return changed, done
 
 
 def sample(seed: int, scale: float = 1.0, shape: tuple[int, ...] = (3, 5, 8)) -> np.ndarray:

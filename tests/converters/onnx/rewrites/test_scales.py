@@ -2,12 +2,8 @@
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import pytest
-from onnx_graphs import half, op_types, parse, run, run_emulated
-
-from tfmp.converters.onnx.fp16.rewriter import prepare
-from tfmp.converters.onnx.rewrites.pipeline import rewrite
+from onnx_graphs import half, op_types, parse, rewritten, run, run_emulated
 
 RNG = np.random.default_rng(3)
 WEIGHTS = (0.01 * RNG.standard_normal((8, 4))).astype(np.float32)
@@ -40,15 +36,6 @@ def graph(inputs: str, outputs: str, body: str, factor: float = 3000.0) -> onnx.
     )
     words = set(body.replace(",", " ").replace("(", " ").replace(")", " ").split())
     return parse(text, **{name: array for name, array in ARRAYS.items() if name in words})
-
-
-def rewritten(model: onnx.ModelProto, **kept) -> tuple[onnx.ModelProto, list[str]]:
-    copy = ir.from_proto(model)
-    prepare(copy)
-    done = rewrite(copy, **kept)
-    changed = ir.to_proto(copy)
-    onnx.checker.check_model(changed, full_check=True)
-    return changed, done
 
 
 def sample(shape: str) -> np.ndarray:
