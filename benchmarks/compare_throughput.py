@@ -25,7 +25,7 @@ import numpy as np
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.drift.compare import Comparison
-from tfmp.converters.runners import onnx_runner, reference_runner
+from tfmp.converters.runners import TensorFlowRunner, onnx_runner
 from tfmp.converters.samples.data import open_data
 
 GOAL = 1.15
@@ -81,7 +81,7 @@ def measure(model: keras.Model, samples: int, rounds: int) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         path = convert(source, output=Path(folder, "model.onnx")).path
         candidate = onnx_runner(path)
-    reference = reference_runner(source)
+    reference = TensorFlowRunner(source)
 
     def bare() -> None:
         for start in range(0, samples, BATCH):

@@ -171,15 +171,15 @@ class Bench:
             for tool, outcome in (own | self._peers(case)).items()
         }
 
-    def _ours(self, source: Source, case: Case, mend: bool, opening: float) -> float | str:
-        from tfmp.converters.tflite.rewriting.repair import repair
+    def _ours(self, source: Source, case: Case, repair: bool, opening: float) -> float | str:
+        from tfmp.converters.tflite.rewriting.repair import repair_model
 
         start = time.perf_counter()
         try:
-            if mend:
+            if repair:
                 other = case.batch(source, samples=8, seed=1)
-                source = repair(source, lambda: [other]).source
-            path = self.path("tfmp --repair" if mend else "tfmp")
+                source = repair_model(source, lambda: [other]).source
+            path = self.path("tfmp --repair" if repair else "tfmp")
             export_tflite(source, path, converter=self.converter)
         except (ConversionError, InputError) as error:
             return first_words(str(error))

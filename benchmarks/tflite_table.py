@@ -35,13 +35,14 @@ from corpus import corpus
 
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import Source
-from tfmp.converters.runners import LiteRTGpuRunner, LiteRTRunner, Runner
+from tfmp.converters.runners import LiteRTRunner, Runner
+from tfmp.converters.runners.litert import LiteRTGpuRunner
 from tfmp.converters.runners.vulkan import find_vulkan
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, synthetic_batch
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.export import TFLiteFile, export_tflite, start_converter
-from tfmp.converters.tflite.rewriting.repair import repair
+from tfmp.converters.tflite.rewriting.repair import repair_model
 
 PAGE = ROOT / "docs" / "tflite-support.md"
 DEFAULT, FORCED, GPU = "default CPU", "forced FP16", "GPU"
@@ -134,9 +135,9 @@ def compared(
             on_gpu = "yes" if info["accelerated"].startswith("every") else "in part"
     repaired = ""
     if is_wrong(drift[FORCED]):
-        mended = repair(source, lambda: [batch])
-        if mended.changes:
-            export_tflite(mended.source, folder / "repaired.tflite", converter=converter)
+        found = repair_model(source, lambda: [batch])
+        if found.changes:
+            export_tflite(found.source, folder / "repaired.tflite", converter=converter)
             repaired, _ = run(folder / "repaired.tflite", FORCED, batch, expected)
     return Line(row.group, row.name, "", ", ".join(file.flex_ops), drift, repaired, ratio, on_gpu)
 

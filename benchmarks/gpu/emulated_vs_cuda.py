@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 import numpy as np
 from corpus import Case, corpus
 
-from tfmp.converters.comparison.devices import cuda_problem
 from tfmp.converters.drift.metrics import OutputAccumulator
+from tfmp.converters.formats import format_named
 from tfmp.converters.intake.source import OnnxSource
 from tfmp.converters.onnx.emulation.profiles import Profile
 from tfmp.converters.onnx.export.export import export_onnx
@@ -202,7 +202,7 @@ def main() -> int:
     if options.plumbing:
         provider = {"provider": CPU_PROVIDER, "device": "CPU"}
         print("PLUMBING ONLY: the CPU provider stands in for the GPU and hides FP16 arithmetic.\n")
-    elif (problem := cuda_problem()) is not None:
+    elif (problem := format_named("onnx").gpu_problem()) is not None:
         print(NO_GPU.format(problem=problem), file=sys.stderr)
         return 2
     cases = corpus(options.slow, options.groups)

@@ -126,12 +126,8 @@ def export_tflite(
         filled = {key: without_gaps(one) for key, one in signatures.items()}
         write_saved_model({key: one for key, (one, _) in filled.items()}, batch_size, folder)
         progress("converting to TFLite")
-        findings = [
-            finding
-            for source in signatures.values()
-            if precision == "fp16"
-            for finding in source_findings(source)
-        ]
+        sources = signatures.values() if precision == "fp16" else ()
+        findings = [finding for source in sources for finding in source_findings(source)]
         with _wide_weights_named(signatures.values()):
             worker.call("convert", Path(folder), draft, list(signatures), precision, allow_flex)
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
