@@ -288,7 +288,7 @@ def test_ctrl_c_in_the_middle_of_an_epoch_of_a_thread(tmp_path, monkeypatch, alo
 
 def test_progress_is_told_for_each_job():
     told = []
-    run_in_process("interleaved", jobs()[2:], False, lambda *news: told.append(news))
+    colocate(jobs()[2:], "interleaved", measure_steps=0, progress=lambda *n: told.append(n))
     assert [news for news in told if news[0] == "half"] == [("half", n, 8) for n in range(1, 9)]
     assert told[-1] == ("half", 8, 8)
     assert told[2:4] == [("half", 2, 8), ("brain", 2, 6)]

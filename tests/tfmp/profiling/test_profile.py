@@ -20,11 +20,12 @@ from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.report import ProfileReport, StepProfile
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.profiling.tables import layer_cells
+from tfmp.shared.batches import TrainingBatch
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((20, 8), np.float32)
 Y = RNG.integers(0, 3, 20)
-BATCH = (X, Y, None)
+BATCH = TrainingBatch(X, Y, None)
 
 
 def build() -> keras.Model:
