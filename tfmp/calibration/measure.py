@@ -15,7 +15,7 @@ from tfmp.calibration.report import (
     LayerGradients,
     histogram_of,
 )
-from tfmp.nonfinite import Call, CallKey, Gradients, Step, replay
+from tfmp.nonfinite import Call, CallKey, Gradients, ReplayedStep, replay
 from tfmp.precision import LayerNode, describe, policy as policies
 from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.batches import labelled_batches
@@ -87,7 +87,7 @@ def _scale_for(layers: Sequence[LayerGradients], margin: float) -> float:
     return 2.0 ** math.floor(math.log2(FLOAT16.max / (margin * largest)))
 
 
-def _dtypes(step: Step) -> dict[str, str]:
+def _dtypes(step: ReplayedStep) -> dict[str, str]:
     """What each layer computes in, or would."""
     current = {node.path: node.layer.compute_dtype for node in step.root.within()}
     if "float16" in current.values():
@@ -96,7 +96,7 @@ def _dtypes(step: Step) -> dict[str, str]:
     return {row.path: row.compute_dtype for row in plan.rows}
 
 
-def _measure(step: Step) -> dict[str, ExponentHistogram]:
+def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
     """One histogram per layer, in the order in which layers return."""
     calls: list[Call] = []
 
@@ -125,7 +125,7 @@ def _measure(step: Step) -> dict[str, ExponentHistogram]:
     return rows
 
 
-def _by_layer(step: Step, calls: list[Call], found: Gradients) -> Iterator[tuple[str, Any]]:
+def _by_layer(step: ReplayedStep, calls: list[Call], found: Gradients) -> Iterator[tuple[str, Any]]:
     owners = replay.owners(step.root)
     place: dict[CallKey, LayerNode] = {call.key: call.node for call in calls}
     for key, gradients in found.outputs.items():

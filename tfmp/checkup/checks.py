@@ -6,8 +6,9 @@ from typing import Any
 
 from tfmp.checkup import cuda
 from tfmp.checkup.model import check_model
-from tfmp.checkup.report import Diagnosis, DoctorReport
+from tfmp.checkup.report import DoctorReport
 from tfmp.machine import Machine, read_machine
+from tfmp.shared.findings import Finding
 
 
 def doctor(model: Any = None) -> DoctorReport:
@@ -20,7 +21,7 @@ def doctor(model: Any = None) -> DoctorReport:
         The report, for `print` or `to_dict`.
     """
     machine = read_machine()
-    diagnoses = [diagnosis for check in CHECKS for diagnosis in check(machine)]
+    diagnoses = [finding for check in CHECKS for finding in check(machine)]
     if model is not None:
         diagnoses += check_model(model)
     return DoctorReport(tuple(diagnoses), machine)
@@ -39,13 +40,13 @@ ONNX_RUNTIMES = frozenset(
     ]
 )
 
-Check = Callable[[Machine], Iterable[Diagnosis]]
+Check = Callable[[Machine], Iterable[Finding]]
 
 
-def check_requirements(machine: Machine) -> Iterable[Diagnosis]:
+def check_requirements(machine: Machine) -> Iterable[Finding]:
     """Installed versions against those that this package declares."""
     unmet = [
-        Diagnosis(
+        Finding(
             "versions",
             "problem",
             f"{wanted} is required, installed is {machine.packages.get(name, 'none')}",
@@ -55,15 +56,15 @@ def check_requirements(machine: Machine) -> Iterable[Diagnosis]:
     ]
     shown = ("tensorflow", "keras", "jax", "onnx", "onnxruntime-gpu", "onnxruntime")
     known = [f"{name} {machine.packages[name]}" for name in shown if name in machine.packages]
-    yield from unmet or [Diagnosis("versions", "ok", ", ".join(known))]
+    yield from unmet or [Finding("versions", "ok", ", ".join(known))]
 
 
-def check_onnx_runtimes(machine: Machine) -> Iterable[Diagnosis]:
+def check_onnx_runtimes(machine: Machine) -> Iterable[Finding]:
     """Distributions of ONNX Runtime overwrite each other's files."""
     runtimes = sorted(ONNX_RUNTIMES & set(machine.packages))
     if len(runtimes) > 1:
         keep = "onnxruntime-gpu" if "onnxruntime-gpu" in runtimes else runtimes[0]
-        yield Diagnosis(
+        yield Finding(
             "ONNX Runtime",
             "problem",
             f"{' and '.join(runtimes)} are both installed and overwrite each other's files",
@@ -71,87 +72,87 @@ def check_onnx_runtimes(machine: Machine) -> Iterable[Diagnosis]:
             f"pip install {keep}=={machine.packages[keep]}",
         )
     elif runtimes:
-        yield Diagnosis("ONNX Runtime", "ok", f"{runtimes[0]} {machine.packages[runtimes[0]]}")
+        yield Finding("ONNX Runtime", "ok", f"{runtimes[0]} {machine.packages[runtimes[0]]}")
 
 
-def check_device(machine: Machine) -> Iterable[Diagnosis]:
+def check_device(machine: Machine) -> Iterable[Finding]:
     """What there is to train on, and what it is good at."""
     accelerators = [device for device in machine.devices if device.kind != "cpu"]
     if not accelerators:
         yield _no_accelerator(machine)
     for device in accelerators:
         if device.kind == "gpu" and not device.tensor_cores:
-            yield Diagnosis(
+            yield Finding(
                 "device",
                 "warning",
                 f"{device} has no Tensor Cores: FP16 saves memory there, and hardly any time",
                 "policy='auto' trains in float32 on it",
             )
         else:
-            yield Diagnosis("device", "ok", _strengths(machine, device))
+            yield Finding("device", "ok", _strengths(machine, device))
 
 
-def check_environment(machine: Machine) -> Iterable[Diagnosis]:
+def check_environment(machine: Machine) -> Iterable[Finding]:
     """Environment variables that change what is computed in which precision."""
     for name, effect in PRECISION_VARIABLES.items():
         value = machine.environment.get(name)
         if value is not None and effect.applies(value):
-            mend = f"Unset {name} unless that is wanted" if effect.status == "warning" else ""
-            yield Diagnosis("environment", effect.status, f"{name}={value}: {effect.text}", mend)
+            fix = f"Unset {name} unless that is wanted" if effect.status == "warning" else ""
+            yield Finding("environment", effect.status, f"{name}={value}: {effect.text}", fix)
     yield from _visible_cards(machine)
 
 
-def _visible_cards(machine: Machine) -> Iterable[Diagnosis]:
+def _visible_cards(machine: Machine) -> Iterable[Finding]:
     value = machine.environment.get("CUDA_VISIBLE_DEVICES")
     if value is None or not (machine.nvidia_driver or machine.gpu):
         return
     if value.strip() in HIDING:
         text = f"CUDA_VISIBLE_DEVICES={value}: every card is hidden, so training is on the CPU"
-        yield Diagnosis("environment", "warning", text, "Unset CUDA_VISIBLE_DEVICES to train on it")
+        yield Finding("environment", "warning", text, "Unset CUDA_VISIBLE_DEVICES to train on it")
     else:
         text = f"CUDA_VISIBLE_DEVICES={value}: programs see these cards alone"
-        yield Diagnosis("environment", "note", text)
+        yield Finding("environment", "note", text)
 
 
-def check_xla(machine: Machine) -> Iterable[Diagnosis]:
+def check_xla(machine: Machine) -> Iterable[Finding]:
     """Whether steps are compiled: FP16 gains most where small operations are fused."""
     flags = machine.environment.get("TF_XLA_FLAGS", "")
     automatic = machine.jit or "--tf_xla_auto_jit=" in flags
     if machine.backend == "jax":
-        yield Diagnosis("XLA", "ok", "JAX compiles every step with XLA")
+        yield Finding("XLA", "ok", "JAX compiles every step with XLA")
     elif automatic and "--tf_xla_auto_jit=0" not in flags:
-        yield Diagnosis(
+        yield Finding(
             "XLA",
             "note",
             "TensorFlow compiles clusters of every graph with XLA (global jit, TF_XLA_FLAGS)",
             "Keras's jit_compile does it per model: unset the global one to compare",
         )
     else:
-        yield Diagnosis("XLA", "ok", "Keras compiles steps where jit_compile='auto' finds it safe")
+        yield Finding("XLA", "ok", "Keras compiles steps where jit_compile='auto' finds it safe")
 
 
-def check_keras(machine: Machine) -> Iterable[Diagnosis]:
+def check_keras(machine: Machine) -> Iterable[Finding]:
     """Keras's own settings, which a file in the home folder may hold."""
     if machine.backend not in ("tensorflow", "jax"):
-        yield Diagnosis(
+        yield Finding(
             "Keras",
             "problem",
             f"the Keras backend is {machine.backend}; tfmp knows tensorflow and jax",
             "Set the environment variable KERAS_BACKEND=tensorflow",
         )
     if machine.floatx != "float32":
-        yield Diagnosis(
+        yield Finding(
             "Keras",
             "warning",
             f"floatx is {machine.floatx}: weights are made in it, so there are no float32 masters",
             "Set floatx to float32 in ~/.keras/keras.json or with keras.config.set_floatx",
         )
     if machine.dtype_policy != "float32":
-        yield Diagnosis(
+        yield Finding(
             "Keras", "note", f"the global dtype policy is {machine.dtype_policy}: new layers get it"
         )
     elif machine.floatx == "float32" and machine.backend in ("tensorflow", "jax"):
-        yield Diagnosis("Keras", "ok", f"{machine.backend} backend, float32 policy")
+        yield Finding("Keras", "ok", f"{machine.backend} backend, float32 policy")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -171,7 +172,7 @@ class Effect:
 
     Attributes:
         text: in words.
-        status: of the diagnosis.
+        status: of the finding.
         values: the values that do it, in lower case; empty for all.
     """
 
@@ -215,14 +216,14 @@ PRECISION_VARIABLES: Mapping[str, Effect] = {
 }
 
 
-def _no_accelerator(machine: Machine) -> Diagnosis:
+def _no_accelerator(machine: Machine) -> Finding:
     if machine.nvidia_driver is None:
         text = "CPU only: policy='auto' trains in float32; what is about GPUs was not checked"
-        return Diagnosis("device", "ok", text)
+        return Finding("device", "ok", text)
     hidden = machine.environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in HIDING
     if hidden:
-        return Diagnosis("device", "ok", "CPU only, as CUDA_VISIBLE_DEVICES asks for")
-    return Diagnosis(
+        return Finding("device", "ok", "CPU only, as CUDA_VISIBLE_DEVICES asks for")
+    return Finding(
         "device",
         "problem",
         f"NVIDIA's driver {machine.nvidia_driver} is here, but {machine.backend} sees no GPU",
@@ -232,7 +233,7 @@ def _no_accelerator(machine: Machine) -> Diagnosis:
 
 def _how_to_see_it(machine: Machine) -> str:
     if any(d.status != "ok" for d in cuda.check_driver(machine)):
-        return "Mend the driver first: see above"
+        return "Fix the driver first: see above"
     if machine.platform.startswith("Windows"):
         # tensorflow.org/install/pip: 2.10 was the last with GPUs on native Windows.
         return "TensorFlow and JAX use GPUs in WSL2, not on Windows itself: install them there"

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Iterable
 
-from tfmp.checkup.report import Diagnosis
 from tfmp.machine import Device, Machine
+from tfmp.shared.findings import Finding
 from tfmp.shared.wording import listed
 
 # NVIDIA, "CUDA Compatibility", table of minor version compatibility: the oldest Linux driver that
@@ -18,12 +18,12 @@ _NEARLY_FULL = 0.5
 _CUDA_PROVIDER = "CUDAExecutionProvider"
 
 
-def check_cuda_generations(machine: Machine) -> Iterable[Diagnosis]:
+def check_cuda_generations(machine: Machine) -> Iterable[Finding]:
     """TensorFlow's CUDA libraries and ONNX Runtime's have to be of one generation."""
     runtime = machine.packages.get("onnxruntime-gpu")
     older = _numbers(machine.cuda.built or "12")[0] < 13
     if runtime and "tensorflow" in machine.packages and older and _numbers(runtime) >= (1, 27):
-        yield Diagnosis(
+        yield Finding(
             "CUDA",
             "problem" if machine.gpu else "note",
             f"onnxruntime-gpu {runtime} is built for CUDA 13, TensorFlow for CUDA 12",
@@ -34,7 +34,7 @@ def check_cuda_generations(machine: Machine) -> Iterable[Diagnosis]:
         keep = f"nvidia-cudnn-cu{_numbers(machine.cuda.built or '12')[0]}"
         keep = keep if keep in libraries else libraries[0]
         others = " ".join(name for name in libraries if name != keep)
-        yield Diagnosis(
+        yield Finding(
             "CUDA",
             "problem",
             f"{' and '.join(libraries)} overwrite each other's files",
@@ -44,11 +44,11 @@ def check_cuda_generations(machine: Machine) -> Iterable[Diagnosis]:
         )
 
 
-def check_driver(machine: Machine) -> Iterable[Diagnosis]:
+def check_driver(machine: Machine) -> Iterable[Finding]:
     """Whether the driver answers, and runs what TensorFlow was built for."""
     nvidia = machine.nvidia
     if nvidia.built_in and not (nvidia.error or nvidia.driver or machine.nvidia_driver):
-        yield Diagnosis(
+        yield Finding(
             "driver",
             "warning",
             f"NVIDIA cards in this computer: {nvidia.built_in}; there is no driver for them here, "
@@ -56,7 +56,7 @@ def check_driver(machine: Machine) -> Iterable[Diagnosis]:
             "Install NVIDIA's driver; a container needs its toolkit too, and docker run --gpus all",
         )
     if nvidia.error:
-        yield Diagnosis(
+        yield Finding(
             "driver",
             "problem",
             nvidia.error,
@@ -68,7 +68,7 @@ def check_driver(machine: Machine) -> Iterable[Diagnosis]:
     built = _numbers(machine.cuda.built) if machine.cuda.built else ()
     oldest = OLDEST_DRIVER.get(built[0]) if built else None
     if oldest and _numbers(nvidia.driver) < oldest:
-        yield Diagnosis(
+        yield Finding(
             "driver",
             _severity(machine),
             f"NVIDIA's driver {nvidia.driver}{runs}; TensorFlow is built for CUDA "
@@ -76,10 +76,10 @@ def check_driver(machine: Machine) -> Iterable[Diagnosis]:
             f"Install a driver from {oldest[0]}.{oldest[1]} on",
         )
     else:
-        yield Diagnosis("driver", "ok", f"NVIDIA's driver {nvidia.driver}{runs}")
+        yield Finding("driver", "ok", f"NVIDIA's driver {nvidia.driver}{runs}")
 
 
-def check_cuda_libraries(machine: Machine) -> Iterable[Diagnosis]:
+def check_cuda_libraries(machine: Machine) -> Iterable[Finding]:
     """The CUDA and cuDNN that TensorFlow was built for, against those that are installed."""
     cuda = machine.cuda
     if not cuda.built or not machine.nvidia.driver:
@@ -91,28 +91,28 @@ def check_cuda_libraries(machine: Machine) -> Iterable[Diagnosis]:
         if not built:
             continue
         if not found:
-            yield Diagnosis(
+            yield Finding(
                 name,
                 _severity(machine),
                 f"TensorFlow is built for {name} {built}; none is installed",
                 'Run: pip install "tensorflow[and-cuda]"',
             )
         elif _numbers(found)[0] != _numbers(built)[0]:
-            yield Diagnosis(
+            yield Finding(
                 name,
                 _severity(machine),
                 f"TensorFlow is built for {name} {built}, found is {found} ({cuda.where})",
                 'Run: pip install --force-reinstall "tensorflow[and-cuda]"',
             )
         else:
-            yield Diagnosis(name, "ok", f"built for {built}, found {found} ({cuda.where})")
+            yield Finding(name, "ok", f"built for {built}, found {found} ({cuda.where})")
 
 
-def check_cuda_majors(machine: Machine) -> Iterable[Diagnosis]:
+def check_cuda_majors(machine: Machine) -> Iterable[Finding]:
     """CUDA libraries of two generations in one environment load over each other."""
     majors = machine.cuda.majors
     if len(majors) > 1:
-        yield Diagnosis(
+        yield Finding(
             "CUDA",
             "problem" if machine.gpu else "warning",
             f"libraries of CUDA {' and '.join(map(str, majors))} are installed side by side",
@@ -121,13 +121,13 @@ def check_cuda_majors(machine: Machine) -> Iterable[Diagnosis]:
         )
 
 
-def check_library_path(machine: Machine) -> Iterable[Diagnosis]:
+def check_library_path(machine: Machine) -> Iterable[Finding]:
     """Folders in LD_LIBRARY_PATH come before the libraries that pip installed."""
     built = _numbers(machine.cuda.built or "0")[0]
     for folder in machine.environment.get("LD_LIBRARY_PATH", "").split(":"):
         match = re.search(r"cuda-(\d+)(?:\.\d+)?(?:/|$)", folder)
         if match and built and int(match[1]) != built:
-            yield Diagnosis(
+            yield Finding(
                 "environment",
                 "warning",
                 f"LD_LIBRARY_PATH has {folder}: libraries of CUDA {match[1]} are loaded before "
@@ -136,7 +136,7 @@ def check_library_path(machine: Machine) -> Iterable[Diagnosis]:
             )
 
 
-def check_machine_code(machine: Machine) -> Iterable[Diagnosis]:
+def check_machine_code(machine: Machine) -> Iterable[Finding]:
     """Whether TensorFlow has code for the card: compiled, to be compiled at first, or none.
 
     CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility": machine code runs
@@ -152,7 +152,7 @@ def check_machine_code(machine: Machine) -> Iterable[Diagnosis]:
             continue
         generic = [c for kind, c in have if kind == "compute" and c <= card]
         if not generic:
-            yield Diagnosis(
+            yield Finding(
                 "CUDA",
                 "problem",
                 f"this TensorFlow has no code for {device}; it has for "
@@ -161,7 +161,7 @@ def check_machine_code(machine: Machine) -> Iterable[Diagnosis]:
             )
             continue
         known = max(generic) == card
-        yield Diagnosis(
+        yield Finding(
             "CUDA",
             "note" if known else "warning",
             f"this TensorFlow has no machine code for {device}: the driver compiles it at the "
@@ -173,7 +173,7 @@ def check_machine_code(machine: Machine) -> Iterable[Diagnosis]:
         )
 
 
-def check_providers(machine: Machine) -> Iterable[Diagnosis]:
+def check_providers(machine: Machine) -> Iterable[Finding]:
     """Which of ONNX Runtime's execution providers really come up."""
     if not machine.providers:
         return
@@ -182,17 +182,17 @@ def check_providers(machine: Machine) -> Iterable[Diagnosis]:
     others = [name for name, why in short.items() if why]
     text = f"providers that load: {', '.join(loaded) or 'none'}"
     text += f"; built in, but do not: {', '.join(others)}" if others else ""
-    yield Diagnosis("ONNX Runtime", "ok" if loaded else "problem", text)
+    yield Finding("ONNX Runtime", "ok" if loaded else "problem", text)
     reason = machine.providers.get(_CUDA_PROVIDER)
     if reason and machine.nvidia.driver:
-        yield Diagnosis(
+        yield Finding(
             "ONNX Runtime",
             "problem",
             f"its CUDA provider does not load: {reason}",
             'Run: pip install "tfmp[cuda]"',
         )
     if reason is None and machine.gpu and "onnxruntime" in machine.packages:
-        yield Diagnosis(
+        yield Finding(
             "ONNX Runtime",
             "warning",
             "this is the build without CUDA: validation runs on the CPU",
@@ -200,7 +200,7 @@ def check_providers(machine: Machine) -> Iterable[Diagnosis]:
         )
 
 
-def check_cards(machine: Machine) -> Iterable[Diagnosis]:
+def check_cards(machine: Machine) -> Iterable[Finding]:
     """Memory, MIG and other users of each card."""
     for card in machine.nvidia.cards:
         device = Device("gpu", card.name, card.compute_capability)
@@ -210,10 +210,10 @@ def check_cards(machine: Machine) -> Iterable[Diagnosis]:
                 "" if card.used_mib is None else f", {_gib(card.memory_mib - card.used_mib)} free"
             )
             parts.append(f"{_gib(card.memory_mib)}{free}")
-        yield Diagnosis(f"card {card.index}", "ok", "; ".join(parts))
+        yield Finding(f"card {card.index}", "ok", "; ".join(parts))
         if card.mig:
             instances = ", ".join(card.mig_profiles)
-            yield Diagnosis(
+            yield Finding(
                 f"card {card.index}",
                 "note" if instances else "problem",
                 f"MIG is on: {instances or 'no instance has been made, so nothing can compute'}",
@@ -222,14 +222,14 @@ def check_cards(machine: Machine) -> Iterable[Diagnosis]:
                 else "Make one (nvidia-smi mig -cgi 0 -C), or have MIG switched off",
             )
         elif card.memory_mib and card.used_mib and card.used_mib > _NEARLY_FULL * card.memory_mib:
-            yield Diagnosis(
+            yield Finding(
                 f"card {card.index}",
                 "warning",
                 f"{card.used_mib / card.memory_mib:.0%} of its memory is taken{_users(machine)}",
                 "Wait for them, or choose another card with CUDA_VISIBLE_DEVICES",
             )
     if machine.nvidia.users and all(card.mig is not True for card in machine.nvidia.cards):
-        yield Diagnosis(
+        yield Finding(
             "other users",
             "note",
             f"{len(machine.nvidia.users)} processes compute on the cards{_users(machine)}",
@@ -237,7 +237,7 @@ def check_cards(machine: Machine) -> Iterable[Diagnosis]:
         )
 
 
-def check_memory_growth(machine: Machine) -> Iterable[Diagnosis]:
+def check_memory_growth(machine: Machine) -> Iterable[Finding]:
     """Whether the backend leaves memory of the card to others."""
     if not machine.gpu:
         return
@@ -245,21 +245,21 @@ def check_memory_growth(machine: Machine) -> Iterable[Diagnosis]:
     if machine.backend == "jax":
         preallocates = environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() != "false"
         share = environment.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75")
-        mend = "Set XLA_PYTHON_CLIENT_PREALLOCATE=false to share the card"
+        fix = "Set XLA_PYTHON_CLIENT_PREALLOCATE=false to share the card"
         text = f"JAX takes {share} of the card's memory at once"
     else:
         forced = environment.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() in ("1", "true")
         preallocates = not (machine.memory_growth or forced)
-        mend = "Set TF_FORCE_GPU_ALLOW_GROWTH=true to share the card"
+        fix = "Set TF_FORCE_GPU_ALLOW_GROWTH=true to share the card"
         text = "TensorFlow takes nearly all of the card's memory at once"
     if preallocates:
         shared = bool(machine.nvidia.users)
-        yield Diagnosis("memory growth", "warning" if shared else "note", text, mend)
+        yield Finding("memory growth", "warning" if shared else "note", text, fix)
     else:
-        yield Diagnosis("memory growth", "ok", "memory of the card is taken as it is needed")
+        yield Finding("memory growth", "ok", "memory of the card is taken as it is needed")
 
 
-CHECKS: tuple[Callable[[Machine], Iterable[Diagnosis]], ...] = (
+CHECKS: tuple[Callable[[Machine], Iterable[Finding]], ...] = (
     check_cuda_generations,
     check_cuda_majors,
     check_driver,

@@ -1,25 +1,23 @@
 """doctor's checks of a model: what it would be like to train it in 16 bits."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import keras
 from keras import layers
 
-from tfmp.checkup.report import Diagnosis
-from tfmp.fit import Situation as Preflight, preflight_findings, vanishing_epsilons
+from tfmp.fit import PlannedModel, preflight_findings, vanishing_epsilons
 from tfmp.precision import (
     TENSOR_CORE_MULTIPLE,
     LayerNode,
-    LayerPrecision,
-    PrecisionPlan,
     Size,
+    ineligible_reason,
     layer_tree,
     plan,
     sizes_of,
-    why_none,
 )
+from tfmp.shared.findings import Finding
 from tfmp.shared.wording import listed
 
 # Of what is listed, as many as fit a line or two.
@@ -37,61 +35,43 @@ _ATTENTION = (
 _OWN = ("16-bit weights", "vanishing epsilon", "sizes")
 
 
-@dataclass(frozen=True)
-class Patient:
-    """What the checks look at.
-
-    Attributes:
-        model: built.
-        root: its layers.
-        plan: what `tfmp.plan` makes of it in 16 bits.
-    """
-
-    model: keras.Model
-    root: LayerNode
-    plan: PrecisionPlan
-
-    def narrow(self) -> Iterable[tuple[LayerNode, LayerPrecision]]:
-        """The layers that would compute in 16 bits, not those that others made for themselves."""
-        rows = {row.path: row for row in self.plan.rows}
-        for node in self.root.within():
-            row = rows[node.path]
-            if node.head is None and row.compute_dtype in ("float16", "bfloat16"):
-                yield node, row
+def narrow_nodes(planned: PlannedModel) -> list[LayerNode]:
+    """The layers that would compute in 16 bits, without those that others made for themselves."""
+    return [node for node, _ in planned.narrow_layers() if node.head is None]
 
 
-def check_model(model: Any) -> list[Diagnosis]:
+def check_model(model: Any) -> list[Finding]:
     """A model's plan, and what speaks against training or running it in 16 bits."""
     made = plan(model)
     narrow = plan(model, "mixed_float16") if made.policy == "float32" else made
-    patient = Patient(model, layer_tree.walk(model), narrow)
+    planned = PlannedModel(model, layer_tree.walk(model), narrow)
     kept = len(narrow.kept_float32())
     summary = f"{len(narrow.rows)} layers, {kept} of them float32 under {narrow.policy}"
-    diagnoses = [Diagnosis("model", "ok", f"{summary}; policy='auto' takes {made.policy} here")]
-    diagnoses += [diagnosis for check in CHECKS for diagnosis in check(patient)]
+    diagnoses = [Finding("model", "ok", f"{summary}; policy='auto' takes {made.policy} here")]
+    diagnoses += [finding for check in CHECKS for finding in check(planned)]
     if not model.compiled:
-        mend = "Compile it for the checks of optimizer and train_step"
-        return [*diagnoses, Diagnosis("model", "note", "the model is not compiled", mend)]
+        fix = "Compile it for the checks of optimizer and train_step"
+        return [*diagnoses, Finding("model", "note", "the model is not compiled", fix)]
     diagnoses += [
-        Diagnosis("model", "warning", finding.message, finding.mend)
+        replace(finding, check="model")
         for finding in preflight_findings(model, narrow)
         if finding.check not in _OWN
     ]
     return diagnoses
 
 
-def check_masters(patient: Patient) -> Iterable[Diagnosis]:
+def check_masters(planned: PlannedModel) -> Iterable[Finding]:
     """Weights have to be float32, or updates smaller than their spacing are lost."""
     counts: dict[str, int] = {}
     first: dict[str, str] = {}
-    for node in patient.root.within():
+    for node in planned.root.within():
         for variable in node.layer._trainable_variables:
             counts[variable.dtype] = counts.get(variable.dtype, 0) + 1
             first.setdefault(variable.dtype, layer_tree.describe(node.path))
     narrow = sorted(set(counts) & {"float16", "bfloat16"})
     if narrow:
         dtype = narrow[0]
-        yield Diagnosis(
+        yield Finding(
             "master weights",
             "problem",
             f"{counts[dtype]} trainable weights are {dtype}, those of {first[dtype]} first: "
@@ -100,57 +80,57 @@ def check_masters(patient: Patient) -> Iterable[Diagnosis]:
         )
     elif counts:
         shown = ", ".join(f"{count} in {dtype}" for dtype, count in sorted(counts.items()))
-        yield Diagnosis("master weights", "ok", f"trainable weights: {shown}")
+        yield Finding("master weights", "ok", f"trainable weights: {shown}")
 
 
-def check_outputs(patient: Patient) -> Iterable[Diagnosis]:
+def check_outputs(planned: PlannedModel) -> Iterable[Finding]:
     """What the loss sees should not have been rounded to 16 bits."""
-    ids = layer_tree.output_layers(patient.root)
-    names = [node.path for node, _ in patient.narrow() if id(node.layer) in ids]
-    if layer_tree.is_graph(patient.model) and names:
-        yield Diagnosis(
+    ids = layer_tree.output_layers(planned.root)
+    names = [node.path for node in narrow_nodes(planned) if id(node.layer) in ids]
+    if layer_tree.is_graph(planned.model) and names:
+        yield Finding(
             "outputs",
             "warning",
             f"outputs come in 16 bits from {_shown(names)}",
             "Keep these layers in float32: keep_float32=[...], or dtype='float32'",
         )
-    elif layer_tree.is_graph(patient.model):
+    elif layer_tree.is_graph(planned.model):
         own = {
             node.path: node.layer.compute_dtype
-            for node in patient.root.within()
+            for node in planned.root.within()
             if id(node.layer) in ids and node.layer.compute_dtype in ("float16", "bfloat16")
         }
         if own:
-            yield Diagnosis(
+            yield Finding(
                 "outputs",
                 "note",
                 f"as the model is, {_shown(list(own))} return 16 bits; the plan makes them float32",
                 "Train with tfmp.MixedPrecision, or apply tfmp.plan(model)",
             )
         else:
-            yield Diagnosis("outputs", "ok", "the outputs are float32 under the plan")
+            yield Finding("outputs", "ok", "the outputs are float32 under the plan")
 
 
-def check_softmax(patient: Patient) -> Iterable[Diagnosis]:
+def check_softmax(planned: PlannedModel) -> Iterable[Finding]:
     """A softmax's exponentials and sums want float32."""
-    rows = {row.path: row for row in patient.plan.rows}
+    rows = {row.path: row for row in planned.plan.rows}
     found = [
-        node for node in patient.root.within() if node.head is None and _has_softmax(node.layer)
+        node for node in planned.root.within() if node.head is None and _has_softmax(node.layer)
     ]
     wide = [node for node in found if rows[node.path].compute_dtype in ("float32", "float64")]
     narrow = [node.path for node in found if node not in wide]
     if narrow:
-        yield Diagnosis(
+        yield Finding(
             "softmax",
             "warning",
             f"softmax would be computed in 16 bits in {_shown(narrow)}",
             "Keep them in float32: keep_float32=[...]",
         )
     elif found:
-        yield Diagnosis("softmax", "ok", f"in float32: {_shown([node.path for node in found])}")
-    inside = [node.path for node, _ in patient.narrow() if isinstance(node.layer, _ATTENTION)]
+        yield Finding("softmax", "ok", f"in float32: {_shown([node.path for node in found])}")
+    inside = [node.path for node in narrow_nodes(planned) if isinstance(node.layer, _ATTENTION)]
     if inside and keras.backend.backend() == "tensorflow":
-        yield Diagnosis(
+        yield Finding(
             "softmax",
             "note",
             f"the softmax inside {_shown(inside)} is computed in 16 bits, as its layer is",
@@ -165,25 +145,25 @@ def _has_softmax(layer: layers.Layer) -> bool:
     return getattr(layer, "activation", None) in softmax
 
 
-def check_sizes(patient: Patient) -> Iterable[Diagnosis]:
+def check_sizes(planned: PlannedModel) -> Iterable[Finding]:
     """Features, channels, batch and vocabulary in multiples of 8 keep Tensor Cores at speed."""
     # Embeddings stay float32 themselves, but what they make is read in 16 bits.
-    sizes = [(node, size) for node in patient.root.within() for size in _vocabulary(node)]
-    sizes += [(node, size) for node, _ in patient.narrow() for size in sizes_of(node)]
+    sizes = [(node, size) for node in planned.root.within() for size in _vocabulary(node)]
+    sizes += [(node, size) for node in narrow_nodes(planned) for size in sizes_of(node)]
     odd = [f"{node.path} {size}" for node, size in sizes if not size.fits]
-    batch = _static_batch(patient.model)
+    batch = _static_batch(planned.model)
     if batch is not None and not batch.fits:
         odd.append(str(batch))
     if odd:
-        yield Diagnosis(
+        yield Finding(
             "sizes",
             "warning",
             f"no multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
             + _shown(odd),
             "Round them up to the padded size where the model allows it",
         )
-    elif any(True for node, _ in patient.narrow() if not why_none(node.layer)):
-        yield Diagnosis("sizes", "ok", f"every size is a multiple of {TENSOR_CORE_MULTIPLE}")
+    elif any(True for node in narrow_nodes(planned) if not ineligible_reason(node.layer)):
+        yield Finding("sizes", "ok", f"every size is a multiple of {TENSOR_CORE_MULTIPLE}")
 
 
 def _vocabulary(node: LayerNode) -> Iterable[Size]:
@@ -199,11 +179,11 @@ def _static_batch(model: keras.Model) -> Size | None:
     return Size("batch", fixed[0]) if fixed else None
 
 
-def check_paths(patient: Patient) -> Iterable[Diagnosis]:
+def check_paths(planned: PlannedModel) -> Iterable[Finding]:
     """Layers with many weights or multiplications that Tensor Cores cannot take."""
     reasons: dict[str, list[str]] = {}
-    for node, _ in patient.narrow():
-        reason = why_none(node.layer)
+    for node in narrow_nodes(planned):
+        reason = ineligible_reason(node.layer)
         heavy = (
             reason
             and reason != "no matrix product"
@@ -212,7 +192,7 @@ def check_paths(patient: Patient) -> Iterable[Diagnosis]:
         if heavy:
             reasons.setdefault(reason, []).append(node.path)
     for reason, paths in reasons.items():
-        yield Diagnosis(
+        yield Finding(
             "Tensor Core path",
             "note",
             f"none for {_shown(paths)} ({reason})",
@@ -220,14 +200,13 @@ def check_paths(patient: Patient) -> Iterable[Diagnosis]:
         )
 
 
-def check_epsilons(patient: Patient) -> Iterable[Diagnosis]:
+def check_epsilons(planned: PlannedModel) -> Iterable[Finding]:
     """An epsilon that is 0 in 16 bits protects nothing from dividing by 0."""
-    situation = Preflight(patient.model, patient.root, patient.plan)
-    for finding in vanishing_epsilons(situation):
-        yield Diagnosis("epsilon", "problem", finding.message, finding.mend)
+    for finding in vanishing_epsilons(planned):
+        yield replace(finding, check="epsilon")
 
 
-CHECKS: tuple[Callable[[Patient], Iterable[Diagnosis]], ...] = (
+CHECKS: tuple[Callable[[PlannedModel], Iterable[Finding]], ...] = (
     check_masters,
     check_outputs,
     check_softmax,

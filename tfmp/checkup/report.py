@@ -2,54 +2,37 @@
 
 import textwrap
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from tfmp.machine import Machine
+from tfmp.shared.findings import Finding
+from tfmp.shared.report_files import JsonObject
 
 # Columns of the printed table, and what is left to the text where names of checks are long.
 _WIDTH, _LEAST_TEXT = 100, 40
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """What one check says.
-
-    Attributes:
-        check: name of the check.
-        status: "ok"; "note" for what changes results and may be wanted; "warning" for what costs
-            speed or accuracy; "problem" for what breaks things.
-        message: what is so.
-        mend: what to do; empty if there is nothing to.
-    """
-
-    check: str
-    status: str
-    message: str
-    mend: str = ""
-
-
-@dataclass(frozen=True)
 class DoctorReport:
-    """Everything that `doctor` found; printed, a table with a line for each mend.
+    """Everything that `doctor` found; printed, a table with a line for each fix.
 
     Attributes:
         diagnoses: in the order of the checks.
         machine: the facts that they rest on.
     """
 
-    diagnoses: tuple[Diagnosis, ...]
+    diagnoses: tuple[Finding, ...]
     machine: Machine
 
     @property
     def healthy(self) -> bool:
         """Whether there is no problem; warnings and notes are none."""
-        return all(diagnosis.status != "problem" for diagnosis in self.diagnoses)
+        return all(finding.status != "problem" for finding in self.diagnoses)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Plain JSON types."""
         return {
             "healthy": self.healthy,
-            "diagnoses": [asdict(diagnosis) for diagnosis in self.diagnoses],
+            "diagnoses": [asdict(finding) for finding in self.diagnoses],
             "machine": self.machine.to_dict(),
         }
 
@@ -72,8 +55,8 @@ class DoctorReport:
             return [first, *(" " * (sum(widths) + 4) + part for part in parts[1:])]
 
         found = [*lines(*header), *lines("-" * widths[0], "-" * widths[1], "-" * len(header[2]))]
-        for diagnosis in self.diagnoses:
-            found += lines(diagnosis.status, diagnosis.check, diagnosis.message)
-            if diagnosis.mend:
-                found += lines("", "", diagnosis.mend, indent="  ")
+        for finding in self.diagnoses:
+            found += lines(finding.status, finding.check, finding.message)
+            if finding.fix:
+                found += lines("", "", finding.fix, indent="  ")
         return "\n".join(found)

@@ -1,7 +1,7 @@
 from .callback import MixedPrecision as MixedPrecision
 from .preflight import (
     UNSCALED_STEP as UNSCALED_STEP,
-    Situation as Situation,
+    PlannedModel as PlannedModel,
     preflight_findings as preflight_findings,
     vanishing_epsilons as vanishing_epsilons,
 )

@@ -8,7 +8,7 @@ import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.nonfinite_watch import ON_NONFINITE
-from tfmp.fit.preflight import UNSCALED_STEP, Finding, preflight_findings
+from tfmp.fit.preflight import UNSCALED_STEP, preflight_findings
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.loss_scaling import (
@@ -20,6 +20,7 @@ from tfmp.loss_scaling import (
 )
 from tfmp.precision import Pattern, PrecisionPlan, check_policy, is_narrow, policy as policies
 from tfmp.shared.arguments import check_choice, check_count
+from tfmp.shared.findings import Finding
 
 
 class MixedPrecision(keras.callbacks.Callback):

@@ -13,7 +13,7 @@ from tfmp.precision import layer_tree, reverting
 ON_NONFINITE = ("report", "raise", "keep_float32")
 
 # Causes that `locate_nonfinite` names and that more range takes away.
-MENDED_BY_FLOAT32 = ("overflow", "loss scale")
+FIXED_BY_FLOAT32 = ("overflow", "loss scale")
 
 # Backing off ten times in a row takes a scale down by a factor of 1,024: more than the spread of
 # gradients within an epoch that one scale has to serve.
@@ -60,7 +60,7 @@ class NonFiniteWatch:
         self._skipped_when_held = 0
         self._scale_when_held = 1.0
         self._explained = False
-        self._mended: StepCounters | None = None
+        self._fixed_at: StepCounters | None = None
 
     def look(self, before: StepCounters, now: StepCounters, whole_epoch_skipped: bool) -> None:
         """Judges what happened between two readings.
@@ -71,8 +71,8 @@ class NonFiniteWatch:
         """
         if self._searches_left:
             return
-        if self._mended is not None and self._mended.steps > before.steps:
-            before = self._mended  # what was skipped until then had its cause taken away
+        if self._fixed_at is not None and self._fixed_at.steps > before.steps:
+            before = self._fixed_at  # what was skipped until then had its cause taken away
         reason = beyond_backoff(before, now, self._model.optimizer.loss_scale, whole_epoch_skipped)
         if reason is not None and not self._explained:
             self._reason = reason
@@ -118,7 +118,7 @@ class NonFiniteWatch:
         cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
-            self._mended = now
+            self._fixed_at = now
             self._recorder.note(f"{self._reason}. {cause} Moved to float32: {', '.join(moved)}.")
             return
         self._search_failed(now, cause)
@@ -150,7 +150,7 @@ class NonFiniteWatch:
 
     def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:
         """Has the layer that overflows compute in float32 from the next step on."""
-        if found is None or found.cause not in MENDED_BY_FLOAT32:
+        if found is None or found.cause not in FIXED_BY_FLOAT32:
             return ()
         nodes = {node.path: node for node in layer_tree.walk(self._model).within()}
         node = nodes.get(found.layer or layer_tree.ROOT)

@@ -19,6 +19,7 @@ from tfmp.precision import (
     is_graph,
     layer_tree,
 )
+from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.shared.wording import listed
 
@@ -31,25 +32,7 @@ _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Something that makes mixed-precision training wrong or slow.
-
-    Attributes:
-        check: name of the check that found it.
-        message: what is so, with the layer or input.
-        mend: what to do about it.
-    """
-
-    check: str
-    message: str
-    mend: str
-
-    def __str__(self) -> str:
-        return f"{self.message}. {self.mend}."
-
-
-@dataclass(frozen=True)
-class Situation:
+class PlannedModel:
     """What the checks look at.
 
     Attributes:
@@ -71,7 +54,7 @@ class Situation:
                 yield node, fmt
 
 
-Check = Callable[[Situation], Iterable[Finding]]
+Check = Callable[[PlannedModel], Iterable[Finding]]
 
 
 def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding, ...]:
@@ -82,20 +65,21 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
             the model as it came is seen.
         plan: made for this model.
     """
-    situation = Situation(model, layer_tree.walk(model), plan)
-    if not any(True for _ in situation.narrow_layers()):
+    planned = PlannedModel(model, layer_tree.walk(model), plan)
+    if not any(True for _ in planned.narrow_layers()):
         return ()
-    return tuple(finding for check in CHECKS for finding in check(situation))
+    return tuple(finding for check in CHECKS for finding in check(planned))
 
 
-def unscaled_until_now(situation: Situation) -> Iterable[Finding]:
+def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
     """`compile` adds loss scaling only where the model's own policy is named mixed_float16."""
-    if isinstance(situation.model.optimizer, keras.optimizers.LossScaleOptimizer):
+    if isinstance(planned.model.optimizer, keras.optimizers.LossScaleOptimizer):
         return
-    for node in situation.root.within():
+    for node in planned.root.within():
         if node.path != layer_tree.ROOT and node.layer.compute_dtype == "float16":
             yield Finding(
                 "unwrapped optimizer",
+                "warning",
                 f"{node.path} already computed in float16, but the optimizer did not scale the "
                 "loss: small gradients were lost in earlier training",
                 "It scales from here on; compile with tfmp.LossScaleOptimizer(optimizer) to train "
@@ -104,9 +88,9 @@ def unscaled_until_now(situation: Situation) -> Iterable[Finding]:
             return
 
 
-def train_step_without_scaling(situation: Situation) -> Iterable[Finding]:
+def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     """A train_step of one's own has to call scale_loss, and most examples do not."""
-    step = type(situation.model).train_step
+    step = type(planned.model).train_step
     if step.__module__.startswith("keras."):
         return
     try:
@@ -114,34 +98,36 @@ def train_step_without_scaling(situation: Situation) -> Iterable[Finding]:
     except (OSError, TypeError):
         return
     if not any(call in source for call in _SCALING_CALLS):
-        yield unscaled_step(situation.model)
+        yield unscaled_step(planned.model)
 
 
 def unscaled_step(model: keras.Model) -> Finding:
     """The finding for a model whose training step takes gradients of the unscaled loss."""
     return Finding(
         UNSCALED_STEP,
+        "warning",
         f"{type(model).__name__}.train_step never calls scale_loss, so that a loss scale other "
         "than 1 would only shrink its gradients; without one, small gradients are lost in FP16",
         "In train_step, take the gradients of self.optimizer.scale_loss(loss)",
     )
 
 
-def narrow_losses(situation: Situation) -> Iterable[Finding]:
+def narrow_losses(planned: PlannedModel) -> Iterable[Finding]:
     """Losses that a container's own code adds; a single layer's are kept in float32 by the plan."""
-    for note in situation.plan.notes:
-        message, _, mend = note.partition(": ")
-        yield Finding("plan", message, mend[:1].upper() + mend[1:])
+    for note in planned.plan.notes:
+        message, _, fix = note.partition(": ")
+        yield Finding("plan", "warning", message, fix[:1].upper() + fix[1:])
 
 
-def narrow_weights(situation: Situation) -> Iterable[Finding]:
+def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
     """Weights made under a pure float16 policy are no float32 masters; no plan makes them so."""
-    for node in situation.root.within():
+    for node in planned.root.within():
         dtypes = {variable.dtype for variable in node.layer._trainable_variables}
         narrow = sorted(dtypes & set(_FORMATS))
         if narrow:
             yield Finding(
                 "16-bit weights",
+                "problem",
                 f"The weights of {layer_tree.describe(node.path)} are {narrow[0]}: updates smaller "
                 "than their spacing are lost",
                 "Make the model under a float32 or mixed policy, so that weights are float32",
@@ -149,9 +135,9 @@ def narrow_weights(situation: Situation) -> Iterable[Finding]:
             return
 
 
-def vanishing_epsilons(situation: Situation) -> Iterable[Finding]:
+def vanishing_epsilons(planned: PlannedModel) -> Iterable[Finding]:
     """An epsilon of 1e-8 is 0 in FP16: what it protects from dividing by 0 is unprotected."""
-    for node, fmt in situation.narrow_layers():
+    for node, fmt in planned.narrow_layers():
         if is_builtin(node.layer):
             continue  # those that have one compute in float32 inside, or are kept in float32
         for name in ("epsilon", "eps"):
@@ -162,16 +148,17 @@ def vanishing_epsilons(situation: Situation) -> Iterable[Finding]:
                 smallest = fmt.smallest_subnormal
                 yield Finding(
                     "vanishing epsilon",
+                    "problem",
                     f"{node.path}.{name} = {value:g} is 0 in {fmt.name}, whose smallest number is "
                     f"{smallest:.2g}",
                     f"Keep the layer in float32: keep_float32=[{node.path!r}], or use 1e-3",
                 )
 
 
-def odd_sizes(situation: Situation) -> Iterable[Finding]:
+def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
     """Sizes that Tensor Cores have to pad."""
     odd = []
-    for node, _ in situation.narrow_layers():
+    for node, _ in planned.narrow_layers():
         for name in ("units", "filters", "key_dim"):
             size = getattr(node.layer, name, None)
             if node.head is None and isinstance(size, int) and size % TENSOR_CORE_MULTIPLE:
@@ -179,6 +166,7 @@ def odd_sizes(situation: Situation) -> Iterable[Finding]:
     if odd:
         yield Finding(
             "sizes",
+            "warning",
             f"Not multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
             + listed(odd, 3),
             "Round them up where the model allows it",
@@ -252,6 +240,7 @@ def _too_large(name: str, largest: float, reader: str) -> Finding:
     where = layer_tree.describe(reader)
     return Finding(
         "inputs past 65504",
+        "problem",
         f"Input {name} reaches {largest:g}, infinite in float16, and {where} reads it in float16",
         "Scale the data, or put a Rescaling or Normalization layer first: those stay float32",
     )

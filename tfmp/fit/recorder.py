@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import keras
 
-from tfmp.fit.preflight import Finding
 from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
 from tfmp.loss_scaling import LossScaleOptimizer, Offender, StepCounters, read_counters
 from tfmp.precision import PrecisionPlan
+from tfmp.shared.findings import Finding
 
 
 class FitRecorder:

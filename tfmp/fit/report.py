@@ -3,9 +3,9 @@
 import statistics
 from dataclasses import asdict, dataclass
 
-from tfmp.fit.preflight import Finding
 from tfmp.loss_scaling import Offender
 from tfmp.precision import LayerPrecision
+from tfmp.shared.findings import Finding
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.wording import listed
 

@@ -9,11 +9,12 @@ import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.nonfinite_watch import NonFiniteWatch
-from tfmp.fit.preflight import UNSCALED_STEP, Finding, check_inputs, unscaled_step
+from tfmp.fit.preflight import UNSCALED_STEP, check_inputs, unscaled_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.loss_scaling import StaticLossScale, TelemetryLog, attach_loss_scale
 from tfmp.precision import PrecisionPlan
+from tfmp.shared.findings import Finding
 
 
 class FitSession:
@@ -73,7 +74,7 @@ class FitSession:
 
     def step_begins(self, batch: int) -> None:
         """Reads the counters if a reading is due."""
-        self._mend_unscaled_step()
+        self._fix_unscaled_step()
         self._watch.before_step()
         if self._log_every == "epoch":
             return
@@ -84,7 +85,7 @@ class FitSession:
     def epoch_ended(self) -> dict[str, float]:
         """Reads the counters; returns what the epoch's logs get."""
         self._recorder.pause()
-        self._mend_unscaled_step()
+        self._fix_unscaled_step()
         self._watch.before_step()
         self._read(epoch_over=True)
         return self._recorder.epoch_logs()
@@ -103,7 +104,7 @@ class FitSession:
         if self._verbose:
             sys.stdout.write(text + "\n")
 
-    def _mend_unscaled_step(self) -> None:
+    def _fix_unscaled_step(self) -> None:
         """Takes the loss scale away from a step that turned out, when traced, not to use it.
 
         A look at the source, before, may have missed it: the step may scale in another function.

@@ -1,5 +1,10 @@
 from . import replay as replay
 from .finding import NonFinite as NonFinite
 from .locate import locate_nonfinite as locate_nonfinite
-from .replay import Call as Call, CallKey as CallKey, Gradients as Gradients, Step as Step
+from .replay import (
+    Call as Call,
+    CallKey as CallKey,
+    Gradients as Gradients,
+    ReplayedStep as ReplayedStep,
+)
 from .value_range import stored_values as stored_values

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
-from tfmp.nonfinite.replay import Call, CallKey, Gradients, Step
+from tfmp.nonfinite.replay import Call, CallKey, Gradients, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
 from tfmp.precision import LayerNode
 
@@ -13,7 +13,7 @@ from tfmp.precision import LayerNode
 _LOWEST_EXPONENT = -14
 
 
-def search_gradients(step: Step, calls: list[Call], scale: float) -> NonFinite | None:
+def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> NonFinite | None:
     """The first non-finite gradient, in the order of backpropagation, of `scale * loss`.
 
     Args:
@@ -58,12 +58,12 @@ def search_gradients(step: Step, calls: list[Call], scale: float) -> NonFinite |
     )
 
 
-def _finite_at(step: Step, scale: float) -> bool:
+def _finite_at(step: ReplayedStep, scale: float) -> bool:
     gradients = replay.gradients(step, {}, scale)
     return all(range_of(g).finite for g in gradients.weights if g is not None)
 
 
-def _largest_finite_scale(step: Step, scale: float) -> float | None:
+def _largest_finite_scale(step: ReplayedStep, scale: float) -> float | None:
     """The largest power of two below `scale` at which every weight's gradient is finite."""
     low, high = _LOWEST_EXPONENT, math.ceil(math.log2(scale))
     if high <= low or not _finite_at(step, 2.0**low):
@@ -76,7 +76,7 @@ def _largest_finite_scale(step: Step, scale: float) -> float | None:
 
 
 def _first_bad(
-    step: Step, calls: list[Call], gradients: Gradients
+    step: ReplayedStep, calls: list[Call], gradients: Gradients
 ) -> tuple[LayerNode | None, str] | None:
     """The layer whose backward pass made the first non-finite gradient, and what that is."""
     of_weight = {

@@ -9,7 +9,7 @@ from keras import ops, tree
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.first_op import FirstOp, first_nonfinite_op
-from tfmp.nonfinite.replay import Call, Step
+from tfmp.nonfinite.replay import Call, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
 from tfmp.precision import LayerNode
 from tfmp.shared.numerics import FLOAT16
@@ -26,7 +26,7 @@ class FoundInForward(BaseException):
         self.finding = finding
 
 
-def search_data(step: Step) -> NonFinite | None:
+def search_data(step: ReplayedStep) -> NonFinite | None:
     """The first non-finite number in the batch."""
     for part in ("x", "y", "sample_weight"):
         for name, tensor in _named_leaves(part, getattr(step, part)):
@@ -54,7 +54,7 @@ def _named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def search_weights(step: Step) -> NonFinite | None:
+def search_weights(step: ReplayedStep) -> NonFinite | None:
     """The first of the model's variables that is not finite before the step."""
     for variable in step.model.variables:
         values = range_of(variable.value) if replay.is_float(variable.value) else None
@@ -164,7 +164,7 @@ def _first_op_of(call: Call) -> FirstOp | None:
     return first_nonfinite_op(again, *tensors)
 
 
-def search_loss(step: Step, outputs: Any) -> NonFinite:
+def search_loss(step: ReplayedStep, outputs: Any) -> NonFinite:
     """Explains a loss that is not finite although every layer's output is."""
     added = _bad_added_loss(step)
     if added is not None:
@@ -203,7 +203,7 @@ def search_loss(step: Step, outputs: Any) -> NonFinite:
     )
 
 
-def _bad_added_loss(step: Step) -> LayerNode | None:
+def _bad_added_loss(step: ReplayedStep) -> LayerNode | None:
     bad: list[LayerNode] = []
 
     def see(call: Call) -> Any:

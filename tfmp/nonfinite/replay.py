@@ -29,7 +29,7 @@ CallKey = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Step:
+class ReplayedStep:
     """What is replayed.
 
     Attributes:
@@ -77,7 +77,7 @@ class Call:
 OnCall = Callable[[Call], Any]
 
 
-def make_step(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Step:
+def make_step(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> ReplayedStep:
     """Checks a model and a batch, and makes tensors of the batch.
 
     Raises:
@@ -95,11 +95,13 @@ def make_step(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> S
     def tensors(values: TensorTree) -> TensorTree:
         return tree.map_structure(lambda v: None if v is None else as_tensor(v), values)
 
-    return Step(model, layer_tree.walk(model), tensors(x), tensors(y), tensors(sample_weight))
+    return ReplayedStep(
+        model, layer_tree.walk(model), tensors(x), tensors(y), tensors(sample_weight)
+    )
 
 
 def run(
-    step: Step, on_call: OnCall | None = None, weights: Sequence[Any] | None = None
+    step: ReplayedStep, on_call: OnCall | None = None, weights: Sequence[Any] | None = None
 ) -> tuple[Any, Any]:
     """The forward pass and the loss.
 
@@ -128,7 +130,7 @@ def run(
     return outputs, loss
 
 
-def compute_loss(step: Step, outputs: Any) -> Any:
+def compute_loss(step: ReplayedStep, outputs: Any) -> Any:
     """The model's total loss for these outputs; with `add_loss` terms only inside `run`."""
     model = step.model
     has_own = type(model).compute_loss is not keras.Model.compute_loss
@@ -161,7 +163,9 @@ class Gradients:
     outputs: dict[CallKey, list[Any]]
 
 
-def gradients(step: Step, probed: Mapping[CallKey, Sequence[Any]], scale: float) -> Gradients:
+def gradients(
+    step: ReplayedStep, probed: Mapping[CallKey, Sequence[Any]], scale: float
+) -> Gradients:
     """Gradients of `scale * loss` for all trainable weights and for what probed calls return.
 
     Args:

@@ -18,8 +18,8 @@ from .tensor_cores import (
     TENSOR_CORE_MULTIPLE as TENSOR_CORE_MULTIPLE,
     Size as Size,
     TensorCorePath as TensorCorePath,
-    has_them as has_them,
+    has_tensor_cores as has_tensor_cores,
+    ineligible_reason as ineligible_reason,
     sizes_of as sizes_of,
     tensor_core_path as tensor_core_path,
-    why_none as why_none,
 )

@@ -33,7 +33,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Step:
+class Origin:
     """What lies behind a tensor on the way from the outputs to the inputs.
 
     Attributes:
@@ -58,7 +58,7 @@ class Graph(Protocol):
     outputs: list[Hashable]
     inside_loops: set[int]
 
-    def step(self, tensor: Hashable) -> Step:
+    def origin(self, tensor: Hashable) -> Origin:
         """One step from a tensor towards the inputs."""
 
 
@@ -105,10 +105,10 @@ def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
         if tensor in seen:
             continue
         seen.add(tensor)
-        step = graph.step(tensor)
-        node = nodes.get(step.layer) if step.layer is not None else None
+        origin = graph.origin(tensor)
+        node = nodes.get(origin.layer) if origin.layer is not None else None
         if node is None:
-            if step.is_operation and step.sources and not is_graph(container.layer):
+            if origin.is_operation and origin.sources and not is_graph(container.layer):
                 found.add(id(container.layer))
         elif any(child.head is None for child in node.children):
             container = node
@@ -116,7 +116,7 @@ def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
             found.add(id(node.layer))
             if not only_moves_values(node.layer):
                 continue
-        pending.extend((source, container) for source in step.sources)
+        pending.extend((source, container) for source in origin.sources)
     return frozenset(found)
 
 
@@ -146,12 +146,12 @@ class _TensorFlowGraph:
     def _all_of(self, tensor: Any) -> _TensorFlowTensor:
         return _TensorFlowTensor(tensor, id(tensor), len(self._marks.get(id(tensor), ())))
 
-    def step(self, tensor: Any) -> Step:
+    def origin(self, tensor: Any) -> Origin:
         if tensor.left:
             layer = self._marks[tensor.key][tensor.left - 1]
             rest = _TensorFlowTensor(tensor.tensor, tensor.key, tensor.left - 1)
-            return Step(layer, (rest,))
-        return Step(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
+            return Origin(layer, (rest,))
+        return Origin(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
 
 
 def _trace_tensorflow(function: Any, inputs: Inputs, marks: Marks) -> Graph:
@@ -186,39 +186,39 @@ class _JaxGraph:
     def __init__(self, jaxpr: Any) -> None:
         self.outputs: list[Hashable] = list(map(id, jaxpr.outvars))
         self.inside_loops: set[int] = set()
-        self._steps: dict[Hashable, Step] = {}
+        self._origins: dict[Hashable, Origin] = {}
         self._alive = jaxpr  # its variables are known by their ids
         self._read(jaxpr)
 
-    def step(self, tensor: Hashable) -> Step:
-        return self._steps.get(tensor, Step(None, ()))
+    def origin(self, tensor: Hashable) -> Origin:
+        return self._origins.get(tensor, Origin(None, ()))
 
     def _read(self, jaxpr: Any) -> None:
         for equation in jaxpr.eqns:
             inner = _inner_jaxprs(equation)
             sources = tuple(map(id, equation.invars))
             if _layer_of(equation) is not None:
-                self._connect(equation.outvars, Step(_layer_of(equation), sources))
+                self._connect(equation.outvars, Origin(_layer_of(equation), sources))
             elif equation.primitive.name in _CALLS and len(inner) == 1:
                 self._inline(equation, inner[0])
             else:
-                self._connect(equation.outvars, Step(None, sources))
+                self._connect(equation.outvars, Origin(None, sources))
                 for part in inner:
                     self.inside_loops.update(_layers_in(part))
 
     def _inline(self, equation: Any, inner: Any) -> None:
         self._read(inner)
         for outer, result in zip(equation.outvars, inner.outvars, strict=False):
-            self._connect([outer], Step(None, (id(result),), is_operation=False))
+            self._connect([outer], Origin(None, (id(result),), is_operation=False))
         for argument, outer in zip(inner.invars, equation.invars, strict=False):
             # JAX shares the jaxpr of a function that is called twice: both calls lie behind it.
-            known = self._steps.get(id(argument), Step(None, ()))
+            known = self._origins.get(id(argument), Origin(None, ()))
             sources = (*known.sources, id(outer))
-            self._connect([argument], Step(None, sources, is_operation=False))
+            self._connect([argument], Origin(None, sources, is_operation=False))
 
-    def _connect(self, variables: Iterable[Any], step: Step) -> None:
+    def _connect(self, variables: Iterable[Any], origin: Origin) -> None:
         for variable in variables:
-            self._steps[id(variable)] = step
+            self._origins[id(variable)] = origin
 
 
 def _layer_of(equation: Any) -> int | None:

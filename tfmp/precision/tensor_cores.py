@@ -88,7 +88,7 @@ def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorC
         dtype: what it computes in.
         tf32: whether float32 products run as TF32.
     """
-    missing = why_none(node.layer)
+    missing = ineligible_reason(node.layer)
     if missing:
         return TensorCorePath(False, missing)
     if dtype not in MULTIPLES or (dtype == "float32" and not tf32):
@@ -97,7 +97,7 @@ def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorC
     return TensorCorePath(True, ", ".join(odd))
 
 
-def why_none(layer: layers.Layer) -> str:
+def ineligible_reason(layer: layers.Layer) -> str:
     """Why a layer has no Tensor Core path in any dtype; empty if it has one."""
     if isinstance(layer, _DEPTHWISE):
         return "depthwise: each channel alone is no matrix product"
@@ -113,7 +113,7 @@ def why_none(layer: layers.Layer) -> str:
         return ""
     inner = _wrapped(layer)
     if inner is not None:
-        return why_none(inner)
+        return ineligible_reason(inner)
     if isinstance(layer, layers.Embedding):
         return "looks rows up"
     return "no matrix product"
@@ -149,6 +149,6 @@ def _wrapped(layer: layers.Layer) -> layers.Layer | None:
     return layer.layer if isinstance(layer, layers.Wrapper) else None
 
 
-def has_them(device: Device) -> bool:
+def has_tensor_cores(device: Device) -> bool:
     """Whether a device has Tensor Cores, or units for matrix products like them (TPU)."""
     return device.tensor_cores or device.kind == "tpu"

@@ -64,7 +64,7 @@ class LayerProfile:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _TimedCall:
     """How a layer is called: shapes for floats, values for everything else."""
 
     node: LayerNode
@@ -125,14 +125,14 @@ def _tf32_now() -> bool | None:
     return devices.tf32_in_use(devices.visible_devices()[0])
 
 
-def _recorded_calls(run: TrainingRun) -> list[_Call]:
+def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
     """The calls of one step, in order; of nested layers, those that contain no others' work."""
-    found: list[_Call] = []
+    found: list[_TimedCall] = []
 
     def record(call: replay.Call) -> Any:
         if _is_row(call.node) and all(map(replay.is_concrete, call.float_inputs())):
             args, kwargs = tree.map_structure(_described, (call.args, call.kwargs))
-            found.append(_Call(call.node, args, kwargs))
+            found.append(_TimedCall(call.node, args, kwargs))
         return call.outputs
 
     run.give_back()
@@ -164,7 +164,7 @@ def _described(value: Any) -> Any:
     return _Like(tuple(value.shape), dtype, get_keras_mask(value))
 
 
-def _key(call: _Call) -> str:
+def _key(call: _TimedCall) -> str:
     """Equal for calls that cost the same."""
     config: Any = None
     try:
@@ -182,7 +182,9 @@ def _key(call: _Call) -> str:
     return f"{type(call.node.layer)}{config}{given}"
 
 
-def _measure(calls: Mapping[str, _Call], runs: Mapping[str, TrainingRun]) -> dict[str, float] | str:
+def _measure(
+    calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun]
+) -> dict[str, float] | str:
     """Seconds of one call by variant, or why there are none."""
     blocks: dict[str, Callable[[], float]] = {}
     counts: dict[str, int] = {}
@@ -218,7 +220,7 @@ def _block(work: Callable[[], Any], count: int, variant: Variant) -> Callable[[]
     return block
 
 
-def _work(call: _Call, run: TrainingRun) -> Callable[[], Any]:
+def _work(call: _TimedCall, run: TrainingRun) -> Callable[[], Any]:
     """A compiled forward and backward pass of one call."""
     layer = call.node.layer
     floats, rebuild = _tensors(call)
@@ -238,7 +240,7 @@ def _work(call: _Call, run: TrainingRun) -> Callable[[], Any]:
     return _compiled(objective, weights, floats, run)
 
 
-def _idle(call: _Call, run: TrainingRun) -> Callable[[], Any]:
+def _idle(call: _TimedCall, run: TrainingRun) -> Callable[[], Any]:
     """The same call of nothing: what it costs to start a compiled function."""
     floats, _ = _tensors(call)
 
@@ -269,7 +271,7 @@ def _compiled(
     return lambda: both(weights, floats)
 
 
-def _tensors(call: _Call) -> tuple[list[Any], Callable[[Sequence[Any]], tuple[Any, Any]]]:
+def _tensors(call: _TimedCall) -> tuple[list[Any], Callable[[Sequence[Any]], tuple[Any, Any]]]:
     """Float tensors for a call, and what puts them in their places."""
     rng = np.random.default_rng(0)
     leaves = tree.flatten((call.args, call.kwargs))

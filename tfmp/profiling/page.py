@@ -4,7 +4,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tfmp.machine import DEVICE_MEMORY, PROCESS_NOISE_BYTES, bytes_text, seconds_text
-from tfmp.precision import has_them, is_narrow
+from tfmp.precision import has_tensor_cores, is_narrow
 from tfmp.profiling.report import (
     WORTHWHILE_MEMORY,
     WORTHWHILE_SPEEDUP,
@@ -130,7 +130,9 @@ def layer_bars(report: ProfileReport) -> list[Bar]:
             path,
             f"{cost.share:.0%}, {seconds_text(cost.seconds)} in {cost.dtype}",
             cost.share,
-            verdict="PASS" if has_them(report.device) and cost.tensor_cores.at_speed else None,
+            verdict="PASS"
+            if has_tensor_cores(report.device) and cost.tensor_cores.at_speed
+            else None,
         )
         for path, cost in costs[:_MOST_BARS]
     ]

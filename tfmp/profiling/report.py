@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tfmp.machine import Device, Memory, Timing, median_interval, paired_ratio, ratios
-from tfmp.precision import has_them, is_narrow
+from tfmp.precision import has_tensor_cores, is_narrow
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
@@ -233,7 +233,7 @@ def _median(row: StepProfile) -> float:
 
 def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
     found = []
-    if not has_them(report.device):
+    if not has_tensor_cores(report.device):
         if report.worth_it:  # a processor that multiplies in bfloat16 can be faster without them
             return []
         if report.device.kind == "cpu":

@@ -15,9 +15,10 @@ from tfmp.checkup.checks import (
     check_xla,
     doctor,
 )
-from tfmp.checkup.report import Diagnosis, DoctorReport
+from tfmp.checkup.report import DoctorReport
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.facts import Machine
+from tfmp.shared.findings import Finding
 
 T4 = Device("gpu", "Tesla T4", (7, 5))
 GTX_1650 = Device("gpu", "NVIDIA GeForce GTX 1650", (7, 5))
@@ -35,7 +36,7 @@ def test_a_healthy_machine_has_nothing_but_ok():
     assert {diagnosis.status for check in CHECKS for diagnosis in check(machine)} == {"ok"}
 
 
-def test_an_unmet_requirement_is_a_problem_with_the_command_that_mends_it():
+def test_an_unmet_requirement_is_a_problem_with_the_command_that_fixes_it():
     machine = Machine(
         packages={"keras": "3.5.0"},
         unmet_requirements={"keras": "keras>=3.12", "onnx-ir": "onnx-ir>=0.1.12"},
@@ -45,7 +46,7 @@ def test_an_unmet_requirement_is_a_problem_with_the_command_that_mends_it():
         "problem",
         "keras>=3.12 is required, installed is 3.5.0",
     )
-    assert first.mend == 'Run: pip install "keras>=3.12"'
+    assert first.fix == 'Run: pip install "keras>=3.12"'
     assert second.message == "onnx-ir>=0.1.12 is required, installed is none"
 
 
@@ -57,7 +58,7 @@ def test_two_onnx_runtimes_are_a_problem():
     )
     assert found.status == "problem"
     assert "onnxruntime and onnxruntime-gpu are both installed" in found.message
-    assert "pip uninstall -y onnxruntime onnxruntime-gpu" in found.mend
+    assert "pip uninstall -y onnxruntime onnxruntime-gpu" in found.fix
 
 
 def test_one_onnx_runtime_is_fine_and_none_says_nothing():
@@ -89,7 +90,7 @@ def test_devices(machine, status, text):
 def test_a_gpu_that_the_backend_does_not_see_has_a_mend_for_each_backend():
     for backend, command in (("tensorflow", "tensorflow[and-cuda]"), ("jax", "jax[cuda12]")):
         found = only(check_device(Machine(nvidia_driver="550.54", backend=backend)))
-        assert command in found.mend
+        assert command in found.fix
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_environment_variables(name, value, status):
     assert [diagnosis.status for diagnosis in found] == ([status] if status else [])
     if status:
         assert found[0].message.startswith(f"{name}={value}: ")
-        assert bool(found[0].mend) is (status == "warning")
+        assert bool(found[0].fix) is (status == "warning")
 
 
 def test_all_variables_have_words():
@@ -122,7 +123,7 @@ def test_all_variables_have_words():
 def test_keras_settings():
     assert only(check_keras(Machine())).status == "ok"
     found = only(check_keras(Machine(floatx="float16")))
-    assert (found.status, "~/.keras/keras.json" in found.mend) == ("warning", True)
+    assert (found.status, "~/.keras/keras.json" in found.fix) == ("warning", True)
     found = only(check_keras(Machine(dtype_policy="mixed_float16")))
     assert found.status == "note"
     found = only(check_keras(Machine(backend="torch")))
@@ -149,8 +150,8 @@ def test_the_whole_on_this_machine():
 
 
 def test_the_table_fits_a_terminal():
-    found = Diagnosis("some check", "problem", "libraries " * 30, "Run: pip install " + "a" * 90)
-    lines = str(DoctorReport((Diagnosis("a", "ok", "fine"), found), Machine())).splitlines()
+    found = Finding("some check", "problem", "libraries " * 30, "Run: pip install " + "a" * 90)
+    lines = str(DoctorReport((Finding("a", "ok", "fine"), found), Machine())).splitlines()
     assert lines[0] == "status   check       found"
     assert lines[2] == "ok       a           fine"
     assert all(len(line) <= 100 for line in lines if "a" * 90 not in line)
@@ -160,5 +161,5 @@ def test_the_table_fits_a_terminal():
 
 def test_health_is_the_absence_of_problems():
     machine = Machine(devices=(GTX_1650, CPU))
-    assert DoctorReport((Diagnosis("a", "warning", "b"),), machine).healthy
-    assert not DoctorReport((Diagnosis("a", "problem", "b"),), machine).healthy
+    assert DoctorReport((Finding("a", "warning", "b"),), machine).healthy
+    assert not DoctorReport((Finding("a", "problem", "b"),), machine).healthy

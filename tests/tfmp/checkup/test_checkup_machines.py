@@ -5,7 +5,7 @@ import pytest
 
 from tfmp.checkup.checks import CHECKS
 
-# By machine: status, check, a part of what was found, a part of how to mend it.
+# By machine: status, check, a part of what was found, a part of how to fix it.
 EXPECTED = {
     "GTX 1660": [
         (
@@ -89,15 +89,15 @@ def found_on(name: str):
 
 
 @pytest.mark.parametrize("name", machines.COMPUTERS)
-def test_what_is_wrong_on_each_machine_and_how_to_mend_it(name):
+def test_what_is_wrong_on_each_machine_and_how_to_fix_it(name):
     found = found_on(name)
     expected = EXPECTED[name]
     told = [(d.status, d.check, d.message) for d in found]
     assert [(d.status, d.check) for d in found] == [row[:2] for row in expected], told
-    for diagnosis, (*_, message, mend) in zip(found, expected, strict=True):
+    for diagnosis, (*_, message, fix) in zip(found, expected, strict=True):
         assert message in diagnosis.message
-        assert mend in diagnosis.mend
-        assert diagnosis.mend or diagnosis.status == "note"
+        assert fix in diagnosis.fix
+        assert diagnosis.fix or diagnosis.status == "note"
 
 
 def test_cards_on_the_bus_are_counted_without_a_driver(tmp_path):

@@ -59,13 +59,13 @@ def test_mig_and_its_instances():
     found = [d for d in check_cards(on(machines.A100_MIG)) if d.status != "ok"]
     assert [(d.check, d.status) for d in found] == [("card 0", "note")]
     assert found[0].message == "MIG is on: 3g.20gb, 1g.5gb"
-    assert "CUDA_VISIBLE_DEVICES=MIG-" in found[0].mend
+    assert "CUDA_VISIBLE_DEVICES=MIG-" in found[0].fix
 
 
 def test_mig_without_an_instance_is_a_problem():
     found = [d for d in check_cards(on(machines.A100_MIG_WITHOUT_INSTANCES)) if d.status != "ok"]
     assert [d.status for d in found] == ["problem"]
-    assert "nvidia-smi mig -cgi" in found[0].mend
+    assert "nvidia-smi mig -cgi" in found[0].fix
 
 
 def test_no_card_says_nothing():
@@ -90,7 +90,7 @@ def test_the_driver_against_what_tensorflow_was_built_for(recorded, built, statu
     assert found.status == status
     if status == "problem":
         assert f"built for CUDA {built}" in found.message
-        assert found.mend.startswith("Install a driver from ")
+        assert found.fix.startswith("Install a driver from ")
 
 
 def test_a_driver_that_does_not_answer_is_a_problem():
@@ -114,7 +114,7 @@ def test_cuda_and_cudnn_built_for_against_found(packages, expected):
     cuda = from_packages(packages, built="12.5.1", built_cudnn="9")
     found = list(check_cuda_libraries(on(machines.T4, cuda=cuda)))
     assert [(d.check, d.status) for d in found] == expected
-    assert all(bool(d.mend) is (d.status == "problem") for d in found)
+    assert all(bool(d.fix) is (d.status == "problem") for d in found)
 
 
 def test_a_cuda_of_the_system_counts_where_there_is_no_package():
@@ -155,7 +155,7 @@ def test_two_cudnn_wheels_are_a_problem():
     packages = {"nvidia-cudnn-cu12": "9.1", "nvidia-cudnn-cu13": "9.13"}
     (found,) = check_cuda_generations(Machine(packages=packages))
     assert found.status == "problem"
-    assert found.mend == (
+    assert found.fix == (
         "Run: pip uninstall -y nvidia-cudnn-cu13; "
         "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.1"
     )
@@ -198,7 +198,7 @@ def test_providers_that_load_and_one_that_should():
     _, missing = check_providers(on(machines.T4, providers=providers))
     assert missing.status == "problem"
     assert "libcudnn.so.9: cannot open" in missing.message
-    assert missing.mend == 'Run: pip install "tfmp[cuda]"'
+    assert missing.fix == 'Run: pip install "tfmp[cuda]"'
 
 
 def test_the_build_without_cuda_on_a_machine_with_a_card():

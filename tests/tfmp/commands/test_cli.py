@@ -56,7 +56,7 @@ def test_doctor_prints_one_json_document():
     result = run("doctor", "--json")
     document = json.loads(result.stdout)
     assert document["healthy"] is True
-    assert {"check", "status", "message", "mend"} == set(document["diagnoses"][0])
+    assert {"check", "status", "message", "fix"} == set(document["diagnoses"][0])
 
 
 def test_doctor_exits_with_1_on_a_problem(monkeypatch):

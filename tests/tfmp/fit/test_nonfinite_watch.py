@@ -142,7 +142,7 @@ def test_keep_float32_moves_the_layer_that_overflows_and_goes_on():
     assert np.isfinite(model.predict(data()[0], verbose=0)).all()
 
 
-def test_steps_skipped_before_the_move_are_not_held_against_the_mended_model():
+def test_steps_skipped_before_the_move_are_not_held_against_the_fixed_model():
     report = fit(overflowing_model(), *data(), "keep_float32", epochs=4, loss_scale=2.0).report
     assert [event.text.partition(".")[0] for event in report.events] == [
         "4 of 4 steps were not finite at loss scale 2"

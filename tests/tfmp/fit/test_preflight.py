@@ -1,4 +1,4 @@
-"""preflight: each check finds what it is for, says the mend, and is silent otherwise."""
+"""preflight: each check finds what it is for, says the fix, and is silent otherwise."""
 
 import keras
 import numpy as np
@@ -36,7 +36,7 @@ def test_mixed_layers_that_were_trained_without_scaling():
     model = chain(layers.Dense(8, dtype="mixed_float16", name="half"))
     found = findings(model)["unwrapped optimizer"]
     assert "half already computed in float16, but the optimizer did not scale" in found.message
-    assert "tfmp.LossScaleOptimizer(optimizer)" in found.mend
+    assert "tfmp.LossScaleOptimizer(optimizer)" in found.fix
     wrapped = chain(
         layers.Dense(8, dtype="mixed_float16"), optimizer=LossScaleOptimizer(keras.optimizers.SGD())
     )
@@ -70,7 +70,7 @@ def test_a_train_step_that_forgets_to_scale(kind, is_found):
     if is_found:
         finding = found["train_step without loss scaling"]
         assert "Forgetful.train_step never calls scale_loss, so that" in finding.message
-        assert "self.optimizer.scale_loss(loss)" in finding.mend
+        assert "self.optimizer.scale_loss(loss)" in finding.fix
 
 
 def test_an_add_loss_of_a_models_own_code():
@@ -90,7 +90,7 @@ def test_an_add_loss_of_a_models_own_code():
     model(np.ones((1, 8)))
     found = findings(model)["plan"]
     assert found.message == "the model adds a loss computed in 16 bits"
-    assert "keras.ops.cast(x, 'float32')" in found.mend
+    assert "keras.ops.cast(x, 'float32')" in found.fix
 
 
 def test_weights_that_are_no_float32_masters():
@@ -126,7 +126,7 @@ def test_an_epsilon_that_vanishes(policy, epsilon, is_found):
         assert found["vanishing epsilon"].message == (
             "scaled.epsilon = 1e-08 is 0 in float16, whose smallest number is 6e-08"
         )
-        assert "keep_float32=['scaled']" in found["vanishing epsilon"].mend
+        assert "keep_float32=['scaled']" in found["vanishing epsilon"].fix
 
 
 def test_sizes_that_are_no_multiples_of_8_are_one_finding():
@@ -156,7 +156,7 @@ def test_inputs_past_65504():
     assert found.message == (
         "Input x reaches 70000, infinite in float16, and first reads it in float16"
     )
-    assert "Rescaling or Normalization layer first" in found.mend
+    assert "Rescaling or Normalization layer first" in found.fix
 
 
 @pytest.mark.parametrize("largest", [1.0, 65504.0, 65519.0])

@@ -313,7 +313,7 @@ def test_a_new_wrapper_is_allowed_once_the_old_one_is_gone():
         ),
     ],
 )
-def test_what_cannot_be_wrapped_is_refused_with_the_mend(make, error, message):
+def test_what_cannot_be_wrapped_is_refused_with_the_fix(make, error, message):
     with pytest.raises(error, match=message):
         make()
 

@@ -122,7 +122,7 @@ def test_round_trips_through_keras_serialization_and_json(strategy):
         (ScheduledLossScale({0: 8.0}), 512.0, 512.0),
     ],
 )
-def test_restore_mends_a_scale_that_no_step_could(strategy, saved, expected):
+def test_restore_fixes_a_scale_that_no_step_could(strategy, saved, expected):
     assert strategy.restore(saved) == expected
 
 

@@ -189,7 +189,7 @@ def test_an_add_loss_in_16_bits_keeps_its_layer_in_float32():
     )
 
 
-def test_an_add_loss_of_a_models_own_code_is_noted_with_the_mend():
+def test_an_add_loss_of_a_models_own_code_is_noted_with_the_fix():
     class Penalized(keras.Model):
         def __init__(self):
             super().__init__()

@@ -42,7 +42,7 @@ def test_layers_of_one_name_get_paths_of_their_own():
     assert paths(Twins()) == [ROOT, "twin", "twin#2"]
 
 
-def test_what_builtin_layers_make_for_themselves_has_them_as_head():
+def test_what_builtin_layers_make_for_themselves_has_tensor_cores_as_head():
     model = keras.Sequential(
         [
             layers.Input((5, 4)),

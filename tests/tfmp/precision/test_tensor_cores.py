@@ -6,7 +6,7 @@ from keras import layers
 
 from tfmp.machine.devices import CPU, Device
 from tfmp.precision import layer_tree
-from tfmp.precision.tensor_cores import Size, has_them, sizes_of, tensor_core_path
+from tfmp.precision.tensor_cores import Size, has_tensor_cores, sizes_of, tensor_core_path
 
 
 def node_of(layer, shape=(8,), dtype=None):
@@ -105,4 +105,4 @@ def test_a_size_and_its_padding():
     ],
 )
 def test_devices_that_have_them(device, answer):
-    assert has_them(device) is answer
+    assert has_tensor_cores(device) is answer
