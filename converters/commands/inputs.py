@@ -26,6 +26,7 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
         unsafe_load=intake.unsafe_load,
         batch_size=intake.batch_size,
         input_shapes=_shapes(intake.input_shapes),
+        lean=True,
     )
     request.check()
     return request

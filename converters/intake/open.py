@@ -1,6 +1,5 @@
 """Any model, file, folder or object as a `Source`."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from zipfile import is_zipfile
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
-from tfmp.shared.quiet_stderr import held_back
+from tfmp.shared.lean_start import import_tensorflow
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
 Model: TypeAlias = Any
@@ -48,6 +47,7 @@ class ModelRequest:
     unsafe_load: bool = False
     batch_size: int | None = None
     input_shapes: Mapping[str, Sequence[int]] | None = None
+    lean: bool = False
 
     @property
     def path(self) -> Path | None:
@@ -75,7 +75,8 @@ class ModelRequest:
         return source.pinned(self.batch_size, self.input_shapes)
 
     def _saved(self, path: Path) -> Source:
-        _import_tensorflow()
+        if self.lean:
+            import_tensorflow()
         custom_objects = {**objects_in(self.custom_modules), **(self.custom_objects or {})}
         if path.is_dir():
             from tfmp.converters.intake.tensorflow import from_saved_model
@@ -139,14 +140,6 @@ def path_of(model: Model) -> Path | None:
 def request_of(model: Model) -> ModelRequest:
     """A model as a request for it."""
     return model if isinstance(model, ModelRequest) else ModelRequest(model)
-
-
-def _import_tensorflow() -> None:
-    """Imports TensorFlow; its C++ prints on every start, whatever level is asked for."""
-    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
-        return
-    with held_back():
-        import tensorflow  # noqa: F401
 
 
 def _live(model: Model) -> Source:

@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import tensorflow as tf
-
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.tflite.file import layer_of
+from tfmp.shared.lean_start import DATA, WRAPPED, without
+
+# The converter reads SavedModels: Keras, which TensorFlow imports, is not needed here.
+with without("keras", *WRAPPED, *DATA):
+    import tensorflow as tf
 
 
 class Converter:

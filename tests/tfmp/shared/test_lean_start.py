@@ -31,7 +31,7 @@ def test_a_command_starts_without_the_packages_that_keras_wraps():
         "import sklearn, matplotlib.pyplot\n"
         "model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])\n"
         "model.compile('sgd', 'mse')\n"
-        "model.fit([[1.0, 2.0]], [[1.0]], verbose=0)\n"
+        "model.fit(keras.ops.ones((4, 2)), keras.ops.ones((4, 1)), verbose=0)\n"
     )
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     run = subprocess.run(
