@@ -9,7 +9,7 @@ from zipfile import is_zipfile
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
-from tfmp.shared.lean_start import import_tensorflow
+from tfmp.shared.framework_start import import_tensorflow
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
 Model: TypeAlias = Any

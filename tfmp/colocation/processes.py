@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from tfmp.colocation.mode_names import PROCESSES
+from tfmp.shared.framework_start import held_back
 from tfmp.shared.progress import SILENT, Progress, Told
-from tfmp.shared.quiet_stderr import held_back
 from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:  # a child imports this module before it may import Keras

@@ -26,7 +26,7 @@ def import_keras() -> None:
 
     TensorFlow too where JAX computes: Keras loads it for its data, in the middle of other output.
     """
-    from tfmp.shared.quiet_stderr import held_back
+    from tfmp.shared.framework_start import held_back
 
     with held_back():
         import keras  # noqa: F401

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.tflite.file import layer_of
-from tfmp.shared.lean_start import DATA, WRAPPED, without
+from tfmp.shared.framework_start import DATA, WRAPPED, without
 
 # The converter reads SavedModels: Keras, which TensorFlow imports, is not needed here.
 with without("keras", *WRAPPED, *DATA):

@@ -1,19 +1,41 @@
-"""TensorFlow and Keras imported for one command: quietly, and without what it does not need.
+"""How frameworks are loaded: without a word, and for one command without what it does not need.
 
 Keras and TensorFlow import scikit-learn, matplotlib, pandas, PyTorch and JAX where they are
 installed, to offer wrappers for them: half of the time that `import tensorflow, keras` takes.
 """
 
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from tfmp.shared.quiet_stderr import held_back
 
 # Wrapped by Keras, and needed for nothing that this project does itself.
 WRAPPED = ("sklearn", "matplotlib")
 # Read by Keras's `fit` as data, and of use to no process that trains nothing.
 DATA = ("pandas", "torch", "jax")
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Keeps what is written to stderr in this block, and shows it only if the block raises.
+
+    TensorFlow greets with lines about oneDNN and CUDA before it reads TF_CPP_MIN_LOG_LEVEL.
+    Ctrl-C is no failure: nothing is shown then either.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held:
+        stderr = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 @contextmanager
