@@ -1,4 +1,4 @@
-"""Models in: Keras models and files, SavedModels, `tf.function`s and ONNX files."""
+"""How models are opened: Keras models and files, SavedModels, `tf.function`s and ONNX files."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""A Keras model in float32, whatever precision it was trained in, for the length of a call."""
+"""Keras models run in float32 for one call, whatever precision they were trained in."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ _NARROW = ("float16", "bfloat16")
 
 
 def narrow_layers(model: KerasModel) -> list[KerasLayer]:
-    """Layers that compute in 16 bits and are not quantized."""
+    """The layers that compute in 16 bits and are not quantized."""
     return [
         layer
         for layer in model._flatten_layers()
@@ -32,12 +32,12 @@ def widened_weights(model: KerasModel) -> list[tuple[Variable, Variable]]:
 
 
 def precision_note(model: KerasModel) -> tuple[str, ...]:
-    """What the report says about it: nothing of a model that was trained in float32."""
+    """A note for the report on a model that was trained in 16 bits; empty for any other model."""
     names = sorted({layer.dtype_policy.name for layer in narrow_layers(model)})
     if not names:
         return ()
     mixed = any(name.startswith("mixed") for name in names)
-    weights = "master weights" if mixed else "its 16-bit weights, which are all there is"
+    weights = "its master weights" if mixed else "its 16-bit weights, the only ones it has"
     return (f"trained under {', '.join(names)}: converted in float32 from {weights}",)
 
 
@@ -46,8 +46,8 @@ def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) 
     """Computes in float32 inside, and without cuDNN's fused cells, which no format knows.
 
     Args:
-        model: as it was before when this ends.
-        widened: what `widened_weights` gave for it.
+        model: the model; it is as before when the context ends.
+        widened: the result of `widened_weights` for this model.
     """
     import keras
 

@@ -1,4 +1,4 @@
-"""A model's forward pass in float64: what float32 itself got wrong is its distance from this.
+"""A model's forward pass in float64. The distance of the float32 pass from it is float32's error.
 
 The traced graph is frozen and every float32 in it becomes float64: constants, attributes and the
 signatures of inner functions. It needs no Keras model, so it holds for SavedModels and functions
@@ -51,7 +51,7 @@ class Float64Model:
             source.marked, lower_control_flow=False, aggressive_inlining=True
         )
         if len(frozen.inputs) != len(source.inputs):
-            raise ConversionError("float64: a layer uses a table that cannot be a constant.")
+            raise ConversionError("a layer reads a table, which cannot be a constant of a float64 graph")
         graph_def = frozen.graph.as_graph_def()
         functions = {item.signature.name for item in graph_def.library.function}
         _widen_nodes(graph_def.node, functions)
@@ -70,7 +70,7 @@ class Float64Model:
             )
         except Exception as error:  # ValueError or one of TensorFlow's, by op
             raise ConversionError(
-                f"TensorFlow has no float64 for a part of it ({first_line(error)[:300]})"
+                f"TensorFlow has no float64 for a part of the model ({first_line(error)[:300]})"
             ) from error
 
     def run(self, batch: Batch) -> Batch:
@@ -82,7 +82,7 @@ class Float64Model:
             outputs = self._graph(*tensors)
         except tf.errors.OpError as error:
             raise ConversionError(
-                f"TensorFlow cannot run a part of it in float64 ({first_line(error)})"
+                f"TensorFlow cannot run a part of the model in float64 ({first_line(error)})"
             ) from error
         names = (spec.name for spec in self._source.outputs)
         return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}

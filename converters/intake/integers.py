@@ -1,4 +1,4 @@
-"""Inputs that are integers although nothing says so."""
+"""Inputs that hold integers although the model does not declare it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,17 +13,18 @@ _COMPARISONS = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqu
 
 
 def with_integers(source: Source) -> Source:
-    """The same model, its inputs that are ids taking integers.
+    """The same model with integers for those inputs that are ids.
 
-    A subclassed Keras model keeps the shapes of its inputs and not their dtypes. What it only casts
-    to integers, as an Embedding does, and compares is an integer; as a float, FP16 would round it.
+    A subclassed Keras model keeps the shapes of its inputs and not their dtypes. An input that it
+    only compares, or casts to integers as an Embedding does, is an integer; FP16 would round it if
+    it were a float.
     """
     found = dict(_cast_at_once(source))
     if not found:
         return source
     inputs = tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in source.inputs)
     listed = ", ".join(f"{name!r} ({dtype})" for name, dtype in found.items())
-    note = f"integers although the model does not say so, since it casts them at once: {listed}"
+    note = f"inputs taken as integers, because the model casts them at once: {listed}"
     origin = replace(source.origin, notes=(*source.origin.notes, note))
     try:
         return Source.traced(origin, inputs, source.call, source.variables, source.marked_layers)
@@ -39,7 +40,7 @@ def _cast_at_once(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _integer_dtype(spec: TensorSpec, tensor: Tensor) -> str | None:
-    """What all that reads the tensor makes of it, if that is one type of integers."""
+    """The integer type that every reader of the tensor casts it to; None if there are others."""
     if spec.dtype != "float32":
         return None
     casts = set()

@@ -15,12 +15,12 @@ def from_keras_file(
     """Loads a saved Keras model.
 
     Args:
-        path: of the file.
-        custom_objects: classes and functions by the names the file uses.
-        unsafe_load: run Python code that the file brings along (Lambda layers).
+        path: the file.
+        custom_objects: classes and functions by the names that the file uses for them.
+        unsafe_load: also run Python code that the file holds (Lambda layers).
 
     Raises:
-        InputError: Keras cannot load it; the text names the class or layer that is the reason.
+        InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
     import keras
@@ -40,7 +40,7 @@ def _reason(error: Exception) -> str:
     if "safe_mode=False" in text:
         return (
             "the model holds a Lambda layer, which is Python code that would run here. If you "
-            "trust where the file comes from, allow it with --unsafe-load (unsafe_load=True); "
+            "trust the source of the file, allow it with --unsafe-load (unsafe_load=True); "
             "else rebuild the layer as a class."
         )
     missing = re.search(
@@ -61,7 +61,7 @@ def _reason(error: Exception) -> str:
 
 
 def _keras2_classes() -> CustomObjects:
-    """Layer classes that accept what Keras 2 wrote into H5 files and Keras 3 refuses."""
+    """Layer classes that accept arguments of Keras 2's H5 files, which Keras 3 refuses."""
     import keras
 
     class DepthwiseConv2D(keras.layers.DepthwiseConv2D):

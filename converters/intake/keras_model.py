@@ -1,4 +1,4 @@
-"""A live Keras model as a `Source`."""
+"""Live Keras models as a `Source`."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Set
@@ -37,7 +37,7 @@ def require_tensorflow_backend() -> None:
 
 
 def from_keras(model: KerasModel, path: Path | None = None) -> Source:
-    """A built Keras model, with the file it was loaded from, if any."""
+    """Opens a built Keras model; `path` is the file that it was loaded from, if there is one."""
     import keras
 
     arguments = _input_structure(model)
@@ -179,7 +179,7 @@ def _declared_output_names(model: KerasModel) -> list[str]:
 def _named_leaves(
     structure: TensorTree, name_of: Callable[[int, Any], str], taken: Set[str] = frozenset()
 ) -> list[tuple[str, Tensor]]:
-    """A unique name for each leaf: its key in a dict, else what `name_of(index, leaf)` says.
+    """A unique name for each leaf: its key in a dict, else the result of `name_of(index, leaf)`.
 
     ONNX allows no output the name of an input, so names in `taken` get the leaf's number too.
     """

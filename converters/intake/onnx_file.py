@@ -1,4 +1,4 @@
-"""ONNX files from anywhere, straight to the FP16 pass."""
+"""ONNX files from anywhere, which need no export."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,10 +17,10 @@ def from_onnx(
     batch_size: int | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> OnnxSource:
-    """Loads an ONNX file, with input sizes fixed as asked.
+    """Loads an ONNX file and fixes the sizes of inputs that are asked for.
 
     Raises:
-        InputError: not an ONNX model, one that ONNX Runtime refuses, or a shape that contradicts.
+        InputError: ONNX Runtime refuses the file, or a shape contradicts the model's.
     """
     try:
         model = ir.load(path)

@@ -1,4 +1,4 @@
-"""A model in float32, ready to be traced, run and compared with: what every other part works on."""
+"""A float32 model that can be traced, run and compared with; every other room works on it."""
 
 import hashlib
 import re
@@ -25,16 +25,16 @@ MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model came from.
+    """The place that a model came from.
 
     Attributes:
         name: for reports and file names.
         format: "keras", "savedmodel", "tf.function" or "onnx".
         path: the file or folder it was loaded from, or None for a live model.
-        sha256: of that file or folder, or of the weights of a live model.
-        size_bytes: of that file or folder, or None.
-        notes: what was changed on the way in, for the report.
-        signature: which entry point of a SavedModel it is.
+        sha256: hash of that file or folder, or of a live model's weights.
+        size_bytes: size of that file or folder; None for a live model.
+        notes: changes that were made when the model was opened, for the report.
+        signature: name of the entry point, if it is one of a SavedModel.
     """
 
     name: str
@@ -51,13 +51,13 @@ class Source:
     """A model as a function of TensorFlow tensors.
 
     Attributes:
-        origin: where it came from.
-        inputs: in the order of the model's own signature; sizes that vary are None.
-        outputs: likewise.
+        origin: the place it came from.
+        inputs: its inputs in the order of its own signature; sizes that vary are None.
+        outputs: its outputs in that order.
         call: the forward pass on TensorFlow tensors, inputs and outputs by name.
         marked: the forward pass traced with these inputs, the ops of each layer in a name scope of
             its own.
-        layers: names of layers by those scopes. Empty where there are no layers.
+        layers: names of layers by those scopes; empty for a model without layers.
         variables: the weights that `call` reads (kept alive by this reference).
         marked_layers: a context in which `call` records those scopes; gives `layers`.
         siblings: opens the other entry points of the same SavedModel, by name; they share weights.
@@ -78,7 +78,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The name of its origin."""
+        """The model's name, from its origin."""
         return self.origin.name
 
     @classmethod
@@ -161,11 +161,11 @@ class OnnxSource:
     """A model that is an ONNX graph already.
 
     Attributes:
-        origin: where it came from.
-        inputs: of the graph; sizes that vary are None.
-        outputs: likewise.
-        model: the graph, never changed.
-        forward: runs it on arrays by input name; returns arrays by output name.
+        origin: the place it came from.
+        inputs: the graph's inputs; sizes that vary are None.
+        outputs: the graph's outputs.
+        model: the graph, which is never changed.
+        forward: runs the model on arrays by input name; returns arrays by output name.
     """
 
     origin: Origin
@@ -179,7 +179,7 @@ class OnnxSource:
 
     @property
     def name(self) -> str:
-        """The name of its origin."""
+        """The model's name, from its origin."""
         return self.origin.name
 
 

@@ -1,4 +1,4 @@
-"""SavedModel folders and `tf.function`s as a `Source`. TensorFlow only."""
+"""SavedModel folders and `tf.function`s as a `Source`; Keras is not needed."""
 
 import hashlib
 import logging
@@ -31,12 +31,13 @@ def from_saved_model(
     """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
     Args:
-        path: of the folder.
-        signature: its name; None for the only one, or "serving_default" or "serve" among several.
-        all_signatures: take the first by name where none of several has a usual name.
+        path: the folder.
+        signature: name of the signature; None for the only one, or for "serving_default" or "serve"
+            among several.
+        all_signatures: take the first by name where no signature has a usual name.
 
     Raises:
-        InputError: not loadable, or no such signature; the text lists those there are.
+        InputError: the folder cannot be loaded, or lacks the signature; the text lists those it has.
     """
     import tensorflow as tf
 
@@ -86,7 +87,7 @@ def _choose(path: Path, asked: str | None, names: list[str], all_signatures: boo
         return names[0]
     if not usual:
         raise InputError(
-            f"{path}: this SavedModel has the signatures {listed}, and none is the usual "
+            f"{path}: this SavedModel has the signatures {listed}, but not the usual "
             "'serving_default'. Choose one with --signature."
         )
     return usual[0]
@@ -135,7 +136,7 @@ def _quiet_logger() -> Iterator[None]:
 
 
 def from_function(function: TfFunction) -> Source:
-    """A `tf.function` with an input signature, or a concrete function.
+    """Opens a `tf.function` with an input signature, or a concrete function.
 
     Raises:
         InputError: it has no input signature, so its shapes are unknown.

@@ -1,4 +1,4 @@
-"""What a report says about the machine and the software it was made with."""
+"""The machine and the software that a report was made with."""
 
 import platform
 

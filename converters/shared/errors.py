@@ -1,4 +1,4 @@
-"""Errors that a user can mend. The command line prints their text alone and exits with status 2."""
+"""Errors that a user can fix. The command line prints only their text, and exits with status 2."""
 
 import re
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ class RunnerError(RuntimeError):
 
 @contextmanager
 def running_on_samples(model: str) -> Iterator[None]:
-    """Makes what a framework says of values that a model cannot take an `InputError`.
+    """Turns a framework's complaint about samples into an `InputError`; other errors pass.
 
-    Such as ids beyond a vocabulary, which only running the model tells. Everything else passes.
+    Only running a model shows that it cannot take a value, such as an id beyond its vocabulary.
     """
     try:
         yield
@@ -35,13 +35,16 @@ def running_on_samples(model: str) -> Iterator[None]:
             raise
         raise InputError(
             f"model {model!r} cannot run on these samples: {_reason(error)}. Check their values: "
-            "ids, for one, have to lie within the vocabulary."
+            "ids, for example, have to lie within the vocabulary."
         ) from error
 
 
 def _reason(error: Exception) -> str:
-    """The sentence that says it: TensorFlow puts lines of code before and names of nodes behind,
-    ONNX Runtime the names of its statuses before."""
+    """The sentence that gives the reason.
+
+    TensorFlow puts lines of code before it and names of nodes behind it; ONNX Runtime puts the
+    names of its statuses before it.
+    """
     text = re.split(r"\n\s*\[\[\{\{node|\s*\[Op:", str(error).strip())[0]
     line = text.strip().splitlines()[-1] if text.strip() else type(error).__name__
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (.* Status Message: )?", "", line)

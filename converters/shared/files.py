@@ -1,4 +1,4 @@
-"""Writing files so that a failure leaves nothing behind and nothing is lost by accident."""
+"""Checks of output paths before any work is done: nothing is overwritten by accident."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +7,7 @@ from tfmp.converters.shared.errors import InputError
 
 
 def check_output(path: Path, suffix: str, force: bool) -> None:
-    """Refuses an output path before any work is done for it.
+    """Accepts a path that an output can be written to.
 
     Raises:
         InputError: wrong suffix, no such folder, no right to write there, or the file exists and

@@ -16,12 +16,12 @@ def tensor_spec(value: NodeArg) -> TensorSpec:
     """The signature of a session's input or output (`NodeArg`).
 
     Raises:
-        RunnerError: it is no tensor, but a sequence, a map or something optional.
+        RunnerError: it is a sequence, a map or an optional value instead of a tensor.
     """
     if not value.type.startswith("tensor("):
         raise RunnerError(
             f"{value.name!r} is a {value.type}, not a tensor, so it cannot be compared value by "
-            "value. Export the model with tensors alone (scikit-learn's with zipmap=False)."
+            "value. Export the model with tensors only (a scikit-learn model with zipmap=False)."
         )
     element = value.type.removeprefix("tensor(").removesuffix(")")
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
@@ -35,13 +35,12 @@ def cpu_session(
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
 
     Args:
-        model: path or bytes.
-        weights: arrays of the initializers that `model` declares as external; not copied.
-        optimized: False loads faster and runs slower.
+        model: the file's path, or the serialized model.
+        weights: arrays of the initializers that `model` declares as external; they are not copied.
+        optimized: False for a session that loads faster and runs slower.
 
     Raises:
-        Exception: whatever ONNX Runtime says of a model that it cannot load; its exceptions share
-            no base class.
+        Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
     """
     import onnxruntime
 

@@ -17,9 +17,9 @@ class TensorSpec:
     """One input or output of a model.
 
     Attributes:
-        name: as the model's signature has it.
-        shape: including the batch axis; None where the size is dynamic.
-        dtype: NumPy dtype name, such as "float32"; `TEXT` for texts.
+        name: its name in the model's signature.
+        shape: its sizes, the batch axis first; None for a size that is dynamic.
+        dtype: its NumPy dtype, such as "float32"; `TEXT` for texts.
     """
 
     name: str
@@ -38,7 +38,7 @@ class TensorSpec:
         )
 
 
-# What a model takes or gives for one batch: arrays by input or output name.
+# The inputs or outputs of a model for one batch: arrays by name.
 Batch = dict[str, np.ndarray]
 
 
@@ -48,7 +48,7 @@ def in_dtype(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def texts(array: np.ndarray) -> np.ndarray:
-    """Texts, which TensorFlow and NumPy also hold as bytes, as an array of Python's."""
+    """An array of texts as Python strings; TensorFlow and NumPy also hold texts as bytes."""
     plain = [
         item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
         for item in array.ravel()
@@ -67,7 +67,7 @@ def synthetic_batch(specs: Sequence[TensorSpec], samples: int, seed: int) -> Bat
     Args:
         specs: the inputs; a size that varies, other than the batch, becomes 8.
         samples: size of the batch axis.
-        seed: of the generator.
+        seed: the generator's seed.
 
     Returns:
         Standard normal floats; integers 0 and 1, which are valid ids of any vocabulary; texts "a".

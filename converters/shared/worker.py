@@ -1,9 +1,9 @@
-"""A second Python process that executes one object's methods and may crash, hang or leak alone.
+"""A second Python process that executes one object's methods, and keeps their crashes and leaks.
 
 Not `multiprocessing`: its spawn method imports the caller's `__main__` again, which runs a user's
 script twice unless it is guarded. Here the child imports the named module and nothing of the
-caller's. Requests and replies are pickles over the child's standard input and output; whatever
-native code prints goes to a log of which only the telling line is ever shown.
+caller's. Requests and replies are pickles over the child's standard input and output. All that
+native code prints goes to a log, of which a user sees only the line that names the fault.
 """
 
 import io
@@ -42,7 +42,7 @@ _TELLING = re.compile(
     r"|segmentation fault|^F\d{4} ",
     re.IGNORECASE,
 )
-# What TensorFlow and LiteRT print on every healthy start of a machine without a GPU or an NPU.
+# TensorFlow and LiteRT print these on every healthy start of a machine without a GPU or an NPU.
 _NOISE = re.compile(
     r"cuda|cudnn|cublas|cufft|tensorrt|libopenvino|Failed to load plugin|Could not load shared"
     r"|NPU accelerator|oneDNN|absl::InitializeLog",
@@ -54,8 +54,8 @@ class WorkerError(RunnerError):
     """A call into a worker process that did not return.
 
     Attributes:
-        reason: what happened, without the name of the worker.
-        log: what the worker printed during the call.
+        reason: the cause, without the worker's name.
+        log: the text that the worker printed during the call.
     """
 
     def __init__(self, label: str, reason: str, log: str) -> None:
@@ -84,10 +84,10 @@ class Worker:
 
         Args:
             target: the class to construct there, as "package.module:Class".
-            *args: what to construct it with; anything that pickles.
-            label: names the worker in error messages, such as "LiteRT".
-            timeout_s: the longest one call may take, and the start too, in seconds.
-            environment: variables to add to the caller's, or to replace there.
+            *args: arguments of the class; they have to pickle.
+            label: the worker's name in error messages, such as "LiteRT".
+            timeout_s: longest time of one call, and of the start, in seconds.
+            environment: variables that are added to the caller's, or replace them.
 
         Raises:
             RunnerError: no process can be started.
@@ -128,7 +128,7 @@ class Worker:
 
         Raises:
             InputError, ConversionError, RunnerError: as the method raised it.
-            WorkerError: it raised anything else, took too long, or the process died.
+            WorkerError: the method raised anything else or took too long, or the process died.
         """
         if not self._started:
             self._started = True
@@ -144,7 +144,7 @@ class Worker:
         return self._receive()
 
     def log(self) -> str:
-        """What the process has printed since it started (the last mebibyte of it)."""
+        """The last mebibyte of the text that the process has printed since it started."""
         return self._read_log(0)
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ _USER_ERRORS = {kind.__name__: kind for kind in (InputError, ConversionError, Ru
 
 
 def telling_line(log: str) -> str | None:
-    """The first line of `log` that says what went wrong, or None when no line does."""
+    """The first line of `log` that names a fault, or None."""
     for line in log.splitlines():
         if _TELLING.search(line) and not _NOISE.search(line):
             return line.strip()[:300]

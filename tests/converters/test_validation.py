@@ -222,7 +222,8 @@ class TestFilesThatCannotBeCompared:
             (
                 "maps (float[n,4] x) => (seq(float[n,4]) y) { y = SequenceConstruct (x) }",
                 "'y' is a seq(tensor(float)), not a tensor, so it cannot be compared value by "
-                "value. Export the model with tensors alone (scikit-learn's with zipmap=False).",
+                "value. Export the model with tensors only (a scikit-learn model with "
+                "zipmap=False).",
             ),
             (
                 "odd (float[n,4] x) => (float[n,4] y) { y = Gather <axis = 1> (x, far) }",
@@ -270,7 +271,7 @@ class TestValuesThatAModelCannotTake:
         r"model 'words' cannot run on these samples: indices\[\d+,2\] = 99 is not in \[0, 10\)"
     )
     ONNX_RUNTIME = r"model 'words' cannot run on these samples: indices element out of data bounds"
-    WHAT_NEXT = r"\. Check their values: ids, for one, have to lie within the vocabulary\.$"
+    WHAT_NEXT = r"\. Check their values: ids, for example, have to lie within the vocabulary\.$"
 
     def test_of_a_reference(self, words) -> None:
         model, file, data = words

@@ -34,8 +34,8 @@ def test_a_model_without_float32_weights_is_widened(policy):
     wide.set_weights([weight.astype(np.float32) for weight in model.get_weights()])
     source = open_source(model)
     assert source.origin.notes == (
-        f"trained under {policy}: converted in float32 from its 16-bit weights, which are all "
-        "there is",
+        f"trained under {policy}: converted in float32 from its 16-bit weights, the only "
+        "ones it has",
     )
     assert {spec.dtype for spec in (*source.inputs, *source.outputs)} == {"float32"}
     batch = synthetic_batch(source.inputs, samples=2, seed=1)

@@ -65,5 +65,7 @@ def test_it_computes_what_keras_does_under_its_float64_policy(build, float64_pol
 def test_an_op_without_float64_is_said():
     image = keras.Input((4, 4, 3), name="x")
     model = keras.Model(image, layers.UpSampling2D(interpolation="bilinear")(image))
-    with pytest.raises(ConversionError, match=r"has no float64 for a part of it .*ResizeBilinear"):
+    with pytest.raises(
+        ConversionError, match=r"has no float64 for a part of the model .*ResizeBilinear"
+    ):
         Float64Model(open_source(model))

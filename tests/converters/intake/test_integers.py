@@ -31,7 +31,7 @@ def test_ids_are_integers(options):
     source = opened(Reader(**options))
     assert [spec.dtype for spec in source.inputs] == ["int32"]
     (note,) = source.origin.notes
-    assert note.endswith("since it casts them at once: 'input' (int32)")
+    assert note.endswith("because the model casts them at once: 'input' (int32)")
     assert check_export(export_onnx(source), source) == 0
     large = {"input": np.array([[4999, 4097, 2049, 0]], np.int32)}
     expected = source.forward(large)["output_0"]

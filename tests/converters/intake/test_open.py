@@ -51,7 +51,7 @@ def test_a_mixed_precision_model_is_converted_from_its_float32_masters():
     )
     source = open_source(model)
     assert source.origin.notes == (
-        "trained under mixed_float16: converted in float32 from master weights",
+        "trained under mixed_float16: converted in float32 from its master weights",
     )
     x = np.random.default_rng(0).standard_normal((5, 4), dtype=np.float32)
     kernel, bias = model.layers[0].get_weights()
