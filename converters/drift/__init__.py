@@ -1,4 +1,4 @@
-"""How far outputs are from the reference, and what that means for a release."""
+"""Drift: the distance of outputs from the reference's, and the verdict that follows from it."""
 
 import lazy_loader
 

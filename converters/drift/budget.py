@@ -1,4 +1,4 @@
-"""What drift is allowed: declared before the run and written into the report."""
+"""The drift that is allowed: declared before the run and written into the report."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,15 +17,17 @@ class DriftBudget:
 
     Attributes:
         rel_l2: largest relative L2 error of an output. 1e-2 is about 20 times FP16's rounding
-            error (2**-11), which sound deep models stay under and broken ones do not.
-        max_abs: largest absolute error of any value; off by default, as its scale is the model's.
-        flip_rate: share of samples that may be decided differently. Proven by an exact bound: with
-            no flip at all it takes 299 samples to prove 1 % at 95 % confidence.
+            error (2**-11); sound deep models stay under it and broken ones do not.
+        max_abs: largest absolute error of any value; off by default, because its scale is the
+            model's.
+        flip_rate: share of samples that may be decided differently. An exact bound proves it: even
+            without a flip, 299 samples are needed to prove 1 % at 95 % confidence.
         accuracy_drop: share of labelled samples that accuracy may lose.
-        error_increase: relative growth of the mean absolute error allowed (regression labels).
-        confidence: of every bound, one-sided.
-        min_samples: fewer certify nothing. With 59 samples the worst one seen bounds 95 % of all
-            inputs with 95 % confidence (Wilks 1941: 0.95**59 < 0.05).
+        error_increase: relative growth of the mean absolute error that is allowed (regression
+            labels).
+        confidence: one-sided confidence of every bound.
+        min_samples: smallest number of samples that certifies anything. With 59 samples the worst
+            one seen bounds 95 % of all inputs with 95 % confidence (Wilks 1941: 0.95**59 < 0.05).
         overrides: limits of single outputs, such as {"embedding": {"flip_rate": None}}.
     """
 
@@ -61,7 +63,7 @@ class DriftBudget:
             )
 
     def for_output(self, name: str) -> Self:
-        """The budget of one output: the overrides that name it, applied."""
+        """The budget of one output: this one with the overrides that name the output."""
         changes: dict[str, Any] = {**self.overrides.get(name, {}), "overrides": {}}
         return replace(self, **changes)
 
@@ -70,12 +72,12 @@ class DriftBudget:
         """Reads "NAME=VALUE" texts, as on the command line.
 
         Args:
-            texts: such as "rel_l2=0.005", "flip_rate=none" or, for one output,
+            texts: limits such as "rel_l2=0.005", "flip_rate=none" or, for one output,
                 "logits.rel_l2=0.02".
-            base: the budget they change; the defaults if None.
+            base: the budget that they change; the defaults if None.
 
         Raises:
-            InputError: no such limit, or a value that is not one.
+            InputError: there is no such limit, or it cannot have this value.
         """
         budget = base if base is not None else cls()
         for text in [texts] if isinstance(texts, str) else texts:

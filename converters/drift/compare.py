@@ -1,4 +1,4 @@
-"""One candidate's outputs against the reference's, batch by batch."""
+"""Compares one candidate's outputs with the reference's, batch by batch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ Labels = np.ndarray | Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Matching:
-    """Which of a candidate's tensors stands for which of the reference's.
+    """Pairs of tensors: one of the candidate for each one of the reference.
 
     Attributes:
         names: candidate name by reference name, in the reference's order.
-        notes: every match that was not by name, said.
+        notes: a sentence for every match that was not made by name.
     """
 
     names: dict[str, str]
@@ -43,16 +43,16 @@ def match(
 ) -> Matching:
     """Pairs tensors by name, then by name without a file format's decoration, then by position.
 
-    Where positions contradict shapes but shapes leave one choice each, shapes decide.
+    Where positions contradict shapes, and shapes leave only one choice each, shapes decide.
 
     Args:
-        reference: what the reference model has.
-        candidate: what the candidate has; outputs beyond the reference's are left aside.
-        candidate_name: for messages.
-        what: "output" or "input", for messages.
+        reference: tensors of the reference.
+        candidate: tensors of the candidate; those beyond the reference's are left aside.
+        candidate_name: name of the candidate in messages.
+        what: word for the tensors in messages, "output" or "input".
 
     Raises:
-        InputError: some tensor of the reference has no counterpart.
+        InputError: a tensor of the reference has no counterpart.
     """
     names = _match_by_name(reference, candidate)
     notes = []
@@ -139,12 +139,12 @@ class Comparison:
         """Pairs the outputs.
 
         Args:
-            name: of the candidate, for messages.
+            name: the candidate's name in messages.
             reference: outputs of the reference.
             candidate: outputs of the candidate.
 
         Raises:
-            InputError: an output of the reference has no counterpart, or there is none at all.
+            InputError: an output of the reference has no counterpart, or it has no outputs at all.
         """
         if not reference:
             raise InputError(
@@ -164,7 +164,7 @@ class Comparison:
         """Forgets all batches.
 
         Args:
-            label_kinds: how labels are read, by output; None to let the next batch decide.
+            label_kinds: kind of labels by output; None to let the next batch decide.
         """
         self._accumulators = [OutputAccumulator(name) for name in self._names]
         self._label_totals = {}
@@ -172,7 +172,7 @@ class Comparison:
 
     @property
     def label_kinds(self) -> Mapping[str, str]:
-        """How labels are read, by output, once there were any; see `label_kind`."""
+        """The kind of labels by output, once some have come; see `label_kind`."""
         return self._label_kinds
 
     def update(self, reference: Batch, candidate: Batch, labels: Labels | None = None) -> None:
@@ -181,11 +181,11 @@ class Comparison:
         Args:
             reference: the reference's outputs by name.
             candidate: the candidate's outputs by its own names.
-            labels: for these samples, if there are any.
+            labels: labels of these samples, if there are any.
 
         Raises:
             RunnerError: the candidate's outputs have other shapes or kinds of values.
-            InputError: labels that fit no output.
+            InputError: the labels fit no output.
         """
         pairs = {}
         for accumulator in self._accumulators:
@@ -201,7 +201,7 @@ class Comparison:
         return tuple(accumulator.result() for accumulator in self._accumulators)
 
     def labels(self) -> tuple[LabelDrift, ...]:
-        """The results against labels so far; empty without labels."""
+        """The results on labels so far; empty without labels."""
         return tuple(
             label_drift(output, self._label_kinds[output], totals)
             for output, totals in self._label_totals.items()

@@ -1,4 +1,4 @@
-"""How far values are apart: sums, maxima and counts, in float64 and in pieces that fit a cache."""
+"""Distances between values: sums, maxima and counts, in float64 and in pieces that fit a cache."""
 
 import math
 import sys
@@ -39,11 +39,11 @@ _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
 
 
 def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Fields of `totals.Totals` that measure distance.
+    """The fields of `totals.Totals` that measure distance.
 
     Args:
-        reference: (samples, values), floating.
-        candidate: same shape.
+        reference: floating values of shape (samples, values).
+        candidate: values of the same shape.
     """
     rows = len(reference)
     sums = {name: np.zeros(rows) for name in _SUMS}
@@ -121,8 +121,8 @@ _memory = threading.local()
 def scratch(shape: tuple[int, ...]) -> list[np.ndarray]:
     """Four float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
 
-    New arrays of this size come from the operating system page by page, which takes longer than
-    all that is computed in them.
+    The operating system hands out new arrays of this size page by page, which takes longer than
+    everything that is computed in them.
     """
     if not hasattr(_memory, "arrays"):
         _memory.arrays = np.empty((4, CHUNK))

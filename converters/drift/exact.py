@@ -1,4 +1,4 @@
-"""Numbers that merge exactly, so that any split of the data gives the same report, bit for bit.
+"""Numbers that merge exactly: any split of the data gives the same report, bit for bit.
 
 Counts, maxima and flags do by themselves. A running float sum depends on the order of its terms.
 Here a sum is kept as an expansion: floats whose exact total is the exact sum. `fold` brings any
@@ -74,10 +74,10 @@ Mergeable = TypeVar("Mergeable")
 
 
 def merge(one: Mergeable, other: Mergeable) -> Mergeable:
-    """What holds for the samples of both: dataclasses merged field by field.
+    """Two dataclasses merged field by field, so that the result holds for the samples of both.
 
-    Integers are counts and add up, floats are maxima, booleans hold for all samples, and
-    `Expansion`, `Histogram` and `Common` are as described there.
+    Integers are counts and add up, floats are maxima, and booleans hold for all samples.
+    `Expansion`, `Histogram` and `Common` merge as their comments say.
     """
     kind = type(one)
     merged = {

@@ -1,4 +1,4 @@
-"""How often reference and candidate are right, on the same labelled samples."""
+"""The answers of reference and candidate against labels, on the same samples."""
 
 from dataclasses import dataclass
 
@@ -21,15 +21,15 @@ MEAN_ABSOLUTE_ERROR = "mean absolute error"
 
 @dataclass(frozen=True)
 class LabelTotals:
-    """What labelled samples add up to; merges exactly, like `totals.Totals`.
+    """Sums over labelled samples; they merge exactly, like `totals.Totals`.
 
     Attributes:
-        samples: labelled samples.
-        both: both are right (classification).
-        lost: only the reference is right.
-        gained: only the candidate is right.
+        samples: number of labelled samples.
+        both: samples that both have right (classification).
+        lost: samples that only the reference has right.
+        gained: samples that only the candidate has right.
         reference_error: sum over samples of the reference's mean absolute error (regression).
-        candidate_error: the same for the candidate.
+        candidate_error: the same sum for the candidate.
         change_sq: sum of squared changes of a sample's error from reference to candidate.
     """
 
@@ -51,14 +51,14 @@ class LabelDrift:
         kind: "class ids", "one-hot", "binary", "multi-label" (right when every label is) or
             "regression".
         metric: "accuracy", or "mean absolute error" for regression.
-        samples: labelled samples.
+        samples: number of labelled samples.
         reference: the metric of the reference.
         candidate: the metric of the candidate.
-        lost: samples only the reference has right; None for regression.
-        gained: samples only the candidate has right; None for regression.
+        lost: samples that only the reference has right; None for regression.
+        gained: samples that only the candidate has right; None for regression.
         mcnemar_p: exact two-sided p-value that lost and gained are equally likely; None for
             regression.
-        totals: what the above was computed from; shards are merged through it.
+        totals: sums that the metrics follow from; shards are merged through them.
     """
 
     output: str
@@ -95,12 +95,12 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
 
 
 def label_kind(labels: np.ndarray, output: np.ndarray, name: str) -> str:
-    """How `labels` are to be read for an output.
+    """The way to read `labels` for an output.
 
     Args:
-        labels: one batch, samples first.
-        output: the reference's output for it.
-        name: of the output, for the message.
+        labels: labels of one batch, samples first.
+        output: the reference's output for that batch.
+        name: the output's name in messages.
 
     Raises:
         InputError: the labels fit no reading.
@@ -124,7 +124,7 @@ def label_kind(labels: np.ndarray, output: np.ndarray, name: str) -> str:
         f"labels do not fit output {name!r} of shape {_shape(output)}: received {labels.dtype} "
         f"of shape {_shape(labels)}; expected class ids (integers, one per sample), one-hot or "
         "multi-label rows (zeros and ones, one column per class) or regression targets (the "
-        "output's shape). Pass labels in one of these forms, or none."
+        "output's shape). Pass labels in one of these forms, or leave them out."
     )
 
 
@@ -136,9 +136,10 @@ def _rows_kind(labels: np.ndarray, output: np.ndarray, name: str) -> str:
     if (labels.sum(axis=1) == 1).all():
         return ONE_HOT
     raise InputError(
-        f"labels for output {name!r} have rows with none or several ones, so they are multi-label, "
-        "but the output's values are not independent probabilities (0 to 1, as a sigmoid gives): "
-        "what counts as right is unknown. Give the model a sigmoid output, or pass no labels."
+        f"labels for output {name!r} have rows without a 1 or with several, so they are "
+        "multi-label, but the output's values are not independent probabilities (0 to 1, as a "
+        "sigmoid gives): a right answer is not defined. Give the model a sigmoid output, or leave "
+        "the labels out."
     )
 
 

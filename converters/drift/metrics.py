@@ -1,4 +1,4 @@
-"""How far a candidate's output is from the reference's: definitions, and what accumulates them."""
+"""Metrics of the drift of one output: their definitions, and an accumulator for batches."""
 
 import math
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ class OutputDrift:
     Attributes:
         name: the reference's name of the output.
         dtype: the reference's dtype.
-        samples: compared samples.
-        rel_l2: sqrt(sum (c - r)**2 / sum r**2). None where values are compared by equality.
+        samples: number of compared samples.
+        rel_l2: sqrt(sum (c - r)**2 / sum r**2). None for values that are compared by equality.
         worst_rel_l2: the largest rel_l2 of a single sample.
         max_abs: max |c - r|.
         mean_abs: mean |c - r|.
@@ -34,16 +34,17 @@ class OutputDrift:
         kl: mean KL(r || c) over rows of the last axis, nats, both floored at 2**-24 (the smallest
             positive FP16 value); None unless each row of r is a probability distribution.
         nonfinite: values of c that are NaN or infinite where r is not, or NaN where r is infinite.
-        reference_nan: values of r that are NaN: nothing can be said there.
-        infinite_lost: values of r that are infinite and of c that are not, or not with that sign.
+        reference_nan: values of r that are NaN, which nothing can be compared with.
+        infinite_lost: values of r that are infinite where c is finite or has the other sign.
         saturated: values of c at the largest FP16 value where r lies beyond it: clamped overflow.
-        collapsed: c is the same for every sample while r is not, or c is all zeros while r is not.
-        decision: what a flip is: "argmax" (rank 2, class scores), "threshold 0.5" (probabilities
-            that do not add up to 1, or one per sample), "equality" (integers, booleans, strings);
-            None if the output decides nothing.
+        collapsed: whether c is the same for every sample while r is not, or all zeros while r is
+            not.
+        decision: kind of answer that a flip changes: "argmax" (rank 2, class scores), "threshold
+            0.5" (probabilities that do not add up to 1, or one per sample), "equality" (integers,
+            booleans, strings); None if the output decides nothing.
         flips: samples that c decides differently from r; None without a decision.
         top_k_agreement: share of r's 5 best classes that are among c's; None up to 5 classes.
-        totals: what the above was computed from; shards are merged through it.
+        totals: sums that the metrics follow from; shards are merged through them.
     """
 
     name: str
@@ -71,7 +72,7 @@ class OutputAccumulator:
     """Collects one output batch by batch; the result does not depend on split or order."""
 
     def __init__(self, name: str, totals: Totals | None = None) -> None:
-        """Starts empty, or from the `totals` of an earlier result."""
+        """Starts without samples, or from the `totals` of an earlier result."""
         self.name = name
         self._totals = totals if totals is not None else Totals()
 
@@ -80,7 +81,7 @@ class OutputAccumulator:
         self._totals = merge(self._totals, measure(reference, candidate))
 
     def merge(self, other: "OutputAccumulator") -> None:
-        """Adds what `other` collected on other samples."""
+        """Adds the samples that `other` has seen."""
         self._totals = merge(self._totals, other._totals)
 
     def result(self) -> OutputDrift:

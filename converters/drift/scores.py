@@ -1,4 +1,4 @@
-"""What holds only for class scores and probabilities: flips, margins, top-k, KL."""
+"""Metrics of class scores and probabilities: flips, margins, top-k, KL."""
 
 import math
 
@@ -18,11 +18,11 @@ _ROW_SUM_TOLERANCE = 1e-3
 
 
 def scores(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Fields of `totals.Totals` that read an output as scores or probabilities.
+    """The fields of `totals.Totals` that read an output as scores or probabilities.
 
     Args:
-        reference: floating, batch axis first.
-        candidate: same shape.
+        reference: floating values, batch axis first.
+        candidate: values of the same shape.
     """
     rows = len(reference)
     found: TotalsFields = {

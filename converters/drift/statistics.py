@@ -1,4 +1,4 @@
-"""Exact and paired statistics: what a number of samples proves about a rate or a difference.
+"""Exact and paired statistics: the proof that samples give of a rate or a difference.
 
 SciPy is imported where it is used: reading a budget must not load it.
 """
@@ -85,10 +85,10 @@ def mean_bounds(
     """One-sided bounds on a mean, each at `confidence` (Student's t).
 
     Args:
-        mean: of the observed values.
-        sum_of_squares: of the observed values (not of their deviations).
-        samples: how many were observed.
-        confidence: of each bound.
+        mean: mean of the observed values.
+        sum_of_squares: sum of the squares of the observed values (not of their deviations).
+        samples: number of observed values.
+        confidence: confidence of each bound.
     """
     from scipy.special import stdtrit
 
@@ -104,10 +104,10 @@ def fewest_samples(decides: Callable[[int], bool], at_least: int) -> int | None:
 
     Args:
         decides: whether that many samples at the observed rates would decide.
-        at_least: the number there is, which does not.
+        at_least: the number of samples that there are, which does not decide.
 
     Returns:
-        None when not even `MOST_SAMPLES` would do.
+        The number; None if not even `MOST_SAMPLES` would decide.
     """
     low, high = at_least, max(2 * at_least, 2)
     while not decides(high):

@@ -1,4 +1,4 @@
-"""What one batch says about one output, in a form that merges exactly.
+"""Totals of one output over batches, in a form that merges exactly.
 
 Every field is an integer, a maximum, a flag or an exact sum (`exact.py`). Within one sample values
 are summed by NumPy in float64; across samples nothing is rounded. So any split of the data into
@@ -23,9 +23,9 @@ class Totals:
     counted by kind and are never averaged.
 
     Attributes:
-        dtype: of the reference's output; "" if batches disagreed.
-        samples: rows of the batch axis.
-        values: elements.
+        dtype: dtype of the reference's output; "" if batches disagreed.
+        samples: number of samples: rows of the batch axis.
+        values: number of elements.
         error_sq: sum of (candidate - reference)**2.
         error_abs: sum of |candidate - reference|.
         reference_sq: sum of reference**2.
@@ -37,17 +37,19 @@ class Totals:
         worst_rel_l2: largest relative L2 error of a single sample.
         unequal: values that differ, where values are compared by equality.
         unequal_rows: samples with such a value.
-        nonfinite: candidate not finite where the reference is, or NaN where the reference is
-            infinite.
-        reference_nan: reference is NaN.
-        reference_infinite: reference is infinite.
-        infinite_lost: reference is infinite, candidate is finite or has the other sign.
-        saturated: candidate sits at the largest FP16 value and the reference lies beyond it.
-        ulps: histogram, see `distances.ULP_LABELS`.
-        class_scores: every batch was rank 2 with more than one column.
-        one_score: every batch had one value a sample.
-        unit: every reference value lay in [0, 1].
-        normalized: every row of the reference's last axis added up to 1.
+        nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
+            candidate and infinite in the reference.
+        reference_nan: values that are NaN in the reference.
+        reference_infinite: values that are infinite in the reference.
+        infinite_lost: values that are infinite in the reference, and finite or of the other sign
+            in the candidate.
+        saturated: values at the largest FP16 value in the candidate, and beyond it in the
+            reference.
+        ulps: histogram of errors in spacings of FP16, see `distances.ULP_LABELS`.
+        class_scores: whether every batch was of rank 2 with more than one column.
+        one_score: whether every batch had one value a sample.
+        unit: whether every reference value lay in [0, 1].
+        normalized: whether every row of the reference's last axis added up to 1.
         argmax_flips: samples whose largest score is another class.
         threshold_flips: samples with a value on the other side of 0.5.
         top_k_hits: the reference's top-k classes that are in the candidate's top k.
@@ -55,7 +57,7 @@ class Totals:
         margin_samples: samples by the reference's margin, see `scores.MARGIN_EDGES`.
         margin_flips: argmax flips by the reference's margin.
         reference_row: digest of the row that all samples share; "" if they differ.
-        candidate_row: the same for the candidate.
+        candidate_row: digest of the candidate's common row in the same way.
     """
 
     dtype: Common = None
@@ -101,8 +103,8 @@ def measure(reference: np.ndarray, candidate: np.ndarray) -> Totals:
     """Compares one batch of one output.
 
     Args:
-        reference: any shape and dtype; axis 0 is the batch.
-        candidate: same shape.
+        reference: values of any shape and dtype; axis 0 is the batch.
+        candidate: values of the same shape.
     """
     if not is_floating(reference.dtype):
         return _measure_equality(reference, candidate)

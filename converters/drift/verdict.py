@@ -1,4 +1,4 @@
-"""PASS, FAIL or INCONCLUSIVE: what the evidence says about a budget, and why."""
+"""The verdict that follows from evidence and a budget: PASS, FAIL or INCONCLUSIVE, and why."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ WEIGHTS_ONLY = "weights-only"
 
 
 class Verdict(StrEnum):
-    """Whether a candidate may ship. `exit_status` is what a command returns for it."""
+    """Whether a candidate may ship; `exit_status` is the exit status of a command."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """FAIL if any failed, else INCONCLUSIVE if any was (or there is none), else PASS."""
+    """FAIL if any is FAIL, else INCONCLUSIVE if any is (or the list is empty), else PASS."""
     if Verdict.FAIL in verdicts:
         return Verdict.FAIL
     return Verdict.PASS if verdicts and set(verdicts) == {Verdict.PASS} else Verdict.INCONCLUSIVE
@@ -43,16 +43,16 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Check:
-    """One question the verdict rests on.
+    """One question that the verdict rests on.
 
     Attributes:
-        name: what was checked, such as "rel_l2" or "flip_rate".
-        output: of which output; "" for the whole run.
-        measured: what was seen; None where there is no number.
-        lower: what the truth is at least, at the budget's confidence; None without a bound.
-        upper: what it is at most.
-        limit: the budget's limit; None for what no budget allows.
-        verdict: of this check alone.
+        name: the quantity that was checked, such as "rel_l2" or "flip_rate".
+        output: the output that was checked; "" for the whole run.
+        measured: the number that was seen; None for a check without one.
+        lower: lower bound of the true number, at the budget's confidence; None without a bound.
+        upper: upper bound of the true number.
+        limit: the budget's limit; None for a fault that no budget allows.
+        verdict: verdict of this check by itself.
         text: the finding in a sentence.
     """
 
@@ -71,9 +71,9 @@ class Judgement:
     """The verdict on one candidate.
 
     Attributes:
-        verdict: FAIL if any check failed, else INCONCLUSIVE if any was, else PASS.
-        reasons: the texts of the checks that decided it (for PASS: of all with a limit).
-        checks: every check, in order of gravity.
+        verdict: FAIL if any check failed, else INCONCLUSIVE if any check is, else PASS.
+        reasons: texts of the checks that decided it (for PASS: of all that have a limit).
+        checks: every check, the gravest kind first.
     """
 
     verdict: Verdict
@@ -95,16 +95,16 @@ def judge(
     """Judges one candidate.
 
     Args:
-        outputs: its drift, one entry an output.
+        outputs: the candidate's drift, one entry for each output.
         labels: its answers against labels, if there were any.
         budget: the limits; the defaults if None.
-        synthetic: the inputs were made up, so nothing about real ones is certified.
-        nonfinite_inputs: values of the inputs that are NaN or infinite themselves.
-        fp16: how the runner computed (`RunnerInfo.fp16`); FP16 weights in FP32 arithmetic certify
-            nothing about FP16.
+        synthetic: whether the inputs were made up, so that nothing is certified about real ones.
+        nonfinite_inputs: number of input values that are NaN or infinite themselves.
+        fp16: the runner's kind of FP16 (`RunnerInfo.fp16`); FP16 weights in FP32 arithmetic
+            certify nothing about FP16.
         overflows: layers with values past FP16, in words. A runner may compute them in FP32, or
-            an infinity may come to nothing there; GPUs promise neither.
-        error: why the candidate could not be run or compared, if so: it then fails.
+            an infinity may have no effect there; GPUs promise neither.
+        error: reason why the candidate could not be run or compared; the candidate then fails.
 
     Raises:
         InputError: the budget has limits for an output that does not exist.
@@ -137,7 +137,7 @@ def judge(
 
 
 def check_overrides(budget: DriftBudget, names: Sequence[str]) -> None:
-    """Raises `InputError` if the budget has limits for an output that is none of `names`."""
+    """Raises `InputError` if the budget has limits for an output that is not one of `names`."""
     for name in budget.overrides:
         if name not in names:
             raise InputError(
@@ -147,7 +147,7 @@ def check_overrides(budget: DriftBudget, names: Sequence[str]) -> None:
 
 
 def _soundness(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
-    """What no budget allows, looked at before any average."""
+    """Faults that no budget allows; they are looked at before any average."""
     name, values = output.name, output.totals.values
     given = f"; the data itself holds {nonfinite_inputs:,} such values" if nonfinite_inputs else ""
     where = f"output {name!r}"
@@ -180,7 +180,7 @@ def _soundness(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
     if output.reference_nan:
         text = (
             f"{where}: the reference itself gives NaN for {output.reference_nan:,} of {values:,} "
-            "values, which nothing can be compared with; mend the model or its input first"
+            "values, which nothing can be compared with; fix the model or its input first"
         )
         count = float(output.reference_nan)
         inconclusive = Verdict.INCONCLUSIVE
@@ -194,7 +194,7 @@ def _distances(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         measured: float | None = getattr(output, name)
         if limit is None or measured is None:
             continue
-        # Written so that NaN, for which every comparison is False, does not pass.
+        # Written in this way so that NaN, for which every comparison is False, does not pass.
         within = measured <= limit
         text = (
             f"output {output.name!r}: {name} {measured:.3g} is "
@@ -289,12 +289,12 @@ def _error_increase(label: LabelDrift, budget: DriftBudget) -> list[Check]:
 
 
 def _no_limit() -> Check:
-    text = "no limit of the budget applies to these outputs, so nothing was judged. Declare one"
+    text = "no limit of the budget applies to these outputs, so nothing was judged. Declare a limit"
     return Check("limits", "", None, None, None, None, Verdict.INCONCLUSIVE, text)
 
 
 def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bool) -> list[Check]:
-    """Whether there is enough real data to certify anything."""
+    """Checks that there is enough real data to certify anything."""
     samples = min((output.samples for output in outputs), default=0)
     checks = []
     if samples < budget.min_samples:
@@ -309,7 +309,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
         )
     if synthetic:
         text = (
-            "the inputs were synthetic: they can show that a model is broken, not that it is "
+            "the inputs were synthetic: they can show that a model is broken, but not that it is "
             "sound. Pass real data with --data"
         )
         verdict = Verdict.INCONCLUSIVE
@@ -319,8 +319,8 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
 
 def _no_arithmetic() -> Check:
     text = (
-        "the file was run in FP32 arithmetic with its FP16 weights, which shows nothing of what "
-        "FP16 arithmetic does to it. Run it where FP16 is computed or emulated (--device cpu does)"
+        "the file was run in FP32 arithmetic with its FP16 weights, so the effect of FP16 "
+        "arithmetic is unknown. Run it where FP16 is computed or emulated (--device cpu does)"
     )
     return Check("arithmetic", "", None, None, None, None, Verdict.INCONCLUSIVE, text)
 

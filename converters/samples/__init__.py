@@ -1,4 +1,4 @@
-"""The samples a model is validated on, from every form that users have them in."""
+"""The samples that a model is validated on, from every form that users have them in."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The samples a model is validated on: read once, in batches, checked against its inputs."""
+"""The samples that a model is validated on: read in batches and checked against its inputs."""
 
 import hashlib
 import os
@@ -29,15 +29,15 @@ class DataReport:
     """The samples that were compared.
 
     Attributes:
-        source: where they came from, such as a path.
-        samples: how many.
+        source: the place they came from, such as a path.
+        samples: number of samples.
         sha256: sum modulo 2**256 of the SHA-256 of each sample: names, dtypes, shapes and values as
             the model received them, with its labels. Neither batches nor order show in it, and
             the hashes of shards add up to that of the whole.
-        synthetic: made up from the model's signature.
-        labelled: labels came with them.
-        nonfinite: values that are NaN or infinite, by input that holds any.
-        notes: what else a reader should know.
+        synthetic: whether they were made up from the model's signature.
+        labelled: whether labels came with them.
+        nonfinite: number of values that are NaN or infinite, by input that holds any.
+        notes: other facts that a reader should know.
     """
 
     source: str
@@ -50,12 +50,12 @@ class DataReport:
 
     @property
     def nonfinite_values(self) -> int:
-        """Of all inputs together."""
+        """The number of NaN and infinite values in all inputs together."""
         return sum(self.nonfinite.values())
 
 
 class Dataset:
-    """Batches that fit a model's inputs; `description` says what they were once they are read."""
+    """Batches that fit a model's inputs; `description` describes them once they are read."""
 
     def __init__(
         self,
@@ -124,20 +124,20 @@ class Dataset:
         self._check_end()
 
     def first(self) -> tuple[Batch, Labels | None] | None:
-        """The first batch, for callers that do work before they read: mistakes are told before.
+        """The first batch, for callers that check the data before they begin other work.
 
         Returns:
-            None for data that can be read only once.
+            The batch and its labels; None for data that can be read only once.
 
         Raises:
-            InputError: it does not fit, or there is none.
+            InputError: the batch does not fit, or there are no samples.
         """
         if self._stream.once:
             return None
         return next(self.batches(), None)
 
     def for_search(self) -> list[Batch]:
-        """Inputs of the first batches, as many as searches and repairs look at."""
+        """The inputs of as many first batches as searches look at."""
         chosen: list[Batch] = []
         samples = 0
         for batch, _ in self.batches():
@@ -149,7 +149,7 @@ class Dataset:
 
     @property
     def description(self) -> DataReport:
-        """What has been read so far."""
+        """A description of the samples that have been read so far."""
         notes = list(self._stream.notes)
         if self._left_out:
             notes.append(
@@ -205,7 +205,7 @@ class Dataset:
         if self._count and self._labelled != (labels is not None):
             raise InputError(
                 f"data {self._stream.name}: labels came with some batches and not with others. "
-                "Pass them with every batch, or with none."
+                "Pass them with every batch, or leave them out."
             )
         self._labelled = labels is not None
 
@@ -235,13 +235,13 @@ def open_data(
         data: path of an .npz or .npy file or of a folder of images; "package.module:function";
             dict of arrays by input name; array (one input); (x, y); iterable of batches, such as a
             tf.data.Dataset. Each batch is x, (x, y) or (x, y, weight).
-        inputs: of the model.
+        inputs: the model's inputs.
         labels: path of an .npy or .npz file, array, or dict of arrays by output name; None to take
             those that come with the data, if any.
         batch_size: samples at a time; iterables bring their own.
 
     Raises:
-        InputError: nothing there, not readable, empty, or it does not fit the inputs.
+        InputError: the data is missing, unreadable or empty, or does not fit the inputs.
     """
     if batch_size < 1:
         raise InputError(f"batch_size must be at least 1, received {batch_size}.")
@@ -260,16 +260,16 @@ def open_data(
 def synthetic(
     inputs: Sequence[TensorSpec], seed: int = 0, samples: int = 64, batch_size: int = 32
 ) -> Dataset:
-    """Made-up samples from the signature: they can show that a model is broken, never that it is
+    """Samples made up from the signature: they can show that a model is broken, never that it is
     sound.
 
     Floats are standard normal and uniform in [0, 1) by turns of samples, integers 0 or 1 (inside
     any vocabulary), texts "a". Open sizes are 64 for images and 16 elsewhere.
 
     Args:
-        inputs: of the model.
-        seed: the same seed and signature give the same samples.
-        samples: how many; more where a fixed batch size would leave some out.
+        inputs: the model's inputs.
+        seed: seed of the generator; the same seed and signature give the same samples.
+        samples: number of samples; there are more if a fixed batch size would leave some out.
         batch_size: samples at a time.
     """
     fixed = next((spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]), None)
@@ -319,7 +319,7 @@ def _check_label_count(labels: Labels, stream: Stream) -> None:
 
 
 def add_hashes(*hashes: int) -> int:
-    """The hash of all samples together, from those of single samples or of shards."""
+    """The hash of all samples together, from the hashes of single samples or of shards."""
     return sum(hashes) % 2**256
 
 

@@ -34,7 +34,7 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
     """The samples of a file, a folder or a function named as package.module:function.
 
     Raises:
-        InputError: nothing there, or not readable.
+        InputError: the file is missing or unreadable, or there is no such function.
     """
     path = Path(text)
     if path.is_dir():
@@ -61,10 +61,10 @@ def _open_npy(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
 
 
 def load_labels(path: str | os.PathLike[str]) -> RawLabels:
-    """Labels from a file: an array from .npy, one or one for each output from .npz.
+    """Labels from a file: an array from .npy; from .npz one array, or one for each output.
 
     Raises:
-        InputError: no such file, or not readable.
+        InputError: the file is missing or unreadable.
     """
     path = Path(path)
     if path.suffix.lower() not in (".npz", ".npy"):

@@ -1,4 +1,4 @@
-"""Arrays made to fit a model's inputs, or an error that says why they do not."""
+"""Fits arrays to a model's inputs, or says why they do not fit."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ def arrays_by_name(
     """Arrays by input name, whatever form they came in.
 
     Raises:
-        InputError: names or a number of arrays that are not the inputs'.
+        InputError: the arrays have other names than the inputs, or another number.
     """
     if isinstance(arrays, Mapping):
         if len(arrays) == len(inputs) == 1:  # a single array may have any name
@@ -51,10 +51,10 @@ def arrays_by_name(
 
 
 def check(array: np.ndarray, spec: TensorSpec, source: str) -> None:
-    """Whether an array has the shape and the kind of values of an input; looks at no value.
+    """Accepts an array with the shape and the kind of values of an input; looks at no value.
 
     Raises:
-        InputError: it has not.
+        InputError: the shape or the kind of values is another one.
     """
     if not spec.accepts(array):
         raise InputError(
@@ -80,7 +80,7 @@ def cast(value: ArrayLike, spec: TensorSpec, source: str) -> np.ndarray:
     """The array in the input's dtype.
 
     Raises:
-        InputError: a shape, a kind of value or an integer that does not fit.
+        InputError: a shape, a kind of values or an integer does not fit.
     """
     array = np.asarray(value)
     check(array, spec, source)
@@ -118,7 +118,7 @@ def _shape_advice(array: np.ndarray, spec: TensorSpec) -> str:
 
 
 def count_batch(batch: Batch, source: str) -> int:
-    """How many samples a batch has; an input without axes belongs to all of them.
+    """The number of samples of a batch; an input without axes belongs to all of them.
 
     Raises:
         InputError: its inputs have different numbers.

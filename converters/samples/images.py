@@ -15,7 +15,7 @@ _COLOR_MODES = {1: "grayscale", 3: "rgb", 4: "rgba"}
 
 
 def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
-    """Images of a folder; the names of class folders, sorted, are class ids 0, 1, 2...
+    """Opens a folder of images; class folders sorted by name have the class ids 0, 1, 2...
 
     Raises:
         InputError: the model does not take one image of a fixed size, or there are no images.
@@ -53,8 +53,8 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
                 yield element if classes else (element, None)
         except (tf.errors.OpError, ValueError) as error:
             raise InputError(
-                f"cannot read the images of {str(path)!r}: {_reason(images, error)}. Remove or "
-                "repair what is not an image."
+                f"cannot read the images of {str(path)!r}: {_reason(images, error)}. Remove it, "
+                "or replace it by an image."
             ) from error
 
     return Stream(str(path), batches, len(images), notes=tuple(notes))

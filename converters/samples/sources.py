@@ -42,13 +42,13 @@ class Stream:
     """Samples in batches.
 
     Attributes:
-        name: where they come from, for people.
-        batches: gives an iterator of (arrays, labels or None) for a batch size.
-        samples: how many there are; None where only reading them tells.
-        whole: the arrays as found, or stand-ins of their shapes and dtypes; None where only reading
-            tells.
-        once: the batches can be read a single time, as from a generator.
-        notes: what a reader of the report should know.
+        name: the place they come from, for people.
+        batches: function that gives an iterator of (arrays, labels or None) for a batch size.
+        samples: number of samples; None if it is unknown before they are read.
+        whole: the arrays as found, or stand-ins of their shapes and dtypes; None if they are
+            unknown before they are read.
+        once: whether the batches can be read only once, as from a generator.
+        notes: facts that a reader of the report should know.
     """
 
     name: str
@@ -63,7 +63,8 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
     """The samples that a Python object holds.
 
     Raises:
-        InputError: an object of another kind, none at all, or different numbers of samples.
+        InputError: the object is of another kind or has no samples, or its arrays have different
+            numbers of samples.
     """
     if isinstance(data, Mapping):
         values, labels = without_labels(data, inputs)
@@ -85,15 +86,15 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
 
 
 def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]) -> Stream:
-    """What a function of the user's returns; it is called again where that can be read only once.
+    """The samples that a user's function returns; it is called again if they can be read only once.
 
     Args:
-        text: what the user calls it.
-        function: takes no arguments.
-        inputs: of the model.
+        text: the user's name for the function.
+        function: the function, which takes no arguments.
+        inputs: the model's inputs.
 
     Raises:
-        InputError: it fails, or returns what cannot be read.
+        InputError: the function fails, or its result cannot be read.
     """
     results: list[Data] = []
 
@@ -135,15 +136,15 @@ def _guarded(text: str, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
 
 
 def user_error(text: str, error: BaseException) -> InputError:
-    """What a user's function raised, and where."""
+    """The error that a user's function raised, and its place."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1].filename if frames else __file__
     # The last frame is Python's own for a module that does not parse, and ours for what no call
-    # can make of the object: neither is a place to mend.
+    # can make of the object: neither is a place to fix.
     own = last == __file__ or last.startswith("<")
     place = "" if own else f" at {last}, line {frames[-1].lineno}"
     return InputError(
-        f"data {text!r} raised {type(error).__name__}: {error}{place}. Mend the function; it takes "
+        f"data {text!r} raised {type(error).__name__}: {error}{place}. Fix the function; it takes "
         "no arguments and returns an iterable of batches."
     )
 
@@ -231,12 +232,12 @@ def _whole(name: str, arrays: RawArrays, labels: RawLabels) -> Stream:
 
 
 def count_rows(name: str, arrays: RawArrays, labels: RawLabels) -> int:
-    """How many samples the arrays have, all of them the same number.
+    """The number of samples, which is the same for all arrays.
 
     An array without axes, beside others, is an input that all samples share.
 
     Raises:
-        InputError: none, or not the same.
+        InputError: there are no samples, or the arrays have different numbers.
     """
     found: dict[str, np.ndarray] = {}
     for what, group in (("input", arrays), ("labels of", labels)):

@@ -42,7 +42,7 @@ def test_labels_that_fit_nothing_are_refused() -> None:
         "labels do not fit output 'probs' of shape (batch, 3): received float64 of shape "
         "(batch, 7); expected class ids (integers, one per sample), one-hot or multi-label rows "
         "(zeros and ones, one column per class) or regression targets (the output's shape). Pass "
-        "labels in one of these forms, or none."
+        "labels in one of these forms, or leave them out."
     )
 
 

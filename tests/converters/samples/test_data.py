@@ -248,7 +248,7 @@ class TestRefusals:
             (
                 [(X, Y), X],
                 "data list of batches: labels came with some batches and not with others. Pass "
-                "them with every batch, or with none.",
+                "them with every batch, or leave them out.",
             ),
             (
                 X * 1j,
@@ -301,13 +301,13 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("own:leaves", "raised SystemExit: 7 at {folder}/own.py, line 2. Mend the function"),
+            ("own:leaves", "raised SystemExit: 7 at {folder}/own.py, line 2. Fix the function"),
             (
                 "own:takes",
                 "raised TypeError: takes() missing 1 required positional argument: 'x'. ",
             ),
-            ("own:number", "raised TypeError: 'int' object is not callable. Mend the function; it"),
-            ("odd:f", "raised SyntaxError: invalid syntax (odd.py, line 1). Mend the function"),
+            ("own:number", "raised TypeError: 'int' object is not callable. Fix the function; it"),
+            ("odd:f", "raised SyntaxError: invalid syntax (odd.py, line 1). Fix the function"),
         ],
     )
     def test_a_function_of_the_users(self, folder: Path, name: str, message: str) -> None:
@@ -418,7 +418,7 @@ class TestFunctionsThatFail:
         )
         message = refusal(f"{module}:later", [IMAGE])
         assert "raised ZeroDivisionError: division by zero at " in message
-        assert "failing_data.py, line 5. Mend the function" in message
+        assert "failing_data.py, line 5. Fix the function" in message
 
     def test_return_batches(self, module: str) -> None:
         assert "returned the text 'data.npz'; expected an iterable of batches" in refusal(

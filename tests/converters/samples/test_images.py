@@ -92,5 +92,5 @@ def test_a_file_that_is_no_image(folder: Path) -> None:
     assert told.startswith(
         f"cannot read the images of {str(folder)!r}: {folder}/cat/0.png: Unknown"
     )
-    assert told.endswith(" required. Remove or repair what is not an image.")
+    assert told.endswith(" required. Remove it, or replace it by an image.")
     assert "{{" not in told
