@@ -1,4 +1,4 @@
-"""What of a model overflows or vanishes in FP16, before it is converted."""
+"""The audit: values of a model that overflow or vanish in FP16, found before it is converted."""
 
 import lazy_loader
 

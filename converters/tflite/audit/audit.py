@@ -1,9 +1,9 @@
-"""What of a model FP16 arithmetic could not hold, before it is converted.
+"""The values of a model that FP16 arithmetic could not hold, found before it is converted.
 
-A TFLite file computes in FP16 on GPUs, and on ARM CPUs where it allows it. The audit looks at the
-float32 graph that would be converted, constants and running values, and says how many powers of
-two lie between each of them and the limits of FP16. Random inputs prove nothing about real ones,
-so without data it only says what it could not know.
+A TFLite file computes in FP16 on GPUs, and on ARM CPUs if it allows that. The audit looks at the
+constants and the running values of the float32 graph that would be converted, and gives the number
+of powers of two between each of them and the limits of FP16. Random inputs prove nothing about real
+ones: without data the audit only names the things that it cannot know.
 """
 
 import math
@@ -44,16 +44,16 @@ class ActivationFinding:
     """One computed tensor, and its distance from what FP16 can hold.
 
     Attributes:
-        name: of the tensor.
-        layer: the Keras layer it comes from; "" when unknown.
+        name: the tensor's name.
+        layer: the Keras layer that it comes from; "" when unknown.
         op: the TFLite operator that gives it.
         peak: largest magnitude seen.
         smallest: smallest magnitude other than zero.
-        accumulator: largest value of a sum inside the operator; 0 when it has none.
-        accumulator_of: what that sum is of.
-        operand: smallest magnitude of what the operator divides by, or None.
+        accumulator: largest value of a sum inside the operator; 0 for an operator without one.
+        accumulator_of: name of that sum, such as "sum of squares".
+        operand: smallest magnitude of the operand that the operator divides by, or None.
         vanishing: share of its values other than zero that FP16 makes zero.
-        nonfinite: values that are not finite in float32 already.
+        nonfinite: number of values that are not finite in float32 already.
         status: "non-finite", "overflows", "divides by zero", "vanishes", "tight" or "fits".
     """
 
@@ -76,7 +76,7 @@ class ActivationFinding:
 
     @property
     def footroom(self) -> float:
-        """Powers of two between a divisor and the smallest FP16 number; infinite without one."""
+        """Powers of two from the smallest FP16 number up to a divisor; infinite without one."""
         if self.operand is None:
             return math.inf
         return -_binades(FLOAT16.smallest_subnormal, self.operand)
@@ -84,14 +84,14 @@ class ActivationFinding:
 
 @dataclass(frozen=True)
 class Audit:
-    """What FP16 could not hold of one model.
+    """The values of one model that FP16 could not hold.
 
     Attributes:
-        model: its name.
-        constants: those of which FP16 changes more than the last digits, the worst first.
+        model: the model's name.
+        constants: constants of which FP16 changes more than the last digits, the worst first.
         activations: every float tensor that the data reached, the most endangered first.
-        samples: how many samples were run.
-        unknown: what this audit could not know.
+        samples: number of samples that were run.
+        unknown: things that this audit cannot know, in words.
     """
 
     model: str
@@ -102,26 +102,26 @@ class Audit:
 
     @property
     def dangers(self) -> tuple[ConstantFinding | ActivationFinding, ...]:
-        """What will go wrong in FP16, as far as it was looked at."""
+        """The findings that FP16 will make wrong, as far as values were looked at."""
         constants = [finding for finding in self.constants if finding.serious]
         return (*constants, *(found for found in self.activations if found.status in _DANGEROUS))
 
     @property
     def exit_status(self) -> int:
-        """Of a command: 1 with dangers, 0 without any on real samples, 3 where none were run."""
+        """Exit status of a command: 1 with dangers, 0 without any on samples, 3 without samples."""
         if self.dangers:
             return 1
         return 0 if self.samples else 3
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the same names as the attributes; non-finite numbers as text."""
+        """A JSON document with the names of the attributes; non-finite numbers are texts."""
         document = {"schema": "tfmp.audit/1", **asdict(self)}
         for found, row in zip(self.activations, document["activations"], strict=True):
             row |= {"headroom": found.headroom, "footroom": found.footroom}
         return _spelled_out(document)
 
 
-# From the worst to none.
+# From the worst to harmless.
 _STATUSES = ("non-finite", "overflows", "divides by zero", "vanishes", "tight", "fits")
 _DANGEROUS = _STATUSES[:4]
 
@@ -132,22 +132,22 @@ def audit_model(
     progress: Progress = SILENT,
     converter: Worker | None = None,
 ) -> Audit:
-    """Looks at what FP16 arithmetic could not hold of a model.
+    """Looks for values of a model that FP16 arithmetic could not hold.
 
     Args:
         source: the model.
         batches: real samples, arrays by input name; None to look at constants only.
-        progress: called with a short text when a stage begins.
+        progress: told of the stages.
         converter: see `export_tflite`.
 
     Raises:
         InputError: the model is an ONNX file.
-        ConversionError: the model cannot become a TFLite file, or that fails on the samples.
+        ConversionError: the model cannot become a TFLite file, or the file fails on the samples.
     """
     if not isinstance(source, Source):
         raise InputError(
             f"model {source.name!r} is an ONNX graph; the audit follows the TFLite operators that "
-            "a Keras or TensorFlow model becomes. Inspect the model it was exported from."
+            "a Keras or TensorFlow model becomes. Inspect the model that it was exported from."
         )
     _check_size(source)
     with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
@@ -162,14 +162,14 @@ def audit_model(
                 activations, samples = _measure(model, batches, progress)
             except RunnerError as error:
                 raise ConversionError(
-                    f"model {source.name!r}: its ranges cannot be measured ({error}) Look at its "
-                    "constants alone by leaving --data out."
+                    f"model {source.name!r}: its ranges cannot be measured ({error}) Leave "
+                    "--data out to look at its constants only."
                 ) from error
         return Audit(source.name, constants, activations, samples, _unknown(model, samples))
 
 
 def _check_size(source: Source) -> None:
-    """Refuses what fits a file in FP16, perhaps, but not in the float32 that is measured."""
+    """Refuses a model whose weights fit a file in FP16, perhaps, but not in float32."""
     needed = weight_bytes([source], "fp32")
     if needed > FLATBUFFER_LIMIT_BYTES:
         raise ConversionError(
@@ -256,11 +256,11 @@ def _unknown(model: TFLiteModel, samples: int) -> tuple[str, ...]:
             "samples with --data FILE; random ones would prove nothing.",
         )
     known = [
-        f"values beyond those of these {samples} samples",
+        f"values beyond the values of these {samples} samples",
         "the order in which a GPU adds: sums were followed in the order of memory",
     ]
     if any(operator.name == "IF" for operator in model.operators):
-        known.append("what happens inside the branches of IF operators")
+        known.append("values inside the branches of IF operators")
     return tuple(known)
 
 

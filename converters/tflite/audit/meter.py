@@ -1,7 +1,7 @@
-"""The range of every tensor of a float32 .tflite file while it runs, and of hidden sums.
+"""Measures the range of every tensor of a float32 .tflite file while it runs, and of hidden sums.
 
-Runs in a worker process, on LiteRT's plain kernels: they write every tensor, and give what FP32
-gives, so that what FP16 could not have held is seen.
+This runs in a worker process, on LiteRT's plain kernels: they write every tensor and compute in
+FP32, so that values show which FP16 could not have held.
 """
 
 import struct
@@ -27,16 +27,16 @@ _DELICATE_OPERAND = {"DIV": 1, "RSQRT": 0, "LOG": 0}
 
 @dataclass
 class Range:
-    """What was seen of one tensor.
+    """The values that were seen of one tensor.
 
     Attributes:
         peak: largest finite magnitude.
         smallest: smallest magnitude other than zero.
-        nonfinite: values that are infinite or not a number, in float32 already.
-        nonzero: values other than zero.
-        vanished: of these, those that FP16 makes zero.
+        nonfinite: number of values that are infinite or not a number in float32 already.
+        nonzero: number of values other than zero.
+        vanished: number of values other than zero that FP16 makes zero.
         hidden: largest magnitude of a sum inside the operator that gives the tensor.
-        hidden_what: what that sum is of.
+        hidden_what: name of that sum.
         operand: smallest magnitude of an operand that the operator divides by.
     """
 
@@ -62,7 +62,7 @@ class Range:
 
 
 class RangeMeter:
-    """Ranges over all samples seen; the object that a `Worker` holds."""
+    """Collects ranges over all samples seen; the object that a `Worker` holds."""
 
     def __init__(self, path: Path) -> None:
         self._file = TFLiteModel(path)
@@ -189,7 +189,7 @@ def as_main(content: bytes, number: int) -> bytes:
 
 
 def _hidden_sum(operator: Operator, graph: _Graph, file: TFLiteModel) -> tuple[str, float]:
-    """What an operator adds up before it writes its result, and the largest value of that."""
+    """The sum that an operator makes before it writes its result, and its largest value."""
     if operator.name in ("SUM", "MEAN"):
         axes = graph.value(operator.inputs[1]).reshape(-1)
         return "sum", _running_peak(graph.value(operator.inputs[0]), axes)

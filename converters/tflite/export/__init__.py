@@ -1,4 +1,4 @@
-"""A TensorFlow graph as a .tflite file."""
+"""The export of a TensorFlow graph to a .tflite file."""
 
 import lazy_loader
 

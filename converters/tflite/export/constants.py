@@ -1,4 +1,4 @@
-"""Constants that FP16 cannot hold: what clamps, vanishes or loses digits, and in which layer."""
+"""Constants that FP16 cannot hold: values that clamp, vanish or lose digits, and their layers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ class ConstantFinding:
     """A constant of which FP16 changes more than the last digits.
 
     Attributes:
-        name: of its tensor.
-        layer: the Keras layer it comes from; "" when unknown.
-        size: how many values it has.
-        clamped: values beyond the largest FP16 number; the converter makes them +-65504.
-        vanished: values other than zero that become zero.
-        subnormal: values that lose digits because they are below the smallest normal number.
+        name: its tensor's name.
+        layer: the Keras layer that it comes from; "" when unknown.
+        size: number of its values.
+        clamped: number of values beyond the largest FP16 number; the converter makes them +-65504.
+        vanished: number of values other than zero that become zero.
+        subnormal: number of values that lose digits below the smallest normal number.
         largest: largest magnitude.
         smallest: smallest magnitude other than zero.
     """
@@ -60,7 +60,7 @@ class ConstantFinding:
 
 
 def source_findings(source: Source) -> tuple[ConstantFinding, ...]:
-    """What FP16 would do to the weights and float constants of a model, before any conversion."""
+    """The weights and float constants of a model that FP16 would harm, before any conversion."""
     values = chain(_weights(source), _graph_constants(source.graph.graph.as_graph_def()))
     return _worst_first(filter(None, (examine(*value) for value in values)))
 
@@ -84,13 +84,13 @@ def _graph_constants(graph: GraphDef) -> Iterator[tuple[str, str, np.ndarray]]:
 def confirmed(
     findings: Sequence[ConstantFinding], model: TFLiteModel
 ) -> tuple[ConstantFinding, ...]:
-    """What FP16 did destroy in a converted file, told with what the source knows of it.
+    """The constants that FP16 has destroyed in a converted file, as the sources describe them.
 
     The converter folds constants in float32: a tiny variance that only scales a kernel is gone
-    from the file and harms nothing, and a harmless scale may have become too large by it.
+    from the file and harms nothing, and folding may have made a harmless scale too large.
 
     Args:
-        findings: of the sources, see `source_findings`.
+        findings: findings of the sources, see `source_findings`.
         model: the float16 file.
     """
     found = []
@@ -114,7 +114,7 @@ def confirmed(
 
 
 def constant_findings(model: TFLiteModel) -> tuple[ConstantFinding, ...]:
-    """What FP16 does to the float32 constants of a file, the worst first."""
+    """The float32 constants of a file that FP16 harms, the worst first."""
     tensors = (tensor for tensor in model.constants() if tensor.spec.dtype == "float32")
     found = (
         examine(tensor.spec.name, layer_of(tensor.spec.name), model.constant(tensor))
@@ -124,7 +124,7 @@ def constant_findings(model: TFLiteModel) -> tuple[ConstantFinding, ...]:
 
 
 def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None:
-    """What FP16 does to these values, or None where it only rounds them."""
+    """The harm that FP16 does to these values; None if it only rounds them."""
     clamped = vanished = subnormal = 0
     largest, smallest = 0.0, np.inf
     for piece in _pieces(values):

@@ -1,6 +1,6 @@
 """TensorFlow's TFLite converter, as it runs in a worker process.
 
-Each conversion leaks memory and a bad graph can abort the process; both stay there.
+Each conversion leaks memory, and a bad graph can abort the process: the worker keeps both away.
 """
 
 import re
@@ -31,13 +31,13 @@ class Converter:
 
         Args:
             saved_model: a folder with a SavedModel.
-            output: where to write the file.
-            signatures: the names of those to convert.
-            precision: "fp16" or "fp32", of the weights.
+            output: path of the file to write.
+            signatures: names of the signatures to convert.
+            precision: "fp16" or "fp32", the precision of the weights.
             allow_flex: whether TensorFlow ops may stay in the file.
 
         Raises:
-            ConversionError: the graph needs ops that TFLite does not have, or fails otherwise.
+            ConversionError: the graph needs ops that TFLite does not have, or the converter fails.
         """
         converter = tf.lite.TFLiteConverter.from_saved_model(
             str(saved_model), signature_keys=signatures
@@ -58,7 +58,7 @@ class Converter:
 
 
 def explain_failure(text: str) -> str:
-    """What a converter's error means: which ops of which layers, and the way out."""
+    """The meaning of a converter's error: the ops and layers at fault, and the way out."""
     missing = _listed(text, "TF Select ops")
     custom = _listed(text, "Custom ops")
     errors = [_ERROR.search(line) for line in text.splitlines()]
@@ -71,7 +71,7 @@ def explain_failure(text: str) -> str:
     ops = ", ".join(_with_layers(op, layers.get(op, ())) for op in (*missing, *custom))
     message = f"TFLite has no operator for {ops}."
     if custom:
-        return message + " Replace the layers that need custom operators; no LiteRT has these."
+        return message + " Replace the layers that need custom operators: LiteRT has none of them."
     if any(op.startswith("TensorList") for op in missing):
         return message + _FIXED_BATCH
     return message + _FLEX
@@ -96,9 +96,9 @@ _FIXED_BATCH = (
     " A recurrent layer needs a fixed batch size: convert with `--batch 1` (`batch_size=1`)."
 )
 _FLEX = (
-    " Replace what needs it, or pass `--allow-flex` (`allow_flex=True`) to keep TensorFlow ops in "
-    "the file: it then runs only where the TensorFlow (Flex) delegate is linked in, never on a GPU "
-    "or in plain LiteRT."
+    " Replace the layers that need it, or pass `--allow-flex` (`allow_flex=True`) to keep "
+    "TensorFlow ops in the file: it then runs only where the TensorFlow (Flex) delegate is linked "
+    "in, never on a GPU or in plain LiteRT."
 )
 
 

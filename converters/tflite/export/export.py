@@ -1,4 +1,4 @@
-"""A `Source` to a TFLite file with FP16 weights: names and order kept, every byte explained."""
+"""Exports a `Source` to a TFLite file with FP16 weights that keeps the names and their order."""
 
 import math
 import tempfile
@@ -30,6 +30,7 @@ from tfmp.converters.tflite.file import (
     restore_names,
 )
 from tfmp.converters.tflite.rewriting import without_gaps
+from tfmp.shared.arguments import is_whole_number
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.progress import SILENT, Progress
 
@@ -49,13 +50,13 @@ class TFLiteFile:
     """A .tflite file that was written and loads.
 
     Attributes:
-        path: where it is.
-        precision: "fp16" or "fp32", of its weights.
+        path: path of the file.
+        precision: "fp16" or "fp32", the precision of its weights.
         batch_size: the first size of its inputs; None when it may change.
         signatures: inputs and outputs by signature, in the order of their sources.
-        sizes: what became FP16, what did not, and why.
+        sizes: bytes of constants that became FP16 and of those that did not, with reasons.
         flex_ops: TensorFlow ops that plain LiteRT cannot run.
-        notes: what a user of the file should know, for the report.
+        notes: facts that a user of the file should know, for the report.
     """
 
     path: Path
@@ -68,12 +69,12 @@ class TFLiteFile:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """What the first signature takes."""
+        """The inputs of the first signature."""
         return next(iter(self.signatures.values())).inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """What the first signature gives."""
+        """The outputs of the first signature."""
         return next(iter(self.signatures.values())).outputs
 
 
@@ -89,7 +90,7 @@ def export_tflite(
 ) -> TFLiteFile:
     """Converts `source` and writes `output`, whole or not at all.
 
-    The batch size is fixed, at 1, unless asked otherwise: phones run one sample at a time, GPU
+    The batch size is fixed at 1 by default: phones run one sample at a time, GPU
     and NPU delegates take static shapes only, and recurrent layers with a dynamic batch need
     TensorFlow's own ops, which plain LiteRT lacks. The LiteRT runners feed larger batches sample
     by sample. A model that fixes its batch itself keeps it.
@@ -100,14 +101,15 @@ def export_tflite(
         output: the file to write; one that exists is replaced.
         precision: "fp16" rounds every float constant to float16; "fp32" leaves them.
         batch_size: first size of every input; None keeps it dynamic.
-        accumulate: the sums that the file allows FP16 hardware to make, "fp32" or "fp16".
+        accumulate: precision of the sums that the file allows FP16 hardware to make, "fp32" or
+            "fp16".
         allow_flex: keep ops that TFLite lacks as TensorFlow ops.
-        progress: called with a short text when a stage begins.
-        converter: what `start_converter` gave, for several conversions in a row: TensorFlow then
+        progress: told of the stages.
+        converter: a result of `start_converter`, for several conversions in a row: TensorFlow then
             starts once. None to start and end one here.
 
     Raises:
-        InputError: an option that is out of range, or a folder that cannot be written.
+        InputError: an option is out of range, or the folder cannot be written.
         ConversionError: the model cannot become such a file; the text names the ops and layers.
     """
     signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
@@ -153,7 +155,7 @@ def start_converter() -> Worker:
 
 @contextmanager
 def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
-    """Puts the model's name before what goes wrong with it."""
+    """Puts the model's name before errors of its conversion."""
     names = " and ".join(dict.fromkeys(repr(source.name) for source in signatures.values()))
     try:
         yield
@@ -163,7 +165,7 @@ def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
 
 @contextmanager
 def _wide_weights_named(sources: Iterable[Source]) -> Iterator[None]:
-    """Adds float64 weights, if there are any, to a complaint about what reads them."""
+    """Adds float64 weights, if there are any, to a complaint about ops that read them."""
     try:
         yield
     except (ConversionError, RunnerError) as error:
@@ -182,13 +184,15 @@ def _check_options(
     signatures: Mapping[str, Source], precision: str, batch_size: int | None, accumulate: str
 ) -> None:
     if not signatures:
-        raise InputError("expected at least one source to convert, received none.")
+        raise InputError(
+            "source: expected at least one model to convert, received an empty mapping."
+        )
     for name, value in (("precision", precision), ("accumulate", accumulate)):
         if value not in PRECISIONS:
             raise InputError(
                 f"{name}: expected one of {', '.join(PRECISIONS)}, received {value!r}."
             )
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+    if batch_size is not None and not (is_whole_number(batch_size) and batch_size >= 1):
         raise InputError(
             f"batch_size: expected a whole number of at least 1, or None for a dynamic batch, "
             f"received {batch_size!r}."
@@ -196,7 +200,7 @@ def _check_options(
 
 
 def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | None:
-    """The batch size of the file: what the models fix, else what was asked for."""
+    """The batch size of the file: the one that the models fix, else the one that was asked for."""
     sizes_given = (spec.shape[0] for source in signatures.values() for spec in source.inputs)
     fixed = {size for size in sizes_given if size is not None}
     if not fixed:
@@ -222,7 +226,7 @@ def _check_size(signatures: Mapping[str, Source], precision: str) -> None:
 
 
 def weight_bytes(sources: Iterable[Source], precision: str) -> int:
-    """How large the weights of these models are in a file; what they share counts once."""
+    """Bytes of these models' weights in a file; weights that they share count once."""
     width = {"fp16": 2, "fp32": 4}[precision]
     variables = {id(v): v for source in sources for v in source.variables}
     return width * sum(math.prod(variable.shape) for variable in variables.values())

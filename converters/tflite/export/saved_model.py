@@ -1,4 +1,4 @@
-"""Sources as a SavedModel that TensorFlow's converter turns into a right .tflite file."""
+"""Writes sources as a SavedModel that TensorFlow's converter turns into a right .tflite file."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,15 +12,15 @@ from tfmp.shared.backend import Tensor
 def write_saved_model(
     signatures: Mapping[str, Source], batch_size: int | None, folder: str
 ) -> None:
-    """Writes the forward passes, with safe names; what they share is written once.
+    """Writes the forward passes with safe names; weights that they share are written once.
 
     Args:
         signatures: sources by the names of their signatures.
         batch_size: first size of every input; None keeps it dynamic.
-        folder: where to write.
+        folder: the folder to write to.
 
     Raises:
-        ConversionError: there is no room for the weights, or a lookup table among them.
+        ConversionError: there is no room for the weights, or one of them is a lookup table.
     """
     import tensorflow as tf
 

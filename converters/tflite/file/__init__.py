@@ -1,4 +1,4 @@
-"""What a .tflite file holds: its graph, signatures, sizes, and what it allows hardware."""
+"""The contents of a .tflite file: graph, signatures, sizes, and its promise to hardware."""
 
 import lazy_loader
 

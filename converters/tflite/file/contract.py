@@ -1,4 +1,4 @@
-"""The promise a .tflite file makes about FP16: which arithmetic it allows its runtime to use."""
+"""The promise that a .tflite file makes about FP16: the arithmetic that its runtime may use."""
 
 from pathlib import Path
 
@@ -9,15 +9,15 @@ from tfmp.converters.tflite.file.reader import TFLiteModel
 METADATA_NAME = "reduced_precision_support"
 _PREFIX = b"fp16acc"
 
-# What a file with each promise makes its users' hardware do, for reports.
+# The effect of each promise on hardware, for reports.
 MEANING = {
-    "fp16": "allows FP16 sums: ARM CPUs with FP16 arithmetic compute in FP16; so do GPUs",
-    "fp32": "allows FP32 sums only: CPUs compute in FP32; GPUs still compute in FP16",
+    "fp16": "allows FP16 sums: GPUs compute in FP16, and so do ARM CPUs with FP16 arithmetic",
+    "fp32": "allows FP32 sums only: CPUs compute in FP32, GPUs still compute in FP16",
 }
 
 
 def accumulation(model: TFLiteModel) -> str | None:
-    """What the file allows: "fp16", "fp32", or None when it says nothing."""
+    """The sums that the file allows: "fp16", "fp32", or None when it says nothing."""
     if METADATA_NAME not in model.metadata:
         return None
     value = model.buffer(model.metadata[METADATA_NAME]).tobytes()
@@ -25,7 +25,7 @@ def accumulation(model: TFLiteModel) -> str | None:
 
 
 def allow_accumulation(path: Path, precision: str) -> None:
-    """Changes what an FP16 file allows, in place; a file that says nothing stays silent.
+    """Changes the sums that an FP16 file allows, in place; a file that says nothing is not changed.
 
     TensorFlow's converter writes "fp16accfp32" whatever it is told when it reads a SavedModel.
 

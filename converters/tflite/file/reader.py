@@ -1,4 +1,4 @@
-"""What a .tflite file holds, read from the flatbuffer without running or unpacking it."""
+"""Reads a .tflite file from its flatbuffer, without running or unpacking it."""
 
 import mmap
 import re
@@ -17,7 +17,7 @@ from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
 
 
 class Table(Protocol):
-    """What all tables of schema.fbs are read by, such as `schema.WhileOptions`."""
+    """A table of schema.fbs, such as `schema.WhileOptions`, before it is read."""
 
     def Init(self, content: object, position: int) -> None:
         """Points it at a place of the file."""
@@ -48,9 +48,9 @@ class Tensor:
 
     Attributes:
         subgraph: index of the subgraph that holds it; 0 is the main one.
-        spec: name, dtype and shape; sizes that may change are None.
+        spec: its name, dtype and shape; sizes that may change are None.
         buffer: index of the buffer with its constant value, or None when it is computed.
-        nbytes: size of that buffer.
+        nbytes: size of that buffer in bytes.
     """
 
     subgraph: int
@@ -78,7 +78,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Signature:
-    """What one entry point of a file takes and gives, in its order."""
+    """The inputs and outputs of one entry point of a file, in its order."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -93,9 +93,9 @@ class TFLiteModel:
     """A .tflite file, mapped into memory.
 
     Attributes:
-        path: of the file.
-        tensors: of each subgraph.
-        operators: of every subgraph, each subgraph in execution order.
+        path: path of the file.
+        tensors: tensors of each subgraph.
+        operators: operators of every subgraph, each subgraph in execution order.
         signatures: inputs and outputs by signature; a file without any has one named "".
         metadata: index of the buffer of each named metadata entry.
     """
@@ -104,7 +104,7 @@ class TFLiteModel:
         """Maps the file and reads all of it but the weights.
 
         Raises:
-            InputError: the file is missing, unreadable or no whole TFLite model.
+            InputError: the file is missing, unreadable or not a whole TFLite model.
         """
         self.path = path
         self._bytes = _map(path)
@@ -145,17 +145,17 @@ class TFLiteModel:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """What the default signature takes, in its order."""
+        """The inputs of the default signature, in its order."""
         return self.signature().inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """What the default signature gives, in its order."""
+        """The outputs of the default signature, in its order."""
         return self.signature().outputs
 
     @property
     def batch_size(self) -> int | None:
-        """That of the default signature; None when it may change."""
+        """The batch size of the default signature; None when it may change."""
         return self.signature().batch_size
 
     @cached_property
@@ -184,14 +184,14 @@ class TFLiteModel:
         return next(name for name in names if name is not None and name in self.signatures)
 
     def options(self, operator: Operator, kind: type[Options]) -> Options:
-        """The operator's options, a table of schema.fbs such as `schema.WhileOptions`."""
+        """The operator's options, such as a table of `schema.WhileOptions`."""
         table = self.root.Subgraphs(operator.subgraph).Operators(operator.index).BuiltinOptions()
         options = kind()
         options.Init(table.Bytes, table.Pos)
         return options
 
     def buffer_position(self, index: int) -> int:
-        """Where in the file the bytes of a buffer start."""
+        """The position in the file where the bytes of a buffer start."""
         buffer = self.root.Buffers(index)
         if buffer.Offset() > 1:  # in files past 2 GiB the data lies behind the flatbuffer
             return int(buffer.Offset())
@@ -264,7 +264,7 @@ class TFLiteModel:
 
 
 def layer_of(name: str) -> str:
-    """The Keras layer a tensor or op comes from, such as "encoder/dense"; "" when unknown.
+    """The Keras layer that a tensor or op comes from, such as "encoder/dense"; "" when unknown.
 
     Keras opens a layer's name scope twice (to build, then to call), so TensorFlow numbers every
     one of them: "model_1/encoder_1/dense_1/MatMul". Scopes without a number are the op's own.

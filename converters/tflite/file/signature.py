@@ -1,4 +1,4 @@
-"""Names and order of a .tflite file's inputs and outputs, changed in place.
+"""Changes names and order of a .tflite file's inputs and outputs in place.
 
 The converter sorts a signature by name, orders the graph's outputs as it likes, and calls the
 tensors "serving_default_x:0" and "StatefulPartitionedCall:0". Only strings and indices differ
@@ -36,7 +36,7 @@ Table: TypeAlias = schema.flatbuffers.table.Table
 
 
 def restore_names(path: Path, signatures: Mapping[str, tuple[Specs, Specs]]) -> None:
-    """Gives a file exported under `safe_names` its real names, in their order.
+    """Gives a file that was exported under `safe_names` its real names, in their order.
 
     Args:
         path: a .tflite file; rewritten in place.

@@ -1,4 +1,4 @@
-"""What became FP16 in a .tflite file, what did not, and why."""
+"""The bytes of a .tflite file: constants that became FP16, and those that did not, with reasons."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ class KeptConstant:
     """A float constant that stayed in more than 16 bits.
 
     Attributes:
-        name: of its tensor.
-        layer: the Keras layer it comes from; "" when unknown.
-        nbytes: its size.
-        reason: why.
+        name: its tensor's name.
+        layer: the Keras layer that it comes from; "" when unknown.
+        nbytes: its size in bytes.
+        reason: reason why it is not FP16.
     """
 
     name: str
@@ -24,13 +24,13 @@ class KeptConstant:
 
 @dataclass(frozen=True)
 class SizeAccount:
-    """Where the bytes of a file are.
+    """The bytes of a file by kind of constant.
 
     Attributes:
-        file_bytes: the whole file.
-        fp16_bytes: float16 constants.
-        fp32_bytes: float32 and float64 constants.
-        other_bytes: integer, boolean and string constants.
+        file_bytes: size of the whole file.
+        fp16_bytes: size of the float16 constants.
+        fp32_bytes: size of the float32 and float64 constants.
+        other_bytes: size of the integer, boolean and string constants.
         kept: the float constants that are not FP16, largest first.
     """
 
@@ -78,7 +78,7 @@ def _kept(tensor: Tensor, model: TFLiteModel) -> KeptConstant:
         }
     )
     if readers:
-        reason = f"TensorFlow's converter does not round what {', '.join(readers)} reads"
+        reason = f"TensorFlow's converter does not round operands of {', '.join(readers)}"
     else:
         reason = "it is an output of the model"
     return KeptConstant(tensor.spec.name, layer_of(tensor.spec.name), tensor.nbytes, reason)

@@ -1,4 +1,4 @@
-"""Models rewritten before they become .tflite files: gaps filled, overflow repaired."""
+"""Rewrites models before they become .tflite files: gaps are filled, overflow is repaired."""
 
 import lazy_loader
 

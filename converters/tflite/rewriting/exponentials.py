@@ -14,7 +14,7 @@ from tfmp.shared.backend import Tensor
 
 
 def tame_exponentials(graph: Graph, edits: Edits) -> None:
-    """Rewrites log(sum(exp(x))) as m + log(sum(exp(x - m))), with m the largest x; a `Rewrite`."""
+    """Rewrites log(sum(exp(x))) as m + log(sum(exp(x - m))), m the largest x; a `Rewrite`."""
     for log, total, exponentials in _chains(graph):
         whole = replace(log, inputs=exponentials.inputs)
         edits.replace(whole, _log_of_sum(total, graph), graph)

@@ -1,7 +1,7 @@
-"""Operations that TFLite lacks, said in operations that it has.
+"""Operations that TFLite lacks, expressed in operations that it has.
 
-Each is exact, or as accurate as float32; on a GPU they run where the original could not. What has
-no entry here is refused by the export, with its layer.
+Each replacement is exact, or as accurate as float32; on a GPU it runs where the original could not.
+The export refuses any other operation that TFLite lacks, and names its layer.
 """
 
 from collections.abc import Callable
@@ -19,16 +19,16 @@ from tfmp.shared.backend import Tensor
 
 # TensorFlow code that takes the inputs of a node and gives its output.
 Filling: TypeAlias = Callable[..., Tensor]
-# A function of a node and its graph that gives the replacement, or None where it has none.
+# A function of a node and its graph that gives the replacement, or None.
 Gap = Callable[[Node, Graph], Filling | None]
-# The same where a node is the end of a chain: also the node with the inputs of the whole chain.
+# The same for a node that ends a chain: it also gives the node with the inputs of the whole chain.
 Chain = Callable[[Node, Graph], tuple[Node, Filling] | None]
 
 
 def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
-    """The same model as TFLite and FP16 can say it, and what was changed, in words.
+    """The same model in operations that TFLite and FP16 have, and the changes in words.
 
-    Besides the gaps, masks are kept finite: TensorFlow's converter would clamp them.
+    Besides filling gaps, this keeps masks finite: TensorFlow's converter would clamp them.
     """
     graph = Graph(source.graph, len(source.inputs))
     replaced = sorted({graph.makers[node.outputs[0]].op for node, _ in _fillings(graph)})
@@ -37,10 +37,10 @@ def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
         return source, ()
     notes = []
     if replaced:
-        notes.append(f"said in operators that TFLite has: {', '.join(replaced)}")
+        notes.append(f"expressed in operators that TFLite has: {', '.join(replaced)}")
     if masks:
         layers = dict.fromkeys(layer_of(node.name) or node.name for node in masks)
-        notes.append(f"masks made finite numbers that FP16 holds: {', '.join(layers)}")
+        notes.append(f"masks became finite numbers that FP16 holds: {', '.join(layers)}")
     return rewritten(source, _say), tuple(notes)
 
 
@@ -50,7 +50,7 @@ def _say(graph: Graph, edits: Edits) -> None:
 
 
 def fill_gaps(graph: Graph, edits: Edits) -> None:
-    """Replaces the nodes that TFLite lacks; a `Rewrite`."""
+    """Replaces the operations that TFLite lacks; this is a `Rewrite`."""
     for node, filling in _fillings(graph):
         edits.replace(node, filling, graph)
 

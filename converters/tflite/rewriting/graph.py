@@ -23,11 +23,11 @@ class Node:
     """One operation.
 
     Attributes:
-        name: with the scopes of its layers.
+        name: its name, with the scopes of its layers.
         op: its type.
-        inputs: names of the tensors it reads, such as "dense/MatMul:0".
-        outputs: names of the tensors it gives.
-        attributes: of its NodeDef.
+        inputs: names of the tensors that it reads, such as "dense/MatMul:0".
+        outputs: names of the tensors that it gives.
+        attributes: the attributes of its NodeDef.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Graph:
     """The main graph of a trace.
 
     Attributes:
-        nodes: in an order in which they can be executed.
+        nodes: the nodes in an order in which they can be executed.
         floats: names of the float32 tensors.
         constants: names of the tensors that depend on no input.
-        makers: the node that gives each tensor, by its name.
+        makers: the node that gives each tensor, by the tensor's name.
         inputs: names of the input tensors, in order.
         outputs: names of the output tensors, in order.
         specs: shape and dtype (`tf.TensorSpec`) by tensor name.
@@ -90,7 +90,7 @@ class Graph:
                 self.constants.update(node.outputs)
 
     def static(self, tensor: str) -> np.ndarray | None:
-        """The value of a small constant tensor; None where it is not known without running."""
+        """The value of a small constant tensor; None if it is unknown before a run."""
         import tensorflow as tf
 
         return tf.get_static_value(self._graph.get_tensor_by_name(tensor))
@@ -145,9 +145,9 @@ class Edits:
         """Computes a node's result by other operations.
 
         Args:
-            node: with one output.
+            node: a node with one output.
             function: TensorFlow code that takes the node's inputs and gives its output.
-            graph: where the node is.
+            graph: the graph that holds the node.
         """
         import tensorflow as tf
 
@@ -187,7 +187,7 @@ class Edits:
         self._dropped.update(names)
 
     def kept(self, replaced: set[str]) -> list[NodeDef]:
-        """The nodes that are left, without those of these names."""
+        """The nodes that are left, without nodes of these names."""
         gone = replaced | self._dropped
         return [node for node in self.graph_def.node if node.name not in gone]
 

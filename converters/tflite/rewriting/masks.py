@@ -36,7 +36,7 @@ def mask_constants(graph: Graph) -> list[Node]:
 
 
 def finite_masks(graph: Graph, edits: Edits) -> None:
-    """Raises mask constants below FP16's range to a low number within it; a `Rewrite`."""
+    """Raises mask constants below FP16's range to a low number within it; this is a `Rewrite`."""
     for node, values, ends in _masks(graph):
         finite = edits.constant(f"{node.name}/finite", np.maximum(values, _FINITE))
         for reader in graph.readers(node.outputs[0]):

@@ -1,7 +1,7 @@
 """Magnitudes of every tensor of a TensorFlow graph on real samples, and of the sums in it.
 
-The audit measures the operators that ship; this measures the graph they are made from, which is
-what can still be rewritten.
+The audit measures the operators that ship. This measures the graph that they are made from, which
+can still be rewritten.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,14 +21,14 @@ SUMS = ("Mean", "Sum")
 
 @dataclass
 class Magnitude:
-    """What was seen of one tensor.
+    """The values that were seen of one tensor.
 
     Attributes:
         peak: largest finite magnitude.
         smallest: smallest magnitude other than zero.
-        size: values of one run.
-        hidden: for the input of a sum or mean, the largest value that any order of adding can
-            reach on the way.
+        size: number of values in one run.
+        hidden: largest value that any order of adding can reach, if the tensor is the input of a
+            sum or mean.
     """
 
     peak: float = 0.0

@@ -1,7 +1,7 @@
-"""A model whose FP16 arithmetic overflows, rewritten so that it fits, and measured again.
+"""Rewrites a model whose FP16 arithmetic overflows, and measures it again.
 
-A TFLite file for GPUs cannot mix precisions, so islands of FP32 are no way out: the numbers
-themselves must become smaller. What is rewritten computes in FP32 what it did before.
+A TFLite file for GPUs cannot mix precisions, so islands of FP32 do not help: the numbers themselves
+must become smaller. In FP32 the rewritten model gives the same results as before.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,13 +29,13 @@ Batches = Callable[[], Iterable[Batch]]
 
 @dataclass(frozen=True)
 class Change:
-    """What a repair did to one layer.
+    """The change that a repair made in one layer.
 
     Attributes:
-        layer: the layer, or the operation where there is none, in words.
+        layer: the layer, or an operation that belongs to no layer, in words.
         what: "scaled by powers of two", "mask kept finite" or "largest exponent taken out".
-        before: largest magnitude, of a value or of a sum on the way to one.
-        after: the same in the repaired model.
+        before: largest magnitude of a value, or of a sum on the way to one.
+        after: that magnitude in the repaired model.
     """
 
     layer: str
@@ -49,12 +49,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Overflow:
-    """What still does not fit.
+    """A layer whose values FP16 cannot hold.
 
     Attributes:
         layer: the layer, operation, input or output, in words.
         op: TensorFlow's operation.
-        peak: largest magnitude, of a value or of a sum on the way to one.
+        peak: largest magnitude of a value, or of a sum on the way to one.
     """
 
     layer: str
@@ -63,7 +63,7 @@ class Overflow:
 
     @property
     def finding(self) -> str:
-        """What was seen."""
+        """The finding in words."""
         return f"{self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at {FLOAT16.max:g}"
 
 
@@ -72,9 +72,9 @@ class Repaired:
     """A model after a repair.
 
     Attributes:
-        source: what to convert; the original where nothing had to be done.
-        changes: what was done, layer by layer.
-        left: what overflows all the same, the worst first.
+        source: the model to convert; the original if nothing had to be repaired.
+        changes: the changes, layer by layer.
+        left: layers that still overflow, the worst first.
     """
 
     source: Source
@@ -83,11 +83,12 @@ class Repaired:
 
 
 def repair_model(source: Source, batches: Batches) -> Repaired:
-    """Rewrites what overflows in FP16 on these samples.
+    """Rewrites the layers that overflow in FP16 on these samples.
 
     Args:
         source: the model.
-        batches: gives the samples, each time it is called; they are read up to five times.
+        batches: function that gives the samples each time it is called; they are read up to five
+            times.
 
     Returns:
         A model with the same float32 outputs, to the accuracy of float32.
@@ -107,7 +108,7 @@ def repair_model(source: Source, batches: Batches) -> Repaired:
 
 
 def overflows(source: Source, batches: Iterable[Batch]) -> tuple[Overflow, ...]:
-    """What overflows in FP16 on these samples, the worst first, when nothing is repaired."""
+    """The layers that overflow in FP16 on these samples without a repair, the worst first."""
     source, _ = without_gaps(source)  # as it will be converted
     return _overflows(source, measure(source, batches))
 

@@ -1,15 +1,15 @@
-"""Powers of two moved through a graph so that what overflows in FP16 fits.
+"""Moves powers of two through a graph until values that overflow in FP16 fit.
 
-Most layers are homogeneous: scale what goes in, and what comes out is scaled by a known power. So
-a tensor may be kept as 2**-k times its true value, as long as every place that needs the true one
-gets it back, and a product with a weight does that for nothing. Multiplying by a power of two is
-exact, so in FP32 the model computes what it did before; in FP16 the large values now fit:
+Most layers are homogeneous: if their input is scaled, their output is scaled by a known power. So a
+tensor may be kept as 2**-k times its true value, as long as every place that needs the true value
+gets it back, and a product with a weight does that without cost. Multiplying by a power of two is
+exact, so in FP32 the model gives the same results; in FP16 the large values now fit:
 
     variance of 300 x: mean of squares near 90,000 -> kept as 2**-14 of it, near 5.5
 
 Three passes over the nodes. `_Needs` goes backward and finds the smallest k with which each tensor
 and each sum behind it fits. `_Scaler` goes forward and keeps every tensor at some k, by the rule
-of its operation, absorbing the rest into weights. What cannot be helped is left as it was.
+of its operation, absorbing the rest into weights. A value that cannot be scaled is left as it was.
 """
 
 import math
@@ -50,12 +50,12 @@ _LOOKS_AT_THE_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 
 
 def rescale(graph: Graph, edits: Edits, seen: Magnitudes) -> None:
-    """Rewrites a graph so that what was too large for FP16 fits; a `Rewrite` once `seen` is bound.
+    """Scales values that are too large for FP16 until they fit; a `Rewrite` once `seen` is bound.
 
     Args:
-        graph: as it is.
+        graph: the graph as it is.
         edits: takes the changes.
-        seen: magnitudes by tensor; tensors that are not in it are left alone.
+        seen: magnitudes by tensor; tensors that are not in it stay as they are.
     """
     needs = _Needs(graph, seen).by_tensor
     if any(needs.values()):

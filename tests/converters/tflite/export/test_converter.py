@@ -19,15 +19,16 @@ def test_flex_ops_come_with_every_layer_that_uses_them() -> None:
         + "Some ops are not supported by the native TFLite runtime\nTF Select ops: Bar, Foo\n"
     )
     assert explain_failure(text).startswith(
-        "TFLite has no operator for Bar, Foo (layer block/first, second). Replace what needs it"
+        "TFLite has no operator for Bar, Foo (layer block/first, second). Replace the layers that "
+        "need it"
     )
 
 
 def test_custom_ops_have_no_way_out_by_flex() -> None:
     message = explain_failure("Some ops in the model are custom ops\nCustom ops: Erfx\n")
     assert message == (
-        "TFLite has no operator for Erfx. Replace the layers that need custom operators; no "
-        "LiteRT has these."
+        "TFLite has no operator for Erfx. Replace the layers that need custom operators: "
+        "LiteRT has none of them."
     )
 
 

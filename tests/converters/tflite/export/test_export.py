@@ -100,8 +100,8 @@ def test_ops_that_tflite_lacks_are_refused_with_their_layer(
     with pytest.raises(ConversionError) as error:
         export(open_source(models.needs_flex()), output)
     assert str(error.value).startswith(
-        "model 'flex': TFLite has no operator for MatrixInverse (layer inverse). Replace what "
-        "needs it, or pass `--allow-flex`"
+        "model 'flex': TFLite has no operator for MatrixInverse (layer inverse). Replace the "
+        "layers that need it, or pass `--allow-flex`"
     )
     assert output.read_text() == "an earlier file"
     assert list(tmp_path.iterdir()) == [output]
@@ -184,6 +184,7 @@ def test_allowed_accumulation_is_in_the_file(convert: Callable, models: ModuleTy
         ({"accumulate": "bf16"}, "accumulate: expected one of fp16, fp32, received 'bf16'"),
         ({"batch_size": 0}, "batch_size: expected a whole number of at least 1, or None"),
         ({"batch_size": 2.0}, "received 2.0"),
+        ({"batch_size": True}, "received True"),
     ],
 )
 def test_bad_options_are_refused(

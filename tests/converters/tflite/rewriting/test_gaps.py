@@ -97,7 +97,7 @@ def test_the_numbers_stay_the_same(name: str, export: Callable, tmp_path: Path) 
     np.testing.assert_allclose(filled.forward(batch)["y"], expected, atol=5e-7, rtol=1e-5)
     file = export(source, tmp_path / "model.tflite", precision="fp32")
     assert file.notes[-1] == note
-    assert note.startswith("said in operators that TFLite has: ")
+    assert note.startswith("expressed in operators that TFLite has: ")
     with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
         received = runner.run(batch)["y"]
     assert received.dtype == expected.dtype

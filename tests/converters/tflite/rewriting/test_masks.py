@@ -53,7 +53,7 @@ def test_masked_rows_come_out_as_in_float32(
     np.testing.assert_allclose(expected[1], 0.2)
     file = export(source, tmp_path / "masked.tflite")
     assert not any("clamp" in note for note in file.notes)
-    assert file.notes[-1].startswith("masks made finite numbers that FP16 holds: ")
+    assert file.notes[-1].startswith("masks became finite numbers that FP16 holds: ")
     with LiteRTRunner(file.path, force_fp16=force_fp16) as runner:
         received = runner.run(BATCH)["y"]
     assert (received[0][expected[0] == 0] == 0).all()
