@@ -91,7 +91,7 @@ def measure(model: keras.Model, samples: int, rounds: int) -> Result:
 
     def compared() -> None:
         comparison = Comparison("model.onnx", source.outputs, candidate.outputs)
-        for batch, labels in open_data(data, source.inputs, batch_size=BATCH).batches():
+        for batch, labels in open_data(data, source.inputs, batch_size=BATCH).read():
             comparison.update(reference.run(batch), candidate.run(batch), labels)
         comparison.outputs()
 

@@ -11,7 +11,7 @@ from tfmp.converters.drift import DriftBudget
 from tfmp.converters.formats import PRECISIONS, Format, Target, format_named
 from tfmp.converters.intake import AnySource, file_sha256, is_open, path_of, request_of
 from tfmp.converters.report import Artifact, DriftReport
-from tfmp.converters.samples import Dataset
+from tfmp.converters.samples import Samples
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_output
 from tfmp.converters.shared.options import check_choice, options_of, read_options
@@ -211,7 +211,7 @@ def starting(formats: Collection[Format]) -> Iterator[dict[Format, Any]]:
 
 def write_file(
     source: AnySource,
-    samples: Dataset | None,
+    samples: Samples | None,
     target: Target,
     budget: DriftBudget,
     helper: Any,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tfmp.converters.onnx.emulation import Profile
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
-    from tfmp.converters.samples import Dataset
+    from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
     from tfmp.shared.progress import Progress
 
@@ -124,7 +124,7 @@ class Format(ABC):
         self,
         source: "AnySource",
         target: Target,
-        samples: "Dataset | None",
+        samples: "Samples | None",
         budget: "DriftBudget",
         helper: Any,
         progress: "Progress",

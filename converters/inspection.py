@@ -25,7 +25,8 @@ def inspect_model(model: Any, data: Any, progress: Progress) -> Audit:
     if data is None:
         return audit_model(source, None, progress)
     samples = open_samples(source, data, None, DriftBudget())
-    audit = audit_model(source, (batch for batch, _ in samples.batches()), progress)
+    reading = samples.read()
+    audit = audit_model(source, (batch for batch, _ in reading), progress)
     blame = "; what is not finite behind it may be the data's doing"
-    told = (note + blame for note in nonfinite_notes(samples.description))
+    told = (note + blame for note in nonfinite_notes(reading.description))
     return replace(audit, unknown=(*told, *audit.unknown))

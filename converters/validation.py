@@ -10,7 +10,7 @@ from tfmp.converters.drift import Comparison, DriftBudget, check_overrides
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, is_open, request_of
 from tfmp.converters.report import DriftReport
-from tfmp.converters.samples import Dataset, open_data, synthetic
+from tfmp.converters.samples import Samples, made_up, open_data
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
 
@@ -113,7 +113,7 @@ def open_model(model: Any, progress: Progress) -> AnySource:
     return request_of(model).open()
 
 
-def open_samples(source: AnySource, data: Any, labels: Any, budget: DriftBudget) -> Dataset:
+def open_samples(source: AnySource, data: Any, labels: Any, budget: DriftBudget) -> Samples:
     """Opens samples for a model and checks all of the evidence that can be checked in advance.
 
     Args:
@@ -127,7 +127,7 @@ def open_samples(source: AnySource, data: Any, labels: Any, budget: DriftBudget)
     """
     check_overrides(budget, [spec.name for spec in source.outputs])
     if data is None:
-        return synthetic(source.inputs)
+        return made_up(source.inputs)
     samples = open_data(data, source.inputs, labels)
     first = samples.first()
     if first is not None and first[1] is not None:

@@ -9,17 +9,17 @@ from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.comparison.trials import CandidateFile
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence
-from tfmp.converters.samples import Dataset
+from tfmp.converters.samples import Samples
 from tfmp.shared.progress import Progress
 
 # Measures how far candidate files are from a reference, on samples, wherever it runs.
-Compare = Callable[[AnySource, Sequence[CandidateFile], Dataset, Progress], Evidence]
+Compare = Callable[[AnySource, Sequence[CandidateFile], Samples, Progress], Evidence]
 
 
 def compare_here(
     source: AnySource,
     files: Sequence[CandidateFile],
-    samples: Dataset,
+    samples: Samples,
     plan: Plan,
     placing: Placing,
     progress: Progress,
@@ -41,10 +41,11 @@ def compare_here(
         progress("loading the candidates")
         bench = Bench(source, files, plan, placing, stack)
         progress("comparing")
-        for inputs, labels in samples.batches():
+        reading = samples.read()
+        for inputs, labels in reading:
             bench.update(inputs, labels)
-            progress.count(samples.description.samples, samples.samples)
+            progress.count(reading.description.samples, samples.count)
         if plan.latency:
             progress("timing calls")
             bench.measure_latency()
-        return bench.evidence(samples.description, progress)
+        return bench.evidence(reading.description, progress)

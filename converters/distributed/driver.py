@@ -20,7 +20,7 @@ from tfmp.converters.distributed.worker import Answer, BenchWorker, Models, Pack
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence, check_same_run, join
-from tfmp.converters.samples import Dataset
+from tfmp.converters.samples import Reading, Samples
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.shared.progress import Progress
 
@@ -67,7 +67,7 @@ def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compar
         def compare(
             source: AnySource,
             files: Sequence[CandidateFile],
-            samples: Dataset,
+            samples: Samples,
             progress: Progress,
         ) -> Evidence:
             progress("sending the models to Ray")
@@ -114,21 +114,22 @@ def _described(ray: Any, staff: Staffing, replaced: int) -> str:
     return f"{text}, {replaced} replaced after they died" if replaced else text
 
 
-def _compare(crew: "RayCrew", samples: Dataset, progress: Progress) -> tuple[Evidence, int]:
+def _compare(crew: "RayCrew", samples: Samples, progress: Progress) -> tuple[Evidence, int]:
     """The evidence of all samples, and how many workers were replaced."""
     dispatch = Dispatch(crew)
+    reading = samples.read()
     first: Evidence | None = None
     held: list[Evidence] = []
-    for task, answer in dispatch.run(_tasks(crew, samples)):
+    for task, answer in dispatch.run(_tasks(crew, reading)):
         if first is None:
             progress("comparing on Ray's workers")
             first = answer.evidence
         check_same_run(first, answer.evidence, f"the report of samples up to {task.done}")
         held.append(_with_paths(answer.evidence, crew.paths))
         if len(held) > _AT_ONCE:
-            held = [join(held, samples.description)]
-        progress.count(task.done, samples.samples)
-    return join(held, samples.description), dispatch.replaced
+            held = [join(held, reading.description)]
+        progress.count(task.done, samples.count)
+    return join(held, reading.description), dispatch.replaced
 
 
 def _with_paths(evidence: Evidence, paths: Mapping[str, Path]) -> Evidence:
@@ -147,9 +148,9 @@ def _with_paths(evidence: Evidence, paths: Mapping[str, Path]) -> Evidence:
     return replace(evidence, candidates=tuple(candidates))
 
 
-def _tasks(crew: "RayCrew", dataset: Dataset) -> Iterator[Task]:
-    for inputs, labels in dataset.batches():
-        described = dataset.description
+def _tasks(crew: "RayCrew", reading: Reading) -> Iterator[Task]:
+    for inputs, labels in reading:
+        described = reading.description
         yield Task(crew.put((inputs, labels, described)), described.samples)
 
 

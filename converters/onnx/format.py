@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
-    from tfmp.converters.onnx.mixed import Repair
+    from tfmp.converters.onnx.mixed import MixedSearch
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
-    from tfmp.converters.samples import Dataset
+    from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
 
 # Options that say something of FP16 files only.
@@ -57,7 +57,7 @@ class OnnxFormat(Format):
         self,
         source: "AnySource",
         target: Target,
-        samples: "Dataset | None",
+        samples: "Samples | None",
         budget: "DriftBudget",
         helper: Any,
         progress: Progress,
@@ -172,10 +172,10 @@ class OnnxFormat(Format):
 def _islands(
     model: "ir.Model",
     options: OnnxOptions,
-    samples: "Dataset",
+    samples: "Samples",
     budget: "DriftBudget",
     progress: Progress,
-) -> "tuple[Repair | None, list[str] | None]":
+) -> "tuple[MixedSearch | None, list[str] | None]":
     """Which nodes of the float32 model have to stay in FP32, and what was rewritten before.
 
     Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are

@@ -1,7 +1,8 @@
 from .data import (
     DataReport as DataReport,
-    Dataset as Dataset,
-    add_hashes as add_hashes,
+    Reading as Reading,
+    Samples as Samples,
     open_data as open_data,
-    synthetic as synthetic,
 )
+from .hashes import add_hashes as add_hashes
+from .synthetic import made_up as made_up

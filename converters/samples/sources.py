@@ -75,14 +75,33 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
     if isinstance(data, tuple) and len(data) == 2:
         return _pair(data, inputs)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-        once = isinstance(data, Iterator)
         name = f"{type(data).__name__} of batches"
-        return Stream(name, lambda size: (_split(element, inputs) for element in data), once=once)
+        if isinstance(data, Iterator):
+            return Stream(name, _only_once(name, data, inputs), once=True)
+        return Stream(name, lambda size: (_split(element, inputs) for element in data))
     if callable(data):
         return called(getattr(data, "__qualname__", type(data).__name__), data, inputs)
     raise InputError(
         f"data of type {type(data).__name__} cannot be read; expected {FORMS}. Pass one of these."
     )
+
+
+def _only_once(
+    name: str, data: Iterator[Any], inputs: Sequence[TensorSpec]
+) -> Callable[[int], Iterator[RawBatch]]:
+    """Batches of an iterator, which a second reader would find empty: that one is told."""
+    readers = [name]
+
+    def batches(size: int) -> Iterator[RawBatch]:
+        if not readers:
+            raise InputError(
+                f"data {name} can be read only once, and was. Pass arrays or a function that makes "
+                "a new iterator."
+            )
+        readers.clear()
+        return (_split(element, inputs) for element in data)
+
+    return batches
 
 
 def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]) -> Stream:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tfmp.converters.intake import AnySource, Source
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
-    from tfmp.converters.samples import Dataset
+    from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.rewriting import Overflow
@@ -78,7 +78,7 @@ class TFLiteFormat(Format):
         self,
         source: "AnySource",
         target: Target,
-        samples: "Dataset | None",
+        samples: "Samples | None",
         budget: "DriftBudget",
         helper: "Worker | None",
         progress: Progress,
@@ -199,7 +199,7 @@ def _traceable(source: "AnySource") -> "Source":
 
 
 def _looked_at(
-    source: "Source", repair: bool, samples: "Dataset | None", progress: Progress
+    source: "Source", repair: bool, samples: "Samples | None", progress: Progress
 ) -> "tuple[Source, FileNotes]":
     """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
     from tfmp.converters.report import FileNotes
@@ -209,7 +209,7 @@ def _looked_at(
         return source, FileNotes((_NO_SAMPLES,))
     if repair:
         progress("repairing what overflows in FP16")
-        repaired = repair_model(source, lambda: (batch for batch, _ in samples.batches()))
+        repaired = repair_model(source, samples.batches)
         changes = tuple(map(str, repaired.changes))
         left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
         return repaired.source, FileNotes(changes, left)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfmp.converters.samples.data import DataReport, Dataset, add_hashes, open_data, synthetic
+from tfmp.converters.samples.data import DataReport, Samples, open_data
+from tfmp.converters.samples.hashes import add_hashes
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
 
@@ -20,9 +21,10 @@ X = np.random.default_rng(0).integers(0, 256, (70, 4, 4, 1), dtype=np.uint8)
 Y = np.arange(70) % 10
 
 
-def read(dataset: Dataset) -> tuple[list[Any], list[Any], DataReport]:
-    batches = list(dataset.batches())
-    return [batch for batch, _ in batches], [labels for _, labels in batches], dataset.description
+def read(dataset: Samples) -> tuple[list[Any], list[Any], DataReport]:
+    reading = dataset.read()
+    batches = list(reading)
+    return [batch for batch, _ in batches], [labels for _, labels in batches], reading.description
 
 
 def refusal(data: Any, inputs: list[TensorSpec], labels: Any = None) -> str:
@@ -186,8 +188,8 @@ class TestDescription:
 
     def test_number_of_samples_is_known_before_where_it_can_be(self, folder: Path) -> None:
         np.savez("x.npz", image=X)
-        assert open_data("x.npz", [IMAGE]).samples == 70
-        assert open_data([X], [IMAGE]).samples is None
+        assert open_data("x.npz", [IMAGE]).count == 70
+        assert open_data([X], [IMAGE]).count is None
 
 
 def test_a_file_is_streamed(folder: Path) -> None:
@@ -196,7 +198,7 @@ def test_a_file_is_streamed(folder: Path) -> None:
     dataset = open_data("large.npz", [spec])
     tracemalloc.start()
     try:
-        assert sum(len(batch["x"]) for batch, _ in dataset.batches()) == 8000
+        assert sum(len(batch["x"]) for batch in dataset.batches()) == 8000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -442,36 +444,6 @@ class TestFunctionsThatFail:
         assert sys.path == before
 
 
-class TestSynthetic:
-    def test_is_seeded_and_marked(self) -> None:
-        one, two, other = (read(synthetic([IMAGE, IDS], seed=seed)) for seed in (0, 0, 1))
-        assert one[2] == two[2]
-        assert one[2].sha256 != other[2].sha256
-        assert one[2].synthetic
-        assert one[2].source == "synthetic (seed 0)"
-
-    def test_fits_the_signature(self) -> None:
-        inputs = [
-            TensorSpec("photo", (None, None, None, 3), "float32"),
-            TensorSpec("half", (None, 5), "float16"),
-            TensorSpec("ids", (None, None), "int64"),
-            TensorSpec("mask", (None, 2), "bool"),
-            TensorSpec("text", (None,), "string"),
-        ]
-        batch = read(synthetic(inputs, samples=4))[0][0]
-        assert {name: (array.dtype.kind, array.shape) for name, array in batch.items()} == {
-            "photo": ("f", (4, 64, 64, 3)),
-            "half": ("f", (4, 5)),
-            "ids": ("i", (4, 16)),
-            "mask": ("b", (4, 2)),
-            "text": ("O", (4,)),
-        }
-        assert batch["half"].dtype == np.float16
-        assert set(np.unique(batch["ids"])) == {0, 1}
-        assert batch["photo"][0].min() < -1
-        assert batch["photo"][1].min() >= 0
-
-
 TRIPS = TensorSpec("trips", (), "int64")
 TEN = np.array(10, np.int64)
 
@@ -501,11 +473,6 @@ class TestInputsWithoutAxes:
             for n in (1, 2)
         }
         assert len(hashes) == 2
-
-    def test_synthetic_samples_share_one(self) -> None:
-        batches, _, description = read(synthetic([IMAGE, TRIPS], samples=40))
-        assert description.samples == 40
-        assert {batch["trips"].shape for batch in batches} == {()}
 
     def test_a_label_without_axes_is_refused(self) -> None:
         assert "is empty: the labels" in refusal((X, np.array(3)), [IMAGE])

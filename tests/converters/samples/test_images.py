@@ -27,15 +27,15 @@ def folder(tmp_path: Path) -> Path:
 
 def test_class_folders_give_the_batches_and_labels_of_keras(folder: Path) -> None:
     dataset = open_data(folder, [IMAGE], batch_size=2)
-    assert dataset.samples == 5
-    batches = list(dataset.batches())
+    assert dataset.count == 5
+    batches = list(reading := dataset.read())
     expected = keras.utils.image_dataset_from_directory(
         folder, image_size=(6, 5), shuffle=False, batch_size=2, verbose=False
     )
     for (batch, labels), (images, ids) in zip(batches, expected, strict=True):
         np.testing.assert_array_equal(batch["image"], images)
         np.testing.assert_array_equal(labels, ids)
-    assert dataset.description.notes == (
+    assert reading.description.notes == (
         "pixels are 0 to 255, resized to 6 x 5 (bilinear), as Keras loads them",
         "class ids by folder name: 0 cat, 1 dog",
     )
@@ -43,22 +43,22 @@ def test_class_folders_give_the_batches_and_labels_of_keras(folder: Path) -> Non
 
 def test_a_flat_folder_has_no_labels(folder: Path) -> None:
     dataset = open_data(folder / "cat", [IMAGE])
-    ((batch, labels),) = dataset.batches()
+    ((batch, labels),) = (reading := dataset.read())
     assert batch["image"].shape == (3, 6, 5, 3)
     assert labels is None
-    assert not dataset.description.labelled
+    assert not reading.description.labelled
 
 
 def test_channels_first(folder: Path) -> None:
     first = TensorSpec("image", (None, 3, 6, 5), "float32")
-    ((batch, _),) = open_data(folder, [first]).batches()
-    ((expected, _),) = open_data(folder, [IMAGE]).batches()
+    ((batch, _),) = open_data(folder, [first]).read()
+    ((expected, _),) = open_data(folder, [IMAGE]).read()
     np.testing.assert_array_equal(batch["image"], expected["image"].transpose(0, 3, 1, 2))
 
 
 def test_gray_images(folder: Path) -> None:
     gray = TensorSpec("image", (None, 6, 5, 1), "float32")
-    ((batch, _),) = open_data(folder, [gray]).batches()
+    ((batch, _),) = open_data(folder, [gray]).read()
     assert batch["image"].shape == (5, 6, 5, 1)
 
 
@@ -87,7 +87,7 @@ def test_a_folder_without_images(tmp_path: Path) -> None:
 def test_a_file_that_is_no_image(folder: Path) -> None:
     (folder / "cat" / "0.png").write_bytes(b"nonsense")
     with pytest.raises(InputError) as caught:
-        list(open_data(folder, [IMAGE]).batches())
+        list(open_data(folder, [IMAGE]).read())
     told = str(caught.value)
     assert told.startswith(
         f"cannot read the images of {str(folder)!r}: {folder}/cat/0.png: Unknown"

@@ -1,0 +1,55 @@
+"""Samples made up from a model's signature, where there are no real ones."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tfmp.converters.samples.data import Samples
+from tfmp.converters.samples.fit import kind_of
+from tfmp.converters.samples.sources import stream_of
+from tfmp.converters.shared.tensors import TensorSpec
+
+# Sizes chosen where a signature leaves them open.
+_OPEN_IMAGE_SIDE = 64
+_OPEN_LENGTH = 16
+
+
+def made_up(
+    inputs: Sequence[TensorSpec], seed: int = 0, samples: int = 64, batch_size: int = 32
+) -> Samples:
+    """Samples made up from the signature: they can show that a model is broken, never that it is
+    sound.
+
+    Floats are standard normal and uniform in [0, 1) by turns of samples, integers 0 or 1 (inside
+    any vocabulary), texts "a". Open sizes are 64 for images and 16 elsewhere.
+
+    Args:
+        inputs: the model's inputs.
+        seed: seed of the generator; the same seed and signature give the same samples.
+        samples: number of samples; there are more if a fixed batch size would leave some out.
+        batch_size: samples at a time.
+    """
+    fixed = next((spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]), None)
+    if fixed:
+        samples = -(-samples // fixed) * fixed
+    arrays = {spec.name: _made_up(spec, seed, samples) for spec in inputs}
+    stream = replace(stream_of(arrays, inputs), name=f"synthetic (seed {seed})")
+    return Samples(stream, tuple(inputs), None, batch_size, synthetic=True)
+
+
+def _made_up(spec: TensorSpec, seed: int, samples: int) -> np.ndarray:
+    open_size = _OPEN_IMAGE_SIDE if len(spec.shape) == 4 else _OPEN_LENGTH
+    shape = (samples, *(open_size if size is None else size for size in spec.shape[1:]))
+    generator = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
+    if not spec.shape:  # an input without axes, one for all samples
+        return _made_up(replace(spec, shape=(1,)), seed, 1)[0]
+    kind = kind_of(spec.dtype)
+    if kind == "f":
+        values = generator.standard_normal(shape, dtype=np.float32)
+        values[1::2] = generator.random((samples // 2, *shape[1:]), dtype=np.float32)
+        return values
+    if kind in "iub":
+        return generator.integers(0, 2, shape).astype(spec.dtype)
+    return np.full(shape, "a", dtype=object)
