@@ -36,7 +36,7 @@ Exit status: 0 PASS or converted, 1 FAIL (drift over budget), 2 bad usage or inp
 )
 @click.version_option(package_name="tfmp")
 def main() -> None:
-    """Convert a Keras model to static FP16 ONNX or TFLite, and measure what that cost.
+    """Convert a Keras model to static FP16 ONNX or TFLite, and measure the drift.
 
     \b
     tfmp-convert inspect model.keras --data test.npz
@@ -94,8 +94,8 @@ def validate_command(
 ) -> None:
     """Measure how far CANDIDATE files are from the float32 REFERENCE model.
 
-    Without --data the samples are made up from the model's signature: they can show that a file is
-    broken, never that it is sound, so the verdict is INCONCLUSIVE at best.
+    Without --data, the samples are made up from the model's signature. Such samples can show that a
+    file is broken, but not that it is sound: the verdict is INCONCLUSIVE at best.
     """
     with session(shown) as progress:
         plan = comparison_plan(asked, shown)
@@ -116,8 +116,8 @@ def validate_command(
 def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> None:
     """Judge and render a saved report again, without running anything.
 
-    Several documents are taken as shards, the same models on different samples, and merged. The
-    budget is the one they were made with, but for the limits that --budget changes.
+    Several documents are merged as shards: the same models on different samples. The budget is the
+    one that they were made with, except for the limits that --budget changes.
     """
     with session(shown):
         from tfmp.converters.drift import DriftBudget
@@ -132,18 +132,18 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
     sys.exit(report.verdict.exit_status)
 
 
-@main.command("inspect", short_help="Say what of MODEL overflows in FP16.")
+@main.command("inspect", short_help="Find what overflows in FP16 in MODEL.")
 @click.argument("model", metavar="MODEL", type=options.PATH)
 @options.intake
 @options.inspection
 @options.shown
 @options.typed(intake=Intake, asked=Asked, shown=Shown)
 def inspect_command(model: str, intake: Intake, asked: Asked, shown: Shown) -> None:
-    """Say what of MODEL would overflow or vanish in FP16, before it is converted.
+    """Find the values of MODEL that would overflow or vanish in FP16, before it is converted.
 
-    Constants always; with --data also every activation and the sums inside operators, with the
-    powers of two left to the limits of FP16. The exit status is 1 if something would, 0 if nothing
-    would on these samples, and 3 if there were none to tell.
+    Constants are always checked. With --data, every activation and the sums inside operators are
+    checked, too, each with its distance from the limits of FP16 in powers of two. The exit status
+    is 1 if a value would overflow or vanish, 0 if all fit on these samples, and 3 without samples.
     """
     with session(shown) as progress:
         from tfmp.converters.inspection import inspect_model

@@ -110,8 +110,8 @@ _conversion = _options(
         type=click.Choice(list(PRECISIONS)),
         default="fp16",
         show_default=True,
-        help="Precision of the file. mixed (ONNX): FP16, with as few nodes in FP32 as keep the "
-        "budget on --data.",
+        help="Precision of the file. mixed (ONNX) is FP16 with as few nodes in FP32 as the budget "
+        "needs on --data.",
     ),
     force,
 )
@@ -122,31 +122,32 @@ intake = _options(
         "batch_size",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Fix the number of samples at a time [default: any for ONNX, 1 for TFLite].",
+        help="Number of samples that the file takes at a time [default: any for ONNX, 1 for "
+        "TFLite].",
     ),
     click.option(
         "--input-shape",
         "input_shapes",
         metavar="NAME=SIZE,...",
         multiple=True,
-        help="Fix the shape of an input, batch axis included, as in image=1,224,224,3. Repeatable.",
+        help="Fixed shape of an input, batch axis included, as in image=1,224,224,3. Repeatable.",
     ),
     click.option(
         "--signature",
         metavar="NAME",
-        help="Which signature of a SavedModel [default: serving_default or serve; a TFLite file "
-        "takes the others along].",
+        help="Signature of a SavedModel to convert [default: serving_default or serve; a TFLite "
+        "file gets the others, too].",
     ),
     click.option(
         "--custom-objects",
         metavar="PACKAGE.MODULE",
         multiple=True,
-        help="Module that defines the model's custom classes. Repeatable.",
+        help="Python module that defines custom classes of the model. Repeatable.",
     ),
     click.option(
         "--unsafe-load",
         is_flag=True,
-        help="Run Python code that the model file brings along (Lambda layers). Only for files "
+        help="Run Python code that the model file contains (Lambda layers). Only for files that "
         "you trust.",
     ),
 )
@@ -182,7 +183,7 @@ _budget = click.option(
     "--budget",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Allowed drift, such as rel_l2=0.005 or flip_rate=0.02. Repeatable.",
+    help="Limit of the drift, such as rel_l2=0.005 or flip_rate=0.02. Repeatable.",
 )
 _reports = click.option(
     "--report",
@@ -190,7 +191,7 @@ _reports = click.option(
     type=PATH,
     metavar="FILE",
     multiple=True,
-    help="Write the drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
+    help="File for the drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
 )
 
 comparison = _options(
@@ -198,64 +199,65 @@ comparison = _options(
         "--data",
         type=PATH,
         metavar="DATA",
-        help="Samples to compare on: .npz (one array per input, optionally `labels`), .npy, a "
-        "folder of images in class folders, or package.module:function.",
+        help="Samples to compare on: an .npz file (one array for each input, and labels if there "
+        "are any), an .npy file, a folder of images in class folders, or package.module:function.",
     ),
     click.option(
         "--labels",
         type=PATH,
         metavar="FILE",
-        help="Labels of the samples, if the data has none: .npy or .npz.",
+        help="Labels of the samples, if the data holds none: an .npy or .npz file.",
     ),
     _budget,
     _reports,
     click.option(
         "--split",
         is_flag=True,
-        help="Also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic) "
-        "and how far float32 itself is from float64. Takes about three more runs.",
+        help="Also measure the share of each step in the drift (FP32 file, FP16 weights, FP16 "
+        "arithmetic) and the distance of float32 itself from float64. Takes about three more "
+        "runs.",
     ),
     click.option(
         "--explain",
         is_flag=True,
-        help="Also find which layer the drift comes from, and the ten samples that drift most.",
+        help="Also find the layer that the drift comes from, and the ten samples that drift most.",
     ),
     click.option(
         "--reproduce",
         type=PATH,
         metavar="DIR",
-        help="Folder for the smallest model and input that show the worst error that --explain "
-        "finds, with a script [default: beside the first report, if there is one].",
+        help="Folder for the worst error that --explain finds, as the smallest model and input "
+        "that show it, with a script [default: beside the first report, if there is one].",
     ),
     click.option(
         "--device",
         type=click.Choice(["auto", "cpu", "gpu"]),
         default="auto",
         show_default=True,
-        help="Where to compare. auto takes an NVIDIA GPU for ONNX files where CUDA works; the "
-        "report says what was chosen.",
+        help="Device to compare on. auto takes an NVIDIA GPU for ONNX files where CUDA works; the "
+        "report names the device that was chosen.",
     ),
     click.option(
         "--emulate",
         metavar="PROFILE",
-        help="What sums of FP16 ONNX files are held in where a CPU emulates them: gpu (FP32, the "
-        "default of GPU kernels), pessimistic (FP16, rounded after every 16 terms) or "
-        "pessimistic:BLOCK [default: gpu].",
+        help="Precision of sums where a CPU emulates FP16 ONNX files: gpu (FP32, the default of GPU "
+        "kernels), pessimistic (FP16, rounded after every 16 terms) or pessimistic:BLOCK [default: "
+        "gpu].",
     ),
     click.option(
-        "--latency", is_flag=True, help="Also time single calls of the model and of every file."
+        "--latency", is_flag=True, help="Also time single calls of the model and of each file."
     ),
     click.option(
         "--ray",
         metavar="ADDRESS|local",
-        help="Compare on Ray's workers: local starts a Ray on this machine, auto and HOST:PORT "
-        "take one that runs. The report is the same.",
+        help="Address of a Ray whose workers compare: local starts a Ray on this machine, auto and "
+        "HOST:PORT take one that runs. The report is the same.",
     ),
     click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="How many workers --ray takes [default: as many as fit, with four CPUs each].",
+        help="Number of workers for --ray [default: as many as fit, with four CPUs each].",
     ),
 )
 
@@ -264,7 +266,7 @@ inspection = _options(
         "--data",
         type=PATH,
         metavar="DATA",
-        help="Samples to measure ranges on, in the forms that a conversion takes.",
+        help="Samples to measure ranges on, in the same forms as for a conversion.",
     ),
     click.option(
         "--report",
@@ -272,7 +274,7 @@ inspection = _options(
         type=PATH,
         metavar="FILE",
         multiple=True,
-        help="Write the audit: .json, or .html with a picture of every range. Repeatable.",
+        help="File for the audit: .json, or .html with a picture of every range. Repeatable.",
     ),
     force,
 )
@@ -281,7 +283,12 @@ rejudging = _options(_budget, _reports, force)
 
 shown = _options(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
-    click.option("--quiet", "-q", is_flag=True, help="No progress and no table; the status tells."),
+    click.option(
+        "--quiet",
+        "-q",
+        is_flag=True,
+        help="Print no progress and no table; the exit status tells the verdict.",
+    ),
     click.option(
         "--config",
         type=PATH,
@@ -289,14 +296,14 @@ shown = _options(
         is_eager=True,
         expose_value=False,
         callback=load_config,
-        help="Take options from a TOML file: keys are their long names. The command line goes "
-        "first.",
+        help="TOML file to take options from; its keys are their long names. Options on the "
+        "command line overrule it.",
     ),
     click.option(
         "--save-config",
         type=PATH,
         metavar="FILE",
-        help="Write the options that were given to a TOML file for --config, and run.",
+        help="TOML file for the options of this run, to use with --config later.",
     ),
 )
 

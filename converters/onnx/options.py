@@ -21,22 +21,25 @@ class OnnxOptions:
 
     keep_fp32: Sequence[str] = option(
         (),
-        "Regular expression: nodes, Keras layers or op types that stay in FP32. Repeatable.",
+        "Regular expression for nodes, Keras layers or op types that stay in FP32. Repeatable.",
         metavar="REGEX",
     )
     opset: int | None = option(
         None,
-        "Version of the ONNX operator set, 13 to 23 [default: 18].",
+        "Version of the ONNX operator set, from 13 to 23 [default: 18].",
         metavar="N",
         check=_check_opset,
     )
     external_data: bool = option(
-        False, "Write weights to a second file beside the ONNX file, as always past 2 GiB."
+        False,
+        "Write the weights to a second file beside the ONNX file. Weights past 2 GiB always are.",
     )
     target: str = option(
         ANY,
-        "Where the ONNX file is taken. Ops without an FP16 kernel in ONNX Runtime's CUDA provider "
-        "or in TensorRT stay in FP32 there; with any, only what some runtime could not load.",
+        "Runtime that the ONNX file will run on. Ops for which this runtime has no FP16 kernel "
+        "stay in FP32; with any, only ops that would keep some runtime from loading the file.",
         choices=TARGETS,
     )
-    fp16_io: bool = option(False, "Let the ONNX file's float32 inputs and outputs be float16.")
+    fp16_io: bool = option(
+        False, "Make the float32 inputs and outputs of the ONNX file float16, too."
+    )

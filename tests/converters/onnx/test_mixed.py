@@ -18,7 +18,7 @@ from tfmp.converters.onnx.emulation import switches
 from tfmp.converters.onnx.fp16.cost import Costs
 from tfmp.converters.onnx.fp16.rewriter import prepare
 from tfmp.converters.onnx.fp16.rules import decide
-from tfmp.converters.onnx.mixed import MAX_EVALUATIONS, Repair, find_islands
+from tfmp.converters.onnx.mixed import MAX_EVALUATIONS, MixedSearch, find_islands
 from tfmp.converters.shared.errors import InputError
 
 # Flips need 299 samples for a proof, and these outputs decide nothing.
@@ -39,7 +39,7 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
-def search(proto: onnx.ModelProto, x: np.ndarray, budget: DriftBudget, **options) -> Repair:
+def search(proto: onnx.ModelProto, x: np.ndarray, budget: DriftBudget, **options) -> MixedSearch:
     model = ir.from_proto(proto)
     prepare(model)
     switches.name_nodes(model)
@@ -391,7 +391,7 @@ def test_convert_ends_in_pass_with_at_most_five_fp32_nodes(tmp_path: Path, model
         ({"precision": "mixed"}, "finds the nodes that need FP32 on samples, received none"),
         (
             {"precision": "mixed", "to": "tflite", "data": np.zeros((2, 6), np.float32)},
-            "precision='mixed' is for ONNX files",
+            r"precision mixed .--precision. is for ONNX files",
         ),
         (
             {"precision": "mixed", "data": iter([np.zeros((2, 6), np.float32)])},
