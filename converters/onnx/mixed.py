@@ -1,14 +1,15 @@
-"""The fewest nodes that have to stay in FP32 for a drift budget, found in one session.
+"""Mixed precision: searches, in one session, for the fewest FP32 nodes that keep a drift budget.
 
 1. One instrumented run in float32 shows which nodes meet numbers that FP16 cannot hold. They are
-   tried first: an overflow is never cheaper mended elsewhere.
+   tried first: no other node is a cheaper place to fix an overflow.
 2. If drift remains, segments of the graph are switched to FP32 in turn, the cheapest first, until
-   one is enough. Rounding errors of different nodes are independent, so their squares add up: what
-   a segment takes away is its contribution. Segments join in that order, as few as are needed.
-3. What was joined is tried without, the costliest half first, down to single nodes.
+   one is enough. Rounding errors of different nodes are independent, so their squares add up: the
+   share that a segment takes away is its contribution. As few segments as are needed are joined.
+3. The search then leaves out parts of the joined nodes, the costliest half first, down to single
+   nodes.
 
-Cost is what the FP32 nodes multiply and move, and the casts around them (`onnx.cost`): a node in
-the middle of FP32 ones stays where casts to take it out would cost more than it does.
+The cost counts the multiplications of FP32 nodes, the data that they move, and the casts around
+them (`fp16.cost`): a node between FP32 nodes stays in FP32 if casts would cost more than it does.
 """
 
 import math
@@ -29,25 +30,25 @@ from tfmp.shared.progress import SILENT, Progress
 MAX_EVALUATIONS = 60
 _SEGMENTS = 16
 
-# Rounding errors are as good as random: among many assignments near the limit some keep it by
-# chance, and another order of the same sums does not. So the search stops short of the limit.
+# Rounding errors are as good as random: among many assignments near the limit some keep it only by
+# chance, and not with another order of the same sums. So the search stops short of the limit.
 _MARGIN = 0.9
 
 
 @dataclass(frozen=True)
-class Repair:
-    """What the search found.
+class MixedSearch:
+    """The result of the search.
 
     Attributes:
-        islands: name of each node to keep in FP32, with the reason.
-        met: whether the budget is met with them, on the samples searched.
+        islands: reasons by the names of the nodes to keep in FP32.
+        met: whether the budget is met with them, on the samples of the search.
         before: drift of each output with every node in FP16.
         after: drift of each output with the islands.
-        evaluations: passes over the samples, the instrumented one included.
-        samples: how many were searched on.
-        kept_flops: share of the multiplications of the switchable nodes that stays in FP32.
-        casts: values that are needed in both precisions, against `casts_before` without islands.
-        casts_before: the same with every node in FP16.
+        evaluations: number of passes over the samples, the instrumented one included.
+        samples: number of samples of the search.
+        kept_flops: share of the switchable nodes' multiplications that stays in FP32.
+        casts: number of values that are needed in both precisions.
+        casts_before: that number with every node in FP16.
     """
 
     islands: dict[str, str]
@@ -61,7 +62,7 @@ class Repair:
     casts_before: int = 0
 
     def notes(self) -> list[str]:
-        """What a user should know, one sentence each."""
+        """Facts that a user should know, one sentence each."""
         found = (
             f"mixed precision: {len(self.islands)} nodes ({self.kept_flops:.1%} of the "
             f"multiplications) stay in FP32 and add {self.casts - self.casts_before} casts; "
@@ -74,8 +75,8 @@ class Repair:
         return [
             found,
             "mixed precision: no assignment that was tried meets the budget; this is the closest. "
-            "What remains is the rounding of nodes that always compute in FP16, or drift that "
-            "only a larger budget allows",
+            "The rest of the drift comes from nodes that always compute in FP16, or needs a larger "
+            "budget",
         ]
 
 
@@ -90,17 +91,17 @@ def find_islands(
     keep_fp32: Sequence[str] = (),
     progress: Progress = SILENT,
     target: str = ANY,
-) -> Repair:
+) -> MixedSearch:
     """Searches for the nodes to keep in FP32.
 
     Args:
-        model: float32, prepared by `onnx.fp16.prepare`, nodes named by `switches.name_nodes`;
-            not changed.
+        model: a float32 model, prepared by `fp16.prepare`, with nodes named by
+            `switches.name_nodes`; it is not changed.
         batches: inputs to measure drift on.
-        budget: the limits; those that need a statistical proof count as measured here.
-        keep_fp32: see `precision.decide`.
-        progress: called with a short text when a stage begins.
-        target: see `precision.decide`.
+        budget: the limits; a measured rate counts here without its statistical proof.
+        keep_fp32: see `rules.decide`.
+        progress: told of the stages.
+        target: see `rules.decide`.
     """
     copy = model.clone()
     name_nodes(copy)
@@ -108,7 +109,7 @@ def find_islands(
     trial = _Trial(copy, decisions, batches, budget)
     progress("mixed precision: looking at ranges")
     found = _search(trial, progress)
-    return Repair(
+    return MixedSearch(
         islands=found,
         met=trial.excess(found) <= 1,
         before=trial.drift(()),
@@ -233,7 +234,7 @@ def _search(trial: _Trial, progress: Progress) -> dict[str, str]:
         progress("mixed precision: ranking nodes by their share of the drift")
         found = _add_segments(trial, found)
     if trial.meets(found):
-        progress("mixed precision: taking away what is not needed")
+        progress("mixed precision: leaving out nodes that are not needed")
         found = _shrink(trial, found)
     return found
 

@@ -1,4 +1,4 @@
-"""FP16 arithmetic on machines that have none: every FP16 tensor is rounded."""
+"""Emulated FP16 arithmetic for machines without it: every FP16 tensor is rounded."""
 
 import lazy_loader
 

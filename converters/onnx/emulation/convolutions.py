@@ -23,7 +23,7 @@ from tfmp.converters.onnx.graph import (
 
 
 def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """A convolution whose sums are held in FP16; None where one block holds them."""
+    """A convolution whose sums are held in FP16; None if one block holds them."""
     x, weights = operand(node, 0), operand(node, 1)
     shape = sizes_from(weights)
     spatial = len(shape) - 2
@@ -38,7 +38,7 @@ def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
 
 
 def sum_conv_transpose(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """As a convolution of the input with zeros between its pixels, and the kernel reversed."""
+    """A transposed convolution: a convolution of the spread input with the reversed kernel."""
     x, weights = operand(node, 0), operand(node, 1)
     shape, image = sizes_from(weights), sizes_from(x, 2)
     spatial, groups = len(shape) - 2, integer(node, "group", 1)

@@ -9,11 +9,11 @@ from tfmp.converters.onnx.graph import NotStaticError, operand, size_of, text
 
 
 def sum_einsum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """An Einsum whose sums are held in FP16; None where one block holds them.
+    """An Einsum whose sums are held in FP16; None if one block holds them.
 
     Raises:
-        NotStaticError: it has another number of operands, an ellipsis, a diagonal, an axis of one
-            operand alone that is summed, or sizes that are not known before the run.
+        NotStaticError: it has another number of operands, an ellipsis, a diagonal, a summed axis
+            that only one operand has, or sizes that are unknown before the run.
     """
     first, second, result = _labels(node)
     both = [label for label in first if label in second]

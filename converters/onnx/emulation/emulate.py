@@ -1,8 +1,8 @@
-"""FP16 arithmetic on a CPU: an FP16 graph in FP32 with every FP16 tensor rounded.
+"""Emulates FP16 arithmetic on a CPU: an FP16 graph runs in FP32, with every FP16 tensor rounded.
 
-A GPU kernel multiplies FP16 values, accumulates in FP32 and rounds what it writes. The same graph
-with FP32 kernels, whose operands hold only FP16 values and whose results are rounded by a pair of
-casts, computes that: profile "gpu". Profile "pessimistic" also rounds partial sums.
+A GPU kernel multiplies FP16 values, accumulates in FP32 and rounds its results. An FP32 kernel does
+the same if its operands hold only FP16 values and a pair of casts rounds its results: this is the
+profile "gpu". The profile "pessimistic" also rounds partial sums.
 """
 
 import numpy as np
@@ -14,23 +14,23 @@ from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
 from tfmp.converters.onnx.fp16 import FP16, FP32
 from tfmp.converters.onnx.graph import EXACT, is_float, new_cast, retype
 
-# Where `emulated` notes, in the model's metadata, the ops that it could not look into.
+# Key in the model's metadata for the ops that `emulated` could not look into.
 FP32_INSIDE = "tfmp.fp32_inside"
 
 
 def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
-    """Turns an FP16 model into a float32 one that computes what FP16 kernels would.
+    """Turns an FP16 model into a float32 one with the results of FP16 kernels.
 
     Args:
-        model: prepared (`fp16.prepare`), changed in place. Its graph inputs and outputs keep
-            their types.
-        profile: what sums are held in.
+        model: the model, prepared by `fp16.prepare`; it is changed in place. Its graph inputs and
+            outputs keep their types.
+        profile: the FP16 hardware to emulate.
 
     Returns:
         The model. Every value that was FP16 is float32 and holds only FP16 numbers; a value
         past 65504 is infinite. The model's metadata names under `FP32_INSIDE` the op types that
         compute in FP32 inside though FP16 hardware would not: recurrent ones between their steps,
-        and where `profile` holds sums in FP16, those that still add up in FP32.
+        and ops that still add up in FP32 although `profile` holds sums in FP16.
     """
     graph = model.graph
     boundary = [value for value in graph.inputs if is_float(value, FP16)]
@@ -81,7 +81,7 @@ def _widen_node(node: ir.Node, main: ir.Graph) -> None:
 
 
 def widen_attributes(node: ir.Node) -> None:
-    """Makes float32 of what a node's attributes say of FP16: types, and tensors."""
+    """Makes float32 of every FP16 type and tensor in a node's attributes."""
     for name, attribute in list(node.attributes.items()):
         if name in ("to", "dtype") and attribute.value == FP16.value:
             node.attributes[name] = ir.AttrInt64(name, FP32.value)

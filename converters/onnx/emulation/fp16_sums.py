@@ -1,6 +1,6 @@
-"""Operators whose sums are rewritten to be held in FP16, and those for which that is not done.
+"""Rewrites operators so that their sums are held in FP16, and names those that are left.
 
-What is rewritten computes the same in FP32 but for the rounding of partial sums.
+A rewritten operator gives the same result but for the rounding of partial sums.
 """
 
 import math
@@ -32,7 +32,7 @@ UNMODELLED = frozenset(
 # Slices with steps, and axes as operands: what the rewrites are written in.
 _OLDEST_OPSET = 13
 
-# The node's new output; None where its sums fit one block, so that nothing has to change.
+# Gives a node's new output; None if its sums fit one block, so that nothing has to change.
 Build = Callable[[SumBuilder, ir.Node, int], ir.Value | None]
 
 
@@ -40,13 +40,13 @@ def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], block: int) -> list[s
     """Rounds the partial sums inside these nodes to FP16.
 
     Args:
-        model: float32; changed in place. Its subgraphs may hold some of the nodes.
-        nodes: which compute in FP16; their float32 operands hold FP16 numbers, and what they
-            write is rounded behind them.
-        block: terms that are added in FP32 before the total is rounded.
+        model: a float32 model, which is changed in place. Its subgraphs may hold some of the nodes.
+        nodes: the nodes that compute in FP16; their float32 operands hold FP16 numbers, and their
+            results are rounded behind them.
+        block: number of terms that are added in FP32 before the total is rounded.
 
     Returns:
-        Op types of nodes that add up and still do so in FP32, sorted.
+        Op types of nodes that still add up in FP32, sorted.
     """
     left = set()
     old = model.opset_imports.get("", 1) < _OLDEST_OPSET

@@ -1,4 +1,4 @@
-"""How the emulator adds up: profiles of FP16 hardware, by the short names that options use."""
+"""Profiles of FP16 hardware for the emulator, by the short names that options use."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ DEFAULT_BLOCK = 16
 
 @dataclass(frozen=True)
 class Profile:
-    """What the emulator rounds beside every FP16 tensor.
+    """A kind of FP16 hardware: the sums that the emulator rounds beside every FP16 tensor.
 
     Attributes:
         block: None for sums in FP32, as GPU kernels accumulate by default. Otherwise sums are
@@ -28,7 +28,7 @@ class Profile:
         """A profile from "gpu", "pessimistic" or "pessimistic:BLOCK".
 
         Raises:
-            InputError: it is none of these.
+            InputError: the text is another one.
         """
         name, colon, size = str(text).partition(":")
         if name == "gpu" and not colon:
@@ -47,7 +47,7 @@ class Profile:
         return "gpu" if self.block is None else f"pessimistic:{self.block}"
 
     def describe(self) -> str:
-        """What a report says of it."""
+        """The profile in words, for reports."""
         if self.block is None:
             return "gpu: FP32 accumulation, every FP16 tensor rounded where a kernel writes it"
         return (

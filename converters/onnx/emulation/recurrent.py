@@ -1,7 +1,7 @@
-"""LSTM, GRU and RNN as a Scan over their steps, so that what is written between steps is rounded.
+"""Turns LSTM, GRU and RNN into a Scan over their steps, with states that are rounded in between.
 
-A GPU keeps hidden and cell state in FP16 from step to step. Gates are summed in FP32, and so is
-what becomes the next state, before it is rounded once.
+A GPU keeps hidden and cell state in FP16 from step to step. It sums gates in FP32, and the next
+state too, before it rounds that once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,14 +30,14 @@ def unroll(
     """Replaces recurrent nodes by Scans that round their states.
 
     Args:
-        model: float32; changed in place.
-        nodes: LSTM, GRU and RNN nodes that compute in FP16, anywhere in it.
-        exact: by node a Boolean that tells at run time not to round.
+        model: a float32 model, which is changed in place.
+        nodes: LSTM, GRU and RNN nodes that compute in FP16, anywhere in the model.
+        exact: for each node a Boolean that switches rounding off at run time.
 
     Returns:
-        The matrix products inside, and the op types of nodes that are left as they are: clipped,
-        with peepholes, coupled gates, activations that have parameters, batch-major layout, or of
-        an opset older than 13.
+        The matrix products inside, and the op types of nodes that are left as they are: those with
+        clipping, peepholes, coupled gates, activations that have parameters or batch-major layout,
+        and those of an opset older than 13.
     """
     products: list[ir.Node] = []
     left = set()
@@ -278,7 +278,7 @@ class _Body:
 
     def product(self, state: ir.Value, weights: ir.Value | None = None) -> ir.Value:
         weights = weights if weights is not None else self._recurrent
-        # Known, as what rewrites the products has to be told.
+        # The rewrite of products has to know the shapes.
         state.shape, weights.shape = ir.Shape([None, self._hidden]), ir.Shape([self._hidden, None])
         value = self.op("MatMul", state, weights)
         self._products.append(self.nodes[-1])

@@ -1,4 +1,4 @@
-"""Sums that are held in FP16, said in ONNX: blocks of terms added in FP32, then rounded.
+"""Builds sums in ONNX that are held in FP16: blocks of terms added in FP32, then rounded.
 
     total = 0
     for each block of terms: total = fp16(total + fp32 sum of the block)
@@ -23,28 +23,29 @@ _END = np.iinfo(np.int64).max
 
 
 class SumBuilder:
-    """Puts nodes before one node, and knows how to sum in FP16."""
+    """Puts nodes before one node, and builds sums in FP16."""
 
     def __init__(self, model: ir.Model, anchor: ir.Node, block: int, prefix: str) -> None:
         """Builds nothing yet.
 
         Args:
-            model: constants become initializers of its main graph, which every subgraph sees.
-            anchor: new nodes go before it, in its graph.
-            block: terms added in FP32 before the total is rounded.
-            prefix: of the names of all new values and nodes; nothing else begins with it.
+            model: the model; constants become initializers of its main graph, which every subgraph
+                sees.
+            anchor: the node that new nodes are put before.
+            block: number of terms that are added in FP32 before the total is rounded.
+            prefix: beginning of the names of all new values and nodes, and of no others.
         """
         self._model, self._anchor, self._block, self._prefix = model, anchor, block, prefix
         self._count = 0
 
     @property
     def block(self) -> int:
-        """Terms added in FP32 before the total is rounded."""
+        """Number of terms that are added in FP32 before the total is rounded."""
         return self._block
 
     @property
     def opset(self) -> int:
-        """Version of the default domain."""
+        """Opset of the default domain."""
         return self._model.opset_imports.get("", 1)
 
     def op(
@@ -82,7 +83,7 @@ class SumBuilder:
         return self.op("Reshape", value, shape)
 
     def transpose(self, value: ir.Value, order: Sequence[int]) -> ir.Value:
-        """`value` with its axes in another order; itself where that is the order it has."""
+        """`value` with its axes in another order; `value` itself if it has that order."""
         if list(order) == list(range(len(order))):
             return value
         return self.op("Transpose", value, perm=list(order))
@@ -98,11 +99,11 @@ class SumBuilder:
         """a (..., M, K) times b (..., K, N), summed over K in FP16.
 
         Args:
-            a: float32 that holds FP16 numbers, like `b`.
+            a: a float32 value that holds FP16 numbers, like `b`.
             b: see `a`.
-            ranks: of `a` and `b`, at least 2 each.
+            ranks: ranks of `a` and `b`, at least 2 each.
             depth: K, if it is known before the run.
-            before: the total so far, where this is the rest of a longer sum.
+            before: the total so far, if this is the rest of a longer sum.
         """
         left = self._blocks(a, ranks[0], ranks[0] - 1, depth)
         right = self._blocks(b, ranks[1], ranks[1] - 2, depth)
@@ -195,5 +196,5 @@ class SumBuilder:
 
 
 def slice_end(distance: int) -> int:
-    """Where a slice ends that leaves out the last `distance` elements of an axis."""
+    """The end of a slice that leaves out the last `distance` elements of an axis."""
     return -distance if distance else _END

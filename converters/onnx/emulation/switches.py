@@ -2,12 +2,14 @@
 
 Each node that may compute in FP16 reads its operands and writes its results through a choice
 between the exact and the rounded value; the choice is a Boolean input of the graph. With every
-switch on the session is the float32 model, with none it is the emulator of the FP16 one.
+switch on, the session is the float32 model; with every switch off, it is the emulator of the FP16
+model.
 
-An If, Loop or Scan has a switch as well: it decides what its states are held in, from step to step.
+An If, Loop or Scan has a switch as well: it decides in which precision its states are held from
+step to step.
 
-Constants are inputs too: a run hands in the exact or the rounded array, and copies neither. What a
-node reads is rounded only where whatever made it was not.
+Constants are inputs too: a run hands in the exact or the rounded array, and copies neither. An
+operand is rounded only if the node that made it did not round it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +37,7 @@ _PREFIX = "tfmp_fp32_"
 
 
 def name_nodes(model: ir.Model) -> None:
-    """Gives every node a name of its own; names that are unique stay."""
+    """Gives every node a name of its own; unique names stay."""
     taken: set[str] = set()
     for node in model.graph.all_nodes():
         base = node.name or f"{node.op_type}_unnamed"
@@ -48,7 +50,7 @@ def name_nodes(model: ir.Model) -> None:
 
 
 def switchable_nodes(model: ir.Model, decisions: Decisions) -> list[ir.Node]:
-    """The nodes whose precision changes results: not those that only move or pick values."""
+    """The nodes whose precision changes results, without nodes that only move or pick values."""
     return [
         node
         for node in model.graph.all_nodes()
@@ -113,14 +115,15 @@ class _Constant:
 
 
 class SwitchedSession:
-    """A model of which each node computes in FP32 or FP16, as a run says."""
+    """A model whose nodes compute in FP32 or FP16, as each run asks."""
 
     def __init__(self, model: ir.Model, decisions: Decisions) -> None:
         """Builds the one session.
 
         Args:
-            model: prepared, float32, nodes named by `name_nodes`; changed in place.
-            decisions: of `precision.decide` on it.
+            model: a prepared float32 model with nodes named by `name_nodes`; it is changed in
+                place.
+            decisions: decisions of `rules.decide` on the model.
 
         Raises:
             Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
@@ -141,12 +144,12 @@ class SwitchedSession:
         self._session = open_session(model)
 
     def run(self, batch: Batch, fp32: Collection[str], wanted: Sequence[str]) -> Batch:
-        """Outputs, or values inside, by name.
+        """Runs the model; gives outputs, or inner values, by name.
 
         Args:
             batch: arrays by input name.
-            fp32: names of the nodes that compute in FP32; all others in FP16.
-            wanted: names of outputs, or of what `values` lists.
+            fp32: names of the nodes that compute in FP32; all others compute in FP16.
+            wanted: names of outputs, or of values that `values` lists.
         """
         kept = set(fp32)
         feed = {

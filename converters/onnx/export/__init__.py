@@ -1,4 +1,4 @@
-"""A TensorFlow graph as a float32 ONNX model."""
+"""The export of a TensorFlow graph to a float32 ONNX model."""
 
 import lazy_loader
 

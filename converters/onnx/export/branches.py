@@ -1,4 +1,4 @@
-"""TensorFlow's choice among many branches as choices between two, which is what ONNX has."""
+"""Splits TensorFlow's choice among many branches into choices between two, which ONNX has."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,8 +14,8 @@ _INDEX = "tfmp_branch_index"
 def two_by_two(graph_def: GraphDef) -> None:
     """Changes a TensorFlow graph: an If chooses between a Case's first branch and the rest.
 
-    The rest is a function in which an If chooses between the second branch and what is left of
-    them. Like in a Case, an index that is no branch's means the last one.
+    The rest is a function in which an If chooses between the second branch and the remaining ones.
+    As in a Case, an index beyond the branches means the last branch.
     """
     while (found := next(_cases(graph_def), None)) is not None:
         nodes, case = found

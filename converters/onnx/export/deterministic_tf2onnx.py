@@ -1,4 +1,4 @@
-"""Makes tf2onnx give the same graph for the same model, whatever the process.
+"""Makes tf2onnx give the same graph for the same model in every process.
 
 It walks sets of names and of nodes. Python orders those by hashes, which differ from process to
 process, and by memory addresses; on that order depends which of two equal nodes survives, what
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 
 class OrderedSet(MutableSet[Item]):
-    """What tf2onnx uses of `set`, in the order of insertion."""
+    """A set in the order of insertion, with the methods that tf2onnx uses."""
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._items: dict[Item, None] = dict.fromkeys(items) if items else {}
@@ -41,37 +41,37 @@ class OrderedSet(MutableSet[Item]):
         self._items.pop(item, None)
 
     def update(self, *others: Iterable[Item]) -> None:
-        """Adds what `others` have."""
+        """Adds the items of `others`."""
         for other in others:
             self._items.update(dict.fromkeys(other))
 
     def union(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
-        """A new set of what this one and `others` have."""
+        """A new set of the items of this set and `others`."""
         joined = OrderedSet(self)
         joined.update(*others)
         return joined
 
     def intersection(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
-        """A new set of what this one and all of `others` have."""
+        """A new set of the items that this set and all of `others` have."""
         shared = [OrderedSet(other) for other in others]
         return OrderedSet(item for item in self if all(item in other for other in shared))
 
     def difference(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
-        """A new set of what none of `others` has."""
+        """A new set of the items that none of `others` has."""
         left = OrderedSet[Item]().union(*others)
         return OrderedSet(item for item in self if item not in left)
 
     def issubset(self, other: Iterable[Item]) -> bool:
-        """Whether `other` has everything that this one has."""
+        """Whether `other` has all items of this set."""
         return self <= OrderedSet(other)
 
     def copy(self) -> "OrderedSet[Item]":
-        """A new set of the same."""
+        """A new set of the same items."""
         return OrderedSet(self)
 
 
 class Numbers:
-    """Stands for `id`: one, two, three for the objects that are asked about, in that order."""
+    """Stands in for `id`: gives 1, 2, 3 to objects in the order in which they are asked about."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, object]] = {}
@@ -83,7 +83,7 @@ class Numbers:
 
 @contextmanager
 def reproducible(package: str) -> Iterator[None]:
-    """While it lasts, `set` and `id` are such in the loaded modules of `package`.
+    """Lets the loaded modules of `package` use these replacements of `set` and `id` inside.
 
     A name that a module's functions read is looked up in the module before the built-in one.
     """

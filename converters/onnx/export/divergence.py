@@ -1,4 +1,4 @@
-"""Where an export that is wrong goes wrong: the first value inside that is not TensorFlow's."""
+"""Finds the place where an export goes wrong: its first inner value that is not TensorFlow's."""
 
 from collections.abc import Mapping
 
@@ -17,16 +17,16 @@ _REL_L2 = 1e-4
 def first_wrong(model: ir.Model, source: Source, batch: Batch) -> str | None:
     """The op whose result the export gets wrong first, and its layer.
 
-    tf2onnx calls what it does not merge by TensorFlow's names, so those values can be compared; and
-    the outputs of course.
+    tf2onnx keeps TensorFlow's names for values that it does not merge: these are compared, and the
+    outputs.
 
     Args:
-        model: the export; not changed.
-        source: what it was made from.
+        model: the export; it is not changed.
+        source: the model that it was made from.
         batch: arrays by input name.
 
     Returns:
-        Such as "While in lstm"; None where all that have the same name are alike.
+        Op and layer, for example "While in lstm"; None if all values of the same name are alike.
     """
     frozen = freeze(source)
     kinds = {node.name: node.op for node in frozen.graph_def.node}

@@ -1,4 +1,4 @@
-"""A `Source` to a float32 ONNX model that is right, or an error that says where it is not.
+"""Exports a `Source` to a float32 ONNX model, and checks that it is right.
 
 Weights never pass through TensorFlow constants or protobuf: large ones enter the graph as inputs,
 travel beside it as NumPy arrays and become initializers at the end. So the cost of conversion
@@ -49,10 +49,10 @@ def check_opset(opset: int) -> None:
 
 
 def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
-    """An ONNX model at another opset; the model itself where that is None or its own.
+    """An ONNX model at another opset; the model itself if the opset is None or its own.
 
     Raises:
-        InputError: an opset that is not supported.
+        InputError: the opset is not supported.
         ConversionError: ONNX has no rule for an op of the model.
     """
     if opset is None or opset == model.opset_imports.get(""):
@@ -87,17 +87,17 @@ def export_onnx(
     """Exports the float32 forward pass of `source`.
 
     Args:
-        source: the model; its inputs and outputs keep their names, order, shapes and dtypes. One
-            that is an ONNX graph already is copied.
+        source: the model; its inputs and outputs keep their names, order, shapes and dtypes. An
+            ONNX graph is copied.
         opset: version of the ONNX operator set to target; None for `DEFAULT_OPSET`.
-        progress: called with a short text when a stage begins.
+        progress: told of the stages.
 
     Returns:
         A model whose every node is in an ONNX domain and whose inputs are exactly the source's.
         Each node's metadata has the Keras layer it came from, as "tfmp.layer".
 
     Raises:
-        ConversionError: an op has no ONNX form, or the graph has inputs that the model has not.
+        ConversionError: an op has no ONNX form, or the graph has other inputs than the model.
     """
     if isinstance(source, OnnxSource):
         return to_opset(source.model.clone(), opset)
@@ -169,7 +169,7 @@ _FAILED_NODE = re.compile(r"Failed to convert node '([^']*)'.*?OP=(\w+)", re.DOT
 
 
 def _complaint(text: str, layers: Mapping[str, str]) -> str:
-    """What tf2onnx logged: of a node that failed its op and layer, without all that it reads."""
+    """A message that tf2onnx logged; for a node that failed only its op and layer."""
     failed = _FAILED_NODE.match(text)
     return f"{failed[2]} in {layer_of(failed[1], layers) or failed[1]}" if failed else text
 
@@ -230,8 +230,9 @@ def _restore_signature(model: ir.Model, source: Source) -> None:
     expected = {spec.name for spec in source.inputs}
     if received - expected:
         raise ConversionError(
-            f"model {source.name!r}: the ONNX graph has inputs {sorted(received - expected)} that "
-            f"the model has not (expected {describe(source.inputs)}). Report this model."
+            f"model {source.name!r}: the ONNX graph has the inputs {sorted(received - expected)}, "
+            f"which the model does not have (expected {describe(source.inputs)}). Report this "
+            "model."
         )
     by_name = {value.name: value for value in graph.inputs}
     graph.inputs.clear()
@@ -266,7 +267,7 @@ def check_export(model: ir.Model, source: Source) -> float:
 
     Raises:
         ConversionError: ONNX Runtime refuses the model, or an output differs by more than FP32
-            rounding explains: that of any model, or that of this one as float64 shows it.
+            rounding explains, in models in general and in this one as float64 shows it.
     """
     try:
         run = open_once(model)
@@ -308,13 +309,13 @@ def _first_wrong(model: ir.Model, source: Source, batch: dict[str, np.ndarray]) 
         found = first_wrong(model, source, batch)
     except Exception:  # it explains an error, which must be told in any case
         return ""
-    return f"; the first wrong result is that of {found}" if found else ""
+    return f"; the first wrong result comes from {found}" if found else ""
 
 
 def _as_near_to_float64(source: Source, run: Run, name: str) -> bool:
-    """Whether Keras's float32 output is as wrong as that of the export.
+    """Whether Keras's float32 output is as wrong as the export's.
 
-    Deep models with random weights amplify rounding until nothing else is left of their outputs.
+    Deep models with random weights amplify rounding until their outputs consist of little else.
     """
     # A saturated softmax hides it in most samples.
     batch = synthetic_batch(source.inputs, samples=16, seed=1)
@@ -353,9 +354,9 @@ def _require_onnx_ops(model: ir.Model) -> None:
         listed = ", ".join(sorted(where)[:5])
         if all(_RANDOM.match(op) for op, _ in places):
             raise ConversionError(
-                f"no ONNX form for: {listed}, which draws other numbers in each run: no file can "
-                "be held against such a model. Let it take the random numbers as an input, or "
-                "give what they are added to."
+                f"no ONNX form for: {listed}, which draws other numbers in each run, so a file "
+                "cannot be compared with the model. Let the model take the random numbers as an "
+                "input, or convert the part of it before they are drawn."
             )
         raise ConversionError(
             f"no ONNX form for: {listed}. Replace the layer by one made of standard ops, or "

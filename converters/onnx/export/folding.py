@@ -1,7 +1,7 @@
-"""Folds what is constant once the weights are attached: transposes, reshapes and scales of them.
+"""Folds constants once the weights are attached: transposes, reshapes and scales of weights.
 
-These steps are tf2onnx's and grappler's when weights are constants of the graph. Here they run
-once on NumPy arrays, each result made from views wherever NumPy allows it.
+Where weights are constants of the graph, tf2onnx and grappler take these steps. Here they run once
+on NumPy arrays, and results are views of them wherever NumPy allows it.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class _Constants:
         self._graph = graph
 
     def array(self, value: ir.Value | None) -> np.ndarray | None:
-        """The array behind an initializer or Constant node, else None."""
+        """The array behind an initializer or Constant node; None for any other value."""
         if value is None or value.is_graph_input():
             return None
         if value.const_value is not None:
@@ -63,7 +63,7 @@ class _Constants:
         return constant
 
     def add(self, name: str, array: np.ndarray) -> ir.Value:
-        """A new initializer with a name not yet taken."""
+        """A new initializer, whose name gets a number if it is taken."""
         unique, count = name, 0
         while unique in self._graph.initializers:
             count += 1
@@ -204,7 +204,7 @@ def _state_sizes(model: ir.Model, constants: _Constants) -> None:
     resizes = [node for node in model.graph if node.op_type == "Resize"]
     if model.opset_imports.get("", 0) < 18 or not resizes:
         return  # before opset 18 sizes must name the batch too
-    known = model.clone()  # its inferred shapes have the error that is mended here
+    known = model.clone()  # its inferred shapes have the error that is fixed here
     infer_types(known)
     shapes = {node.name: node.inputs[0].shape for node in known.graph if node.op_type == "Resize"}
     for node in resizes:

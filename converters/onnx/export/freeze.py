@@ -1,4 +1,4 @@
-"""A TensorFlow graph frozen for inference, its large weights beside it instead of in it.
+"""Freezes a TensorFlow graph for inference, with its large weights beside it instead of in it.
 
 TensorFlow's own freezing writes every weight into a protobuf, which copies it and ends at 2 GiB.
 """
@@ -31,9 +31,9 @@ class FrozenGraph:
 
     Attributes:
         graph_def: the frozen graph.
-        inputs: TensorFlow's tensor names of the inputs and then of the weights, with ours.
+        inputs: our names by TensorFlow's tensor names, of the inputs and then of the weights.
         outputs: TensorFlow's tensor names of the outputs.
-        weights: the arrays, by our names, as TensorFlow holds them.
+        weights: the arrays by our names, as TensorFlow holds them.
         layers: Keras layer names by the name scopes of their ops.
         tables: lookup tables of integers.
     """
@@ -61,12 +61,12 @@ class _Weight:
         return np.zeros(1, dtype or self.dtype)
 
     def values(self) -> np.ndarray:
-        """The values where TensorFlow holds them: `numpy()` would copy."""
+        """The values in TensorFlow's own memory; `numpy()` would copy them."""
         return np.asarray(memoryview(self.variable.read_value()))
 
 
 def freeze(source: Source) -> FrozenGraph:
-    """Turns the variables of a traced source into constants, the large ones into inputs.
+    """Turns the variables of a traced source into constants, and large ones into inputs.
 
     Raises:
         ConversionError: the graph has inputs that the model does not declare.
@@ -119,9 +119,9 @@ def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) 
     found = readers(graph_def, names)
     where = dict.fromkeys(layer_of(name, source.layers) or name for name in found)
     raise ConversionError(
-        f"model {source.name!r}: {', '.join(where) or 'it'} reads a table or tensor that is kept "
-        f"outside the model and cannot be a constant (inputs: {describe(source.inputs)}). Do that "
-        "step before the model, in tf.data."
+        f"model {source.name!r}: {', '.join(where) or 'a layer'} reads a table or tensor that is "
+        "kept outside the model and cannot be a constant (inputs: "
+        f"{describe(source.inputs)}). Do that step before the model, in tf.data."
     )
 
 

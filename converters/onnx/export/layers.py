@@ -1,4 +1,4 @@
-"""Which Keras layer a node came from, for attribution and for error messages."""
+"""The Keras layer that a node came from, for attribution and for error messages."""
 
 import re
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ def name_layers(model: ir.Model, layers: Mapping[str, str]) -> None:
     """Writes the layer of every node into its metadata, as "tfmp.layer".
 
     Args:
-        model: changed in place.
-        layers: names by name scope, `Source.layers`; scopes inside each other give a
-            path. Without any, a node keeps the scope of its name.
+        model: the model, which is changed in place.
+        layers: layer names by name scope, `Source.layers`; nested scopes give a path. Without any
+            layers, a node keeps the scope of its name.
 
-    Nodes that the export itself inserted belong where their operands come from, or else where
-    their results go.
+    Nodes that the export itself inserted belong to the layer of their operands, or else to the
+    layer of their readers.
     """
     nodes = list(model.graph.all_nodes())
     found = {node: layer_of(node.name or "", layers) for node in nodes}
@@ -43,5 +43,5 @@ def layer_of(name: str, layers: Mapping[str, str]) -> str:
 
 
 def with_layers(text: str, layers: Mapping[str, str]) -> str:
-    """`text` with layer names where it has name scopes."""
+    """`text` with layer names in place of name scopes."""
     return _SCOPE.sub(lambda match: layers.get(match[1], match[0]), text)

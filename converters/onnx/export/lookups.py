@@ -1,4 +1,4 @@
-"""Lookup tables of integers, such as those of `keras.layers.IntegerLookup`, as arrays."""
+"""Reads lookup tables of integers, as `keras.layers.IntegerLookup` has them, as arrays."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,11 +18,11 @@ def take_tables(graph_def: GraphDef, captures: Mapping[str, Tensor]) -> Tables:
     """Reads the tables that a graph looks integers up in, and makes nodes of their handles.
 
     Args:
-        graph_def: changed: what stood for the handle of such a table becomes a HashTableV2.
+        graph_def: the graph, which is changed: the node of a table's handle becomes a HashTableV2.
         captures: TensorFlow's handles by the names of the nodes that stand for them.
 
     Returns:
-        The tables, as tf2onnx wants them.
+        The tables in the form that tf2onnx takes.
     """
     import tensorflow as tf
 

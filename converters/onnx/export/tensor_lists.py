@@ -1,7 +1,7 @@
-"""TensorFlow's lists as tf2onnx can follow them: the carry and the results of `keras.ops.scan`.
+"""Turns TensorFlow's lists into forms that tf2onnx follows: carry and results of `keras.ops.scan`.
 
-tf2onnx knows the lists that a loop fills step by step and those it reads from. A list that a loop
-rewrites in place has no ONNX form, but where it holds one tensor it is an ordinary loop variable.
+tf2onnx knows the lists that a loop fills step by step and the lists that it reads from. A list that
+a loop rewrites in place has no ONNX form, but a list of one tensor is an ordinary loop variable.
 """
 
 from tfmp.converters.shared.frameworks import FunctionDef, GraphDef, NodeDef
@@ -37,7 +37,7 @@ def unwrap_single_lists(graph_def: GraphDef) -> None:
 
 
 def turn_backward_stacks(graph_def: GraphDef) -> None:
-    """Changes a TensorFlow graph: what a loop that counts down stacks is turned round.
+    """Changes a TensorFlow graph: the stacks of a loop that counts down are turned round.
 
     tf2onnx stacks what a loop writes in the order in which it is written, whatever the index.
     """

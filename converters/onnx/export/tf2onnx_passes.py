@@ -1,4 +1,4 @@
-"""tf2onnx's passes over a graph, without the bookkeeping that takes most of their time.
+"""Runs tf2onnx's passes over a graph without the bookkeeping that takes most of their time.
 
 Around every pass tf2onnx writes all nodes to protobuf, counts them for its log, and builds the
 graph's tables anew. It looks for unused nodes once per input, and weights are inputs here. After
@@ -14,7 +14,7 @@ from tf2onnx.optimizer import transpose_optimizer
 
 
 def optimize(graph: Graph) -> Graph:
-    """Runs the passes in tf2onnx's order until none finds anything to do; gives the graph."""
+    """Runs the passes in tf2onnx's order until no pass finds anything to do; gives the graph."""
     changed, iteration = True, 0
     while changed:
         changed = False
@@ -30,7 +30,7 @@ def optimize(graph: Graph) -> Graph:
 
 
 class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):
-    """tf2onnx's, which goes on behind a transpose that it moved."""
+    """tf2onnx's optimizer, which here goes on behind a transpose that it has moved."""
 
     def _optimize_at_current_graph_level(self, graph: Graph) -> Graph:
         self._g = graph
@@ -58,7 +58,7 @@ class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):
 
 @contextmanager
 def one_walk_for_unused_nodes() -> Iterator[None]:
-    """While it lasts, tf2onnx finds unused nodes in one walk, and rebuilds where there are any."""
+    """Lets tf2onnx find unused nodes in one walk, and rebuild a graph only if it has some."""
     original = Graph.delete_unused_nodes
     Graph.delete_unused_nodes = _delete_unused_nodes
     try:

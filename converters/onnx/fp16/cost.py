@@ -1,4 +1,4 @@
-"""What FP32 nodes cost: what they multiply and move at full width, and the casts around them."""
+"""The cost of FP32 nodes: their multiplications, the data that they move, and casts around them."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ _MULTIPLICATIONS_PER_ELEMENT = 37
 
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
-# Stands for whatever is FP32 in any case: inputs, outputs, nodes that a rule keeps there.
+# Stands for everything that is FP32 in any case: inputs, outputs, nodes that a rule keeps there.
 _ALWAYS = ""
 
 
@@ -26,9 +26,9 @@ class Costs:
         """Reads the graph as it is, before switches.
 
         Args:
-            model: nodes have unique names.
-            decisions: of `precision.decide` on it.
-            nodes: those that can be chosen.
+            model: a model whose nodes have unique names.
+            decisions: decisions of `rules.decide` on the model.
+            nodes: the nodes that can be chosen.
         """
         self._users = _users(model, decisions, nodes)
         self._depth = {str(node.name): _depth(node) for node in nodes}
@@ -37,23 +37,23 @@ class Costs:
         self._sizes: Mapping[ir.Value, int] = {}
 
     def measure(self, sizes: Mapping[ir.Value, int]) -> None:
-        """Takes the number of elements of values; those of others count as one."""
+        """Takes the number of elements of values; any other value counts as one element."""
         self._sizes = sizes
 
     def multiplications(self, nodes: Collection[str]) -> float:
-        """How often these nodes multiply, good for comparing nodes."""
+        """The number of multiplications in these nodes, roughly: good for comparing nodes."""
         return sum(self._elements(node) * self._depth[node] for node in nodes)
 
     def share(self, nodes: Collection[str]) -> float:
-        """The same as a share of all."""
+        """The multiplications in these nodes as a share of those in all nodes."""
         return self.multiplications(nodes) / max(self.multiplications(self._depth), 1.0)
 
     def casts(self, nodes: Collection[str]) -> int:
-        """How many values are needed in both precisions with these nodes in FP32."""
+        """The number of values that are needed in both precisions with these nodes in FP32."""
         return len(self._crossing(nodes))
 
     def total(self, nodes: Collection[str]) -> float:
-        """Multiplications in FP32, and in the same unit what is moved for it."""
+        """The multiplications in FP32, and the moved data in the same unit."""
         moved = sum(self._elements(node) for node in nodes if node not in self._products)
         cast = sum(self._sizes.get(value, 1) for value in self._crossing(nodes))
         return self.multiplications(nodes) + _MULTIPLICATIONS_PER_ELEMENT * float(moved + cast)
@@ -73,7 +73,7 @@ class Costs:
 def _users(
     model: ir.Model, decisions: Decisions, nodes: Sequence[ir.Node]
 ) -> dict[ir.Value, set[str]]:
-    """Which nodes make or read each float value, as seen through nodes that only move values."""
+    """The nodes that make or read each float value, seen through nodes that only move values."""
     switchable = set(nodes)
     source: dict[ir.Value, ir.Value] = {}
     users: dict[ir.Value, set[str]] = {}

@@ -1,7 +1,7 @@
-"""What runtimes cannot do in FP16 although ONNX allows it: the exceptions to typing by schema.
+"""Ops that runtimes cannot run in FP16 although ONNX allows it: the exceptions to typing by schema.
 
-A file has to load wherever it is taken, so what stops it from loading counts for every target. An
-op that a runtime would only run elsewhere or not optimize counts where that runtime is the target.
+A file has to load on every runtime, so an op that stops a runtime from loading it counts for every
+target. An op that a runtime would only run elsewhere, or not optimize, counts for that target only.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from functools import cache
 
 CPU, CUDA, TENSORRT = "cpu", "cuda", "tensorrt"
 
-# Runtimes by the short name that a target has; "any" stands for no particular one.
+# Runtimes by their short names as targets; "any" stands for all of them.
 RUNTIMES = {
     CPU: "ONNX Runtime's CPU provider",
     CUDA: "ONNX Runtime's CUDA provider",
@@ -24,12 +24,12 @@ class Gap:
     """One op that a runtime cannot run in FP16.
 
     Attributes:
-        op_type: in the default domain.
-        runtime: which one cannot: a key of `RUNTIMES`.
-        why: what it does instead, as a user reads it.
-        source: where that was seen.
-        stops_loading: the runtime refuses the whole file.
-        before: only in opsets older than this one; None for all.
+        op_type: the op, of the default domain.
+        runtime: the runtime, a key of `RUNTIMES`.
+        why: the runtime's behaviour, in words that follow its name.
+        source: evidence for that behaviour.
+        stops_loading: whether the runtime refuses the whole file.
+        before: the first opset without this gap; None if all opsets have it.
     """
 
     op_type: str
@@ -44,7 +44,7 @@ class Gap:
         return f"{RUNTIMES[self.runtime]} {self.why}"
 
     def counts(self, opset: int, target: str) -> bool:
-        """Whether it matters for files of this opset that are made for `target`."""
+        """Whether the gap matters for files of this opset that are made for `target`."""
         old = self.before is None or opset < self.before
         return old and (self.stops_loading or self.runtime == target)
 
@@ -104,9 +104,9 @@ def gap_of(op_type: str, opset: int, target: str = ANY) -> Gap | None:
     """The first gap that keeps an op of the default domain in FP32, if there is one.
 
     Args:
-        op_type: of the default domain.
-        opset: of the model.
-        target: one of `TARGETS`; where its files are taken.
+        op_type: an op of the default domain.
+        opset: the model's opset.
+        target: runtime that the file will run on, one of `TARGETS`.
     """
     found = (gap for gap in GAPS if gap.op_type == op_type and gap.counts(opset, target))
     return next(found, None)

@@ -1,4 +1,4 @@
-"""What an ONNX file says about its own making: its `metadata_props`."""
+"""The origin of an ONNX file, as its `metadata_props` tell it."""
 
 import json
 
@@ -11,17 +11,17 @@ from tfmp.shared.installed import installed_versions
 def describe_origin(
     model: ir.Model, precision: str, source_sha256: str, report: Fp16Report | None = None
 ) -> None:
-    """Writes where the file came from and what was done to it into its metadata.
+    """Writes into a file's metadata the model that it came from, and the changes that were made.
 
     Args:
-        model: changed in place.
+        model: the file's model, which is changed in place.
         precision: "fp32", "fp16" or "mixed".
-        source_sha256: of the model it was made from.
-        report: of the FP16 pass, if it ran.
+        source_sha256: hash of the model that the file is made from.
+        report: the report of the FP16 pass, if it ran.
 
-    The values hold no time and no path, so that the same input gives the same bytes. Lists are
-    JSON: "tfmp.fp32_nodes" of objects with node, op, layer and reason, "tfmp.constants" of objects
-    with name, size, vanished and subnormal.
+    The values hold no time and no path: the same input gives the same bytes. Lists are JSON:
+    "tfmp.fp32_nodes" of objects with node, op, layer and reason, "tfmp.constants" of objects with
+    name, size, vanished and subnormal.
     """
     properties = model.metadata_props
     # A source tree on the path is not installed.

@@ -1,11 +1,11 @@
-"""What the FP16 pass did, for people and for the file's metadata."""
+"""The report of the FP16 pass, for people and for the file's metadata."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Island:
-    """A node that stays in FP32, and why."""
+    """A node that stays in FP32, and the reason."""
 
     node: str
     op_type: str
@@ -13,19 +13,19 @@ class Island:
     reason: str
 
     def describe(self) -> str:
-        """Op, where it is and why it stays."""
+        """The op, its place and the reason, in words."""
         return f"{self.op_type} in {self.layer or self.node}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class ConstantChange:
-    """What rounding to FP16 did to one constant beyond an ordinary rounding error.
+    """A constant that lost more than rounding when it became FP16.
 
     Attributes:
-        name: of the float32 initializer.
+        name: name of the float32 initializer.
         size: number of elements.
-        vanished: how many became zero.
-        subnormal: how many lost precision below FP16's smallest normal number.
+        vanished: number of elements that became zero.
+        subnormal: number of elements that lost precision below FP16's smallest normal number.
     """
 
     name: str
@@ -36,14 +36,14 @@ class ConstantChange:
 
 @dataclass(frozen=True)
 class Fp16Report:
-    """What the pass did.
+    """The results of the pass.
 
     Attributes:
         fp16_nodes: number of nodes that compute in FP16.
         casts: number of Cast nodes inserted.
         islands: nodes kept in FP32.
         constants: constants that lost more than rounding.
-        rewrites: what was rewritten so that FP16 can hold it.
+        rewrites: sentences about patterns that were rewritten so that FP16 can hold them.
     """
 
     fp16_nodes: int
@@ -53,7 +53,7 @@ class Fp16Report:
     rewrites: tuple[str, ...] = ()
 
     def notes(self) -> list[str]:
-        """What a user should know, one sentence each."""
+        """Facts that a user should know, one sentence each."""
         notes = [f"kept in FP32: {island.describe()}" for island in self.islands]
         notes += [f"rewritten: {text}" for text in self.rewrites]
         for change in self.constants:

@@ -1,7 +1,7 @@
 """The FP16 pass: one walk over a float32 ONNX graph that makes every decision true.
 
-Casts are put where a value is made, once for each type it is read in, so that every reader,
-subgraphs included, shares them. Constants get one copy for each type they are read in.
+A value is cast right behind the node that makes it, once for each type that it is read in, and all
+readers share the cast, in subgraphs too. A constant gets one copy for each type that it is read in.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,16 +54,16 @@ def to_fp16(
     """Rewrites a float32 model to compute in FP16 wherever its ops and constants allow.
 
     Args:
-        model: changed in place; its functions are inlined.
-        keep_fp32: see `precision.decide`.
+        model: the model, which is changed in place; its functions are inlined.
+        keep_fp32: see `rules.decide`.
         fp16_io: also turn float32 graph inputs and outputs into float16 ones.
-        keep_nodes: see `precision.decide`.
-        rewritten: what `rewrites.rewrite` has done to the model; None where that is still to do.
-        target: see `precision.decide`.
+        keep_nodes: see `rules.decide`.
+        rewritten: the result of `rewrites.rewrite` on the model; None to call it here.
+        target: see `rules.decide`.
 
     Returns:
-        The model and an account of what was done. A model that already computes in FP16
-        somewhere is returned as it is: its FP32 parts are taken to be meant.
+        The model and a report. A model that already computes in FP16 anywhere is returned as it
+        is: its FP32 parts are taken to be meant.
 
     Raises:
         InputError: a pattern of `keep_fp32` is invalid or matches nothing.
@@ -96,7 +96,7 @@ def to_fp16(
     )
 
 
-# Where Cast between float types stands since 2019; later versions add only narrower types.
+# Cast between float types is the same since this opset of 2019; later ones add narrower types.
 _CAST_OPSET = 13
 
 
@@ -211,7 +211,7 @@ class _Rewriter:
             node.replace_input_with(index, self._as_type(value, dtype))
 
     def _as_type(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
-        """`value` as `dtype`: another constant, or a Cast right behind where it is made."""
+        """`value` as `dtype`: another constant, or a Cast right behind the node that makes it."""
         key = (value, dtype)
         if key not in self._copies:
             constant = value.const_value is not None and not value.is_graph_input()
@@ -351,7 +351,7 @@ _SUBGRAPH_HANDLERS: dict[str, Callable[[_Rewriter, ir.Node, ir.DataType], None]]
 
 
 def _set_output_type(node: ir.Node, dtype: ir.DataType) -> None:
-    """For ops whose output type is an attribute (`precision.TYPED_BY_ATTRIBUTE`)."""
+    """For ops whose output type is an attribute (`rules.TYPED_BY_ATTRIBUTE`)."""
     if node.op_type == "Cast" and node.outputs[0].dtype == dtype:
         node.attributes["to"] = ir.AttrInt64("to", dtype.value)
     elif node.op_type == "ConstantOfShape":

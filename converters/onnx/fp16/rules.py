@@ -1,7 +1,7 @@
-"""Which node of an ONNX graph computes in FP16, which stays in FP32, and why.
+"""Decides which nodes of an ONNX graph compute in FP16, which stay in FP32, and why.
 
 Rules are functions in a list. Each looks at one node and returns the reason to keep it in FP32,
-or None to pass; the first reason wins. What no rule claims computes in FP16.
+or None to pass; the first reason wins. A node that no rule keeps computes in FP16.
 """
 
 import re
@@ -38,7 +38,7 @@ class Decision:
 
     Attributes:
         dtype: FLOAT16 or FLOAT.
-        reason: why it is FLOAT; empty where FLOAT16.
+        reason: the reason for FLOAT; empty for FLOAT16.
     """
 
     dtype: ir.DataType
@@ -56,7 +56,7 @@ _MASKING = _ADDITIVE | {"Mul"}
 
 
 class GraphView:
-    """What rules may know about the graph, computed once and shared."""
+    """The facts about a graph that rules may use, computed once and shared."""
 
     def __init__(self, model: ir.Model, target: str = gaps.ANY) -> None:
         self.model = model
@@ -65,7 +65,7 @@ class GraphView:
         self._parents = {body: node for node in self.nodes for _, body in bodies_of(node)}
 
     def owner(self, graph: object) -> ir.Node | None:
-        """The node whose body `graph` is; None for the model's own graph."""
+        """The node that `graph` is a body of; None for the model's own graph."""
         return self._parents.get(graph)
 
     def enclosing(self, node: ir.Node) -> Iterator[ir.Node]:
@@ -76,18 +76,18 @@ class GraphView:
             parent = self._parents.get(parent.graph)
 
     def slots(self, node: ir.Node) -> Slots | None:
-        """The declared types of the node's operands, or None for an unknown op."""
+        """The declared types of the node's operands; None for an unknown op."""
         return slots(node, self.model.opset_imports.get(node.domain, 1))
 
     def constant(self, value: ir.Value | None) -> ConstantFacts | None:
-        """The facts of a float32 initializer that no caller can override, else None."""
+        """The facts of a float32 initializer that no caller can override; None for other values."""
         if value is None or value.const_value is None or value.is_graph_input():
             return None
         return constant_facts(value) if is_float(value) else None
 
     @cached_property
     def out_of_range(self) -> Set[ir.Value]:
-        """Values that a constant takes past the range of FP16, as masks are."""
+        """The values that a constant takes past the range of FP16, as it does masks."""
         found: set[ir.Value] = set()
         for node in self.nodes:
             carried = node.op_type in _ADDITIVE and not found.isdisjoint(node.inputs)
@@ -113,17 +113,17 @@ def decide(
     """Decides for every node that touches float32 tensors, subgraphs included.
 
     Args:
-        model: with types inferred and constants lifted to initializers.
+        model: the model, with types inferred and constants lifted to initializers.
         keep_fp32: regular expressions; a node whose name or Keras layer matches one anywhere, or
             whose op type matches one fully, stays in FP32.
         keep_nodes: names of further nodes that stay in FP32, with the reason.
-        target: one of `gaps.TARGETS`: the runtime whose gaps count beside those of all.
+        target: one of `gaps.TARGETS`: runtime that the file will run on, whose gaps count too.
 
     Returns:
         A decision for each node that has a float32 operand whose type may change.
 
     Raises:
-        InputError: a pattern is no regular expression, or matches nothing.
+        InputError: a pattern is not a regular expression, or matches nothing.
     """
     view = GraphView(model, target)
     chosen = keep_nodes or {}
@@ -179,7 +179,7 @@ def _runtime_gap(node: ir.Node, view: GraphView) -> str | None:
 
 
 def has_typed_body(node: ir.Node, model: ir.Model) -> bool:
-    """Whether the bodies of `node` may be rewritten: If, Loop, and Scan as it is since opset 9."""
+    """Whether the bodies of `node` may be rewritten: If, Loop, and Scan from opset 9 on."""
     if node.domain != "" or node.op_type not in ("If", "Loop", "Scan"):
         return False
     return node.op_type != "Scan" or model.opset_imports.get("", 1) >= 9
@@ -249,7 +249,7 @@ def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
 
 def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
     beyond = next((value for value in node.inputs if value in view.out_of_range), None)
-    return f"{beyond.name} can leave the range of FP16 by a constant" if beyond else None
+    return f"a constant can take {beyond.name} past the range of FP16" if beyond else None
 
 
 def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:

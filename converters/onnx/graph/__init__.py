@@ -1,4 +1,4 @@
-"""ONNX graphs: their nodes, types and constants, on disk and in memory."""
+"""ONNX graphs on disk and in memory: nodes, types and constants."""
 
 import lazy_loader
 

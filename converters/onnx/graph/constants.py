@@ -1,4 +1,4 @@
-"""What rounding to FP16 does to a constant, in few passes over its values."""
+"""The effect of rounding to FP16 on a constant, found in few passes over its values."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ class ConstantFacts:
         size: number of values.
         peak: largest finite magnitude, 0 if there is none.
         nonzero: number of values that are not zero.
-        vanished: how many of them become zero.
-        subnormal: how many lose precision below FP16's smallest normal number.
+        vanished: number of values that become zero.
+        subnormal: number of values that lose precision below FP16's smallest normal number.
         smallest: smallest magnitude that is not zero; 0 unless a value vanishes.
     """
 
@@ -35,7 +35,7 @@ class ConstantFacts:
 
 
 def constant_facts(value: ir.Value) -> ConstantFacts:
-    """The facts of an initializer, looked up once and kept with it."""
+    """The facts of an initializer; they are found once and kept with it."""
     assert value.const_value is not None
     kept = value.meta.get(_KEY)
     if kept is None or kept[0] is not value.const_value:
@@ -47,7 +47,7 @@ _KEY = "tfmp.constant_facts"
 
 
 def facts_of(array: np.ndarray) -> ConstantFacts:
-    """Looks at every value once, and again only at those that FP16 cannot hold well."""
+    """The facts of an array; only values that FP16 cannot hold well are looked at twice."""
     magnitude = np.abs(array)
     peak = float(np.max(magnitude, initial=0.0))
     if not np.isfinite(peak):

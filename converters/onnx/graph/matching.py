@@ -1,4 +1,4 @@
-"""What rewrites of a graph have in common: reading a pattern off it, and putting nodes in place."""
+"""The common parts of graph rewrites: finding a pattern, and putting nodes in its place."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,9 +23,9 @@ class Pattern:
     Nodes that are spared, because the user named them, belong to no pattern.
 
     Attributes:
-        model: prepared (`fp16.prepare`).
-        opset: of the default domain.
-        done: what was replaced and why, one sentence each.
+        model: the model, prepared by `fp16.prepare`.
+        opset: opset of the default domain.
+        done: a sentence for each pattern that was replaced, and why.
     """
 
     def __init__(self, model: ir.Model, spared: Spared) -> None:
@@ -37,7 +37,7 @@ class Pattern:
         self._names: UniqueNames | None = None
 
     def nodes(self, *op_types: str) -> Iterator[ir.Node]:
-        """The nodes of these ops, without those that are removed on the way."""
+        """The nodes of these ops, without nodes that are removed meanwhile."""
         if self._listed is None:
             self._listed = nodes_of(self.model.graph)
         for node in self._listed:
@@ -56,7 +56,7 @@ class Pattern:
         return node if node is not None and self._is(node, op_types) else None
 
     def readers(self, value: ir.Value, *op_types: str) -> list[ir.Node] | None:
-        """All readers of a value, if each is one of these ops and nothing else sees it."""
+        """All readers of a value, if each is one of these ops and the value is no output."""
         found = value.consumers()
         if value.is_graph_output() or not all(self._is(node, op_types) for node in found):
             return None
@@ -95,12 +95,12 @@ class Pattern:
         """A new float32 node before another, which lends it its name and layer.
 
         Args:
-            before: the node to stand before.
-            op_type: of the default domain.
-            inputs: its operands.
-            suffix: what to add to the names.
-            shape: of the result, None where it is not known; by default that of the first operand.
-            **attributes: of the node.
+            before: the node that the new node is put before.
+            op_type: an op of the default domain.
+            inputs: the new node's operands.
+            suffix: text that is added to names.
+            shape: the result's shape, None if it is unknown; by default the first operand's shape.
+            **attributes: the new node's attributes.
         """
         node = ir.node(op_type, inputs, attributes)
         output = node.outputs[0]
@@ -125,7 +125,7 @@ class Pattern:
         suffix: str,
         keepdims: bool = True,
     ) -> ir.Value:
-        """A new reduction; its axes became an operand with opset 18, those of ReduceSum with 13."""
+        """A new reduction. Axes are an operand from opset 18 on, of ReduceSum from opset 13 on."""
         as_input = self.opset >= (13 if op_type == "ReduceSum" else 18)
         inputs = [value]
         attributes: dict[str, int | Sequence[int]] = {"keepdims": int(keepdims)}
@@ -141,9 +141,9 @@ class Pattern:
         """Lets a new value take over the readers and the name of one that it equals.
 
         Args:
-            old: made by a node.
-            new: made by a node of the same graph.
-            what: what happened and why.
+            old: a value that a node makes.
+            new: a value that a node of the same graph makes.
+            what: the change and its reason, in words.
         """
         node = old.producer()
         assert node is not None
@@ -173,17 +173,17 @@ class Pattern:
 
 
 def where(node: ir.Node) -> str:
-    """An op and the layer it is in, as a user reads it."""
+    """An op and its layer, for people."""
     return f"{node.op_type} in {node.metadata_props.get('tfmp.layer') or node.name}"
 
 
 def is_used(node: ir.Node) -> bool:
-    """Whether anything reads what a node makes."""
+    """Whether anything reads a node's results."""
     return any(value.uses() or value.is_graph_output() for value in node.outputs)
 
 
 def private(nodes: Iterable[ir.Node], last: ir.Node) -> bool:
-    """Whether nothing but `nodes` and `last` reads what `nodes` make."""
+    """Whether only `nodes` and `last` read the results of `nodes`."""
     inside = {*nodes, last}
     return all(
         not value.is_graph_output() and inside.issuperset(value.consumers())
@@ -202,7 +202,7 @@ def array_of(value: ir.Value | None) -> np.ndarray | None:
 def number_of(value: ir.Value | None) -> float | None:
     """The number of a float32 constant that has one element, and at most one axis.
 
-    With more axes it could add some to what it is combined with.
+    With more axes it could add axes to the value that it is combined with.
     """
     array = array_of(value) if is_float(value) else None
     alone = array is not None and array.size == 1 and array.ndim <= 1
@@ -237,13 +237,13 @@ def with_constant(node: ir.Node) -> tuple[ir.Value, float] | None:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What a reduction reduces.
+    """The facts of a reduction.
 
     Attributes:
         value: its operand, of known rank.
-        axes: not negative, in order.
+        axes: the reduced axes, not negative and in order.
         keepdims: whether reduced axes stay, with size 1.
-        count: the number of elements that become one; None where it is not static.
+        count: the number of elements that become one; None if it is not static.
     """
 
     value: ir.Value
@@ -253,7 +253,7 @@ class Reduction:
 
 
 def reduction_of(node: ir.Node) -> Reduction | None:
-    """What a reduction node reduces; None where its axes or its operand's rank are not known."""
+    """The facts of a reduction node; None if its axes or its operand's rank are unknown."""
     value = node.inputs[0]
     if value is None or value.shape is None:
         return None

@@ -1,4 +1,4 @@
-"""What a node and its operands say about themselves: attributes and sizes, or that they do not."""
+"""Attributes of nodes and sizes of their operands, as far as they are known before a run."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from tfmp.converters.shared.errors import InputError
 
 
 class NotStaticError(Exception):
-    """Something that has to be known before the run is not."""
+    """A fact that has to be known before a run is unknown."""
 
 
 def operand(node: ir.Node, index: int) -> ir.Value:
@@ -69,7 +69,7 @@ def node_matcher(patterns: Sequence[str]) -> Callable[[ir.Node], str | None]:
     """Gives the first pattern of `keep_fp32` that a node matches, or None.
 
     Raises:
-        InputError: a pattern is no regular expression.
+        InputError: a pattern is not a regular expression.
     """
     compiled = []
     for pattern in patterns:

@@ -1,7 +1,7 @@
-"""What the ONNX schemas say about types: which operands share one, and whether float16 may be it.
+"""Types in the ONNX schemas: the operands that share a type, and whether it may be float16.
 
-The facts come from `onnx.defs` at the model's own opset; the tables below are about values, which
-no schema describes.
+The facts come from `onnx.defs` at the model's own opset. The tables below are about values, which
+schemas do not describe.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Slot:
     """The declared type of one input or output of a node.
 
     Attributes:
-        variable: name of the type variable it is bound to, or None where the type is fixed.
+        variable: name of its type variable, or None for a fixed type.
         half: whether float16 is allowed.
     """
 
@@ -53,26 +53,26 @@ class Slots:
 
     @cached_property
     def takes_half(self) -> bool:
-        """Whether float16 is allowed wherever a type may be chosen."""
+        """Whether float16 is allowed for every type that may be chosen."""
         return all(slot.half for slot in (*self.inputs, *self.outputs) if slot.variable)
 
     @cached_property
     def has_free_output(self) -> bool:
-        """Whether the type of some output follows from no input."""
+        """Whether an output has a type that no input determines."""
         return not all(self.follows_input(slot) for slot in self.outputs)
 
     def bound_once(self, slot: Slot) -> bool:
-        """Whether no other operand shares the type of `slot`, so that it may differ from all."""
+        """Whether no other operand shares the type of `slot`, which may then be any type."""
         everywhere = [other.variable for other in (*self.inputs, *self.outputs)]
         return slot.variable is not None and everywhere.count(slot.variable) == 1
 
     def follows_input(self, slot: Slot) -> bool:
-        """Whether an output has the type of some input."""
+        """Whether an output has the type of an input."""
         return slot.variable in self._read
 
 
 def slots(node: ir.Node, opset: int) -> Slots | None:
-    """The slots of `node` at `opset` of its domain; None where ONNX has no such op."""
+    """The slots of `node` at `opset` of its domain; None for an op that ONNX does not have."""
     return _slots(node.op_type, node.domain, opset, len(node.inputs), len(node.outputs))
 
 

@@ -29,7 +29,7 @@ _EMBEDDED_BYTES = 2**31 - 2**26
 
 
 def open_session(model: ir.Model) -> OrtSession:
-    """An ONNX Runtime session of a model in memory, whatever its size; see `cpu_session`."""
+    """An ONNX Runtime session of a model in memory, which may have any size; see `cpu_session`."""
     proto, weights = detach_weights(model)
     contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
     for name, array in contiguous.items():
@@ -44,8 +44,8 @@ def open_session(model: ir.Model) -> OrtSession:
 def open_once(model: ir.Model) -> Run:
     """Loads a model to see that it loads, or to run it a single time.
 
-    Its weights enter as inputs: ONNX Runtime copies initializers, even those it is handed, and
-    packs them once more. Where a kernel insists on a constant they are initializers after all.
+    Its weights enter as inputs: ONNX Runtime copies initializers, even external ones, and packs
+    them once more. If a kernel insists on a constant, they are initializers after all.
     """
     proto, weights = detach_weights(model)
     weights_as_inputs(proto, weights)
@@ -74,14 +74,14 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
     """Writes a model that passes ONNX's full check and that ONNX Runtime loads, or nothing.
 
     Args:
-        model: to write.
-        path: of the file. Weights go beside it, to `path` with ".data" behind, if they are asked
-            to or do not fit into protobuf.
+        model: the model to write.
+        path: the file's path. Weights go beside it, to `path` with ".data" behind, if that is asked
+            for or they do not fit into protobuf.
         external_data: write weights beside the model.
 
     Raises:
         ConversionError: the model is invalid or cannot be loaded.
-        InputError: the file for the weights exists and belongs to no model that is replaced.
+        InputError: the file for the weights exists and belongs to another model.
     """
     proto, weights = detach_weights(model)
     light = onnx.ModelProto()

@@ -34,7 +34,7 @@ def graphs_of(model: ir.Model) -> list[ir.Graph]:
 
 
 def remove_unused(model: ir.Model) -> None:
-    """Removes nodes, optional outputs and initializers that nothing reads, if there are any."""
+    """Removes the nodes, optional outputs and initializers that nothing reads."""
     unused = any(
         not value.uses() and not value.is_graph_output() and not value.is_graph_input()
         for value in model.graph.initializers.values()
@@ -50,10 +50,10 @@ def _leaves_something(node: ir.Node) -> bool:
 
 
 class UniqueNames:
-    """Makes names that no value of a model has."""
+    """Makes names that no value of a model has yet."""
 
     def __init__(self, model: ir.Model) -> None:
-        """Reads the names that are taken."""
+        """Reads the names that the model has."""
         self._taken: set[str | None] = set()
         for graph in graphs_of(model):
             self._taken.update(value.name for value in graph.inputs)
@@ -62,7 +62,7 @@ class UniqueNames:
             self._taken.update(value.name for value in node.outputs)
 
     def __call__(self, name: str) -> str:
-        """This name, or one like it if it is taken; taken from now on."""
+        """This name, or a similar one if it is taken; the result is taken from now on."""
         unique, count = name, 1
         while unique in self._taken:
             count += 1

@@ -20,7 +20,7 @@ _PLAIN = frozenset(
 
 
 def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model as protobuf without its large initializers, and those by name, not copied."""
+    """The model as protobuf without its large initializers, and the arrays of these by name."""
     graph = model.graph
     large = {
         name: value
@@ -48,7 +48,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
 
 
 def light_proto(model: ir.Model) -> onnx.ModelProto:
-    """The model as protobuf with large initializers as graph inputs: same types, few bytes.
+    """The model as protobuf with large initializers as graph inputs: the same types in few bytes.
 
     Protobuf cannot hold more than 2 GiB, and ONNX's C++ functions copy what they are given.
     """
@@ -58,14 +58,14 @@ def light_proto(model: ir.Model) -> onnx.ModelProto:
 
 
 def weights_as_inputs(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> None:
-    """Declares what `detach_weights` left out as inputs of the graph."""
+    """Declares the arrays that `detach_weights` left out as inputs of the graph."""
     for name, array in weights.items():
         dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
         proto.graph.input.append(onnx.helper.make_tensor_value_info(name, dtype, array.shape))
 
 
 def infer_types(model: ir.Model) -> None:
-    """Gives every value the type and shape that follow from the inputs'.
+    """Gives every value the type and shape that follow from the inputs.
 
     Raises:
         ConversionError: the types contradict each other.
@@ -116,10 +116,10 @@ def _body(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
 
 
 def strip_inferred(proto: onnx.ModelProto) -> None:
-    """Takes out the types of values inside that every reader of the file infers just the same.
+    """Takes out the types of inner values that every reader of the file infers anyway.
 
     Args:
-        proto: valid, as `light_proto` gives it.
+        proto: a valid model, as `light_proto` gives it.
     """
     bare = onnx.ModelProto()
     bare.CopyFrom(proto)
@@ -143,7 +143,7 @@ def check(model: ir.Model) -> None:
 
 
 def check_light(proto: onnx.ModelProto) -> None:
-    """The same for what `light_proto` gives."""
+    """Like `check`, for a result of `light_proto`."""
     try:
         onnx.checker.check_model(proto, full_check=True)  # infers all types, strictly
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Float32 graphs rewritten so that FP16 can hold what they compute."""
+"""Rewrites of float32 graphs so that FP16 can hold their values."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Exponentials that FP16 cannot hold: softmax and log-sum-exp as they are safe.
+"""Exponentials that FP16 cannot hold: softmax and log-sum-exp in their safe forms.
 
 FP16's exponential is infinite from 11.1 on and zero below -17.3. Softmax and LogSoftmax subtract
-the largest number first; so can a sum of exponentials whose logarithm is taken.
+the largest number first; a sum of exponentials whose logarithm is taken can do the same.
 """
 
 import numpy as np

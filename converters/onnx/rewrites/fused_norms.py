@@ -1,4 +1,4 @@
-"""LayerNormalization and RMSNormalization in the place of what graphs write instead of them."""
+"""Puts LayerNormalization and RMSNormalization in the place of their formulas."""
 
 from dataclasses import dataclass
 

@@ -8,8 +8,8 @@ then becomes NaN. Selecting FP16's most negative number instead needs no FP32 at
   `Where(masked, -65504, score)`.
 
 Both are exact in effect: no FP16 score is less than -65504, and beside any score above -65400 a
-masked one has probability exp(-104) or less, which is 0 in float32. A row without any other score
-is uniform, as softmax(score - 1e9) is where float32 numbers are 64 apart.
+masked one has probability exp(-104) or less, which is 0 in float32. A row that is masked throughout
+is uniform, as softmax(score - 1e9) is, because float32 numbers are 64 apart there.
 
 TensorFlow's `where(c, a, b)` reaches ONNX as `c * a + (1 - c) * b`, in which an infinite choice
 that was not taken makes the other one NaN; it becomes a Where again.

@@ -1,7 +1,7 @@
-"""Squares that FP16 cannot hold: normalizations fused, variances and lengths without squares.
+"""Squares that FP16 cannot hold: fuses normalizations, and takes squares out of lengths.
 
 In FP16 a square is infinite from 256 on and zero below 2e-4, and epsilons vanish. Fused ops square
-and add in FP32 inside. Where ONNX has none, `sqrt(f * sum(d * d) + e)` is the Euclidean length of
+and add in FP32 inside. Without a fused op, `sqrt(f * sum(d * d) + e)` is the Euclidean length of
 `d` with one more element, `sqrt(e / f)`, times `sqrt(f)`: nothing in it is squared in FP16.
 """
 

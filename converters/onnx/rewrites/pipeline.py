@@ -1,7 +1,7 @@
-"""Float32 graphs rewritten so that FP16 can hold what they compute; the results stay the same.
+"""Rewrites float32 graphs so that FP16 can hold their values; their results stay the same.
 
 Every rewrite is exact but for float32's own rounding, and is made wherever its pattern is found:
-what FP16 cannot hold depends on data that is not known when a file is written.
+which values FP16 cannot hold depends on data that is unknown when a file is written.
 """
 
 from collections import Counter
@@ -32,18 +32,18 @@ STAGES = (
 def rewrite(
     model: ir.Model, keep_fp32: Sequence[str] = (), keep_nodes: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Rewrites what FP16 cannot hold, where that changes no result.
+    """Rewrites patterns whose values FP16 cannot hold, where that changes no result.
 
     Args:
-        model: prepared (`fp16.prepare`), float32; changed in place.
-        keep_fp32: see `precision.decide`; the nodes that it names stay as they are.
-        keep_nodes: see `precision.decide`; the same.
+        model: a float32 model, prepared by `fp16.prepare`; it is changed in place.
+        keep_fp32: see `rules.decide`; the nodes that it names stay as they are.
+        keep_nodes: see `rules.decide`; these nodes stay as they are, too.
 
     Returns:
-        What was done and why, one sentence each, with how often where it is more than once.
+        A sentence for each change and its reason, with the number of times if it is over one.
 
     Raises:
-        InputError: a pattern of `keep_fp32` is no regular expression.
+        InputError: a pattern of `keep_fp32` is not a regular expression.
     """
     if model.opset_imports.get("", 1) < _OLDEST_OPSET:
         return []

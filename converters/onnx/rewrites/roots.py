@@ -24,11 +24,11 @@ class Root:
     Attributes:
         node: the Sqrt.
         inner: the other nodes, down to the one that squares.
-        squares: the reduction, of the squares.
-        value: what is squared.
-        factor: of the sum.
-        epsilon: added.
-        floor: at least this much.
+        squares: the reduction of the squares.
+        value: the value that is squared.
+        factor: the factor of the sum.
+        epsilon: the number that is added.
+        floor: the number that the sum is at least.
     """
 
     node: ir.Node
@@ -47,7 +47,7 @@ class Root:
 
 
 def root_of(pattern: Pattern, node: ir.Node) -> Root | None:
-    """What a Sqrt is the root of, where that is a sum of squares that nothing else reads."""
+    """The sum of squares that a Sqrt takes the root of; None if something else reads it."""
     inner: list[ir.Node] = []
     factor, epsilon, floor = 1.0, 0.0, 0.0
     value = node.inputs[0]
@@ -85,7 +85,7 @@ def root_of(pattern: Pattern, node: ir.Node) -> Root | None:
 
 
 def lower_bound(node: ir.Node) -> tuple[ir.Value, float] | None:
-    """What Add, Max or Clip puts below a value."""
+    """The value under Add, Max or Clip, and the number that is put below it."""
     if node.op_type != "Clip":
         return with_constant(node)
     value, *bounds = node.inputs
@@ -98,7 +98,7 @@ _FLT_MAX = np.finfo(np.float32).max
 
 
 def square_of(pattern: Pattern, value: ir.Value | None) -> tuple[ir.Value, ir.Node] | None:
-    """What is squared, and the node that does it."""
+    """The value that is squared, and the node that squares it."""
     node = pattern.made_by(value, "Mul", "Pow")
     if node is None or node.inputs[0] is None:
         return None

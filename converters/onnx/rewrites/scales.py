@@ -1,4 +1,4 @@
-"""Scales moved to where FP16 does not see them: into the weights, or the epsilon, behind them.
+"""Moves scales out of FP16's sight: into the weights, or the epsilon, behind them.
 
 `(x * 300) @ W` is `x @ (300 * W)`: the large numbers are never made. A scale below one makes
 numbers smaller and stays.
@@ -35,7 +35,7 @@ def fold_scales(pattern: Pattern) -> None:
             continue
         for take in takers:
             take()
-        pattern.bypass(node, value, f"its factor {factor:.6g} went into what it feeds")
+        pattern.bypass(node, value, f"its factor {factor:.6g} went into the ops that it feeds")
 
 
 def _takers(pattern: Pattern, value: ir.Value, factor: float) -> list[Callable[[], None]] | None:

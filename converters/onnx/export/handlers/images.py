@@ -18,7 +18,7 @@ from tfmp.shared.backend import Tensor
 
 
 class _FixedResize(Resize):
-    """Between fixed sizes two matrix products; else what tf2onnx makes of it."""
+    """Resizing between fixed sizes by two matrix products, else as tf2onnx does it."""
 
     options: tuple[str, ...] = ("align_corners",)
 
@@ -41,10 +41,10 @@ class _FixedResize(Resize):
 
 @tf_op("ResizeBicubic")
 class ResizeBicubic(_FixedResize):
-    """TensorFlow looks the kernel up in a table of 1024 steps, ONNX computes it.
+    """Bicubic resizing: TensorFlow looks its kernel up in a table, ONNX computes it.
 
-    And ONNX Runtime moves transposes through Resize, then refuses to shrink along the axes where
-    they put it.
+    Besides, ONNX Runtime moves transposes through Resize, and then refuses to shrink along the new
+    axes.
     """
 
     options = ("align_corners", "half_pixel_centers")
@@ -198,7 +198,7 @@ def to_hsv(b: Builder, node: Node) -> None:
 
 @handler("HSVToRGB", opset=13)
 def to_rgb(b: Builder, node: Node) -> None:
-    """The inverse of the above."""
+    """Colours from hue, saturation and value: the inverse of `to_hsv`."""
     hue, saturation, value = (b.slice(node.input[0], -1, i, i + 1) for i in range(3))
     zero, one, two = b.const(0.0), b.const(1.0), b.const(2.0)
     turn = b.op("Mul", hue, b.const(6.0))

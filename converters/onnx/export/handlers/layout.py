@@ -13,7 +13,7 @@ from tfmp.converters.onnx.export.handlers.building import Builder, handler, shap
 
 @tf_op("Conv3D")
 class GroupedConv3D(ConvOp):
-    """tf2onnx takes one group for every 3-D convolution."""
+    """3-D convolutions with groups, for which tf2onnx takes one group."""
 
     @classmethod
     def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
@@ -27,9 +27,10 @@ class GroupedConv3D(ConvOp):
 
 @tf_op(["Select", "SelectV2"])
 class Select(TensorSelect):
-    """Where; tf2onnx adds products with zeros and ones, and zero times infinity is not zero.
+    """A choice as Where; tf2onnx adds products with zeros and ones, and 0 * infinity is not 0.
 
-    What a model does not select is often just what it guards against: a quotient by zero.
+    The side that a model does not select is often the one that it guards against: a division by
+    zero.
     """
 
     @classmethod
@@ -40,7 +41,7 @@ class Select(TensorSelect):
 
 @handler("BroadcastArgs", opset=13)
 def broadcast_args(b: Builder, node: Node) -> None:
-    """The shape that two shapes broadcast to: that of the sum of two such tensors."""
+    """The shape that two shapes broadcast to."""
     dtype = b.graph.get_dtype(node.output[0])
     fill = onnx.numpy_helper.from_array(np.zeros(1, np.bool_))
     one, other = (

@@ -49,7 +49,7 @@ def lookup(b: Builder, node: Node) -> None:
 
 @handler("InTopKV2", opset=13)
 def in_top_k(b: Builder, node: Node) -> None:
-    """Whether fewer than k scores of a row beat that of its target."""
+    """Whether fewer than k scores of a row beat the score of its target."""
     scores, targets, k = node.input
     own = b.op("GatherElements", scores, b.unsqueeze(targets, -1), axis=-1)
     better = b.sum(b.cast(b.op("Greater", scores, own), TensorProto.INT32), -1)

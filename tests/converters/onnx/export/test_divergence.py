@@ -44,7 +44,7 @@ def test_the_first_wrong_result_is_named(layer):
 
 def test_the_error_says_it():
     source = open_source(chain())
-    with pytest.raises(ConversionError, match="the first wrong result is that of Tanh in two"):
+    with pytest.raises(ConversionError, match="the first wrong result comes from Tanh in two"):
         check_export(spoiled(source, "two"), source)
 
 
@@ -60,7 +60,7 @@ def test_an_output_that_alone_is_wrong_names_its_layer():
     model = export_onnx(source)
     node = model.graph.outputs[0].producer()
     node.op_type = "LogSoftmax"
-    with pytest.raises(ConversionError, match="that of LogSoftmax in scores"):
+    with pytest.raises(ConversionError, match="comes from LogSoftmax in scores"):
         check_export(model, source)
 
 

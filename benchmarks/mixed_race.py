@@ -1,11 +1,12 @@
-"""Writes docs/fp16-repair.md: the search for FP32 nodes beside onnxconverter-common's.
+"""Writes docs/fp16-mixed.md: the search for FP32 nodes beside onnxconverter-common's.
 
-All get the same float32 ONNX file, the same samples and the same limit for the relative L2 drift:
-a share of what the model drifts when all of it is FP16. Each runs in a process of its own on the
-same cores. The rival runs twice: as it is, measuring with ONNX Runtime's CPU provider, and with the
-emulator in its place, so that it sees what FP16 does. What is found is judged by that emulator.
+All searches get the same float32 ONNX file, the same samples and the same limit for the relative L2
+drift: a share of the drift that the model has when all of it is FP16. Each runs in a process of its
+own on the same cores. The rival runs twice: as it is, measuring with ONNX Runtime's CPU provider,
+and with the emulator in its place, so that it sees the effect of FP16. The emulator also judges
+every result.
 
-Run: pip install onnxconverter-common; python benchmarks/repair_race.py [--limit SECONDS]
+Run: pip install onnxconverter-common; python benchmarks/mixed_race.py [--limit SECONDS]
 """
 
 import argparse
@@ -246,20 +247,20 @@ def main() -> None:
                 rows.append(row(name, tool, figures))
                 print(rows[-1], flush=True)
     text = "\n".join([*_HEAD, *rows]) + "\n"
-    (ROOT / "docs" / "fp16-repair.md").write_text(text)
+    (ROOT / "docs" / "fp16-mixed.md").write_text(text)
 
 
 _HEAD = (
     "# Searches for FP32 nodes compared",
     "",
-    "Written by `python benchmarks/repair_race.py`. The limit is "
+    "Written by `python benchmarks/mixed_race.py`. The limit is "
     f"{SHARE:.0%} of the relative L2 drift that the model has when all of it is FP16, on "
     f"{SAMPLES} seeded samples; both models have random weights. The outcome is the emulated drift "
     "of the file that a search ends with. onnxconverter-common measures with ONNX Runtime's CPU "
-    "provider, which computes FP16 graphs in FP32 for the most part, and so sees little of the "
-    'drift; "emulated" is the same search with this project\'s emulator to measure with. Where a '
-    "weight has readers in FP16 and in FP32, its model is invalid, for ONNX Runtime too, and its "
-    "search ends.",
+    "provider, which computes most of an FP16 graph in FP32 and therefore sees little of the "
+    'drift; "emulated" is its search with this project\'s emulator in place of that provider. '
+    "Where a weight has readers in FP16 and in FP32, onnxconverter-common makes an invalid model, "
+    "and its search ends.",
     "",
     "| model | search | seconds | sessions | evaluations | FP32 nodes | outcome |",
     "| --- | --- | ---: | ---: | ---: | ---: | --- |",
