@@ -1,4 +1,4 @@
-"""Which layer of a candidate its drift comes from, and on which samples it is largest."""
+"""Explains drift: the layer that it comes from, and the samples on which it is largest."""
 
 import lazy_loader
 

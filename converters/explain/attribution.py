@@ -1,4 +1,4 @@
-"""What each layer adds to the error, from its results in FP32, in FP16, and alone in FP16."""
+"""Attributes error to layers, from their results in FP32, in FP16, and in FP16 one by one."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ class Part:
     """A layer, or a single node, as it stands in a candidate's graph.
 
     Attributes:
-        name: of the layer or node.
+        name: name of the layer or node.
         ops: types of its operations, in order.
         reads: names of the values that other parts make for it.
         writes: names of its floating results that other parts read, or that are outputs.
@@ -29,12 +29,12 @@ class Part:
     writes: tuple[str, ...]
 
 
-# How the input is called that stands for a seam where a graph is cut.
+# Suffix of the input that stands in for a seam where a graph is cut.
 GIVEN = "__given"
 
 
 def given(name: str) -> str:
-    """The input that stands for a seam where a graph is cut, by the name of the seam."""
+    """The name of the input that stands in for a seam where a graph is cut."""
     return f"{name}{GIVEN}"
 
 
@@ -43,10 +43,10 @@ class Seam:
     """A value that passes from one part to another, or out of the model.
 
     Attributes:
-        name: of the value.
+        name: name of the value.
         maker: the part that makes it.
         readers: the parts that read it.
-        floating: whether it can be off by a distance.
+        floating: whether its error is a distance.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Seam:
 
 
 def parts_of(nodes: Iterable[tuple[str, str]], seams: Sequence[Seam]) -> tuple[Part, ...]:
-    """The parts in the order of their first node; what is of part "" is left out.
+    """The parts in the order of their first node; nodes of part "" are left out.
 
     Args:
         nodes: part and op type of every node, in the order of execution.
-        seams: between the parts.
+        seams: seams between the parts.
     """
     ops: dict[str, list[str]] = {}
     for part, op in nodes:
@@ -82,9 +82,9 @@ class Values:
     """The values between parts, by name, from one batch.
 
     Attributes:
-        exact: in FP32.
-        received: with the whole model in FP16.
-        alone: each made by its part alone in FP16, which was given the exact values.
+        exact: values with the whole model in FP32.
+        received: values with the whole model in FP16.
+        alone: values with one part in FP16 at a time, which was given the exact values.
     """
 
     exact: Batch
@@ -96,7 +96,7 @@ class Taps(Protocol):
     """A candidate opened so that the values between its parts can be seen.
 
     Attributes:
-        parts: in the order of execution.
+        parts: the parts in the order of execution.
     """
 
     parts: tuple[Part, ...]
@@ -189,13 +189,13 @@ def first_nonfinite(layers: Iterable[LayerError]) -> LayerError | None:
 
 
 def largest_jump(layers: Sequence[LayerError]) -> LayerError | None:
-    """The layer that adds most to the error; the first of those that add the same."""
+    """The layer that adds most to the error; the first one if several add the same."""
     found = max(layers, key=lambda layer: layer.jump, default=None)
     return found if found is not None and found.jump > 0 else None
 
 
 def worst_alone(layers: Sequence[LayerError]) -> LayerError | None:
-    """The first that is not finite by itself, or else has the largest error of its own."""
+    """The first layer that is not finite by itself, else the one with the largest own error."""
     broken = next((layer for layer in layers if layer.local_nonfinite), None)
     if broken is not None:
         return broken

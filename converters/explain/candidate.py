@@ -1,4 +1,4 @@
-"""A candidate as the explanation sees it, whatever its format."""
+"""A candidate of any format, as the explanation sees it."""
 
 from pathlib import Path
 from typing import Protocol
@@ -8,13 +8,13 @@ from tfmp.converters.shared.tensors import Batch
 
 
 class Candidate(Protocol):
-    """A file opened for taps.
+    """A file whose inner values can be read.
 
     Attributes:
-        computed: how its layers are computed in FP16 and in FP32, for the report.
-        batch_size: samples that it takes at a time; None for any number.
+        computed: the way its layers are computed in FP16 and in FP32, in words for the report.
+        batch_size: number of samples that it takes at a time; None for any number.
         outputs: name of each seam that is an output, by the output's name.
-        notes: what a reader should know.
+        notes: facts that a reader should know.
     """
 
     computed: str
@@ -23,16 +23,16 @@ class Candidate(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know, once it has run."""
+        """Facts that a reader should know, once the file has run."""
 
     def layers(self) -> Taps:
-        """Opened at the seams between its layers."""
+        """Opens the file at the seams between its layers."""
 
     def nodes(self, layer: str) -> Taps:
-        """Opened at the seams between the nodes of one layer."""
+        """Opens the file at the seams between the nodes of one layer."""
 
     def op(self, node: str) -> str:
         """The type of a node."""
 
     def save_node(self, node: str, inputs: Batch, values: Values, folder: Path) -> None:
-        """Writes a node as a model of its own, with inputs, what it should give, and a script."""
+        """Writes a node as a model of its own, with inputs, expected results, and a script."""

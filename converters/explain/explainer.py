@@ -37,10 +37,10 @@ class Explainer:
         """Opens nothing yet.
 
         Args:
-            open_candidate: opens the candidate for taps; None for one that computes in FP32.
+            open_candidate: opens the candidate; None for a candidate that computes in FP32.
             inputs: the candidate's input names by the reference's.
-            outputs: likewise.
-            folder: where to save the smallest model that shows the error; None for nowhere.
+            outputs: the candidate's output names by the reference's.
+            folder: folder for the smallest model that shows the error; None to save no model.
         """
         self._open = open_candidate
         self._inputs, self._outputs = inputs, outputs
@@ -48,18 +48,18 @@ class Explainer:
         self._keeper = SampleKeeper()
 
     def update(self, inputs: Batch, expected: Batch, received: Batch) -> None:
-        """Sees one batch; all by the reference's names."""
+        """Sees one batch; all arrays are by the reference's names."""
         self._keeper.update(inputs, expected, received)
 
     def explanation(self) -> Explanation:
-        """What was found; a failure is said in it."""
+        """The explanation; its `error` tells of a failure."""
         worst = tuple(
             WorstSample(sample.index, sample.error, thumbnail(sample.inputs))
             for sample in self._keeper.worst()
             if sample.error > 0
         )
         if self._open is None:
-            return Explanation(worst, notes=("it computes in FP32: no layer rounds to FP16",))
+            return Explanation(worst, notes=("the file computes in FP32: no layer rounds to FP16",))
         samples = self._keeper.chosen()
         try:
             return self._attributed(worst, samples)

@@ -1,4 +1,4 @@
-"""An FP16 ONNX file, opened for an explanation."""
+"""FP16 ONNX files, opened for an explanation."""
 
 from pathlib import Path
 
@@ -25,8 +25,8 @@ class OnnxCandidate:
         """Reads the file.
 
         Args:
-            path: of an FP16 ONNX file.
-            profile: of the FP16 hardware that is emulated.
+            path: path of an FP16 ONNX file.
+            profile: the FP16 hardware that is emulated.
             source: the reference.
 
         Raises:

@@ -1,11 +1,11 @@
-"""An FP16 ONNX file opened at the seams between its layers: in FP32, in FP16, each layer alone.
+"""Opens an FP16 ONNX file at the seams between its layers, in three ways.
 
 All three are made from the candidate's own graph, so that its values have counterparts:
 
-- exact: every FP16 tensor is float32, nothing is rounded, weights are the reference's own where
+- exact: every FP16 tensor is float32, nothing is rounded, and weights are the reference's own if
   they are found there;
 - received: the emulation that the candidate was compared in, with the seams as outputs;
-- alone: the same emulation cut at every seam, so that each part reads exact values.
+- alone: that emulation cut at every seam, so that each part reads exact values.
 """
 
 from collections import Counter
@@ -23,15 +23,15 @@ from tfmp.converters.shared.tensors import Batch
 
 _INFO = RunnerInfo("onnxruntime", "CPU", None)
 
-# Which part a node of the main graph belongs to, by the node's name.
+# The part that a node of the main graph belongs to, by the node's name.
 Grouping = Mapping[str, str]
 
 
 def by_layer(model: ir.Model) -> dict[str, str]:
-    """Nodes by Keras layer; a node that belongs to none stands for itself.
+    """Nodes by Keras layer; a node that belongs to no layer stands for itself.
 
     Args:
-        model: nodes named by `switches.name_nodes`.
+        model: a model with nodes named by `switches.name_nodes`.
     """
     short = Counter(_short(str(node.name)) for node in model.graph)
     found: dict[str, str] = {}
@@ -50,7 +50,7 @@ def by_layer(model: ir.Model) -> dict[str, str]:
 
 
 def by_node(layers: Grouping, layer: str) -> dict[str, str]:
-    """The nodes of one layer by themselves, all others together."""
+    """The nodes of one layer one by one, and all others together."""
     return {name: name if own == layer else "" for name, own in layers.items()}
 
 
@@ -72,10 +72,11 @@ class OnnxTaps:
         """Opens three sessions.
 
         Args:
-            model: an FP16 model, prepared, nodes named by `switches.name_nodes`; not changed.
+            model: a prepared FP16 model with nodes named by `switches.name_nodes`; it is not
+                changed.
             groups: the part of every node of the main graph; nodes of part "" are not looked at.
-            profile: of the FP16 hardware that is emulated.
-            weights: those of the reference.
+            profile: the FP16 hardware that is emulated.
+            weights: the reference's weights.
 
         Raises:
             RunnerError: ONNX Runtime cannot load one of them.
@@ -164,11 +165,11 @@ def single_node(model: ir.Model, name: str) -> tuple[ir.Model, dict[str, str], d
     """A model of one node of the main graph, which takes x0, x1, ... and gives y0, y1, ...
 
     Args:
-        model: prepared, nodes named by `switches.name_nodes`; not changed.
-        name: of the node.
+        model: a prepared model with nodes named by `switches.name_nodes`; it is not changed.
+        name: name of the node.
 
     Returns:
-        The model, and what its inputs and outputs are called in the whole model.
+        The model, and the names of its inputs and outputs in the whole model.
     """
     seams = _Seams(model, {str(node.name): name * (node.name == name) for node in model.graph})
     alone = seams.cut()
@@ -240,8 +241,8 @@ def widen(model: ir.Model, weights: Weights) -> None:
     """Makes an FP16 model compute in float32 throughout, without any rounding.
 
     Args:
-        model: prepared; changed in place.
-        weights: the reference's, which take the place of their FP16 roundings.
+        model: a prepared model, which is changed in place.
+        weights: the reference's weights, which take the place of their FP16 roundings.
     """
     for graph in model.graphs():
         for value in (*graph.inputs, *graph.initializers.values(), *graph.outputs):

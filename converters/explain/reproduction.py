@@ -1,4 +1,4 @@
-"""The smallest model and input that show an error, in a folder that needs nothing else of tfmp."""
+"""Saves the smallest model and input that show an error, in a folder that runs without tfmp."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 from tfmp.converters.shared.tensors import Batch
 
 ONNX_SCRIPT = '''\
-"""{title} alone in FP16, against what it gives in FP32 on the same sample.
+"""{title} alone in FP16, against its results in FP32 on the same sample.
 
 python reproduce.py    (needs numpy and onnxruntime)
 """
@@ -24,7 +24,7 @@ received = dict(zip(expected, session.run(list(expected), inputs)))
 '''
 
 TFLITE_SCRIPT = '''\
-"""{title} alone in FP16, against what it gives in FP32 on the same sample.
+"""{title} alone in FP16, against its results in FP32 on the same sample.
 
 python reproduce.py    (needs numpy and ai-edge-litert)
 """
@@ -64,14 +64,14 @@ for name, want in expected.items():
 def save_reproduction(
     folder: Path, inputs: Batch, expected: Batch, script: str, title: str
 ) -> None:
-    """Writes inputs, what FP32 gives for them, and a script beside a model that is there.
+    """Writes inputs, their FP32 results, and a script beside a model that is there.
 
     Args:
-        folder: that holds the model.
+        folder: the folder that holds the model.
         inputs: arrays by the model's input names.
         expected: FP32 results by its output names.
         script: `ONNX_SCRIPT` or `TFLITE_SCRIPT`.
-        title: what the model is.
+        title: the model in words.
     """
     np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
     np.savez(folder / "expected.npz", **expected)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The samples that drifted most, and enough others to look at layers with."""
+"""Keeps the samples that drifted most, and some others for a look at the layers."""
 
 import heapq
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tfmp.converters.shared.tensors import Batch
 
 # Samples named in a report.
 WORST = 10
-# Samples from the front of the data that layers are measured on as well: what is usual.
+# Samples from the front of the data that layers are measured on as well: they are usual ones.
 USUAL = 6
 
 # Samples run at a time where the file leaves the number open.
@@ -20,15 +20,14 @@ _ROWS = 4
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample and what became of it.
+    """One sample and its error.
 
     Attributes:
         index: position in the data, from 0.
         error: see `report.explanation.WorstSample`.
-        inputs: arrays by the reference's names, without the batch axis; those that have none as
-            they are.
-        expected: the reference's outputs, likewise.
-        shared: names of inputs that have no batch axis.
+        inputs: arrays by the reference's names, without the batch axis.
+        expected: the reference's outputs in the same form.
+        shared: names of inputs that never had a batch axis.
     """
 
     index: int
@@ -75,8 +74,8 @@ class SampleKeeper:
 def sample_errors(expected: Batch, received: Batch) -> np.ndarray:
     """Relative L2 error of each sample, of its worst output.
 
-    Infinite where one side is not finite and the other differs. Of values that are compared by
-    equality, the share that differs.
+    It is infinite where one side is not finite and the other differs. For values that are compared
+    by equality it is the share that differs.
     """
     errors = [_errors(np.asarray(expected[name]), np.asarray(received[name])) for name in expected]
     return np.maximum.reduce(errors)
@@ -118,13 +117,13 @@ def batched(
     """Batches of samples whose inputs have the same shapes, in order.
 
     Args:
-        samples: to put together.
-        size: that every batch must have, for a file that fixes it; None for `rows` at a time.
+        samples: the samples to put together.
+        size: batch size of a file that fixes it; None for `rows` samples at a time.
         rows: see `size`.
 
     Yields:
-        Inputs, the reference's outputs, and how many rows of them are real: where the file takes
-        no fewer, the last sample fills the batch up.
+        Inputs, the reference's outputs, and the number of real rows: if the file fixes the batch
+        size, the last sample fills the batch up.
     """
     groups: dict[tuple[object, ...], list[Sample]] = {}
     for sample in samples:

@@ -1,8 +1,8 @@
-"""An FP16 .tflite file, opened for an explanation.
+"""FP16 .tflite files, opened for an explanation.
 
-Exact values come from the reference's own FP32 file where it has the same operators, received ones
-from the candidate with its seams as outputs, and those of parts alone from the candidate cut at
-them; both of these forced to compute in FP16.
+Exact values come from the reference's own FP32 file if it has the same operators. Received values
+come from the candidate with its seams as outputs, and values of single parts from the candidate cut
+at its seams; both of these files are forced to compute in FP16.
 """
 
 from contextlib import ExitStack
@@ -38,8 +38,8 @@ class TFLiteTaps:
         Args:
             file: the candidate.
             groups: the part of every operator; operators of part "" are not looked at.
-            twin: the reference's FP32 file, of the same form; None to run the candidate in FP32.
-            folder: for the files.
+            twin: the reference's FP32 file of the same form; None to run the candidate in FP32.
+            folder: the folder for the files.
             stack: holds the processes.
 
         Raises:
@@ -67,8 +67,8 @@ class TFLiteTaps:
             if not self._open:
                 raise
             raise RunnerError(
-                "LiteRT does not hand out values inside a file whose sizes it knows only while it "
-                "runs. Explain a file with a fixed batch: convert without --dynamic"
+                "LiteRT does not hand out inner values of a file whose sizes are known only while "
+                "it runs. Explain a file with a fixed batch: convert without --dynamic"
             ) from error
 
     def _run(self, inputs: Batch) -> Values:
@@ -98,7 +98,7 @@ class TFLiteCandidate:
         """Reads the file, and converts the reference to FP32.
 
         Args:
-            path: of an FP16 .tflite file.
+            path: path of an FP16 .tflite file.
             source: the reference.
             stack: holds processes and temporary files.
         """
@@ -118,7 +118,7 @@ class TFLiteCandidate:
         )
 
     def _find_twin(self, source: AnySource) -> SeamedFile | None:
-        """The reference as an FP32 file, if it has the same operators as the candidate."""
+        """The reference as an FP32 file, if that has the same operators as the candidate."""
         found, problem = None, "an ONNX file has no FP32 .tflite file"
         if isinstance(source, Source):
             path = self._folder() / "reference.tflite"

@@ -1,4 +1,4 @@
-"""A .tflite file rewritten so that the values between its parts come out, or go in, or both."""
+"""Rewrites a .tflite file so that the values between its parts come out, or go in, or both."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -17,8 +17,8 @@ from tfmp.converters.tflite.file import Operator, TFLiteModel, layer_of
 _IDENTIFIER = b"TFL3"
 _SIGNATURE = b"serving_default"
 
-# What can be off by a distance. Shapes and indices stay connected: LiteRT does not hand out those
-# that it knows before it runs.
+# Dtypes whose errors are distances. Shapes and indices stay connected: LiteRT does not hand out
+# those that it knows before it runs.
 _FLOATING = ("float32", "float16")
 
 # The part of every operator of the graph, by the operator's index.
@@ -30,8 +30,8 @@ class SeamedFile:
     """A file that can be written anew, open at its seams.
 
     Attributes:
-        path: of the file.
-        signature: the entry point to look at; the first if None.
+        path: path of the file.
+        signature: name of the entry point to look at; the first one if None.
     """
 
     path: Path
@@ -68,12 +68,12 @@ class SeamedFile:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """What the signature takes."""
+        """The inputs of the signature."""
         return self.model.signature(self.signature).inputs
 
     @cached_property
     def operators(self) -> list[Operator]:
-        """Those that compute something from the inputs, in the order of execution."""
+        """The operators that compute something from the inputs, in the order of execution."""
         known = {
             index
             for index, tensor in enumerate(self.model.tensors[self.number])
@@ -101,7 +101,7 @@ class SeamedFile:
         return self.model.tensors[self.number][tensor].spec.name
 
     def by_layer(self) -> dict[int, str]:
-        """Operators by Keras layer; one that belongs to none stands for its result."""
+        """Operators by Keras layer; an operator that belongs to no layer stands for its result."""
         return {
             operator.index: layer_of(self.name(operator.outputs[0]))
             or _short(self.name(operator.outputs[0]))
@@ -109,7 +109,7 @@ class SeamedFile:
         }
 
     def by_node(self, layer: str) -> dict[int, str]:
-        """The operators of one layer by themselves, all others together."""
+        """The operators of one layer one by one, and all others together."""
         layers = self.by_layer()
         return {
             operator.index: self.name(operator.outputs[0])
@@ -119,7 +119,7 @@ class SeamedFile:
         }
 
     def form(self) -> list[tuple[object, ...]]:
-        """What the graph does, but for names and weights."""
+        """The form of the graph: its operators and shapes, without names and weights."""
         tensors = self.model.tensors[self.number]
         return [
             (operator.name, *(tensors[index].spec.shape for index in operator.outputs))
@@ -130,7 +130,7 @@ class SeamedFile:
         """The whole file as objects, with one signature.
 
         Raises:
-            ConversionError: it is past 2 GiB, which these objects cannot hold.
+            ConversionError: the file is past 2 GiB, which these objects cannot hold.
         """
         content = self.path.read_bytes()
         model = schema.ModelT.InitFromPackedBuf(content, 0)
@@ -182,7 +182,7 @@ class Seams:
 
     @property
     def names(self) -> list[str]:
-        """Of the values."""
+        """The names of the values."""
         return [self._file.name(tensor) for tensor in self.tensors]
 
     def parts(self) -> tuple[Part, ...]:
@@ -204,7 +204,7 @@ class Seams:
         """Writes the file with its seams as outputs.
 
         Args:
-            path: to write to.
+            path: the path to write to.
             twin: a file of the same form to write instead, with the names of this one.
         """
         model = (twin or self._file).unpacked()
@@ -254,7 +254,7 @@ class Seams:
 
 
 def signature_graph(model: schema.ModelT) -> int:
-    """Index of the subgraph that the only signature runs."""
+    """The index of the subgraph that the only signature runs."""
     return int(model.signatureDefs[0].subgraphIndex)
 
 

@@ -1,4 +1,4 @@
-"""Runs a .tflite file whose outputs are seams, as it happens in a worker process."""
+"""Runs a .tflite file whose outputs are seams, in a worker process."""
 
 from tfmp.converters.runners import Interpreter
 from tfmp.converters.shared.tensors import Batch

@@ -15,10 +15,10 @@ _CHANNELS = (1, 3, 4)
 
 
 def thumbnail(inputs: Batch) -> str | None:
-    """The first input that is an image, as PNG in base64; None if there is none.
+    """The first input that is an image, as PNG in base64; None without an image.
 
     Args:
-        inputs: of one sample, by name, without the batch axis.
+        inputs: inputs of one sample by name, without the batch axis.
     """
     for array in inputs.values():
         pixels = _pixels(array)
@@ -41,7 +41,7 @@ def _pixels(array: np.ndarray) -> np.ndarray | None:
 
 
 def _to_bytes(values: np.ndarray) -> np.ndarray:
-    """0 to 255, from whichever of the usual ranges the values are in."""
+    """Bytes of 0 to 255, from any of the usual ranges of values."""
     values = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
     low, high = float(values.min()), float(values.max())
     if low >= 0 and high <= 1:

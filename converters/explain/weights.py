@@ -1,4 +1,4 @@
-"""The reference's weights in FP32, found by what is left of them in an FP16 file."""
+"""The reference's weights in FP32, found by their roundings in an FP16 file."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ class Weights:
     """Float32 constants by name and by their rounding to FP16.
 
     Attributes:
-        lost: values of FP16 constants that were looked for and not found.
-        found: values of those that were.
+        lost: number of values of FP16 constants that were not found in the reference.
+        found: number of values of FP16 constants that were found.
     """
 
     def __init__(self, constants: Iterable[tuple[str, np.ndarray]] = ()) -> None:
-        """Takes names and arrays; of arrays with the same rounding that differ, names decide."""
+        """Takes names and arrays; names decide between arrays that differ but round to the same."""
         self._by_name: dict[str, list[np.ndarray]] = {}
         self._by_rounding: dict[str, list[np.ndarray]] = {}
         self.lost = self.found = 0
@@ -28,10 +28,10 @@ class Weights:
             self._by_rounding.setdefault(rounding, []).append(array)
 
     def find(self, name: str, half: np.ndarray) -> np.ndarray:
-        """What an FP16 constant was in float32; itself, widened, if that is not known.
+        """An FP16 constant as it was in float32; if that is unknown, its own values in float32.
 
         Args:
-            name: of the constant; with "_fp16" behind it where float32 nodes read it too.
+            name: the constant's name, with "_fp16" behind it if float32 nodes read it too.
             half: its values.
         """
         with np.errstate(over="ignore", under="ignore"):
@@ -52,13 +52,13 @@ class Weights:
         return array
 
     def note(self) -> str | None:
-        """What a reader should know of constants that were not found; None if all were."""
+        """A note on constants that were not found; None if all were."""
         if not self.lost:
             return None
         return (
-            f"{self.lost:,} of {self.lost + self.found:,} constants are not in the reference as "
-            "they are in the file: for them the FP32 run has the rounded ones, so that errors do "
-            "not count their rounding"
+            f"{self.lost:,} of {self.lost + self.found:,} constants of the file were not found in "
+            "the reference: the FP32 run takes their rounded values, so errors do not include that "
+            "rounding"
         )
 
 

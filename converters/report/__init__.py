@@ -1,4 +1,4 @@
-"""The drift report: its dataclasses, and their JSON, HTML, Markdown and JUnit renderings."""
+"""The drift report: its dataclasses, and renderings in JSON, HTML, Markdown and JUnit XML."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""An FP16 audit for people: a table on the terminal, and one HTML file with its picture."""
+"""Shows an FP16 audit to people: a table on the terminal, and one HTML file with its picture."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from tfmp.shared.numerics import FLOAT16
 
 SUFFIXES = (".json", ".html")
 
-# Rows of the terminal's table and of the picture: what is in danger, and the nearest to it.
+# Rows of the terminal's table and of the picture: values in danger, and the nearest ones.
 _MOST_ROWS = 15
 _MOST_DRAWN = 60
 
@@ -43,13 +43,13 @@ def check_audit_path(path: str, force: bool = True) -> None:
     if suffix not in SUFFIXES:
         raise InputError(
             f"{path}: expected an audit to end in {' or '.join(SUFFIXES)}, received suffix "
-            f"{Path(path).suffix!r}. Rename it."
+            f"{Path(path).suffix!r}. Rename the file."
         )
     check_output(Path(path), suffix, force)
 
 
 def save_audit(audit: Audit, path: str | Path) -> None:
-    """Writes the audit in the form its suffix names: .json or .html."""
+    """Writes the audit in the form that the suffix names: .json or .html."""
     check_audit_path(str(path))
     html = Path(path).suffix.lower() == ".html"
     text = to_html(audit) if html else json.dumps(audit.to_dict(), indent=2, allow_nan=False)
@@ -58,7 +58,7 @@ def save_audit(audit: Audit, path: str | Path) -> None:
 
 
 def headline(audit: Audit) -> str:
-    """What the audit found, in one sentence."""
+    """The audit's findings in one sentence."""
     dangers = len(audit.dangers)
     if not audit.samples:
         found = f"{dangers} of its constants" if dangers else "none of its constants"
@@ -70,7 +70,7 @@ def headline(audit: Audit) -> str:
 
 
 def print_audit(audit: Audit, console: Console) -> None:
-    """Prints the constants, the most endangered activations and what is unknown."""
+    """Prints the constants, the most endangered activations and the unknowns."""
     for constant in audit.constants[:_MOST_ROWS]:
         line = Text("✗ " if constant.serious else "! ")
         line.stylize(_STYLES[line.plain[0]])
@@ -80,7 +80,7 @@ def print_audit(audit: Audit, console: Console) -> None:
     if audit.activations:
         console.print(_table(audit.activations[:_MOST_ROWS]))
         if len(audit.activations) > _MOST_ROWS:
-            console.print(f"and {len(audit.activations) - _MOST_ROWS} more in less danger")
+            console.print(f"and {len(audit.activations) - _MOST_ROWS} more that are in less danger")
     for unknown in audit.unknown:
         console.print(Text(f"unknown: {printable(unknown)}", style="dim"))
     console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
@@ -123,7 +123,7 @@ class AuditRow:
 
 
 def row_of(found: ActivationFinding) -> AuditRow:
-    """What the table and the picture show of one activation."""
+    """The row of one activation in the table and the picture."""
     sign = _SIGNS[found.status]
     largest = max(found.peak, found.accumulator)
     return AuditRow(
@@ -142,14 +142,14 @@ def row_of(found: ActivationFinding) -> AuditRow:
 
 
 def _share(value: float) -> float:
-    """Where a magnitude lies on the picture's scale, from 0 to 1."""
+    """The place of a magnitude on the picture's scale, from 0 to 1."""
     low, high = _SCALE
     exponent = math.log2(value) if value > 0 else low
     return (min(max(exponent, low), high) - low) / (high - low)
 
 
 def to_html(audit: Audit) -> str:
-    """A page with inline style and pictures, without scripts or external resources."""
+    """The audit as a page with inline style and pictures, without scripts or other files."""
     from tfmp.converters.report.html import template_environment
 
     rows = [(found, row_of(found)) for found in audit.activations[:_MOST_DRAWN]]

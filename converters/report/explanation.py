@@ -1,23 +1,23 @@
-"""Which layer of a candidate its drift comes from, as data."""
+"""The explanation of a candidate's drift as data: its layers, and its worst samples."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class LayerError:
-    """What one layer does to the error; of several results, the worst.
+    """The effect of one layer on the error; numbers are those of its worst result.
 
-    Errors are relative L2 errors against the same layer in FP32. They are infinite where a value
-    is not finite that is finite in FP32.
+    Errors are relative L2 errors against the same layer in FP32. An error is infinite if a value is
+    not finite that is finite in FP32.
 
     Attributes:
-        layer: its name; an operation that belongs to no layer has its own.
+        layer: name of the layer; an operation that belongs to no layer has its own name.
         ops: types of its operations, in order.
-        local: error of the layer alone in FP16, on FP32 inputs.
+        local: error with only this layer in FP16, on FP32 inputs.
         cumulative: error at its results with the whole model in FP16.
         jump: `cumulative` less the largest error among what the layer reads.
-        nonfinite: values of its results that are not finite where FP32 has numbers.
-        local_nonfinite: the same with the layer alone in FP16.
+        nonfinite: number of values of its results that are not finite where FP32 has numbers.
+        local_nonfinite: that number with only this layer in FP16.
         peak: the largest magnitude of its results in FP32.
     """
 
@@ -33,17 +33,18 @@ class LayerError:
 
 @dataclass(frozen=True)
 class Culprit:
-    """Where to look first.
+    """The place to look at first.
 
     Attributes:
-        layer: that holds the first value that is not finite or, if all are, that adds most to
-            the error.
-        why: which of the two.
-        node: the node of that layer with the largest error of its own; "" if none has any.
-        op: its type.
-        local: error of that node alone in FP16.
-        local_nonfinite: its values that are not finite alone in FP16.
-        folder: where the smallest model and input that show it were saved; None if they were not.
+        layer: the layer with the first value that is not finite or, if all values are finite, the
+            layer that adds most to the error.
+        why: the first or the second of these, in words.
+        node: the node of that layer with the largest error of its own; "" if no node has an error.
+        op: type of that node.
+        local: error with only that node in FP16.
+        local_nonfinite: number of its values that are not finite with only that node in FP16.
+        folder: folder with the smallest model and input that show the error; None if they were not
+            saved.
     """
 
     layer: str
@@ -72,21 +73,22 @@ class WorstSample:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where a candidate's drift arises.
+    """The origin of a candidate's drift.
 
     Attributes:
         worst: the samples that drifted most of all that were compared, the worst first.
-        samples: how many the layers were measured on: those in `worst` and the first of the data.
-        computed: how the layers were computed in FP16 and in FP32.
+        samples: number of samples that layers were measured on: those in `worst` and the first of
+            the data.
+        computed: the way the layers were computed in FP16 and in FP32, in words.
         baseline: relative L2 error of the FP32 run from the reference on these samples, by its
-            worst output: what is not FP16's doing.
-        layers: in the order of execution; empty if they could not be measured.
-        first_nonfinite: the first layer whose results are not all finite, or without one the
-            layer with the largest jump if values inside it are not; None otherwise.
-        largest_jump: the layer that adds most to the error; None if none adds any.
-        culprit: where to look first; None where there is no error.
-        notes: what a reader should know.
-        error: why the layers could not be measured; None if they were.
+            worst output: this part is not FP16's doing.
+        layers: the layers in the order of execution; empty if they could not be measured.
+        first_nonfinite: the first layer whose results are not all finite; if there is none, the
+            layer with the largest jump if inner values of it are not finite; None otherwise.
+        largest_jump: the layer that adds most to the error; None if no layer adds any.
+        culprit: the place to look at first; None if there is no error.
+        notes: facts that a reader should know.
+        error: reason why the layers could not be measured; None if they were.
     """
 
     worst: tuple[WorstSample, ...]

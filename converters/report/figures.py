@@ -1,7 +1,7 @@
-"""Pictures as rows of bars: what is drawn, in shares of the width, and what each bar says.
+"""Pictures as rows of bars: the length of each bar as a share of the width, and its text.
 
-The templates draw a row as an inline SVG whose lengths are percentages: it needs no script, fits a
-phone and a sheet of paper, and the table it stands in is its text for whoever cannot see it.
+The templates draw a row as an inline SVG whose lengths are percentages: it needs no script and fits
+a phone and a sheet of paper. The table around it has its text for readers who cannot see it.
 """
 
 import math
@@ -44,9 +44,9 @@ BUDGET_LINE = 1 / _TRACK_END
 
 
 def budget_bars(candidate: CandidateReport) -> tuple[list[Bar], int]:
-    """How much of each limit a candidate uses, worst first, and how many more bars there are.
+    """The share of each limit that a candidate uses, worst first, and the number of further bars.
 
-    Left out: checks without a share of anything to show, such as too few samples.
+    Checks without a share to show are left out, such as a check for too few samples.
     """
     drawn = [check for check in candidate.checks if check.measured is not None]
     drawn = [check for check in drawn if check.name != "min_samples"]
@@ -109,12 +109,12 @@ def _limited_text(check: Check) -> str:
 
 
 def ulp_bars(output: OutputDrift) -> list[Bar]:
-    """How many FP16 spacings values are off: the histogram of `totals.ulps`."""
+    """The errors of values in FP16 spacings: the histogram of `totals.ulps`."""
     return _shares(list(ULP_LABELS), list(output.totals.ulps))
 
 
 def margin_bars(output: OutputDrift) -> list[Bar]:
-    """Share of samples that flip, by how clearly the reference had decided."""
+    """The share of samples that flip, by the margin of the reference's decision."""
     edges = [number(edge) for edge in MARGIN_EDGES]
     labels = [f"below {edges[0]}"]
     labels += [f"{low} to {high}" for low, high in pairwise(edges)]
@@ -153,7 +153,7 @@ def stage_bars(report: DriftReport, candidate: CandidateReport) -> list[Bar]:
 
 
 def size_bars(report: DriftReport) -> list[Bar]:
-    """Sizes of the files beside each other."""
+    """The sizes of the files beside each other."""
     files = [(report.reference.name, report.reference.size_bytes)]
     files += [(candidate.name, candidate.size_bytes) for candidate in report.candidates]
     known = [(name, size) for name, size in files if size is not None]
@@ -162,7 +162,7 @@ def size_bars(report: DriftReport) -> list[Bar]:
 
 
 def latency_bars(report: DriftReport) -> list[Bar]:
-    """Median latencies beside each other; the thin line goes on to the slowest 5 %."""
+    """The median latencies beside each other; the thin line goes on to the slowest 5 %."""
     timed = [(report.reference.name, report.reference.latency)]
     timed += [(candidate.name, candidate.latency) for candidate in report.candidates]
     known = [(name, latency) for name, latency in timed if latency is not None]

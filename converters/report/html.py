@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else."""
+"""The report as one HTML file that needs no other file."""
 
 from functools import cache
 
@@ -11,7 +11,7 @@ from tfmp.shared.html_page import page_environment
 
 
 def to_html(report: DriftReport) -> str:
-    """A page with inline style and pictures, without scripts or external resources."""
+    """The report as a page with inline style and pictures, without scripts or other files."""
     template = template_environment().get_template("report.html.j2")
     return template.render(report=report, labelled=any(c.labels for c in report.candidates)) + "\n"
 

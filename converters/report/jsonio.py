@@ -32,7 +32,7 @@ def load(path: str | Path) -> DriftReport:
     """Reads a report that was saved as JSON.
 
     Raises:
-        InputError: no such file, not JSON, or not a report.
+        InputError: the file is missing, is not JSON, or is not a report.
     """
     path = Path(path)
     try:
@@ -52,8 +52,8 @@ def load(path: str | Path) -> DriftReport:
         raise InputError(f"{str(path)!r}: {error}") from error
     if not report.candidates:
         raise InputError(
-            f"{str(path)!r}: report.candidates is empty; the document was cut or changed. Write it "
-            "again with tfmp-convert."
+            f"{str(path)!r}: report.candidates is empty; the document was cut or changed. Write "
+            "the report again with tfmp-convert."
         )
     return report
 
@@ -79,7 +79,7 @@ def decode(kind: type[DriftReport], document: Json) -> DriftReport:
     """Reads a report from its JSON document.
 
     Raises:
-        InputError: another schema, or a key that is missing or has the wrong type.
+        InputError: the schema is another one, or a key is missing or has the wrong type.
     """
     schema = document.get("schema") if isinstance(document, Mapping) else None
     if schema != SCHEMA:
@@ -124,8 +124,8 @@ def _decode_dataclass(kind: FieldType, value: Json, where: str) -> Any:
             )
         elif item.default is MISSING and item.default_factory is MISSING:
             raise InputError(
-                f"{where} has no {item.name!r}; the document was cut or changed. Write it again "
-                "with tfmp-convert."
+                f"{where} has no {item.name!r}; the document was cut or changed. Write the "
+                "report again with tfmp-convert."
             )
     return kind(**arguments)
 
@@ -156,5 +156,5 @@ def _expect(value: Json, kind: FieldType, where: str) -> Json:
 def _wrong_type(value: Json, expected: str, where: str) -> InputError:
     return InputError(
         f"{where} is {value!r} ({type(value).__name__}), expected {expected}; the document was "
-        "changed. Write it again with tfmp-convert."
+        "changed. Write the report again with tfmp-convert."
     )

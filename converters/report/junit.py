@@ -10,8 +10,8 @@ from tfmp.converters.report.summary import printable
 def to_junit(report: DriftReport) -> str:
     """JUnit XML as CI servers read it.
 
-    A check over budget is a failure; one that too little data left open is an error, so that a
-    build does not turn green on it.
+    A check over budget is a failure. A check that too little data leaves open is an error, so that
+    it does not turn a build green.
     """
     root = ElementTree.Element("testsuites", name=f"drift of {printable(report.reference.name)}")
     totals = {"tests": 0, "failures": 0, "errors": 0}

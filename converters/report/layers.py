@@ -26,11 +26,12 @@ class LayerBar:
     """One row of the picture.
 
     Attributes:
-        label: the layer.
+        label: name of the layer.
         text: its errors in words.
-        length: of the bar, the error of the whole model here; share of the track.
-        alone: where the error of the layer alone lies; 0 without any.
-        culprit: to look at first.
+        length: length of the bar, which shows the error at this layer with the whole model in
+            FP16, as a share of the track.
+        alone: place of the error with only this layer in FP16; 0 without an error.
+        culprit: whether this is the layer to look at first.
     """
 
     label: str
@@ -42,12 +43,12 @@ class LayerBar:
 
 @dataclass(frozen=True)
 class LayerPicture:
-    """What is drawn.
+    """A picture of the error by layer.
 
     Attributes:
-        bars: in the order of execution.
+        bars: the bars in the order of execution.
         scale: "linear" or "logarithmic".
-        more: layers that are left out.
+        more: number of layers that are left out.
     """
 
     bars: list[LayerBar]
@@ -87,7 +88,7 @@ def layer_bars(explanation: Explanation) -> LayerPicture:
 
 
 def table_rows(explanation: Explanation) -> tuple[list[LayerError], int]:
-    """The layers of the table, in the order of execution, and how many more there are."""
+    """The layers of the table in the order of execution, and the number of further layers."""
     shown = _most_telling(explanation, _MOST_ROWS)
     return shown, _left_out(explanation, shown)
 

@@ -18,7 +18,7 @@ from tfmp.converters.report.summary import (
     told,
 )
 
-# What GitHub's Markdown gives a meaning to inside a line or a table cell: marks, tags, entities,
+# Signs with a meaning in GitHub's Markdown, in a line or a table cell: marks, tags, entities,
 # underscores at the edge of a word, and colons that begin a link or an emoji.
 _SPECIAL = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=[\w/]))")
 

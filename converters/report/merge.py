@@ -1,4 +1,4 @@
-"""One report from the reports of shards: the same models on different samples."""
+"""Merges the reports of shards into one: the same models on different samples."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,14 +26,14 @@ from tfmp.converters.shared.errors import InputError
 def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     """Judges the samples of all reports together.
 
-    The result is what one run over all samples would have reported: totals merge exactly.
+    The result equals the report of one run over all samples: totals merge exactly.
 
     Raises:
-        InputError: none, reports of different models, runners or budgets, or the same samples
-            twice.
+        InputError: there is no report, the reports are of different models, runners or budgets, or
+            two are of the same samples.
     """
     if not reports:
-        raise InputError("there is no report to merge. Name at least one.")
+        raise InputError("there is no report to merge. Name at least one report.")
     first = reports[0]
     for number, report in enumerate(reports[1:], start=2):
         check_same_run(first.evidence, report.evidence, f"report {number}")
@@ -138,7 +138,7 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
     notes = dict.fromkeys(note for shard in shards for note in shard.notes)
     if len(shards) > 1 and any(shard.explanation is not None for shard in shards):
         # Layers were measured on a few samples of each shard, chosen there.
-        notes["explanations are of single shards: see their own reports"] = None
+        notes["each explanation is of a single shard: see the reports of the shards"] = None
     return replace(
         shards[0],
         outputs=() if errors else _merge_outputs([shard.outputs for shard in shards]),

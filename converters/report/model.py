@@ -1,4 +1,4 @@
-"""The drift report as data. JSON, HTML, Markdown, JUnit and the terminal are renderings of it."""
+"""The drift report as data; JSON, HTML, Markdown, JUnit XML and the terminal show it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -27,16 +27,16 @@ SCHEMA = "tfmp.drift/1"
 
 @dataclass(frozen=True)
 class Latency:
-    """How long one call takes.
+    """The time of one call.
 
     Attributes:
-        median_ms: in milliseconds.
-        low_ms: 5 of 100 calls were faster.
-        high_ms: 5 of 100 calls were slower.
-        calls: that were timed.
-        batch: samples that a call takes.
-        runner: what executed it, without emulation, such as "onnxruntime".
-        device: where.
+        median_ms: median time in milliseconds.
+        low_ms: time in milliseconds that 5 of 100 calls were faster than.
+        high_ms: time in milliseconds that 5 of 100 calls were slower than.
+        calls: number of calls that were timed.
+        batch: number of samples that a call takes.
+        runner: the runner that executed it, without emulation, such as "onnxruntime".
+        device: the device that it ran on.
     """
 
     median_ms: float
@@ -53,16 +53,16 @@ class ReferenceReport:
     """The model that candidates were measured against.
 
     Attributes:
-        name: shown to people.
-        format: such as "keras".
-        path: of the file; None for a live model.
-        sha256: of the file.
-        size_bytes: of the file.
-        runner: what executed it.
-        notes: what a reader should know.
+        name: name of the model for people.
+        format: format of the model, such as "keras".
+        path: path of the file; None for a live model.
+        sha256: hash of the file.
+        size_bytes: size of the file.
+        runner: the runner that executed it.
+        notes: facts that a reader should know.
         noise_floor: distance of this float32 model from itself in float64, by output: drift below
             it is not FP16's doing. Empty if it was not measured.
-        latency: of one call; None if it was not measured.
+        latency: time of one call; None if it was not measured.
     """
 
     name: str
@@ -83,8 +83,8 @@ class Stage:
     Attributes:
         name: "export" (reference to FP32 file), "weights" (to FP16 weights) or "arithmetic" (to
             FP16 arithmetic).
-        outputs: distance of the outputs after the step from those before it.
-        error: why it could not be measured; None if it was.
+        outputs: distance of the outputs after the step from the outputs before it.
+        error: reason why it could not be measured; None if it was.
     """
 
     name: str
@@ -97,20 +97,20 @@ class CandidateEvidence:
     """One candidate file on one runner, measured and not judged yet.
 
     Attributes:
-        name: shown to people.
+        name: name of the candidate for people.
         format: "onnx" or "tflite".
-        path: of the file.
-        sha256: of the file.
-        size_bytes: of the file.
-        runner: what executed it, where, and how it computed FP16.
+        path: path of the file.
+        sha256: hash of the file.
+        size_bytes: size of the file.
+        runner: the runner that executed it, its device, and its kind of FP16.
         outputs: drift of every output.
-        labels: answers against labels, one entry a labelled output.
-        notes: what a reader should know, such as outputs matched by order.
-        overflows: layers of an FP16 file with values past FP16, where the conversion looked.
-        error: why it could not be run or compared; None if it was.
-        stages: where the drift comes from, step by step; empty if it was not asked for.
-        latency: of one call of the file; None if it was not measured.
-        explanation: which layers and samples the drift is from; None if it was not asked for.
+        labels: answers against labels, one entry for each labelled output.
+        notes: facts that a reader should know, such as outputs matched by order.
+        overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
+        error: reason why it could not be run or compared; None if it was.
+        stages: drift that each step from the reference added; empty if it was not asked for.
+        latency: time of one call of the file; None if it was not measured.
+        explanation: layers and samples that the drift comes from; None if it was not asked for.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Evidence:
 
     Attributes:
         reference: the FP32 original.
-        candidates: in the order given.
+        candidates: the candidates in the order given.
         data: the samples.
         environment: versions and hardware, by name.
     """
@@ -167,26 +167,26 @@ class Evidence:
 
 @dataclass(frozen=True)
 class CandidateReport:
-    """One candidate file on one runner: what it drifted by, and whether it may ship.
+    """One candidate file on one runner: its drift, and whether it may ship.
 
     Attributes:
-        name: shown to people.
+        name: name of the candidate for people.
         format: "onnx" or "tflite".
-        path: of the file.
-        sha256: of the file.
-        size_bytes: of the file.
-        runner: what executed it, where, and how it computed FP16.
+        path: path of the file.
+        sha256: hash of the file.
+        size_bytes: size of the file.
+        runner: the runner that executed it, its device, and its kind of FP16.
         outputs: drift of every output.
-        labels: answers against labels, one entry a labelled output.
+        labels: answers against labels, one entry for each labelled output.
         verdict: PASS, FAIL or INCONCLUSIVE.
-        reasons: the findings that decided it.
+        reasons: the findings that decided the verdict.
         checks: every finding, with its bound and limit.
-        notes: what a reader should know, such as outputs matched by order.
-        overflows: layers of an FP16 file with values past FP16, where the conversion looked.
-        error: why it could not be run or compared; None if it was.
-        stages: where the drift comes from, step by step; empty if it was not asked for.
-        latency: of one call of the file; None if it was not measured.
-        explanation: which layers and samples the drift is from; None if it was not asked for.
+        notes: facts that a reader should know, such as outputs matched by order.
+        overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
+        error: reason why it could not be run or compared; None if it was.
+        stages: drift that each step from the reference added; empty if it was not asked for.
+        latency: time of one call of the file; None if it was not measured.
+        explanation: layers and samples that the drift comes from; None if it was not asked for.
     """
 
     name: str
@@ -219,13 +219,13 @@ class DriftReport:
     """Evidence and verdict on all candidates of one reference.
 
     Attributes:
-        verdict: FAIL if any candidate failed, else INCONCLUSIVE if any was, else PASS.
+        verdict: FAIL if any candidate is FAIL, else INCONCLUSIVE if any is, else PASS.
         reference: the FP32 original.
-        candidates: in the order given.
+        candidates: the candidates in the order given.
         data: the samples.
-        budget: as declared before the run.
+        budget: the budget as it was declared before the run.
         environment: versions and hardware, by name.
-        schema: of the JSON document.
+        schema: schema of the JSON document.
     """
 
     verdict: Verdict
@@ -267,20 +267,20 @@ class DriftReport:
 
     @classmethod
     def from_dict(cls, document: JsonObject) -> "DriftReport":
-        """Reads what `to_dict` gave; keys it does not know are left aside.
+        """Reads a document of `to_dict`; unknown keys are left aside.
 
         Raises:
-            InputError: another schema, or a key that is missing or has the wrong type.
+            InputError: the schema is another one, or a key is missing or has the wrong type.
         """
         from tfmp.converters.report.jsonio import decode
 
         return decode(cls, document)
 
     def save(self, path: str | Path) -> Path:
-        """Writes the report in the form its suffix names: .json, .html, .md or .xml (JUnit).
+        """Writes the report in the form that the suffix names: .json, .html, .md or .xml (JUnit).
 
         Raises:
-            InputError: another suffix, or a folder that is missing or cannot be written to.
+            InputError: the suffix is another one, or the folder is missing or cannot be written.
         """
         path = check_path(path)
         text = render(self, path.suffix)
@@ -293,10 +293,10 @@ SUFFIXES = (".json", ".html", ".md", ".xml")
 
 
 def check_path(path: str | Path) -> Path:
-    """A path that a report can be saved at, told before the run and not after it.
+    """The path of a report, checked before the run and not after it.
 
     Raises:
-        InputError: an unknown suffix, or a folder that is missing or cannot be written to.
+        InputError: the suffix is unknown, or the folder is missing or cannot be written.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:

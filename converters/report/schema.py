@@ -1,6 +1,6 @@
 """The JSON Schema of drift reports, derived from the dataclasses that are the report.
 
-`drift-1.schema.json` beside this file is what it gives, published in the package. After a new key:
+The result is `drift-1.schema.json` beside this file, which the package publishes. After a new key:
 
     python -m tfmp.converters.report.schema > converters/report/drift-1.schema.json
 """
@@ -23,7 +23,7 @@ _SIMPLE = {str: "string", int: "integer", bool: "boolean"}
 
 
 def schema() -> JsonObject:
-    """JSON Schema (draft 2020-12) of the document; keys it does not name are allowed."""
+    """The JSON Schema (draft 2020-12) of the document; keys that it does not name are allowed."""
     definitions: JsonObject = {}
     root = _of(DriftReport, definitions)
     document = definitions["DriftReport"]
@@ -82,7 +82,7 @@ def _described(found: JsonObject, text: str | None) -> JsonObject:
 
 
 def _field_texts(kind: FieldType) -> dict[str, str]:
-    """What the docstring's Attributes section says about each field."""
+    """The sentence on each field in the docstring's Attributes section."""
     _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
     joined = re.sub(r"\n {8}", " ", section)
     return dict(re.findall(r"^ {4}(\w+): (.*)$", joined, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them, and the table that every rendering begins with."""
+"""Numbers and names for people, and the table that every rendering begins with."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _FP16 = {
 
 @dataclass(frozen=True)
 class Row:
-    """One candidate in the summary table; of several outputs, each number is of the worst one."""
+    """One candidate in the summary table; each number is the worst output's."""
 
     candidate: str
     runner: str
@@ -54,7 +54,7 @@ HEADINGS = Row(
 
 
 def row_of(candidate: CandidateReport) -> Row:
-    """What the summary table says about a candidate."""
+    """A candidate's row of the summary table."""
     return Row(
         candidate=printable(candidate.name),
         runner=runner_text(candidate.runner),
@@ -70,7 +70,7 @@ def row_of(candidate: CandidateReport) -> Row:
     )
 
 
-# What the steps from the reference to a candidate are called.
+# The names of the steps from the reference to a candidate.
 STAGES = {
     "export": "FP32 file",
     "weights": "FP16 weights",
@@ -79,9 +79,9 @@ STAGES = {
 
 
 def stage_values(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, float | None]]:
-    """Relative L2 error that each step added, of its worst output, noise floor first.
+    """The relative L2 error that each step added to its worst output, noise floor first.
 
-    Empty unless the drift was split.
+    The list is empty unless stages were measured.
     """
     if not candidate.stages:
         return []
@@ -95,7 +95,7 @@ def stage_values(report: DriftReport, candidate: CandidateReport) -> list[tuple[
 
 
 def stage_text(report: DriftReport, candidate: CandidateReport) -> str:
-    """The same in a line; "" unless the drift was split."""
+    """The errors that each step added, in a line; "" unless stages were measured."""
     values = stage_values(report, candidate)
     if not values:
         return ""
@@ -107,7 +107,7 @@ def _worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
 
 
 def culprit_text(candidate: CandidateReport) -> str:
-    """Where to look first, in a sentence; "" unless the drift was explained and there is any."""
+    """The place to look at first, in a sentence; "" unless a drift was explained."""
     explanation = candidate.explanation
     if explanation is None:
         return ""
@@ -132,14 +132,13 @@ def culprit_text(candidate: CandidateReport) -> str:
 
 
 def _growth_text(explanation: Explanation, culprit: Culprit) -> str:
-    """How far the error jumps in the culprit, and whether that is its own doing; "" unless it is
-    known and finite."""
+    """The jump of the error in the culprit, and its cause; "" unless it is known and finite."""
     layer = next((one for one in explanation.layers if one.layer == culprit.layer), None)
     if layer is None or not 0 < layer.jump < math.inf or layer.nonfinite or layer.local_nonfinite:
         return ""
     text = f", from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
     if layer.local < layer.jump / 2:
-        text += ", most of which is the error that it is given grown larger, not its own rounding"
+        text += ", mostly by amplifying the error of its inputs, not by its own rounding"
     return text
 
 
@@ -170,12 +169,12 @@ def headline(report: DriftReport) -> str:
 
 
 def data_notes(data: DataReport) -> list[str]:
-    """What a reader should know about the samples."""
+    """Notes on the samples."""
     return [*nonfinite_notes(data), *data.notes]
 
 
 def nonfinite_notes(data: DataReport) -> list[str]:
-    """Which inputs were not finite to begin with."""
+    """Notes on inputs that hold NaN or infinite values themselves."""
     return [
         f"input {name!r} holds {count:,} values that are NaN or infinite"
         for name, count in data.nonfinite.items()
@@ -183,21 +182,21 @@ def nonfinite_notes(data: DataReport) -> list[str]:
 
 
 def runner_text(runner: RunnerInfo) -> str:
-    """Runner and device, such as "onnxruntime, CPU"; NONE if nothing ran."""
+    """Runner and device, such as "onnxruntime, CPU"; `NONE` if nothing ran."""
     if runner.name == "none":
         return NONE
     return printable(f"{runner.name}, {runner.device}")
 
 
 def fp16_text(runner: RunnerInfo) -> str:
-    """How the runner computed FP16; NONE if nothing ran."""
+    """The runner's kind of FP16; `NONE` if nothing ran."""
     if runner.name == "none":
         return NONE
     return _FP16.get(runner.fp16, printable(runner.fp16 or ""))
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
-    """Three significant digits, or a fixed number of decimals; "-" where there is none."""
+    """A number with three significant digits, or a fixed number of decimals; "-" for None."""
     if value is None:
         return NONE
     if math.isnan(value):
@@ -210,12 +209,12 @@ def number(value: float | None, decimals: int | None = None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Two decimals and a percent sign."""
+    """A share with two decimals and a percent sign."""
     return f"{value:.2%}" if value is not None and math.isfinite(value) else number(value)
 
 
 def size_text(size_bytes: int | None) -> str:
-    """Bytes in the unit that suits, decimal as on file listings."""
+    """Bytes in a suitable decimal unit, as file listings have it."""
     if size_bytes is None:
         return NONE
     for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
@@ -225,12 +224,12 @@ def size_text(size_bytes: int | None) -> str:
 
 
 def number_of_ms(latency: Latency | None) -> str:
-    """The median in milliseconds."""
+    """The median latency in milliseconds."""
     return f"{number(latency.median_ms)} ms" if latency is not None else NONE
 
 
 def latency_text(latency: Latency) -> str:
-    """Median, spread, and what was measured where."""
+    """The median latency with its spread, runner and device."""
     each = "a sample" if latency.batch == 1 else f"{latency.batch} samples"
     return printable(
         f"{number(latency.median_ms)} ms ({number(latency.low_ms)} to {number(latency.high_ms)}) "

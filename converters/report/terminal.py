@@ -30,7 +30,7 @@ _STYLES = {
 
 _NUMERIC = ("rel_l2", "max_abs", "sqnr_db", "flips", "score", "size", "latency")
 
-# Columns that a narrow terminal does without, the first first; every file rendering has them.
+# Columns that a narrow terminal leaves out, in this order; every file rendering has them.
 _DISPENSABLE = ("runner", "max_abs", "size", "sqnr_db", "latency", "fp16")
 _NARROW = 3
 

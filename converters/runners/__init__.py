@@ -1,4 +1,4 @@
-"""Everything that executes a model, behind one interface."""
+"""Runners: one interface to everything that executes a model."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
-"""What every runner is: one interface to whatever executes a model, and proof of how it computed.
+"""The interface of runners, which execute a model and prove the way it was computed.
 
-A runner is a context manager: it holds a session or a worker process from `with` to its end.
+A runner is a context manager: it holds a session or a worker process inside `with`.
 """
 
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from tfmp.converters.shared.tensors import Batch, TensorSpec
 
 @dataclass(frozen=True)
 class RunnerInfo:
-    """What executed a model.
+    """The runner that executed a model.
 
     Attributes:
-        name: the runner, such as "onnxruntime" or "emulated".
-        device: where it ran, such as "CPU".
+        name: name of the runner, such as "onnxruntime" or "emulated".
+        device: device that it ran on, such as "CPU".
         fp16: "native" (FP16 arithmetic), "emulated" (FP32 arithmetic, every FP16 tensor rounded),
             "weights-only" (FP16 weights, FP32 arithmetic), or None for a float32 model.
-        details: versions, settings and the proof of the above, for the report.
+        details: versions, settings and the proof of the kind of FP16, for the report.
     """
 
     name: str
@@ -31,10 +31,10 @@ class Runner(Protocol):
     """Executes one model, batch by batch.
 
     Attributes:
-        info: what executes it.
-        notes: what the file itself shows that explains a drift, for the report.
-        inputs: what it takes.
-        outputs: what it gives.
+        info: the runner in words.
+        notes: facts about the file that may explain a drift, for the report.
+        inputs: the model's inputs.
+        outputs: the model's outputs.
     """
 
     info: RunnerInfo
@@ -43,7 +43,7 @@ class Runner(Protocol):
     outputs: tuple[TensorSpec, ...]
 
     def run(self, batch: Batch) -> Batch:
-        """Arrays by input name to arrays by output name; raises `RunnerError` on failure."""
+        """Takes arrays by input name and gives arrays by output name, or raises `RunnerError`."""
 
     def __enter__(self) -> Self: ...
 
@@ -51,7 +51,7 @@ class Runner(Protocol):
 
 
 class Held:
-    """Context-manager half of a runner that has nothing to release."""
+    """The context-manager half of a runner that has nothing to release."""
 
     notes: tuple[str, ...] = ()
 

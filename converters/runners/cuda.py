@@ -1,4 +1,4 @@
-"""ONNX files on an NVIDIA GPU, each in a process of its own."""
+"""Runs ONNX files on an NVIDIA GPU, each in a process of its own."""
 
 from pathlib import Path
 from typing import Self
@@ -26,11 +26,11 @@ class CudaRunner:
 
         Args:
             path: an ONNX file.
-            provider: of ONNX Runtime.
-            device: what the report calls it.
+            provider: name of the provider in ONNX Runtime.
+            device: name of the device in the report.
 
         Raises:
-            RunnerError: CUDA does not load, or the file does not on it.
+            RunnerError: CUDA does not load, or the file does not load on it.
         """
         self._provider = provider
         self._worker = Worker(
@@ -57,7 +57,7 @@ class CudaRunner:
         outputs, placement = self._worker.call("run", batch)
         name = self._provider.removesuffix("ExecutionProvider")
         if placement.elsewhere:
-            proof = f"{', '.join(placement.elsewhere)}: fell back to the CPU, which has no FP16"
+            proof = f"{', '.join(placement.elsewhere)} fell back to the CPU, which has no FP16"
         else:
             proof = f"all {placement.on_device} nodes that compute floats ran on {name}, by profile"
         self.info.details["proof"] = proof

@@ -1,4 +1,4 @@
-"""An ONNX Runtime session on CUDA, as a worker process holds it, and where its nodes really ran.
+"""An ONNX Runtime session on CUDA, as a worker process holds it, and the places of its nodes.
 
 ONNX Runtime lists the CUDA provider wherever its GPU build is installed, falls back to the CPU
 without an error when CUDA does not load, and again for every single node that has no CUDA kernel.
@@ -23,11 +23,11 @@ CUDA = "CUDAExecutionProvider"
 
 @dataclass(frozen=True)
 class Placement:
-    """Which nodes of the first run computed where.
+    """The providers that nodes of the first run computed on.
 
     Attributes:
-        on_device: nodes on the provider that was asked for.
-        elsewhere: op types of nodes that gave floats on another one.
+        on_device: number of nodes on the provider that was asked for.
+        elsewhere: op types of nodes that gave floats on another provider.
     """
 
     on_device: int
@@ -35,17 +35,17 @@ class Placement:
 
 
 class CudaSession:
-    """A session whose nodes run on one provider, or are told."""
+    """A session whose nodes run on one provider; nodes that do not are named."""
 
     def __init__(self, path: Path, provider: str = CUDA) -> None:
         """Loads the model.
 
         Args:
             path: an ONNX file.
-            provider: of ONNX Runtime.
+            provider: name of the provider in ONNX Runtime.
 
         Raises:
-            RunnerError: the provider does not load, or the model does not on it.
+            RunnerError: the provider does not load, or the model does not load on it.
         """
         if provider == CUDA:
             onnxruntime.preload_dlls()  # the libraries of the nvidia-* packages, where installed
@@ -81,7 +81,7 @@ class CudaSession:
         )
 
     def run(self, batch: Batch) -> tuple[Batch, Placement]:
-        """Outputs by name, and where the nodes ran."""
+        """Outputs by name, and the places of the nodes."""
         feed = {
             spec.name: batch[spec.name].astype(spec.dtype)
             for spec in map(tensor_spec, self._session.get_inputs())

@@ -1,4 +1,4 @@
-"""TFLite files on LiteRT, each in a process of its own."""
+"""Runs TFLite files on LiteRT, each in a process of its own."""
 
 import platform
 import re
@@ -25,7 +25,7 @@ _XNNPACK_FP16 = (
 
 
 class _Interpreted:
-    """What the runners share: a worker that holds the file, and what its runs have proven."""
+    """The common part of the runners: a worker that holds the file, and the proof of its runs."""
 
     info: RunnerInfo
 
@@ -58,7 +58,7 @@ class _Interpreted:
         if self.info.fp16 == "native":
             off_grid = ", ".join(evidence.off_grid)
             self.info.details["proof"] = (
-                f"{off_grid}: values that FP16 cannot hold, so part of it was FP32"
+                f"{off_grid} holds values that FP16 cannot hold, so a part was computed in FP32"
                 if off_grid
                 else "every output value is an FP16 number"
             )
@@ -93,12 +93,12 @@ class LiteRTRunner(_Interpreted):
 
         Args:
             path: a .tflite file.
-            force_fp16: compute in FP16.
-            signature: the entry point to run; the first if None.
-            timeout_s: the longest one batch may take, in seconds.
+            force_fp16: whether to compute in FP16.
+            signature: name of the entry point to run; the first one if None.
+            timeout_s: longest time of one batch, in seconds.
 
         Raises:
-            RunnerError: LiteRT cannot load or prepare it, or dies of it.
+            RunnerError: LiteRT cannot load or prepare the file, or the process ends.
         """
         file = _read(path)
         super().__init__(file, signature)
@@ -124,8 +124,8 @@ class LiteRTRunner(_Interpreted):
 class LiteRTGpuRunner(_Interpreted):
     """A .tflite file on LiteRT's GPU backend, through WebGPU and Vulkan.
 
-    It computes in FP16 where the adapter can. SwiftShader, the adapter in software that is used
-    where there is no GPU, cannot: it shows which operators a GPU takes, not what FP16 does.
+    It computes in FP16 if the adapter can. SwiftShader, the adapter in software for machines
+    without a GPU, cannot: it shows the operators that a GPU takes, not the effect of FP16.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class LiteRTGpuRunner(_Interpreted):
         """Loads the file; see `LiteRTRunner`.
 
         Raises:
-            RunnerError: there is no adapter, or LiteRT cannot load the file there or dies of it.
+            RunnerError: there is no adapter, LiteRT cannot load the file, or the process ends.
         """
         from tfmp.converters.runners.vulkan import find_vulkan
 
@@ -171,12 +171,12 @@ class LiteRTGpuRunner(_Interpreted):
 def litert_runner(
     path: Path, gpu: bool = False, signature: str | None = None
 ) -> LiteRTRunner | LiteRTGpuRunner:
-    """The runner that shows most of what a .tflite file does where FP16 is computed in.
+    """The runner that shows most of a .tflite file's behaviour under FP16 arithmetic.
 
     Args:
         path: a .tflite file.
-        gpu: run it on a GPU, instead of the CPU forced to FP16.
-        signature: the entry point to run where the file has one of that name.
+        gpu: run it on a GPU, instead of the CPU that is forced to FP16.
+        signature: name of the entry point to run, if the file has one of that name.
 
     Raises:
         RunnerError: the file cannot be loaded, or there is no GPU.
@@ -189,7 +189,7 @@ def litert_runner(
 
 
 def weights_only_runner(path: Path, signature: str | None = None) -> LiteRTRunner:
-    """What a .tflite file does on a CPU that computes in FP32; see `litert_runner`."""
+    """The runner of a .tflite file on a CPU that computes in FP32; see `litert_runner`."""
     return LiteRTRunner(path, False, _read(path).entry_point(signature) or None)
 
 
@@ -203,7 +203,7 @@ def _read(path: Path) -> "TFLiteModel":
 
 
 def _is_fp16(file: "TFLiteModel") -> bool:
-    """Whether it was converted to FP16; one without any weights is known by what it promises."""
+    """Whether a file was converted to FP16; a file without weights is known by its promise."""
     from tfmp.converters.tflite.file import accumulation
 
     return file.has_fp16_weights or accumulation(file) is not None
@@ -214,7 +214,7 @@ def _weights_only(file: "TFLiteModel") -> str | None:
 
 
 def _static_only(error: WorkerError, path: Path, file: "TFLiteModel") -> RunnerError:
-    """The same error, said plainly where it is that sizes are open."""
+    """The same error, in plain words if its cause are open sizes."""
     found = re.search(r"\(tensor#(\d+) is a dynamic-sized tensor\)", error.log)
     tensors = file.tensors[0]
     if found is not None and int(found[1]) < len(tensors):
@@ -230,7 +230,7 @@ def _static_only(error: WorkerError, path: Path, file: "TFLiteModel") -> RunnerE
 
 
 def _left_out(log: str) -> str:
-    """What LiteRT's log says of operators that stay on the CPU."""
+    """The operators that stay on the CPU, from LiteRT's log."""
     lines = re.findall(r"^([A-Z][A-Z0-9_]+): (.*)$", log, re.MULTILINE)
     names = dict.fromkeys(
         f"{name} ({reason.strip().rstrip('.')})" if reason.strip() else name

@@ -1,7 +1,7 @@
-"""Runs a .tflite file with LiteRT, as it happens in a worker process.
+"""Runs a .tflite file with LiteRT, in a worker process.
 
-TensorFlow is never imported here: LiteRT alone is what the file meets on a device, and starts in
-a fraction of a second.
+TensorFlow is never imported here: on a device the file meets only LiteRT, which starts in a
+fraction of a second.
 """
 
 import ctypes
@@ -37,12 +37,13 @@ _UNTOUCHED = 0xFF
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the runs so far say about where and how they were computed.
+    """Evidence from the runs so far of the way they were computed.
 
     Attributes:
-        off_grid: float outputs with a finite value that FP16 cannot hold: FP16 arithmetic gives
-            none, FP32 arithmetic hardly ever anything else.
-        same_as_cpu: on a GPU, whether the first sample's outputs are bit for bit the CPU's.
+        off_grid: names of float outputs with a finite value that FP16 cannot hold. FP16 arithmetic
+            never gives them, and FP32 arithmetic hardly ever anything else.
+        same_as_cpu: whether a GPU's outputs of the first sample are bit for bit the CPU's; None
+            on a CPU.
     """
 
     off_grid: tuple[str, ...]
@@ -64,11 +65,11 @@ class Interpreter:
         Args:
             path: a .tflite file.
             mode: "cpu", "fp16" (the CPU, forced to compute in FP16) or "gpu".
-            signature: which entry point to run; the first if None.
-            vulkan_loader: where the GPU's Vulkan loader is.
+            signature: name of the entry point to run; the first one if None.
+            vulkan_loader: path of the GPU's Vulkan loader.
 
         Raises:
-            RunnerError: it needs the Flex delegate, or LiteRT refuses it.
+            RunnerError: the file needs the Flex delegate, or LiteRT refuses it.
         """
         file = TFLiteModel(path)
         flex = sorted({operator.name for operator in file.operators if operator.flex})
@@ -102,7 +103,7 @@ class Interpreter:
         return ai_edge_litert.__version__, self._model.is_fully_accelerated()
 
     def run(self, batch: Batch) -> tuple[Batch, Evidence]:
-        """Runs any number of samples, however many the file takes at a time.
+        """Runs any number of samples, whatever number the file takes at a time.
 
         Args:
             batch: arrays by input name, all with the same first size.
@@ -131,7 +132,7 @@ class Interpreter:
         return results, Evidence(tuple(sorted(self._off_grid)), self._same_as_cpu)
 
     def prepared(self, batch: Batch) -> tuple[Callable[[], None], int]:
-        """One call of the file with its inputs in place, and how many samples it takes.
+        """One call of the file with its inputs in place, and the number of samples that it takes.
 
         Raises:
             RunnerError: an input does not fit.
@@ -170,7 +171,7 @@ class Interpreter:
         rows = {len(array) for array in arrays.values()}
         if len(rows) != 1:
             sizes = ", ".join(f"{name}: {len(array)}" for name, array in arrays.items())
-            raise RunnerError(f"inputs disagree on the number of samples ({sizes})")
+            raise RunnerError(f"the inputs have different numbers of samples ({sizes})")
         (count,) = rows
         size = self._batch_size or count
         for start in range(0, count, size):
@@ -210,11 +211,11 @@ class Interpreter:
         }
 
     def _without_buffers(self, chunk: Batch, lost: list[str]) -> Batch:
-        """What LiteRT's older interpreter gives: the newer one keeps some outputs to itself."""
+        """Outputs of LiteRT's older interpreter: the newer one keeps some outputs to itself."""
         if self._mode != "cpu":
             raise RunnerError(
-                f"LiteRT does not hand out {', '.join(map(repr, lost))}, whose size it knows only "
-                "once it is computed. Fix the input sizes: convert with --input-shape"
+                f"LiteRT does not hand out {', '.join(map(repr, lost))}, because it knows the size "
+                "only after the computation. Fix the input sizes: convert with --input-shape"
             )
         return self._allocating(chunk)
 

@@ -1,4 +1,4 @@
-"""ONNX files on ONNX Runtime, and with FP16 arithmetic emulated on a CPU."""
+"""Runs ONNX files on ONNX Runtime's CPU provider, as they are or with FP16 emulated."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class OnnxRunner(Held):
     """A float32 or FP16 ONNX file on ONNX Runtime's CPU provider.
 
-    The CPU provider has hardly any FP16 kernels: it lifts FP16 regions to FP32 between casts, so
-    an FP16 file shows its rounded weights and I/O here, not its arithmetic.
+    The CPU provider has hardly any FP16 kernels: it lifts FP16 regions to FP32 between casts. An
+    FP16 file shows its rounded weights and I/O here, but not its arithmetic.
     """
 
     def __init__(self, model: "Path | bytes | ir.Model", info: RunnerInfo | None = None) -> None:
@@ -44,18 +44,17 @@ class OnnxRunner(Held):
 
 
 def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
-    """The runner that shows most of what an ONNX file does on hardware with FP16 kernels.
+    """The runner that shows most of an ONNX file's behaviour on hardware with FP16 kernels.
 
     Args:
         path: an ONNX file.
-        profile: of the FP16 hardware to emulate; None for what ONNX Runtime's CPU provider makes
-            of the file.
+        profile: the FP16 hardware to emulate; None to run the file on ONNX Runtime as it is.
 
     Returns:
-        For a float32 file, ONNX Runtime itself with `info.fp16` None.
+        A runner; `info.fp16` is None for a float32 file, which ONNX Runtime itself runs.
 
     Raises:
-        RunnerError: the file is no ONNX model or cannot be loaded.
+        RunnerError: the file is not an ONNX model or cannot be loaded.
     """
     import onnxruntime
 
@@ -80,7 +79,7 @@ def prepared_model(path: Path) -> "ir.Model":
     """An ONNX file with its values named and typed, see `fp16.prepare`.
 
     Raises:
-        RunnerError: the file is no ONNX model.
+        RunnerError: the file is not an ONNX model.
     """
     import onnx_ir as ir
 

@@ -9,14 +9,14 @@ from tfmp.converters.shared.tensors import Batch
 
 
 class SourceRunner(Held):
-    """The original model in float32, by its own `forward`."""
+    """The original model in float32, through its own `forward`."""
 
     def __init__(self, source: AnySource, info: RunnerInfo) -> None:
         """Takes an open model.
 
         Args:
             source: the original.
-            info: what executes `source.forward`.
+            info: the runner that `source.forward` stands for, in words.
         """
         self._source = source
         self.inputs, self.outputs = source.inputs, source.outputs
@@ -34,7 +34,7 @@ class TensorFlowRunner(SourceRunner):
 
         Args:
             source: the original.
-            gpu: run it on a GPU where TensorFlow has one.
+            gpu: whether to run it on a GPU, if TensorFlow has one.
         """
         import tensorflow as tf
 

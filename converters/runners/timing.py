@@ -27,9 +27,9 @@ class TimedCalls:
     """Single calls of one file.
 
     Attributes:
-        seconds: of each call.
-        rows: samples that a call took.
-        info: the runner that executed them.
+        seconds: duration of each call.
+        rows: number of samples that each call took.
+        info: the runner that executed the calls.
     """
 
     seconds: list[float]
@@ -38,7 +38,7 @@ class TimedCalls:
 
 
 def time_calls(call: Callable[[], object]) -> list[float]:
-    """Seconds that single calls took, after some to warm up."""
+    """Seconds that single calls took, after a few calls that warm up."""
     for _ in range(_WARM_UP_CALLS):
         call()
     seconds: list[float] = []
@@ -55,9 +55,9 @@ def time_runner(runner: Runner, sample: Batch) -> TimedCalls:
     """Times a runner that is open.
 
     Args:
-        runner: of the model.
-        sample: arrays by the runner's input names; cut or repeated to the batch that the model
-            fixes, or to one sample.
+        runner: the runner.
+        sample: arrays by the runner's input names; they are cut or repeated to the batch size that
+            the model fixes, or to one sample.
     """
     batch, rows = _one_call(runner.inputs, sample)
     return TimedCalls(time_calls(lambda: runner.run(batch)), rows, runner.info)
@@ -71,15 +71,15 @@ def time_in_worker(
     *arguments: object,
     environment: dict[str, str] | None = None,
 ) -> TimedCalls:
-    """Times a file in a process of its own; the way there and back is not timed.
+    """Times a file in a process of its own, without the transfer of arrays to it and back.
 
     Args:
         timer: class in this module, such as "CudaTimer".
-        path: of the file.
+        path: the file.
         sample: arrays by the file's input names.
         info: the runner that the result names.
-        *arguments: of the timer, behind the path.
-        environment: variables of that process.
+        *arguments: arguments of the timer after the path.
+        environment: environment variables of that process.
 
     Raises:
         RunnerError: the file cannot be loaded or run.
@@ -102,7 +102,7 @@ class LiteRTTimer:
     def __init__(
         self, path: Path, mode: str, signature: str | None, vulkan_loader: str | None = None
     ) -> None:
-        """Loads the file; see `Interpreter`, but for a signature that it has not, as a runner."""
+        """Loads the file; see `Interpreter`. A signature that the file lacks is ignored."""
         from tfmp.converters.runners.litert_interpreter import Interpreter
         from tfmp.converters.tflite.file import TFLiteModel
 
@@ -110,7 +110,7 @@ class LiteRTTimer:
         self._interpreter = Interpreter(path, mode, entry, vulkan_loader)
 
     def measure(self, sample: Batch) -> tuple[list[float], int]:
-        """Seconds of single calls, and the samples that each took."""
+        """Seconds of single calls, and the number of samples that each took."""
         call, rows = self._interpreter.prepared(sample)
         return time_calls(call), rows
 
@@ -125,14 +125,14 @@ class CudaTimer:
         self._session = CudaSession(path, provider)
 
     def measure(self, sample: Batch) -> tuple[list[float], int]:
-        """Seconds of single calls, and the samples that each took."""
+        """Seconds of single calls, and the number of samples that each took."""
         inputs, _, _ = self._session.describe()
         batch, rows = _one_call(inputs, sample)
         return time_calls(lambda: self._session.run(batch)), rows
 
 
 def _one_call(inputs: Sequence[TensorSpec], sample: Batch) -> tuple[Batch, int]:
-    """The sample cut or repeated to the batch that the model fixes, or to one; and how many."""
+    """The sample, cut or repeated to the batch size that the model fixes or to 1, and that size."""
     fixed = [spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]]
     rows = fixed[0] if fixed else 1
     return {

@@ -1,4 +1,4 @@
-"""Which Vulkan adapter LiteRT's GPU backend would compute on, and what that can do.
+"""Finds the Vulkan adapter that LiteRT's GPU backend would compute on, and its abilities.
 
 LiteRT reaches GPUs on Linux through WebGPU and Vulkan, and says neither which adapter it took nor
 whether that computes in FP16. The Vulkan loader is asked directly, in a worker process: drivers
@@ -49,7 +49,7 @@ class Adapter:
     """A Vulkan device.
 
     Attributes:
-        name: as its driver gives it.
+        name: name that its driver gives.
         kind: "discrete GPU", "integrated GPU", "virtual GPU", "CPU" or "other".
         fp16: whether its shaders have FP16 arithmetic.
     """
@@ -60,7 +60,7 @@ class Adapter:
 
     @property
     def software(self) -> bool:
-        """Whether a CPU plays the GPU."""
+        """Whether the adapter is software on a CPU."""
         return self.kind == "CPU"
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Vulkan:
     """A way to an adapter.
 
     Attributes:
-        adapter: the one that LiteRT takes.
+        adapter: the adapter that LiteRT takes.
         loader: path or name of the Vulkan loader.
         environment: variables that make the loader find the driver.
     """
@@ -87,7 +87,7 @@ def find_vulkan() -> Iterator[Vulkan]:
     """The way to the best adapter: a GPU's own driver, else one in software.
 
     Raises:
-        RunnerError: there is none; the text says what to install.
+        RunnerError: there is no adapter; the text says which packages to install.
     """
     if sys.platform != "linux":
         raise RunnerError(
@@ -195,7 +195,7 @@ class Probe:
         self._library = ctypes.CDLL(loader)
 
     def adapters(self) -> list[Adapter]:
-        """Every device of every driver that the loader finds."""
+        """All devices of all drivers that the loader finds."""
         application = _ApplicationInfo(type=_APPLICATION_INFO, api_version=_VERSION_1_1)
         create = _InstanceCreateInfo(
             type=_INSTANCE_CREATE_INFO, application=ctypes.pointer(application)

@@ -186,7 +186,7 @@ def test_nodes_that_fell_back_are_named(monkeypatch, half):
         answer = {}, Placement(1, ("Softmax",))
         monkeypatch.setattr(runner._worker, "call", lambda *_: answer)
         runner.run({})
-    assert runner.info.details["proof"] == "Softmax: fell back to the CPU, which has no FP16"
+    assert runner.info.details["proof"] == "Softmax fell back to the CPU, which has no FP16"
 
 
 def test_without_cuda_the_runner_says_so(half):

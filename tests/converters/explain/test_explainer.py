@@ -235,7 +235,7 @@ def test_a_tflite_file_that_keeps_its_values_says_what_to_do(tmp_path: Path) -> 
     assert candidate.error is None
     assert len(candidate.explanation.worst) == 4
     assert candidate.explanation.error == (
-        "LiteRT does not hand out values inside a file whose sizes it knows only while it runs. "
+        "LiteRT does not hand out inner values of a file whose sizes are known only while it runs. "
         "Explain a file with a fixed batch: convert without --dynamic"
     )
 
@@ -246,7 +246,7 @@ def test_a_file_in_fp32_has_samples_but_no_layers(tmp_path: Path) -> None:
     (found,) = explained(validate(model, file, samples(20, 6), explain=True)).values()
     assert found.layers == ()
     assert found.culprit is None
-    assert found.notes == ("it computes in FP32: no layer rounds to FP16",)
+    assert found.notes == ("the file computes in FP32: no layer rounds to FP16",)
 
 
 def test_weights_that_the_reference_does_not_have_are_said(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_weights_that_the_reference_does_not_have_are_said(tmp_path: Path) -> No
     other.layers[0].set_weights([w + 0.01 for w in other.layers[0].get_weights()])
     file = convert(other, output=tmp_path / "other.onnx")
     (found,) = explained(validate(model, file, samples(20, 6), explain=True)).values()
-    assert "56 of 80 constants are not in the reference" in found.notes[0]
+    assert "56 of 80 constants of the file were not found in the reference" in found.notes[0]
     assert found.baseline > 1e-3
 
 
@@ -301,7 +301,7 @@ def test_shards_keep_their_explanations_to_themselves(overflow, tmp_path: Path) 
     parts = [validate(model, file, samples(8, 6, seed=s), explain=s == 1) for s in (1, 2)]
     (merged,) = merge_reports(parts).candidates
     assert merged.explanation is None
-    assert "explanations are of single shards: see their own reports" in merged.notes
+    assert "each explanation is of a single shard: see the reports of the shards" in merged.notes
 
 
 @pytest.mark.parametrize(

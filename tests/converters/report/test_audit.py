@@ -63,7 +63,7 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
 
 def test_long_audits_are_cut_and_say_so() -> None:
     text = printed(example(*[activation()] * 20, constants=(CLAMPED,) * 17))
-    assert "and 5 more in less danger" in text
+    assert "and 5 more that are in less danger" in text
     assert "and 2 more constants" in text
 
 
@@ -95,7 +95,7 @@ def test_the_page_needs_nothing_else_and_escapes_names() -> None:
     assert "&lt;b&gt;x" in page
     for outside in ("http://", "https://", "src=", "@import"):
         assert outside not in page
-    assert "What this audit could not know" in page
+    assert "Unknown to this audit" in page
 
 
 def test_it_is_saved_by_suffix(tmp_path: Path) -> None:

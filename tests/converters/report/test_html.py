@@ -58,7 +58,7 @@ def test_says_everything(report) -> None:
         "holds 1 values that are NaN or infinite",
         "Note: outputs matched by position",
         "class ids",
-        "Flips of probs by how clearly the reference had decided",
+        "Flips of probs by the reference's margin",
         "Look first at layer 'probs': first value that is not finite; its Mul 'probs/Mul' alone "
         "gives 7 values that are not finite; python out/probs/reproduce.py shows it",
         "Error by layer, in the order of execution, on a logarithmic scale",

@@ -71,7 +71,7 @@ def test_unknown_keys_are_left_aside(report) -> None:
         (
             {"verdict": "MAYBE"},
             "report.verdict is 'MAYBE' (str), expected one of PASS, FAIL, INCONCLUSIVE; the "
-            "document was changed. Write it again with tfmp-convert.",
+            "document was changed. Write the report again with tfmp-convert.",
         ),
         ({"candidates": {}}, "report.candidates is {} (dict), expected a list"),
         ({"environment": {"a": 1}}, "report.environment.a is 1 (int), expected a text"),

@@ -93,8 +93,7 @@ def test_a_jump_is_told_from_where_to_where_and_whose_doing_it_is() -> None:
         "Look first at layer 'relu': largest jump of the error, from 0.001 to 0.004"
     )
     assert culprit(local=0.0, jump=0.003, cumulative=0.004).endswith(
-        "from 0.001 to 0.004, most of which is the error that it is given grown larger, not its "
-        "own rounding"
+        "from 0.001 to 0.004, mostly by amplifying the error of its inputs, not by its own rounding"
     )
     assert culprit(local=0.0, jump=math.inf, cumulative=math.inf).endswith("jump of the error")
     assert culprit(1.0, 1.0, 1.0, local_nonfinite=3).endswith("largest jump of the error")
