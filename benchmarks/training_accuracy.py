@@ -172,11 +172,11 @@ def page(rows: list[str], seconds: float, command: str) -> str:
             "",
             "Written by `benchmarks/training_accuracy.py`; do not edit by hand.",
             "",
-            "The same small CNN, from the same weights and on the same batches, trained under each",
-            "policy with `tfmp.MixedPrecision(policy)`, then judged in float32 on held-out images.",
-            "Differences from float32 are paired by seed: their mean with a 95 % interval",
-            "(Student's t over seeds). An interval that contains 0 means that no difference was",
-            "seen, and its ends bound how large one could be.",
+            "A small CNN is trained under each policy with `tfmp.MixedPrecision(policy)`, from the",
+            "same weights and on the same batches, and evaluated in float32 on held-out images.",
+            "Differences from float32 are paired by seed: the table has their mean with a 95 %",
+            "interval (Student's t over seeds). If an interval contains 0, no difference was seen,",
+            "and the ends of the interval bound the size of a difference.",
             "",
             "| data | policy | seeds | accuracy, % (mean ± sd) | loss "
             "| accuracy minus float32, points | loss minus float32 | skipped steps | finite |",
@@ -186,7 +186,7 @@ def page(rows: list[str], seconds: float, command: str) -> str:
             f"`{command}`: {seconds / 60:.0f} minutes on {platform.processor() or 'a CPU'} with",
             f"Keras {keras.__version__} on {keras.backend.backend()}. A CPU computes FP16 layers "
             "in FP16, slowly:",
-            "accuracy carries over to a GPU, speed does not.",
+            "the accuracy carries over to a GPU, but not the speed.",
             "",
         ]
     )

@@ -1,4 +1,4 @@
-"""FP32 beside FP64 beside mixed precision on one device, each as if it were alone.
+"""FP32, FP64 and mixed precision on one device, each training as if it were alone.
 
 Run: python samples/colocate_precisions.py
      tfmp colocate samples.colocate_precisions:jobs
@@ -15,7 +15,7 @@ Y = np.sin(X.sum(axis=1, keepdims=True))
 
 
 def build() -> keras.Model:
-    """The model; a job calls this under its own policy and seed."""
+    """Builds the model; a job calls this under its own policy and seed."""
     model = keras.Sequential(
         [keras.Input((8,)), keras.layers.Dense(32, activation="tanh"), keras.layers.Dense(1)]
     )
@@ -30,7 +30,7 @@ def jobs() -> list[tfmp.Job]:
 
 
 def main() -> None:
-    """Trains them in the fastest way, and compares one with its training alone."""
+    """Trains the jobs in the fastest way, and compares one with its training alone."""
     report = tfmp.colocate(jobs())
     print(report, "\n")
     for name in ("float32", "float64", "mixed_float16"):

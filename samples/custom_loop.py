@@ -12,7 +12,7 @@ from tfmp.loss_scaling.telemetry import read_counters
 
 
 def main() -> None:
-    """Trains with `tf.GradientTape`, and says how the loss scale did."""
+    """Trains with `tf.GradientTape`, and prints the loss scale and the skipped steps."""
     keras.utils.set_random_seed(0)
     x = np.random.default_rng(0).standard_normal((256, 8)).astype("float32")
     y = x @ np.linspace(-1, 1, 8, dtype="float32")[:, None]

@@ -1,6 +1,6 @@
 """Two replicas, one decision: a step that overflows on one replica is skipped on both.
 
-Makes two devices of one CPU where there are no two GPUs.
+On a machine without two GPUs the CPU serves as two devices.
 
 Run: python samples/distributed_training.py
 """
@@ -24,7 +24,7 @@ def two_devices() -> list[str]:
 
 
 def main() -> None:
-    """Trains under MirroredStrategy on data of which one row is too large for FP16."""
+    """Trains under MirroredStrategy on data with a row that is too large for FP16."""
     keras.utils.set_random_seed(0)
     strategy = tf.distribute.MirroredStrategy(two_devices())
     with strategy.scope():

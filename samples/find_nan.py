@@ -1,4 +1,4 @@
-"""Where a NaN comes from: the layer, the operation and the reason, for three kinds of trouble.
+"""Finds the origin of a NaN: the layer, the operation and the reason, in three cases.
 
 Run: python samples/find_nan.py
 """
@@ -28,7 +28,7 @@ def build(scale: float) -> keras.Model:
 
 
 def main() -> None:
-    """Finds an overflow, a bad sample, and nothing."""
+    """Finds an overflow and a bad sample, and sees that a sound step is finite."""
     x = np.random.default_rng(0).standard_normal((32, 4)).astype("float32")
     y = x.sum(axis=1, keepdims=True)
 

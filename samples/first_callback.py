@@ -1,4 +1,4 @@
-"""First callback: a float32 model trains in mixed precision, and a report says what happened.
+"""First callback: a float32 model trains in mixed precision, and a report shows its course.
 
 Run: python samples/first_callback.py
 """
@@ -10,7 +10,7 @@ import tfmp
 
 
 def main() -> None:
-    """Trains a classifier under FP16, prints plan and report, and undoes it."""
+    """Trains a classifier under FP16, prints plan and report, and reverts the model."""
     keras.utils.set_random_seed(0)
     x = np.random.default_rng(0).standard_normal((512, 16)).astype("float32")
     y = (x[:, 0] * x[:, 1] > 0).astype("int32")

@@ -1,4 +1,4 @@
-"""Mixed precision for a TensorFlow graph that has no Keras layers: what the rewrite changes.
+"""Mixed precision for a TensorFlow graph without Keras layers: the changes of the rewrite.
 
 Run: python samples/graph_rewrite.py
 """

@@ -1,4 +1,4 @@
-"""Layers that stay in float32: those you name, and those that the plan keeps by itself.
+"""Layers that stay in float32: layers that you name, and layers that the plan keeps.
 
 Run: python samples/keep_float32.py
 """
@@ -10,7 +10,7 @@ import tfmp
 
 
 def main() -> None:
-    """Prints the plan without and with a layer kept, then trains with it."""
+    """Prints the plan without and with a named layer, then trains with it."""
     keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [
@@ -24,7 +24,7 @@ def main() -> None:
     model.compile("adam", "sparse_categorical_crossentropy")
     print(tfmp.plan(model, "mixed_float16"), "\n")
 
-    # A name; a regular expression, a class, a predicate or a list of them would do as well.
+    # A regular expression, a class, a predicate or a list of them could take the name's place.
     plan = tfmp.plan(model, "mixed_float16", keep_float32="delicate")
     print(plan, "\n")
 

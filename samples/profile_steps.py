@@ -1,4 +1,4 @@
-"""Is mixed precision worth it here? The same training step under three policies, timed in turns.
+"""Is mixed precision worth it? The same training step under three policies, timed in turns.
 
 Run: python samples/profile_steps.py
 """

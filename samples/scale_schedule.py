@@ -1,4 +1,4 @@
-"""A loss scale set by hand: small while gradients are large, larger once they have shrunk.
+"""A loss scale that is set by hand: small while gradients are large, larger when they shrink.
 
 Run: python samples/scale_schedule.py
 """

@@ -1,4 +1,4 @@
-"""A static loss scale, measured: how large gradients are, and which power of two fits them in FP16.
+"""A measured static loss scale: the sizes of gradients, and the power of two that fits FP16.
 
 Run: python samples/static_scale.py
 """
@@ -10,7 +10,7 @@ import tfmp
 
 
 def main() -> None:
-    """Trains a little in float32, measures gradients, and goes on with the scale they need."""
+    """Trains a little in float32, measures the gradients, and goes on with the right scale."""
     keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((512, 16)).astype("float32")

@@ -1,4 +1,4 @@
-"""A static loss scale from real gradients."""
+"""A static loss scale from measured gradients."""
 
 import lazy_loader
 

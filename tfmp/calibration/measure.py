@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import keras
 import numpy as np
@@ -18,38 +17,40 @@ from tfmp.calibration.report import (
 from tfmp.nonfinite import Call, CallKey, Gradients, ReplayedStep, replay
 from tfmp.precision import LayerNode, describe, policy as policies
 from tfmp.shared.arguments import check_count, check_number
-from tfmp.shared.batches import labelled_batches
+from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.batches import TrainingData, labelled_batches
 from tfmp.shared.numerics import FLOAT16
 
 
 def calibrate(
     model: keras.Model,
-    data: Any,
+    data: TrainingData,
     batches: int = 16,
     batch_size: int = 32,
     margin: float = 8.0,
 ) -> GradientReport:
     """Measures the gradients of some training steps, without taking them.
 
-    Gradients are those of the unscaled loss in float32, of all trainable weights and of what every
-    layer returns: both pass through FP16 in a layer that computes in it. A model without FP16
-    layers is measured as `tfmp.plan(model, "mixed_float16")` would have it. The model is not
+    The gradients of the unscaled loss are measured in float32, for all trainable weights and for
+    the results of all layers: both pass through FP16 in a layer that computes in it. A model
+    without FP16 layers is measured under `tfmp.plan(model, "mixed_float16")`. The model is not
     changed.
 
     Args:
         model: compiled and built, best after some training: gradients shrink with the loss.
-        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays, or an iterable of such batches.
-        batches: how many batches to measure at most.
-        batch_size: of the batches that arrays are cut into.
-        margin: how many times larger than the largest one measured a gradient may get before it
+        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays, or an iterable of batches with
+            this form.
+        batches: the largest number of batches to measure.
+        batch_size: samples in a batch that is cut from arrays.
+        margin: how many times larger than the largest measured one a gradient may get before it
             overflows at the recommended scale.
 
     Returns:
-        The report; `report.recommended_scale` is for `StaticLossScale`.
+        The report; its `recommended_scale` is for `tfmp.StaticLossScale`.
 
     Raises:
-        TypeError: the model is no Keras model, or the data neither of the two forms.
-        ValueError: there is no batch, or nothing that a loss scale could help.
+        TypeError: the model is not a Keras model, or the data has neither of the two forms.
+        ValueError: there is no batch, or no gradient that a loss scale could help.
     """
     check_count("batches", batches)
     check_count("batch_size", batch_size)
@@ -65,7 +66,7 @@ def calibrate(
         count += 1
         samples += int(tree.flatten(step.x)[0].shape[0])
     if not count:
-        raise ValueError("data expects at least one batch, received none.")
+        raise ValueError("data expects at least one batch; received an empty iterable.")
     layers = tuple(LayerGradients(path, dtypes[path], rows[path]) for path in rows)
     return GradientReport(_scale_for(layers, margin), float(margin), count, samples, layers)
 
@@ -75,20 +76,21 @@ def _scale_for(layers: Sequence[LayerGradients], margin: float) -> float:
     if not narrow:
         raise ValueError(
             "calibrate expects a model with layers that compute in float16, or would under "
-            'tfmp.plan(model, "mixed_float16"); received one without. It needs no loss scale.'
+            'tfmp.plan(model, "mixed_float16"); this model has no such layer, so it needs no loss '
+            "scale."
         )
     largest = max(row.histogram.largest for row in narrow)
     if largest == 0:
         raise ValueError(
-            "calibrate expects gradients, but every one measured in a float16 layer is exactly "
-            "zero. Check that the loss depends on these layers, and that y is not what the model "
-            "already returns."
+            "calibrate expects gradients, but every measured gradient of a float16 layer is "
+            "exactly zero. Check that the loss depends on these layers, and that the model does "
+            "not return y already."
         )
     return 2.0 ** math.floor(math.log2(FLOAT16.max / (margin * largest)))
 
 
 def _dtypes(step: ReplayedStep) -> dict[str, str]:
-    """What each layer computes in, or would."""
+    """The dtype that each layer computes in, or would compute in under the plan."""
     current = {node.path: node.layer.compute_dtype for node in step.root.within()}
     if "float16" in current.values():
         return current
@@ -100,8 +102,8 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
     """One histogram per layer, in the order in which layers return."""
     calls: list[Call] = []
 
-    def record(call: Call) -> Any:
-        # What contains other layers returns what one of them did.
+    def record(call: Call) -> TensorTree:
+        # A layer that contains others returns the result of one of them.
         if call.inner == 0 and all(map(replay.is_concrete, call.float_outputs())):
             calls.append(call)
         return call.outputs
@@ -117,15 +119,17 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
         values = np.asarray(keras.ops.convert_to_numpy(getattr(gradient, "values", gradient)))
         if not np.isfinite(values).all():
             raise ValueError(
-                f"calibrate expects finite gradients in float32; those of {describe(path)} are "
-                "not. tfmp.locate_nonfinite(model, x, y) says why."
+                f"calibrate expects finite gradients in float32; the gradients of {describe(path)} "
+                "are not finite. tfmp.locate_nonfinite(model, x, y) says why."
             )
         histogram = histogram_of(values)
         rows[path] = rows[path] + histogram if path in rows else histogram
     return rows
 
 
-def _by_layer(step: ReplayedStep, calls: list[Call], found: Gradients) -> Iterator[tuple[str, Any]]:
+def _by_layer(
+    step: ReplayedStep, calls: list[Call], found: Gradients
+) -> Iterator[tuple[str, Tensor | None]]:
     owners = replay.owners(step.root)
     place: dict[CallKey, LayerNode] = {call.key: call.node for call in calls}
     for key, gradients in found.outputs.items():

@@ -1,4 +1,4 @@
-"""GradientReport: how large a model's gradients are, and what FP16 loses of them at which scale."""
+"""GradientReport: the sizes of a model's gradients, and the share that FP16 loses at a scale."""
 
 import json
 import math
@@ -23,8 +23,8 @@ class ExponentHistogram:
     """Magnitudes of gradient values, by power of two.
 
     Attributes:
-        counts: exponent e -> how many values have 2**(e-1) < magnitude <= 2**e.
-        zeros: how many values are exactly zero.
+        counts: by exponent e, the number of values with 2**(e-1) < magnitude <= 2**e.
+        zeros: number of values that are exactly zero.
         largest: the largest magnitude.
     """
 
@@ -34,7 +34,7 @@ class ExponentHistogram:
 
     @property
     def values(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return self.zeros + sum(self.counts.values())
 
     def underflow(self, scale: float) -> float:
@@ -68,11 +68,11 @@ def histogram_of(values: np.ndarray) -> ExponentHistogram:
 
 @dataclass(frozen=True)
 class LayerGradients:
-    """Gradients of one layer: those of its outputs and of its weights.
+    """The gradients of one layer's outputs and weights.
 
     Attributes:
         path: the layer's path in the model.
-        dtype: what the layer computes in, or would under the plan.
+        dtype: dtype that the layer computes in, or would compute in under the plan.
         histogram: magnitudes of the unscaled gradients, measured in float32.
     """
 
@@ -88,14 +88,14 @@ class LayerGradients:
 
 @dataclass(frozen=True)
 class GradientReport:
-    """What `tfmp.calibrate` measured. Printed, it is a table.
+    """The result of `tfmp.calibrate`; it prints as a table.
 
     Attributes:
         recommended_scale: the largest power of two that keeps `margin` times the largest gradient
             that passes through FP16 below 65504.
-        margin: room left for larger gradients than those of the batches measured.
-        batches, samples: how much was measured.
-        layers: one row a layer, in the order of the forward pass.
+        margin: room for gradients that are larger than in the measured batches.
+        batches, samples: numbers of batches and samples that were measured.
+        layers: one row for each layer, in the order of the forward pass.
     """
 
     recommended_scale: float
@@ -110,7 +110,7 @@ class GradientReport:
         return max((row for row in self.layers if row.narrow), key=lambda r: r.histogram.largest)
 
     def to_dict(self) -> JsonObject:
-        """Everything, as plain JSON types."""
+        """All numbers, as plain JSON types."""
         return {
             "recommended_scale": self.recommended_scale,
             "margin": self.margin,
@@ -160,7 +160,7 @@ class GradientReport:
         """Writes the report: `.json` as data, `.png`, `.svg` or `.pdf` as a picture.
 
         Raises:
-            ValueError: another suffix, or a file that cannot be written.
+            ValueError: the path has another suffix, or the file cannot be written.
         """
         path = check_report_path(path, SUFFIXES)
         with writing_report(path) as new:
@@ -172,7 +172,7 @@ class GradientReport:
 
 
 def _draw(report: GradientReport, path: Path) -> None:
-    """A row of exponents per layer, with what FP16 holds at scale 1 and at the recommended one."""
+    """A row of exponents for each layer, with FP16's range at scale 1 and at the new scale."""
     # Not pyplot: it would choose a window system, and keep every figure alive.
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""What of this machine, its software and a model speaks against mixed precision."""
+"""Checks of this machine, its software and a model for mixed precision."""
 
 import lazy_loader
 

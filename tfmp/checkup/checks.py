@@ -1,24 +1,27 @@
-"""doctor: what of this machine, its software and a model speaks against mixed precision."""
+"""doctor: checks this machine, its software and a model for mixed precision."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfmp.checkup import cuda
 from tfmp.checkup.model import check_model
 from tfmp.checkup.report import DoctorReport
-from tfmp.machine import Machine, read_machine
+from tfmp.machine import Device, Machine, read_machine
 from tfmp.shared.findings import Finding
 
+if TYPE_CHECKING:
+    import keras
 
-def doctor(model: Any = None) -> DoctorReport:
+
+def doctor(model: "keras.Model | None" = None) -> DoctorReport:
     """Checks hardware, drivers, versions, settings and, if given, a model.
 
     Args:
-        model: a compiled Keras model whose plan and pre-flight findings are to be looked at too.
+        model: a compiled Keras model whose plan and training step are checked too.
 
     Returns:
-        The report, for `print` or `to_dict`.
+        The report; print it, or take it to JSON with `to_dict`.
     """
     machine = read_machine()
     diagnoses = [finding for check in CHECKS for finding in check(machine)]
@@ -30,7 +33,7 @@ def doctor(model: Any = None) -> DoctorReport:
 # Values of CUDA_VISIBLE_DEVICES that name no card.
 HIDING = ("", "-1", "none", "NoDevFiles")
 
-# Distributions that bring the module onnxruntime; onnxruntime-extensions and others do not.
+# Distributions that contain the module onnxruntime; onnxruntime-extensions and others do not.
 ONNX_RUNTIMES = frozenset(
     ["onnxruntime", "ort-nightly", "ort-nightly-gpu"]
     + [
@@ -44,12 +47,12 @@ Check = Callable[[Machine], Iterable[Finding]]
 
 
 def check_requirements(machine: Machine) -> Iterable[Finding]:
-    """Installed versions against those that this package declares."""
+    """Compares the installed versions with the requirements of this package."""
     unmet = [
         Finding(
             "versions",
             "problem",
-            f"{wanted} is required, installed is {machine.packages.get(name, 'none')}",
+            f"{wanted} is required, but {_installed(machine, name)} is installed",
             f'Run: pip install "{wanted}"',
         )
         for name, wanted in machine.unmet_requirements.items()
@@ -57,6 +60,10 @@ def check_requirements(machine: Machine) -> Iterable[Finding]:
     shown = ("tensorflow", "keras", "jax", "onnx", "onnxruntime-gpu", "onnxruntime")
     known = [f"{name} {machine.packages[name]}" for name in shown if name in machine.packages]
     yield from unmet or [Finding("versions", "ok", ", ".join(known))]
+
+
+def _installed(machine: Machine, name: str) -> str:
+    return machine.packages.get(name, "no version")
 
 
 def check_onnx_runtimes(machine: Machine) -> Iterable[Finding]:
@@ -76,7 +83,7 @@ def check_onnx_runtimes(machine: Machine) -> Iterable[Finding]:
 
 
 def check_device(machine: Machine) -> Iterable[Finding]:
-    """What there is to train on, and what it is good at."""
+    """The devices to train on, and their abilities."""
     accelerators = [device for device in machine.devices if device.kind != "cpu"]
     if not accelerators:
         yield _no_accelerator(machine)
@@ -85,19 +92,19 @@ def check_device(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 "device",
                 "warning",
-                f"{device} has no Tensor Cores: FP16 saves memory there, and hardly any time",
-                "policy='auto' trains in float32 on it",
+                f"{device} has no Tensor Cores: FP16 saves memory on it, but hardly any time",
+                "Train with policy='auto', which takes float32 on it",
             )
         else:
             yield Finding("device", "ok", _strengths(machine, device))
 
 
 def check_environment(machine: Machine) -> Iterable[Finding]:
-    """Environment variables that change what is computed in which precision."""
+    """Environment variables that change the precision of computations."""
     for name, effect in PRECISION_VARIABLES.items():
         value = machine.environment.get(name)
         if value is not None and effect.applies(value):
-            fix = f"Unset {name} unless that is wanted" if effect.status == "warning" else ""
+            fix = f"Unset {name} unless you want this" if effect.status == "warning" else ""
             yield Finding("environment", effect.status, f"{name}={value}: {effect.text}", fix)
     yield from _visible_cards(machine)
 
@@ -108,14 +115,15 @@ def _visible_cards(machine: Machine) -> Iterable[Finding]:
         return
     if value.strip() in HIDING:
         text = f"CUDA_VISIBLE_DEVICES={value}: every card is hidden, so training is on the CPU"
-        yield Finding("environment", "warning", text, "Unset CUDA_VISIBLE_DEVICES to train on it")
+        fix = "Unset CUDA_VISIBLE_DEVICES to train on a card"
+        yield Finding("environment", "warning", text, fix)
     else:
-        text = f"CUDA_VISIBLE_DEVICES={value}: programs see these cards alone"
+        text = f"CUDA_VISIBLE_DEVICES={value}: programs see only these cards"
         yield Finding("environment", "note", text)
 
 
 def check_xla(machine: Machine) -> Iterable[Finding]:
-    """Whether steps are compiled: FP16 gains most where small operations are fused."""
+    """Whether steps are compiled: FP16 gains most if small operations are fused."""
     flags = machine.environment.get("TF_XLA_FLAGS", "")
     automatic = machine.jit or "--tf_xla_auto_jit=" in flags
     if machine.backend == "jax":
@@ -125,26 +133,26 @@ def check_xla(machine: Machine) -> Iterable[Finding]:
             "XLA",
             "note",
             "TensorFlow compiles clusters of every graph with XLA (global jit, TF_XLA_FLAGS)",
-            "Keras's jit_compile does it per model: unset the global one to compare",
+            "Unset the global jit to compare; Keras's jit_compile does the same for each model",
         )
     else:
-        yield Finding("XLA", "ok", "Keras compiles steps where jit_compile='auto' finds it safe")
+        yield Finding("XLA", "ok", "Keras compiles steps if jit_compile='auto' finds it safe")
 
 
 def check_keras(machine: Machine) -> Iterable[Finding]:
-    """Keras's own settings, which a file in the home folder may hold."""
+    """Keras's settings, which may come from a file in the home folder."""
     if machine.backend not in ("tensorflow", "jax"):
         yield Finding(
             "Keras",
             "problem",
-            f"the Keras backend is {machine.backend}; tfmp knows tensorflow and jax",
+            f"the Keras backend is {machine.backend}; tfmp supports tensorflow and jax",
             "Set the environment variable KERAS_BACKEND=tensorflow",
         )
     if machine.floatx != "float32":
         yield Finding(
             "Keras",
             "warning",
-            f"floatx is {machine.floatx}: weights are made in it, so there are no float32 masters",
+            f"floatx is {machine.floatx}: weights are made in it, so there are no float32 weights",
             "Set floatx to float32 in ~/.keras/keras.json or with keras.config.set_floatx",
         )
     if machine.dtype_policy != "float32":
@@ -168,12 +176,12 @@ CHECKS: tuple[Check, ...] = (
 
 @dataclass(frozen=True)
 class Effect:
-    """What an environment variable does.
+    """The effect of an environment variable.
 
     Attributes:
-        text: in words.
-        status: of the finding.
-        values: the values that do it, in lower case; empty for all.
+        text: the effect in words.
+        status: status of the finding.
+        values: the values that have this effect, in lower case; empty if all have it.
     """
 
     text: str
@@ -192,8 +200,8 @@ _FPMATH = Effect(
 
 # Read by NVIDIA's own builds; the string is not in TensorFlow 2.21's libraries from PyPI.
 _REWRITE = Effect(
-    "NVIDIA's builds of TensorFlow rewrite graphs to FP16, besides what Keras's policies say; "
-    "TensorFlow from PyPI ignores it",
+    "NVIDIA's builds of TensorFlow rewrite graphs to FP16, in addition to Keras's policies; "
+    "TensorFlow from PyPI ignores the variable",
     "warning",
     _ON,
 )
@@ -206,44 +214,44 @@ PRECISION_VARIABLES: Mapping[str, Effect] = {
     "TF_FP16_MATMUL_USE_FP32_COMPUTE": Effect("FP16 products sum in FP16", "warning", _OFF),
     "TF_ENABLE_AUTO_MIXED_PRECISION": _REWRITE,
     "TF_ENABLE_AUTO_MIXED_PRECISION_GRAPH_REWRITE": _REWRITE,
-    "TF_GPU_ALLOCATOR": Effect("GPU memory comes from another allocator than usual"),
+    "TF_GPU_ALLOCATOR": Effect("GPU memory comes from an unusual allocator"),
     "TF_ENABLE_ONEDNN_OPTS": Effect("oneDNN's operations are off on the CPU", "note", _OFF),
     "ONEDNN_DEFAULT_FPMATH_MODE": _FPMATH,
     "DNNL_DEFAULT_FPMATH_MODE": _FPMATH,
     "JAX_DEFAULT_MATMUL_PRECISION": Effect("the precision of JAX's float32 products is set"),
-    "JAX_ENABLE_X64": Effect("JAX computes in 64 bits where it is asked to", "note", _ON),
+    "JAX_ENABLE_X64": Effect("JAX computes in 64 bits if it is asked to", "note", _ON),
     "XLA_FLAGS": Effect("XLA runs with flags, some of which change precision"),
 }
 
 
 def _no_accelerator(machine: Machine) -> Finding:
     if machine.nvidia_driver is None:
-        text = "CPU only: policy='auto' trains in float32; what is about GPUs was not checked"
+        text = "CPU only: policy='auto' trains in float32; the checks of GPUs were left out"
         return Finding("device", "ok", text)
     hidden = machine.environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in HIDING
     if hidden:
-        return Finding("device", "ok", "CPU only, as CUDA_VISIBLE_DEVICES asks for")
+        return Finding("device", "ok", "CPU only, as CUDA_VISIBLE_DEVICES asks")
     return Finding(
         "device",
         "problem",
-        f"NVIDIA's driver {machine.nvidia_driver} is here, but {machine.backend} sees no GPU",
+        f"NVIDIA's driver {machine.nvidia_driver} is installed, but {machine.backend} sees no GPU",
         _how_to_see_it(machine),
     )
 
 
 def _how_to_see_it(machine: Machine) -> str:
     if any(d.status != "ok" for d in cuda.check_driver(machine)):
-        return "Fix the driver first: see above"
+        return "Fix the driver first, as described above"
     if machine.platform.startswith("Windows"):
         # tensorflow.org/install/pip: 2.10 was the last with GPUs on native Windows.
-        return "TensorFlow and JAX use GPUs in WSL2, not on Windows itself: install them there"
+        return "Install TensorFlow or JAX in WSL2: on Windows itself they use no GPUs"
     if machine.backend == "jax":
         generation = 13 if machine.nvidia.cuda and machine.nvidia.cuda >= (13, 0) else 12
         return f'Run: pip install "jax[cuda{generation}]"'
     return 'Run: pip install "tensorflow[and-cuda]"'
 
 
-def _strengths(machine: Machine, device: Any) -> str:
+def _strengths(machine: Machine, device: Device) -> str:
     strengths = ["Tensor Cores"] if device.tensor_cores else []
     strengths += ["bfloat16"] if device.bfloat16 else []
     if device.tf32:

@@ -1,4 +1,4 @@
-"""doctor's checks of NVIDIA's cards and of the software between them and the frameworks."""
+"""doctor's checks of NVIDIA's cards, and of the software between cards and frameworks."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from tfmp.shared.wording import listed
 # runs programs built for any minor version of the major one.
 OLDEST_DRIVER = {11: (450, 80), 12: (525, 60), 13: (580, 0)}
 
-# Onto a card that is this full, little of a training run goes beside its other users.
+# A card that is this full has little room for training beside its other users.
 _NEARLY_FULL = 0.5
 
 # Providers that only this kind of machine needs; the CPU's always loads.
@@ -19,7 +19,7 @@ _CUDA_PROVIDER = "CUDAExecutionProvider"
 
 
 def check_cuda_generations(machine: Machine) -> Iterable[Finding]:
-    """TensorFlow's CUDA libraries and ONNX Runtime's have to be of one generation."""
+    """TensorFlow and ONNX Runtime need CUDA libraries of the same generation."""
     runtime = machine.packages.get("onnxruntime-gpu")
     older = _numbers(machine.cuda.built or "12")[0] < 13
     if runtime and "tensorflow" in machine.packages and older and _numbers(runtime) >= (1, 27):
@@ -38,29 +38,30 @@ def check_cuda_generations(machine: Machine) -> Iterable[Finding]:
             "CUDA",
             "problem",
             f"{' and '.join(libraries)} overwrite each other's files",
-            # Removing one takes files of the other along.
+            # Removing one package removes files of the other too.
             f"Run: pip uninstall -y {others}; "
             f"pip install --force-reinstall --no-deps {keep}=={machine.packages[keep]}",
         )
 
 
 def check_driver(machine: Machine) -> Iterable[Finding]:
-    """Whether the driver answers, and runs what TensorFlow was built for."""
+    """Whether the driver answers, and runs the CUDA that TensorFlow was built for."""
     nvidia = machine.nvidia
     if nvidia.built_in and not (nvidia.error or nvidia.driver or machine.nvidia_driver):
         yield Finding(
             "driver",
             "warning",
-            f"NVIDIA cards in this computer: {nvidia.built_in}; there is no driver for them here, "
-            "so training is on the CPU",
-            "Install NVIDIA's driver; a container needs its toolkit too, and docker run --gpus all",
+            f"NVIDIA cards in this computer: {nvidia.built_in}; there is no driver for them, so "
+            "training is on the CPU",
+            "Install NVIDIA's driver; a container also needs NVIDIA's toolkit and docker run "
+            "--gpus all",
         )
     if nvidia.error:
         yield Finding(
             "driver",
             "problem",
             nvidia.error,
-            "Restart the machine after a driver update, or install the driver anew",
+            "Restart the machine after a driver update, or install the driver again",
         )
     if nvidia.driver is None:
         return
@@ -73,14 +74,14 @@ def check_driver(machine: Machine) -> Iterable[Finding]:
             _severity(machine),
             f"NVIDIA's driver {nvidia.driver}{runs}; TensorFlow is built for CUDA "
             f"{machine.cuda.built}, which needs {oldest[0]}.{oldest[1]} or newer",
-            f"Install a driver from {oldest[0]}.{oldest[1]} on",
+            f"Install driver {oldest[0]}.{oldest[1]} or newer",
         )
     else:
         yield Finding("driver", "ok", f"NVIDIA's driver {nvidia.driver}{runs}")
 
 
 def check_cuda_libraries(machine: Machine) -> Iterable[Finding]:
-    """The CUDA and cuDNN that TensorFlow was built for, against those that are installed."""
+    """Compares the CUDA and cuDNN that TensorFlow was built for with the installed ones."""
     cuda = machine.cuda
     if not cuda.built or not machine.nvidia.driver:
         return
@@ -94,18 +95,18 @@ def check_cuda_libraries(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 name,
                 _severity(machine),
-                f"TensorFlow is built for {name} {built}; none is installed",
+                f"TensorFlow is built for {name} {built}, but no {name} is installed",
                 'Run: pip install "tensorflow[and-cuda]"',
             )
         elif _numbers(found)[0] != _numbers(built)[0]:
             yield Finding(
                 name,
                 _severity(machine),
-                f"TensorFlow is built for {name} {built}, found is {found} ({cuda.where})",
+                f"TensorFlow is built for {name} {built}, but {found} is installed ({cuda.where})",
                 'Run: pip install --force-reinstall "tensorflow[and-cuda]"',
             )
         else:
-            yield Finding(name, "ok", f"built for {built}, found {found} ({cuda.where})")
+            yield Finding(name, "ok", f"built for {built}, installed is {found} ({cuda.where})")
 
 
 def check_cuda_majors(machine: Machine) -> Iterable[Finding]:
@@ -116,13 +117,13 @@ def check_cuda_majors(machine: Machine) -> Iterable[Finding]:
             "CUDA",
             "problem" if machine.gpu else "warning",
             f"libraries of CUDA {' and '.join(map(str, majors))} are installed side by side",
-            "Make an environment for each: TensorFlow's needs CUDA "
+            "Make an environment for each; TensorFlow needs CUDA "
             f"{machine.cuda.built or majors[0]}",
         )
 
 
 def check_library_path(machine: Machine) -> Iterable[Finding]:
-    """Folders in LD_LIBRARY_PATH come before the libraries that pip installed."""
+    """Folders in LD_LIBRARY_PATH are searched before the libraries that pip installed."""
     built = _numbers(machine.cuda.built or "0")[0]
     for folder in machine.environment.get("LD_LIBRARY_PATH", "").split(":"):
         match = re.search(r"cuda-(\d+)(?:\.\d+)?(?:/|$)", folder)
@@ -130,14 +131,14 @@ def check_library_path(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 "environment",
                 "warning",
-                f"LD_LIBRARY_PATH has {folder}: libraries of CUDA {match[1]} are loaded before "
-                f"those of CUDA {built}, for which TensorFlow is built",
+                f"LD_LIBRARY_PATH has {folder}: libraries of CUDA {match[1]} are loaded before the "
+                f"libraries of CUDA {built}, which TensorFlow is built for",
                 f"Take {folder} out of LD_LIBRARY_PATH",
             )
 
 
 def check_machine_code(machine: Machine) -> Iterable[Finding]:
-    """Whether TensorFlow has code for the card: compiled, to be compiled at first, or none.
+    """Whether TensorFlow has code for the card: machine code, code to compile first, or no code.
 
     CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility": machine code runs
     on later minor versions of its major one; PTX is compiled for every later one.
@@ -155,7 +156,7 @@ def check_machine_code(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 "CUDA",
                 "problem",
-                f"this TensorFlow has no code for {device}; it has for "
+                f"this TensorFlow has no code for {device}; it has code for "
                 + ", ".join(machine.cuda.code_for),
                 "Train on the CPU, on another card, or with another version of TensorFlow",
             )
@@ -165,23 +166,23 @@ def check_machine_code(machine: Machine) -> Iterable[Finding]:
             "CUDA",
             "note" if known else "warning",
             f"this TensorFlow has no machine code for {device}: the driver compiles it at the "
-            + ("first start, minutes" if known else "first start, and some of it may not work"),
+            + ("first start, for minutes" if known else "first start, and some may not work"),
             # github.com/tensorflow/tensorflow/issues/89272
-            "The driver keeps it: CUDA_CACHE_MAXSIZE=4294967296 makes sure that all of it fits"
+            "Set CUDA_CACHE_MAXSIZE=4294967296, so that the driver can keep all of that code"
             if known
             else "Use NVIDIA's container (nvcr.io/nvidia/tensorflow), or the JAX backend",
         )
 
 
 def check_providers(machine: Machine) -> Iterable[Finding]:
-    """Which of ONNX Runtime's execution providers really come up."""
+    """Which of ONNX Runtime's execution providers load."""
     if not machine.providers:
         return
     short = {name.removesuffix("ExecutionProvider"): why for name, why in machine.providers.items()}
     loaded = [name for name, why in short.items() if not why]
     others = [name for name, why in short.items() if why]
-    text = f"providers that load: {', '.join(loaded) or 'none'}"
-    text += f"; built in, but do not: {', '.join(others)}" if others else ""
+    text = f"providers that load: {', '.join(loaded) or 'not one'}"
+    text += f"; built in, but do not load: {', '.join(others)}" if others else ""
     yield Finding("ONNX Runtime", "ok" if loaded else "problem", text)
     reason = machine.providers.get(_CUDA_PROVIDER)
     if reason and machine.nvidia.driver:
@@ -195,7 +196,7 @@ def check_providers(machine: Machine) -> Iterable[Finding]:
         yield Finding(
             "ONNX Runtime",
             "warning",
-            "this is the build without CUDA: validation runs on the CPU",
+            "onnxruntime is the build without CUDA, so validation runs on the CPU",
             "Run: pip uninstall -y onnxruntime; pip install onnxruntime-gpu",
         )
 
@@ -216,29 +217,29 @@ def check_cards(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 f"card {card.index}",
                 "note" if instances else "problem",
-                f"MIG is on: {instances or 'no instance has been made, so nothing can compute'}",
-                "A process sees one instance: choose it with CUDA_VISIBLE_DEVICES=MIG-..."
+                f"MIG is on: {instances or 'there is no instance, so nothing can compute on it'}",
+                "Choose the instance that a process sees with CUDA_VISIBLE_DEVICES=MIG-..."
                 if instances
-                else "Make one (nvidia-smi mig -cgi 0 -C), or have MIG switched off",
+                else "Make an instance (nvidia-smi mig -cgi 0 -C), or have MIG switched off",
             )
         elif card.memory_mib and card.used_mib and card.used_mib > _NEARLY_FULL * card.memory_mib:
             yield Finding(
                 f"card {card.index}",
                 "warning",
                 f"{card.used_mib / card.memory_mib:.0%} of its memory is taken{_users(machine)}",
-                "Wait for them, or choose another card with CUDA_VISIBLE_DEVICES",
+                "Wait for these processes, or choose another card with CUDA_VISIBLE_DEVICES",
             )
     if machine.nvidia.users and all(card.mig is not True for card in machine.nvidia.cards):
         yield Finding(
             "other users",
             "note",
             f"{len(machine.nvidia.users)} processes compute on the cards{_users(machine)}",
-            "Timings are not to be trusted beside them",
+            "Measure times when these processes have ended",
         )
 
 
 def check_memory_growth(machine: Machine) -> Iterable[Finding]:
-    """Whether the backend leaves memory of the card to others."""
+    """Whether the backend leaves memory of the card for other processes."""
     if not machine.gpu:
         return
     environment = machine.environment
@@ -273,7 +274,7 @@ CHECKS: tuple[Callable[[Machine], Iterable[Finding]], ...] = (
 
 
 def _severity(machine: Machine) -> str:
-    """Of what keeps TensorFlow off a card: it is in nobody's way where JAX trains."""
+    """Severity of a fault that keeps TensorFlow off a card: it does not matter if JAX trains."""
     return "problem" if machine.backend == "tensorflow" else "note"
 
 

@@ -1,8 +1,7 @@
-"""doctor's checks of a model: what it would be like to train it in 16 bits."""
+"""doctor's checks of a model for training in 16 bits."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import keras
 from keras import layers
@@ -20,10 +19,10 @@ from tfmp.precision import (
 from tfmp.shared.findings import Finding
 from tfmp.shared.wording import listed
 
-# Of what is listed, as many as fit a line or two.
+# Lists are cut after so many names: they fit a line or two.
 _MOST_NAMED = 6
 
-# On TensorFlow their softmax has the layer's own dtype; on JAX it is computed in float32.
+# On TensorFlow their softmax computes in the layer's dtype; on JAX it computes in float32.
 _ATTENTION = (
     layers.MultiHeadAttention,
     layers.GroupQueryAttention,
@@ -31,17 +30,17 @@ _ATTENTION = (
     layers.AdditiveAttention,
 )
 
-# Findings of the pre-flight that have a check of their own here.
+# Checks of the pre-flight that have their own check here.
 _OWN = ("16-bit weights", "vanishing epsilon", "sizes")
 
 
 def narrow_nodes(planned: PlannedModel) -> list[LayerNode]:
-    """The layers that would compute in 16 bits, without those that others made for themselves."""
+    """The layers that would compute in 16 bits, without layers that others made for themselves."""
     return [node for node, _ in planned.narrow_layers() if node.head is None]
 
 
-def check_model(model: Any) -> list[Finding]:
-    """A model's plan, and what speaks against training or running it in 16 bits."""
+def check_model(model: keras.Model) -> list[Finding]:
+    """The findings about a model: its plan, and the obstacles to training it in 16 bits."""
     made = plan(model)
     narrow = plan(model, "mixed_float16") if made.policy == "float32" else made
     planned = PlannedModel(model, layer_tree.walk(model), narrow)
@@ -50,7 +49,7 @@ def check_model(model: Any) -> list[Finding]:
     diagnoses = [Finding("model", "ok", f"{summary}; policy='auto' takes {made.policy} here")]
     diagnoses += [finding for check in CHECKS for finding in check(planned)]
     if not model.compiled:
-        fix = "Compile it for the checks of optimizer and train_step"
+        fix = "Compile it to have its optimizer and train_step checked"
         return [*diagnoses, Finding("model", "note", "the model is not compiled", fix)]
     diagnoses += [
         replace(finding, check="model")
@@ -61,7 +60,7 @@ def check_model(model: Any) -> list[Finding]:
 
 
 def check_masters(planned: PlannedModel) -> Iterable[Finding]:
-    """Weights have to be float32, or updates smaller than their spacing are lost."""
+    """Weights have to be float32; in 16 bits updates smaller than their spacing are lost."""
     counts: dict[str, int] = {}
     first: dict[str, str] = {}
     for node in planned.root.within():
@@ -74,7 +73,7 @@ def check_masters(planned: PlannedModel) -> Iterable[Finding]:
         yield Finding(
             "master weights",
             "problem",
-            f"{counts[dtype]} trainable weights are {dtype}, those of {first[dtype]} first: "
+            f"{counts[dtype]} trainable weights are {dtype}, first in {first[dtype]}: "
             "updates smaller than their spacing are lost",
             "Make the model under a float32 or mixed policy, so that weights are float32",
         )
@@ -84,14 +83,14 @@ def check_masters(planned: PlannedModel) -> Iterable[Finding]:
 
 
 def check_outputs(planned: PlannedModel) -> Iterable[Finding]:
-    """What the loss sees should not have been rounded to 16 bits."""
+    """The values that the loss sees should not be rounded to 16 bits."""
     ids = layer_tree.output_layers(planned.root)
     names = [node.path for node in narrow_nodes(planned) if id(node.layer) in ids]
     if layer_tree.is_graph(planned.model) and names:
         yield Finding(
             "outputs",
             "warning",
-            f"outputs come in 16 bits from {_shown(names)}",
+            f"these layers return outputs in 16 bits: {_shown(names)}",
             "Keep these layers in float32: keep_float32=[...], or dtype='float32'",
         )
     elif layer_tree.is_graph(planned.model):
@@ -104,7 +103,7 @@ def check_outputs(planned: PlannedModel) -> Iterable[Finding]:
             yield Finding(
                 "outputs",
                 "note",
-                f"as the model is, {_shown(list(own))} return 16 bits; the plan makes them float32",
+                f"without the plan {_shown(list(own))} return 16 bits; the plan makes them float32",
                 "Train with tfmp.MixedPrecision, or apply tfmp.plan(model)",
             )
         else:
@@ -112,7 +111,7 @@ def check_outputs(planned: PlannedModel) -> Iterable[Finding]:
 
 
 def check_softmax(planned: PlannedModel) -> Iterable[Finding]:
-    """A softmax's exponentials and sums want float32."""
+    """The exponentials and sums of a softmax need float32."""
     rows = {row.path: row for row in planned.plan.rows}
     found = [
         node for node in planned.root.within() if node.head is None and _has_softmax(node.layer)
@@ -133,8 +132,8 @@ def check_softmax(planned: PlannedModel) -> Iterable[Finding]:
         yield Finding(
             "softmax",
             "note",
-            f"the softmax inside {_shown(inside)} is computed in 16 bits, as its layer is",
-            "Usual, and what Keras does; keep_float32=[...] where attention has to be exact",
+            f"the softmax inside {_shown(inside)} is computed in 16 bits, like its layer",
+            "This is usual in Keras; pass keep_float32=[...] if attention has to be exact",
         )
 
 
@@ -146,8 +145,8 @@ def _has_softmax(layer: layers.Layer) -> bool:
 
 
 def check_sizes(planned: PlannedModel) -> Iterable[Finding]:
-    """Features, channels, batch and vocabulary in multiples of 8 keep Tensor Cores at speed."""
-    # Embeddings stay float32 themselves, but what they make is read in 16 bits.
+    """Tensor Cores are fast if features, channels, batch and vocabulary are multiples of 8."""
+    # Embeddings stay float32, but the next layer reads their results in 16 bits.
     sizes = [(node, size) for node in planned.root.within() for size in _vocabulary(node)]
     sizes += [(node, size) for node in narrow_nodes(planned) for size in sizes_of(node)]
     odd = [f"{node.path} {size}" for node, size in sizes if not size.fits]
@@ -158,16 +157,16 @@ def check_sizes(planned: PlannedModel) -> Iterable[Finding]:
         yield Finding(
             "sizes",
             "warning",
-            f"no multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
-            + _shown(odd),
-            "Round them up to the padded size where the model allows it",
+            f"not multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their full "
+            f"speed: {_shown(odd)}",
+            "Round them up to the padded size if the model allows it",
         )
     elif any(True for node in narrow_nodes(planned) if not ineligible_reason(node.layer)):
         yield Finding("sizes", "ok", f"every size is a multiple of {TENSOR_CORE_MULTIPLE}")
 
 
 def _vocabulary(node: LayerNode) -> Iterable[Size]:
-    """What an embedding makes is what the next product reads; its rows are often tied to one."""
+    """The sizes of an embedding: the next product reads its results, and often shares its rows."""
     if isinstance(node.layer, layers.Embedding):
         yield Size("vocabulary", node.layer.input_dim)
         yield Size("features", node.layer.output_dim)
@@ -180,7 +179,7 @@ def _static_batch(model: keras.Model) -> Size | None:
 
 
 def check_paths(planned: PlannedModel) -> Iterable[Finding]:
-    """Layers with many weights or multiplications that Tensor Cores cannot take."""
+    """Layers with many weights or multiplications that Tensor Cores cannot compute."""
     reasons: dict[str, list[str]] = {}
     for node in narrow_nodes(planned):
         reason = ineligible_reason(node.layer)
@@ -195,8 +194,8 @@ def check_paths(planned: PlannedModel) -> Iterable[Finding]:
         yield Finding(
             "Tensor Core path",
             "note",
-            f"none for {_shown(paths)} ({reason})",
-            "They gain memory traffic only; full convolutions of as many channels may be as fast",
+            f"Tensor Cores cannot compute {_shown(paths)} ({reason})",
+            "Try full convolutions with as many channels: these layers only save memory traffic",
         )
 
 

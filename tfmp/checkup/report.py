@@ -1,4 +1,4 @@
-"""DoctorReport: what `doctor` found, for people and for programs."""
+"""DoctorReport: the findings of `doctor`, for people and for programs."""
 
 import textwrap
 from dataclasses import asdict, dataclass
@@ -7,17 +7,17 @@ from tfmp.machine import Machine
 from tfmp.shared.findings import Finding
 from tfmp.shared.report_files import JsonObject
 
-# Columns of the printed table, and what is left to the text where names of checks are long.
+# Columns of the printed table, and the least width of its text if names of checks are long.
 _WIDTH, _LEAST_TEXT = 100, 40
 
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """Everything that `doctor` found; printed, a table with a line for each fix.
+    """All findings of `doctor`; it prints as a table with a line for each fix.
 
     Attributes:
-        diagnoses: in the order of the checks.
-        machine: the facts that they rest on.
+        diagnoses: the findings, in the order of the checks.
+        machine: the facts that the findings rest on.
     """
 
     diagnoses: tuple[Finding, ...]
@@ -25,7 +25,7 @@ class DoctorReport:
 
     @property
     def healthy(self) -> bool:
-        """Whether there is no problem; warnings and notes are none."""
+        """Whether no finding is a problem; warnings and notes are allowed."""
         return all(finding.status != "problem" for finding in self.diagnoses)
 
     def to_dict(self) -> JsonObject:

@@ -1,9 +1,8 @@
-"""Checkpoint: the whole state of a training after each epoch, with its random generators."""
+"""Checkpoint: saves the whole state of a training after each epoch, with random generators."""
 
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -16,21 +15,21 @@ _EPOCH = re.compile(r"epoch-(\d+)")
 class Checkpoint(keras.callbacks.Callback):
     """Writes the whole training state after each epoch; the next training goes on from there.
 
-    Two things that Keras's `BackupAndRestore` does not: the states of dropout and of other random
-    layers are kept, without which a run that was interrupted would draw the numbers of its
-    beginning again; and each epoch is a folder that gets its name when all of it is written, so
-    that there is a whole one whenever the process ends.
+    It differs from Keras's `BackupAndRestore` in two ways. It keeps the states of dropout and of
+    other random layers; without them an interrupted run would draw the numbers of its beginning
+    again. And each epoch is a folder that gets its name when all of it is written, so that there
+    is a complete one whenever the process ends.
 
     Args:
-        folder: where to write; removed when the training ends.
+        folder: folder for the state; it is removed when the training ends.
     """
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__()
         self._folder = Path(folder)
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Goes on from the latest epoch in the folder, if there is any."""
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        """Goes on from the latest epoch in the folder, if there is one."""
         epochs = self._epochs()
         if not epochs:
             return
@@ -45,7 +44,7 @@ class Checkpoint(keras.callbacks.Callback):
                     generator.state.assign(states[name])
         model._initial_epoch = max(epochs)
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Writes the state after an epoch, then removes the one before it."""
         before = self._epochs()
         unfinished = self._folder / "unfinished"
@@ -63,17 +62,17 @@ class Checkpoint(keras.callbacks.Callback):
         for folder in before.values():
             shutil.rmtree(folder, ignore_errors=True)
 
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Removes the folder: the training is done."""
+    def on_train_end(self, logs: dict[str, float] | None = None) -> None:
+        """Removes the folder, because the training is done."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _epochs(self) -> dict[int, Path]:
-        """By the epochs that were done, the folder with the state after them."""
+        """The folders with saved states, by the number of epochs that were done."""
         found = {path: _EPOCH.fullmatch(path.name) for path in self._folder.glob("epoch-*")}
         return {int(match[1]): path for path, match in found.items() if match}
 
-    def _generators(self) -> dict[str, Any]:
-        """By place in the model: names differ between two models of one function."""
+    def _generators(self) -> dict[str, keras.random.SeedGenerator]:
+        """By place in the model, because names differ between two models of one function."""
         own = [g for layer in self.model._flatten_layers() for g in layer._seed_generators]
         unique = list(dict.fromkeys(own))
         return {f"{index}": g for index, g in enumerate([global_seed_generator(), *unique])}

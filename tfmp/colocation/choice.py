@@ -1,4 +1,4 @@
-"""Which way to train several jobs: short runs in each, and what all steps would take by them."""
+"""Chooses the way to train several jobs, by short runs in each way."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,13 +10,13 @@ from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import devices, seconds_text
 
-# A mode that is faster by less than this is not worth its memory and its complications.
+# A mode has to be faster by this factor to be worth its memory and its complications.
 _WORTHWHILE = 1.05
 
-# Modes this close to the fastest are measured again: a busy machine can do as much to a short run.
+# Modes this close to the fastest are measured again: a busy machine can slow a short run as much.
 _CLOSE = 1.25
 
-# What short runs last at least, all jobs' steps together, unless that takes too many steps.
+# Short runs last at least so long for all jobs together, unless this takes too many steps.
 _LONG_ENOUGH_S, _MOST_STEPS = 0.3, 300
 
 # Starting a Python process that imports TensorFlow takes seconds: about five, with two cores.
@@ -24,7 +24,11 @@ _WORTH_A_PROCESS_S = 20.0
 
 
 def recommend(measured: Sequence[ModeResult]) -> tuple[str, str]:
-    """The mode to take, and why, by short runs of which the first has each job alone."""
+    """The recommended mode and the reason.
+
+    Args:
+        measured: short runs; in the first of them each job runs alone.
+    """
     alone = measured[0]
     failed_alone = {job.name for job in alone.failed}
     usable = [row for row in measured if {job.name for job in row.failed} <= failed_alone]
@@ -36,12 +40,12 @@ def recommend(measured: Sequence[ModeResult]) -> tuple[str, str]:
         others = [row for row in usable if row is not alone]
         near = f" (the next, {best.mode}, by {gain:.2f} times)" if best is not alone else ""
         if len(alone.jobs) == 1:
-            return alone.mode, "there is one job"
+            return alone.mode, "there is only one job"
         if not others:
             return alone.mode, "no other mode could run all jobs"
         return alone.mode, f"no mode is faster by {_WORTHWHILE:.2f} times or more{near}"
     reason = (
-        f"{gain:.2f} times as fast as one after another: all steps in "
+        f"{gain:.2f} times as fast as one job after another: all steps take "
         f"{seconds_text(best.predicted_s)} instead of {seconds_text(alone.predicted_s)}"
     )
     if best.fairness is not None:
@@ -52,16 +56,16 @@ def recommend(measured: Sequence[ModeResult]) -> tuple[str, str]:
 def predicted_seconds(
     result: ModeResult, alone: ModeResult, steps: Mapping[str, int], setup_s: float | None = None
 ) -> float:
-    """What all steps would take in a mode, from a short run in it and one of each job alone.
+    """The seconds that all steps would take in a mode.
 
-    While several jobs are left, each goes on as fast as it did in the short run; the last one left
-    goes on as fast as alone.
+    While several jobs are left, each goes on as fast as it did in the short run; the last job goes
+    on as fast as it does alone.
 
     Args:
-        result: the short run.
-        alone: each job alone.
-        steps: how many each job has to take.
-        setup_s: seconds before the steps; None for those that the short run took.
+        result: the short run in this mode.
+        alone: the short run with each job alone.
+        steps: number of steps of each job.
+        setup_s: seconds before the steps; None for the seconds that the short run took.
     """
     seconds = result.setup_s if setup_s is None else setup_s
     if result.mode == SEQUENTIAL:
@@ -81,13 +85,16 @@ def predicted_seconds(
 def measure(
     jobs: tuple[Job, ...], mode: str, steps: int, memory_limit: int | None
 ) -> tuple[list[ModeResult], list[str]]:
-    """Short runs, the first with each job alone; and what was not measured.
+    """Runs the jobs for a short time in each mode.
 
     Args:
-        jobs: with names of their own.
-        mode: "auto" measures all modes, another one each job alone.
+        jobs: jobs with different names.
+        mode: "auto" measures all modes; any other mode measures only each job alone.
         steps: least length of the short runs; 0 measures nothing.
-        memory_limit: of each process.
+        memory_limit: bytes that each process may use.
+
+    Returns:
+        The short runs, the first with each job alone; and notes about modes without a measurement.
     """
     if not steps:
         return [], []
@@ -112,14 +119,14 @@ def measure(
 
 
 def judged(measured: Sequence[ModeResult], jobs: Sequence[Job]) -> list[ModeResult]:
-    """Adds to short runs what all steps would take by them, and how far they slow jobs down.
+    """Adds to short runs the seconds that all steps would take, and the slow-down of each job.
 
-    Setting a job up is the same work in every mode of this process, but the first one to do it
-    pays for more: all are given the fastest, and what their mode needs besides.
+    Setting a job up is the same work in every mode of this process, but it takes longer in the
+    first mode. Therefore all modes count the fastest set-up of a job, plus their own extra time.
 
     Args:
-        measured: the first has each job alone.
-        jobs: with the numbers of steps.
+        measured: the short runs, the first with each job alone.
+        jobs: the jobs with all their steps.
     """
     alone, steps = measured[0], {job.name: job.steps for job in jobs}
     setups: dict[str, float] = {}
@@ -143,7 +150,7 @@ def judged(measured: Sequence[ModeResult], jobs: Sequence[Job]) -> list[ModeResu
 
 
 def compare(result: ModeResult, alone: ModeResult) -> ModeResult:
-    """Adds how much later each job was done than it would have been alone."""
+    """Adds to each job the ratio of its time to the time that it would have taken alone."""
     step_s = {job.name: job.step_s for job in alone.jobs if not job.error}
 
     def compared(job: JobResult) -> JobResult:
@@ -157,7 +164,7 @@ def compare(result: ModeResult, alone: ModeResult) -> ModeResult:
 def _looked_at_again(
     measured: list[ModeResult], short: Sequence[Job], jobs: Sequence[Job]
 ) -> list[ModeResult]:
-    """Measures the modes near the fastest once more, the last first; the faster run counts."""
+    """Measures the modes near the fastest again, in reverse order; the faster run counts."""
     rows = judged(measured, jobs)
     best = min(row.predicted_s or 0.0 for row in rows)
     close = [row.mode for row in rows if (row.predicted_s or 0.0) <= _CLOSE * best]
@@ -172,13 +179,13 @@ def _running_seconds(row: ModeResult) -> tuple[int, float]:
 
 
 def _short(jobs: tuple[Job, ...], steps: int) -> list[Job]:
-    """Runs of one length, so that all jobs are there all the time; one step is set-up."""
+    """Runs of the same length, so that all jobs run all the time; one step is set-up."""
     length = min([steps + 1, *(job.steps for job in jobs if job.steps > 1)])
     return [job.measured(length) for job in jobs]
 
 
 def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeResult:
-    """One after another, each in a process of its own."""
+    """One job after another, each in its own process."""
     runs = [run_in_processes([job], False, memory_limit) for job in jobs]
     needs = [run.memory for run in runs if run.memory is not None]
     return ModeResult(
@@ -191,7 +198,7 @@ def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeRe
 
 
 def _steps_worth_timing(alone: ModeResult, steps: int) -> int:
-    """As many steps as last long enough for a clock on a busy machine."""
+    """The number of steps that last long enough for a clock on a busy machine."""
     paces = [job.step_s for job in alone.jobs if job.step_s and not job.error]
     return max(steps, min(_MOST_STEPS, int(_LONG_ENOUGH_S / sum(paces)))) if paces else steps
 
@@ -204,5 +211,5 @@ def _why_not_processes(jobs: tuple[Job, ...], measured: list[ModeResult]) -> str
         return str(error)
     seconds = min(row.predicted_s or 0.0 for row in measured)
     if seconds < _WORTH_A_PROCESS_S:
-        return f"all of the work takes {seconds_text(seconds)}, hardly longer than starting them"
+        return f"the whole work takes {seconds_text(seconds)}, too little to start processes for"
     return ""

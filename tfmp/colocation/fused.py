@@ -1,24 +1,33 @@
-"""FusedStep: the steps of several jobs as one compiled function, undone exactly where it fails."""
+"""FusedStep: the steps of several jobs as one compiled function, undone exactly if it fails."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import keras
 
 from tfmp.colocation.training import Training
+from tfmp.shared.backend import TensorTree
+
+# The logs of a training's step, or its error.
+Outcome: TypeAlias = TensorTree | Exception
+
+# Saves the values of all trainings; takes a step of each, given their batches.
+SaveAndStep: TypeAlias = tuple[
+    Callable[[], list[TensorTree]], Callable[[Sequence[TensorTree]], list[TensorTree]]
+]
 
 
 class FusedStep:
     """Takes a step of every training in one call of one compiled function.
 
-    Each job's own compiled step is called inside, so that it computes what it computes alone. When
-    the call fails, nobody knows whose part failed and which updates were made already: all jobs go
-    back to where they were, and take the step one at a time. The one that fails again is to blame.
-    For that every step starts from values that are kept until it has succeeded: as much memory as
-    weights and optimizer state a second time.
+    Each job's own compiled step is called inside, so that it computes the same as it does alone.
+    When the call fails, it is not known which part failed and which updates were made already: all
+    jobs go back to the state before the step, and take the step one at a time. The job that fails
+    again is to blame. For this every step starts from values that are kept until it has succeeded:
+    they need as much memory as weights and optimizer state a second time.
 
     Args:
-        trainings: all set up, none done.
+        trainings: trainings that are set up and not done.
     """
 
     def __init__(self, trainings: Sequence[Training]) -> None:
@@ -27,8 +36,8 @@ class FusedStep:
         self._save, self._step = make(self._trainings)
         self._fits = True
 
-    def __call__(self, batches: Sequence[Any]) -> list[Any]:
-        """One step each; returns the logs, or the error of a training in its place."""
+    def __call__(self, batches: Sequence[TensorTree]) -> list[Outcome]:
+        """Takes one step of each training; returns their logs, or errors in place of logs."""
         if not self._fits:
             return self._one_by_one(batches)
         saved = self._save()
@@ -38,12 +47,12 @@ class FusedStep:
             for training, values in zip(self._trainings, saved, strict=True):
                 training.restore(values)
             outcomes = self._one_by_one(batches)
-            # If nobody fails alone, it was the whole that failed: it needs the most memory.
+            # If no job fails alone, the fused step failed as a whole: it needs the most memory.
             self._fits = any(isinstance(outcome, Exception) for outcome in outcomes)
             return outcomes
 
-    def _one_by_one(self, batches: Sequence[Any]) -> list[Any]:
-        outcomes: list[Any] = []
+    def _one_by_one(self, batches: Sequence[TensorTree]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
         for training, batch in zip(self._trainings, batches, strict=True):
             try:
                 with training.own_state():
@@ -53,17 +62,17 @@ class FusedStep:
         return outcomes
 
 
-def _on_tensorflow(trainings: list[Training]) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+def _on_tensorflow(trainings: list[Training]) -> SaveAndStep:
     import tensorflow as tf
 
-    def step(batches: Sequence[Any]) -> list[Any]:
+    def step(batches: Sequence[TensorTree]) -> list[TensorTree]:
         logs = []
         for training, batch in zip(trainings, batches, strict=True):
             with training.own_state():
                 logs.append(training.compute(batch))
         return logs
 
-    def save() -> list[Any]:
+    def save() -> list[TensorTree]:
         # No copies: an update of a variable that is still read makes one.
         return [training.values() for training in trainings]
 
@@ -73,12 +82,14 @@ def _on_tensorflow(trainings: list[Training]) -> tuple[Callable[[], Any], Callab
     )
 
 
-def _on_jax(trainings: list[Training]) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+def _on_jax(trainings: list[Training]) -> SaveAndStep:
     import jax
 
     steps = [training.model.train_function for training in trainings if training.model is not None]
 
-    def pure(states: Any, batches: Any) -> list[Any]:
+    def pure(
+        states: Sequence[TensorTree], batches: Sequence[TensorTree]
+    ) -> list[tuple[TensorTree, TensorTree]]:
         results = []
         for training, step, state, batch in zip(trainings, steps, states, batches, strict=True):
             with training.own_state():
@@ -87,13 +98,13 @@ def _on_jax(trainings: list[Training]) -> tuple[Callable[[], Any], Callable[[Any
 
     compiled = jax.jit(pure)  # donates nothing, so that the states before a failure stay
 
-    def save() -> list[Any]:
+    def save() -> list[TensorTree]:
         states = [training.jax_state() for training in trainings]
         for training, state in zip(trainings, states, strict=True):
             training.restore(state)
         return states
 
-    def step(batches: Sequence[Any]) -> list[Any]:
+    def step(batches: Sequence[TensorTree]) -> list[TensorTree]:
         results = compiled([list(t.jax_state()) for t in trainings], list(batches))
         for training, (_, state) in zip(trainings, results, strict=True):
             training.restore(state)

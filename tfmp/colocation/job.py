@@ -1,10 +1,10 @@
-"""Job: one model's training among several on a device, and the batches it gets at each step."""
+"""Job: a model's training among several on a device, and its batch at each step."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -14,38 +14,44 @@ from tfmp.loss_scaling import LossScale, as_loss_scale
 from tfmp.precision import Pattern, check_policy
 from tfmp.shared.arguments import check_count, is_whole_number
 from tfmp.shared.backend import TensorTree
-from tfmp.shared.batches import TrainingBatch, labelled_batches
+from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
 from tfmp.shared.wording import shown
+
+Callbacks: TypeAlias = Sequence[keras.callbacks.Callback]
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One model's training.
+    """One model's training, for `tfmp.colocate`.
 
     Attributes:
-        model: a function without arguments that builds and compiles the model. It is called once a
-            run, under the job's seed and policy.
+        model: a function without arguments that builds and compiles the model. Every run calls it
+            once, under the job's seed and policy.
         data: arrays `(x, y)` or `(x, y, sample_weight)`; batches that can be iterated again and
             again, such as a list or a `tf.data.Dataset`; or a function that returns either.
         policy: as in `tfmp.plan`. Under "float64" weights, optimizer and loss are float64 too.
-        steps: how many training steps.
-        name: what reports call it; the function's name and the policy if empty.
-        batch_size: of the batches that arrays are cut into. All are whole: what is left over
-            comes in the next pass, when arrays are shuffled.
+        steps: number of training steps.
+        name: the job's name in reports; by default the function's name and the policy.
+        batch_size: samples in a batch that is cut from arrays. All batches are whole: samples that
+            are left over come in the next pass, if arrays are shuffled.
         shuffle: whether arrays are shuffled anew for each pass.
-        seed: of weights, dropout and shuffling.
-        steps_per_epoch: when callbacks see the end of an epoch; None is one pass over arrays, and
-            all steps with other data.
+        seed: seed of weights, dropout and shuffling.
+        steps_per_epoch: number of steps after which callbacks see the end of an epoch; None is one
+            pass over arrays, and all steps with other data.
         loss_scale: as in `tfmp.MixedPrecision`, for policies that compute in 16 bits.
         keep_float32: as in `tfmp.plan`.
-        callbacks: Keras callbacks, or a function that makes them; short runs that only measure go
-            without.
-        checkpoint: a folder that gets the whole training state after each epoch. A job that was
+        callbacks: Keras callbacks, or a function that makes them; short runs that only measure
+            have no callbacks.
+        checkpoint: a folder for the whole training state after each epoch. A job that was
             interrupted goes on from it; the folder is removed when the job is done.
+
+    Raises:
+        TypeError: `model` is not a function, or `policy` is not a string.
+        ValueError: another argument is out of range.
     """
 
     model: Callable[[], keras.Model]
-    data: Any
+    data: TrainingData | Callable[[], TrainingData]
     policy: str = "float32"
     steps: int = 100
     name: str = ""
@@ -55,15 +61,15 @@ class Job:
     steps_per_epoch: int | None = None
     loss_scale: LossScale | float | str = "dynamic"
     keep_float32: Pattern | Sequence[Pattern] = ()
-    callbacks: Sequence[keras.callbacks.Callback] | Callable[[], Sequence[Any]] = ()
+    callbacks: Callbacks | Callable[[], Callbacks] = ()
     checkpoint: str | Path | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.model, keras.Model) or not callable(self.model):
             raise TypeError(
                 "Job expects model to be a function that builds and compiles a Keras model, "
-                f"received {type(self.model).__name__}. Each run starts from fresh weights: "
-                "pass the function itself, without calling it."
+                f"received {type(self.model).__name__}. Each run starts from new weights: pass the "
+                "function itself, without calling it."
             )
         check_policy(self.policy)
         as_loss_scale(self.loss_scale)
@@ -77,21 +83,21 @@ class Job:
                 f"{shown(self.seed)}. 0 is the default."
             )
 
-    def new_callbacks(self) -> list[Any]:
+    def new_callbacks(self) -> list[keras.callbacks.Callback]:
         """The callbacks of a run."""
         return list(self.callbacks() if callable(self.callbacks) else self.callbacks)
 
     def measured(self, steps: int) -> "Job":
-        """A short run of the same job that leaves nothing behind."""
+        """A short run of the same job, without callbacks and checkpoint."""
         return replace(self, steps=min(self.steps, steps), callbacks=(), checkpoint=None)
 
 
 def checked_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
-    """The jobs, each with a name of its own.
+    """The jobs, each with its own name.
 
     Raises:
-        TypeError: something else than jobs.
-        ValueError: no job, or two of the same name.
+        TypeError: an item is not a job.
+        ValueError: there is no job, or two jobs have the same name.
     """
     if isinstance(jobs, Job) or not isinstance(jobs, Iterable):
         raise TypeError(
@@ -108,29 +114,29 @@ def checked_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
         made = getattr(job.model, "__name__", type(job.model).__name__)
         found.append(job if job.name else replace(job, name=f"{made} {job.policy}"))
     if not found:
-        raise ValueError("colocate expects at least one job, received none.")
+        raise ValueError("colocate expects at least one job; received an empty list.")
     names = [job.name for job in found]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ValueError(
-            f"colocate expects jobs with names of their own, {min(twice)!r} comes "
+            f"colocate expects jobs with different names; {min(twice)!r} comes "
             f"{names.count(min(twice))} times. Pass name= to tfmp.Job."
         )
     return tuple(found)
 
 
 class JobBatches:
-    """The batch of any step: the same at the same step in every run of the job.
+    """The batches of a job: every run gets the same batch at the same step.
 
     Args:
-        job: whose data; a function is called once.
+        job: the job; if its data is a function, it is called once.
 
     Attributes:
-        per_pass: batches in a pass over arrays; None with other data.
+        per_pass: number of batches in a pass over arrays; None with other data.
 
     Raises:
-        TypeError: the data is of the wrong kind.
-        ValueError: there is no batch in it.
+        TypeError: the data has the wrong type.
+        ValueError: the data has no batch.
     """
 
     def __init__(self, job: Job) -> None:
@@ -147,7 +153,7 @@ class JobBatches:
         self._samples = self._arrays.samples
         self.per_pass = max(1, self._samples // job.batch_size)
         if not self._samples:
-            raise ValueError(f"Job {job.name!r} expects data with samples in it, it has none.")
+            raise ValueError(f"Job {job.name!r} expects data with samples; its arrays are empty.")
 
     def peek(self) -> TrainingBatch:
         """The batch that comes next."""
@@ -157,7 +163,7 @@ class JobBatches:
         return self._ahead
 
     def skip(self, steps: int) -> None:
-        """Leaves out the batches of so many steps."""
+        """Skips the batches of so many steps."""
         if self._arrays is not None:
             self._step += steps
             self._ahead = None
@@ -187,7 +193,7 @@ class JobBatches:
             return np.arange(self._samples)
         return np.random.default_rng((self._job.seed, turn)).permutation(self._samples)
 
-    def _forever(self, data: Any) -> Iterator[TrainingBatch]:
+    def _forever(self, data: TrainingData) -> Iterator[TrainingBatch]:
         once = iter(data) is data if isinstance(data, Iterable) else False
         while True:
             count = 0
@@ -197,7 +203,7 @@ class JobBatches:
             if not count:
                 again = " a second time" if once else ""
                 raise ValueError(
-                    f"Job {self._job.name!r} expects batches in its data, found none{again}. "
+                    f"Job {self._job.name!r} expects batches, but its data gave no batch{again}. "
                     "Pass arrays, a list, a tf.data.Dataset, or a function that returns batches."
                 )
 

@@ -5,10 +5,10 @@ SEQUENTIAL, INTERLEAVED, THREADS, FUSED = "sequential", "interleaved", "threads"
 # Ways to share one process; the first has each job alone.
 IN_PROCESS = (SEQUENTIAL, INTERLEAVED, THREADS, FUSED)
 
-# Each job in a process of its own.
+# Each job in its own process.
 PROCESSES = "processes"
 
-# Short runs in all of them, then the fastest.
+# Measures short runs in all modes, then takes the fastest.
 AUTO = "auto"
 
 MODES = (AUTO, *IN_PROCESS, PROCESSES)

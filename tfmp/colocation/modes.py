@@ -1,4 +1,4 @@
-"""The ways to train several jobs in one process: in a row, in turns, in threads, or fused."""
+"""The modes that train several jobs in one process: in a row, in turns, in threads, or fused."""
 
 import queue
 import re
@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TypeVar
 
 from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
@@ -16,12 +16,14 @@ from tfmp.colocation.training import Training
 from tfmp.machine import PeakMemory, is_out_of_memory
 from tfmp.shared.progress import SILENT, Progress
 
+Result = TypeVar("Result")
+
 
 class JobRun:
-    """One job on its way: its training, its clock, and the error that ended it.
+    """A run of one job: its training, its clock, and the error that ended it.
 
     Args:
-        job: what to train.
+        job: the job to train.
         progress: as in `Training`.
     """
 
@@ -34,11 +36,11 @@ class JobRun:
 
     @property
     def alive(self) -> bool:
-        """Whether there are steps to take."""
+        """Whether the job has steps left to take."""
         return self.error is None and not self.training.done
 
-    def attempt(self, work: Callable[..., Any], *args: Any) -> Any:
-        """Does something for the job; what it raises ends this job and no other."""
+    def attempt(self, work: Callable[..., Result], *args: object) -> Result | None:
+        """Calls a function for the job; an error ends only this job, and gives None."""
         try:
             return work(*args)
         except Exception as error:
@@ -61,7 +63,7 @@ class JobRun:
         self._first_step, self._samples = self.training.steps_taken, self.training.samples
 
     def step(self) -> None:
-        """Takes a step; ends the job with its last one."""
+        """Takes a step; the last one ends the job."""
         self.attempt(self.training.step)
         self.end_if_done()
 
@@ -77,11 +79,11 @@ class JobRun:
             self._ended = time.perf_counter()
 
     def result(self, start: float, keep: bool) -> JobResult:
-        """What became of the job, its callbacks told.
+        """Ends the training, and returns the result of the job.
 
         Args:
-            start: when the clock of all jobs started.
-            keep: whether the model is kept.
+            start: time at which the clock of all jobs started.
+            keep: whether the result keeps the model.
         """
         training = self.training
         if self.error is None:
@@ -119,7 +121,7 @@ def describe(error: BaseException | None) -> str:
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-# How TensorFlow and Keras begin what they have to say.
+# Lines of TensorFlow's and Keras's errors that say nothing begin like this.
 _SAYING_NOTHING = (
     "Graph execution error",
     "Detected at node",
@@ -133,13 +135,13 @@ _SAYING_NOTHING = (
 def run_in_process(
     mode: str, jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress] | None = None
 ) -> ModeResult:
-    """Trains the jobs in one of `IN_PROCESS`.
+    """Trains the jobs in this process.
 
     Args:
-        mode: its name.
-        jobs: with names of their own.
+        mode: one of `IN_PROCESS`.
+        jobs: jobs with different names.
         keep: whether trained models are kept.
-        progress: of each job that somebody wants to hear of, by its name.
+        progress: by name of the job, the listeners to its progress.
     """
     progress = progress or {}
     meter = PeakMemory()
@@ -189,7 +191,7 @@ class _InTurns:
     """One step each, round by round."""
 
     def prepare(self, runs: list[JobRun]) -> None:
-        """Compiles what is compiled for all of them; takes steps for that, perhaps."""
+        """Compiles functions for all jobs together; it may take steps for this."""
 
     def drive(self, runs: list[JobRun]) -> None:
         """Takes all steps that are left."""
@@ -198,7 +200,7 @@ class _InTurns:
             runs = [run for run in runs if run.alive]
 
     def take_round(self, runs: list[JobRun]) -> None:
-        """Takes one step of each."""
+        """Takes one step of each job."""
         for run in runs:
             run.step()
 
@@ -208,7 +210,7 @@ _HEARING_S = 1.0
 
 
 class _Threads(_InTurns):
-    """As fast as each can, in threads."""
+    """Each job as fast as it can, in threads."""
 
     def drive(self, runs: list[JobRun]) -> None:
         # Ctrl-C may come between any two lines of Python, those of `threading` among them, and
@@ -221,7 +223,7 @@ class _Threads(_InTurns):
             go.get()
             try:
                 run.run()
-            except BaseException as error:  # nobody else would hear of it
+            except BaseException as error:  # no other code would notice it
                 run.fail(error)
             finally:
                 ended.put(None)
@@ -249,7 +251,7 @@ class _Threads(_InTurns):
 
 
 class _Fused(_InTurns):
-    """One step each in one compiled function, compiled anew when there are fewer."""
+    """One step each in one compiled function, which is compiled anew when a job ends."""
 
     def __init__(self) -> None:
         self._step: FusedStep | None = None

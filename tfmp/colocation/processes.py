@@ -1,4 +1,4 @@
-"""Mode "processes": each job in a process of its own, with memory of its own."""
+"""Mode "processes": each job in its own process, with its own memory."""
 
 import contextlib
 import multiprocessing
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfmp.colocation.mode_names import PROCESSES
 from tfmp.shared.framework_start import held_back
@@ -23,24 +23,24 @@ from tfmp.shared.wording import first_line
 if TYPE_CHECKING:  # a child imports this module before it may import Keras
     from tfmp.colocation.job import Job
     from tfmp.colocation.report import JobResult, ModeResult
+    from tfmp.machine import Memory
 
-# What a child says, with what: (_READY, seconds of set-up or None), (_STEP, (done, all)),
-# (_DONE, (JobResult, Memory)).
+# The messages of a child: (_READY, None), (_STEP, (done, all)), (_DONE, (JobResult, Memory)).
 _READY, _STEP, _DONE = "ready", "step", "done"
 
-# How long a process that was told to end, or has said its last, may take for that.
+# A process that was told to end, or has sent its last message, may take so long to end.
 _PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds in this process and has to hold in a child, for the same numbers.
+    """Settings of this process that a child needs to compute the same numbers.
 
     Attributes:
         deterministic: TensorFlow's op determinism.
         tf32: TensorFlow's use of TF32.
         x64: JAX's 64-bit types.
-        memory_limit: bytes that the child may use; None is no limit.
+        memory_limit: bytes that the child may use; None for no limit.
         tell: whether the child reports its steps.
     """
 
@@ -52,14 +52,18 @@ class Settings:
 
 
 def check_can_travel(job: "Job") -> None:
-    """Raises ValueError on a job that cannot be sent to another process."""
+    """Accepts a job that can be sent to another process.
+
+    Raises:
+        ValueError: it cannot be sent.
+    """
     try:
         pickle.dumps(job)
     except Exception as error:
         raise ValueError(
-            f"Mode 'processes' expects jobs that can be sent to another process; {job.name!r} "
-            f"cannot: {first_line(error)}. Define its functions at the top of a module, "
-            "or choose another mode."
+            f"Mode 'processes' expects jobs that can be sent to another process; job {job.name!r} "
+            f"cannot be sent: {first_line(error)}. Define its functions at the top of a module, or "
+            "choose another mode."
         ) from error
 
 
@@ -69,13 +73,14 @@ def run_in_processes(
     memory_limit: int | None = None,
     progress: Mapping[str, Progress] | None = None,
 ) -> "ModeResult":
-    """Trains each job in a process of its own.
+    """Trains each job in its own process.
 
     Args:
-        jobs: with names of their own, all of which can be pickled.
+        jobs: jobs with different names that can be pickled.
         keep: whether trained weights are brought back.
-        memory_limit: bytes that each process may use, of the device or else of the computer.
-        progress: of each job that somebody wants to hear of, by its name.
+        memory_limit: bytes of the device that each process may use; without a device, bytes of the
+            computer's memory.
+        progress: by name of the job, the listeners to its progress.
     """
     from tfmp.colocation.report import ModeResult
     from tfmp.machine import Memory
@@ -108,7 +113,7 @@ def run_in_processes(
 
 
 class _Child:
-    """A process, what it is to do, and what it said."""
+    """A process, its job, and its latest messages."""
 
     def __init__(self, job: "Job", settings: Settings, keep: bool, progress: Progress) -> None:
         context = multiprocessing.get_context("spawn")
@@ -122,17 +127,17 @@ class _Child:
             self._process.start()
         theirs.close()
         self.state = ""
-        self.memory: Any = None
+        self.memory: Memory | None = None
         self._result: JobResult | None = None
         self._error = ""
 
     def go(self) -> None:
-        """Has it take its steps."""
+        """Lets the process take its steps."""
         with contextlib.suppress(OSError):
             self.pipe.send("go")
 
     def listen(self) -> None:
-        """Takes one message, or notes that none will come any more."""
+        """Takes one message, or notes that the process has ended without a result."""
         try:
             kind, content = self.pipe.recv()
         except (EOFError, OSError):
@@ -153,7 +158,7 @@ class _Child:
             self._process.terminate()
 
     def end(self) -> None:
-        """Waits until the process has ended; not for ever."""
+        """Waits until the process has ended; kills it if that takes too long."""
         self._process.join(_PATIENCE_S)
         if self._process.exitcode is None:
             self._process.kill()
@@ -161,7 +166,7 @@ class _Child:
         self.pipe.close()
 
     def outcome(self) -> "JobResult":
-        """What became of the job."""
+        """The result of the job."""
         from tfmp.colocation.report import JobResult
 
         error = self._error or (self._result.error if self._result else "")
@@ -171,18 +176,18 @@ class _Child:
 
 
 def _why_it_ended(code: int | None) -> str:
-    """What is known of a process that ended without a result."""
+    """The likely reason why a process ended without a result."""
     if code is not None and code < 0:
         name = signal.Signals(-code).name
         return f"its process was ended by {name}, as the system does where memory runs out"
     return (
-        f"its process ended without a result (exit status {code}); what it wrote is above. A "
+        f"its process ended without a result (exit status {code}); its own output is above. A "
         "script that starts processes needs `if __name__ == '__main__':` around its own work"
     )
 
 
 def _listen(children: list[_Child], until: str) -> None:
-    """Listens until every child has said so, or is done."""
+    """Listens until every child has sent a message of this kind, or is done."""
     waiting = [child for child in children if child.state not in (until, _DONE)]
     while waiting:
         heard = wait([child.pipe for child in waiting])
@@ -194,9 +199,9 @@ def _listen(children: list[_Child], until: str) -> None:
 
 @contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
-    """A process that starts in this block does not hear of Ctrl-C.
+    """A process that starts in this block ignores Ctrl-C.
 
-    A terminal tells every process of a command; this one decides, and ends the others.
+    A terminal sends Ctrl-C to every process of a command; this process ends the others itself.
     """
     if sys.platform == "win32":
         yield
@@ -211,7 +216,7 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when the one that started it is gone, however that ended."""
+    """Ends this process when the process that started it has ended in any way."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -225,7 +230,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _environment(settings: Settings) -> Iterator[None]:
-    """What a child inherits and reads before anything else."""
+    """Sets the environment variables that a child reads before it imports a framework."""
     import keras
 
     changed = {"KERAS_BACKEND": keras.backend.backend()}
@@ -249,7 +254,7 @@ def _environment(settings: Settings) -> Iterator[None]:
 
 
 def _share_of_card(memory_limit: int) -> float | None:
-    """Bytes as a share of the first card's memory; None without one that says how much it has."""
+    """Bytes as a share of the first card's memory; None if the card or its size is unknown."""
     from tfmp.machine import read_nvidia
 
     cards = read_nvidia().cards
@@ -276,7 +281,7 @@ def _settings(memory_limit: int | None) -> Settings:
 
 
 def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> None:
-    """What a child process does."""
+    """The work of a child process."""
     _end_with_parent()
     with held_back():
         _prepare(settings)
@@ -287,7 +292,7 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     try:
         job = pickle.loads(pickled)
     except Exception as error:
-        text = f"its functions are not found in a new process: {describe(error)}"
+        text = f"its functions cannot be found in a new process: {describe(error)}"
         pipe.send((_DONE, (JobResult("", "", 0, 0, 0.0, 0.0, 0.0, error=text), None)))
         return
     _limit_host_memory(settings.memory_limit)
@@ -326,7 +331,7 @@ def _prepare(settings: Settings) -> None:
 
 
 def _limit_host_memory(limit: int | None) -> None:
-    """Without an accelerator a job's memory is the computer's: its data may grow by so much."""
+    """Limits the growth of this process's memory, if there is no accelerator."""
     from tfmp.machine import accelerators
 
     if limit is None or accelerators() or sys.platform == "win32":

@@ -1,8 +1,8 @@
-"""ColocateReport: how jobs shared a device, in each way that was tried, and which way to take."""
+"""ColocateReport: the jobs in each mode that was tried, and the recommended mode."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,31 +10,35 @@ from tfmp.machine import Device, Memory, bytes_text, seconds_text
 from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.tables import table
 
+if TYPE_CHECKING:
+    import keras
+
 SCHEMA = "tfmp.colocate/1"
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """What became of one job.
+    """The result of one job.
 
     Attributes:
-        name: of the job.
-        policy: what it computed in.
-        steps: training steps taken.
-        timed_steps: those of them that were no part of setting up.
+        name: name of the job.
+        policy: the policy that it trained under.
+        steps: number of training steps.
+        timed_steps: number of those steps that were not part of the set-up.
         setup_s: seconds to build the model and take the first step, which compiles.
-        finished_s: seconds from when all were set up until this job was done: its waiting for
-            others is in it, their set-up is not.
-        running_s: the same from its own first timed step.
-        samples_per_second: while it ran.
-        slowdown: `finished_s` over what the same steps take alone; None if that is not known.
-        loss: of its last epoch.
-        skipped_steps: those that the loss-scale optimizer did not apply.
-        history: by metric, a value an epoch, as in Keras's `History`.
-        error: why it ended early; empty if it did not.
-        out_of_memory: whether that was for want of memory.
-        model: the trained model; None after mode "processes", and for what was only measured.
-        values: trained weights of a model that is not here.
+        finished_s: seconds from the moment when all jobs were set up until this job was done. The
+            waiting for others is included, but not their set-up.
+        running_s: seconds from its own first timed step until it was done.
+        samples_per_second: throughput while it ran.
+        slowdown: `finished_s` divided by the seconds that the same steps take alone; None if they
+            are not known.
+        loss: loss of its last epoch.
+        skipped_steps: steps that the loss-scale optimizer did not apply.
+        history: by metric, one value for each epoch, as in Keras's `History`.
+        error: why the job ended early; empty if it did not.
+        out_of_memory: whether it ended early because memory ran out.
+        model: the trained model; None after mode "processes" and after a mere measurement.
+        values: the trained weights, if the model is in another process.
     """
 
     name: str
@@ -51,17 +55,17 @@ class JobResult:
     history: Mapping[str, list[float]] = field(default_factory=dict)
     error: str = ""
     out_of_memory: bool = False
-    model: Any = field(default=None, repr=False, compare=False)
+    model: "keras.Model | None" = field(default=None, repr=False, compare=False)
     values: tuple[np.ndarray, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def weights(self) -> list[np.ndarray]:
-        """The trained weights, as `model.get_weights()` has them."""
+        """The trained weights, as `model.get_weights()` returns them."""
         return self.model.get_weights() if self.model is not None else list(self.values)
 
     @property
     def step_s(self) -> float | None:
-        """Seconds a step took while the job ran; None if none was timed."""
+        """Seconds of a step while the job ran; None if no step was timed."""
         return self.running_s / self.timed_steps if self.timed_steps else None
 
     def to_dict(self) -> JsonObject:
@@ -79,12 +83,12 @@ class ModeResult:
     """All jobs in one mode.
 
     Attributes:
-        mode: its name.
-        jobs: what became of each.
-        setup_s: seconds until all were set up.
-        total_s: seconds for everything.
-        memory: how much more was held at the worst moment than before; of processes the sum.
-        predicted_s: for a measurement, the seconds that all steps of all jobs would take.
+        mode: name of the mode.
+        jobs: the result of each job.
+        setup_s: seconds until all jobs were set up.
+        total_s: seconds of the whole run.
+        memory: the highest rise of memory; for processes, the sum of theirs.
+        predicted_s: after a measurement, the seconds that all steps of all jobs would take.
     """
 
     mode: str
@@ -101,7 +105,7 @@ class ModeResult:
 
     @property
     def fairness(self) -> float | None:
-        """Jain's index of the jobs' speeds relative to alone: 1 if all are slowed down alike.
+        """Jain's index of the jobs' speeds, relative to each job alone; 1 if all slow down alike.
 
         R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for
         Resource Allocation in Shared Computer Systems, DEC-TR-301, 1984.
@@ -124,16 +128,16 @@ class ModeResult:
 
 @dataclass(frozen=True)
 class ColocateReport:
-    """What `colocate` measured and did. Printed, it is tables and a recommendation.
+    """The result of `colocate`; it prints as tables and a recommendation.
 
     Attributes:
-        device: what the jobs shared.
-        backend: of Keras.
+        device: the device that the jobs shared.
+        backend: the Keras backend.
         mode: the mode that is recommended, or that was asked for.
-        reason: why.
+        reason: why this mode was taken.
         measured: short runs in each mode; in "sequential" each job is alone.
-        run: the jobs' whole training; None if only measurements were asked for.
-        notes: what was not measured, and why.
+        run: the jobs' whole training; None if the jobs were only measured.
+        notes: modes that were not measured, with the reason.
     """
 
     device: Device
@@ -146,7 +150,7 @@ class ColocateReport:
 
     @property
     def jobs(self) -> tuple[JobResult, ...]:
-        """What became of each job."""
+        """The result of each job."""
         return self.run.jobs if self.run else ()
 
     @property
@@ -158,10 +162,10 @@ class ColocateReport:
         for job in self.jobs:
             if job.name == name:
                 return job
-        raise KeyError(f"no job {name!r} was trained; there are: {[j.name for j in self.jobs]}")
+        raise KeyError(f"no job {name!r} was trained; the jobs are {[j.name for j in self.jobs]}")
 
     def to_dict(self) -> JsonObject:
-        """Everything but the models, as plain JSON types."""
+        """The whole report without the models, as plain JSON types."""
         return {
             "schema": SCHEMA,
             "device": self.device.to_dict(),
@@ -185,7 +189,7 @@ class ColocateReport:
 
 
 def jain(values: list[float]) -> float:
-    """Jain's fairness index: (sum x)^2 / (n sum x^2); 1/n if one has everything, 1 if all alike."""
+    """Jain's index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if all but one are 0."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 

@@ -1,4 +1,4 @@
-"""colocate: several trainings on one device, each in its precision, in whatever way is fastest."""
+"""colocate: trains several models on one device, each in its precision, in the fastest way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -30,26 +30,28 @@ def colocate(
     """Trains several models on one device, each in its own precision.
 
     Each job ends with the weights that it would have alone, in every mode: it has its own seeds,
-    policy, floatx, callbacks and checkpoints. A job that raises or runs out of memory ends alone.
+    policy, floatx, callbacks and checkpoints. If a job raises an error or runs out of memory, only
+    this job ends.
 
     Args:
-        jobs: what to train.
+        jobs: the jobs to train.
         mode: "sequential" (one after another), "interleaved" (a step each in turn), "threads",
             "processes", "fused" (the steps of all jobs as one compiled function), or "auto", which
-            measures short runs in each and takes the fastest.
-        measure_steps: least length of those short runs, which take more steps where that is less
-            than a third of a second; with a named mode each job is measured alone only, to say how
-            far it was slowed down. 0 measures nothing, for a named mode.
+            measures short runs in each mode and takes the fastest.
+        measure_steps: least length of those short runs; they take more steps if these last less
+            than a third of a second. With a named mode each job is measured only alone, to find its
+            slow-down. 0 measures nothing; it needs a named mode.
         train: whether the jobs are trained; False only measures and recommends.
         memory_limit: in mode "processes", bytes that each process may use: of the device's memory,
-            or of the computer's where there is only the CPU.
-        progress: called after every step with the job's name, steps taken and all its steps.
+            or of the computer's memory if there is only the CPU.
+        progress: called after every step with the job's name, its steps so far and all its steps.
 
     Returns:
-        The report, for `print` or `to_dict`; `report[name]` is a job's result, with its model.
+        The report; print it, or take it to JSON with `to_dict`. `report[name]` is a job's result
+        with its model.
 
     Raises:
-        TypeError: what is passed is of the wrong kind.
+        TypeError: an argument has the wrong type.
         ValueError: an argument is out of range, two jobs have the same name, or a job cannot be
             sent to another process as mode "processes" needs it.
     """
@@ -72,7 +74,7 @@ def colocate(
         run = compare(run, measured[0])
     device = devices.visible_devices()[0]
     if measured and device.kind == "cpu" and len(found) > 1:
-        notes.append("measured on a CPU: which mode is the fastest on a GPU is not known here")
+        notes.append("measured on a CPU: on a GPU another mode may be the fastest")
     return ColocateReport(
         device=device,
         backend=keras.backend.backend(),
@@ -107,7 +109,7 @@ def _run(
 
 def _compared(mode: str, measured: list[ModeResult]) -> str:
     if not measured:
-        return "nothing was measured"
+        return "no mode was measured"
     return "mode='auto' compares it with the others"
 
 
@@ -118,13 +120,13 @@ def _check(mode: object, measure_steps: object, train: object, memory_limit: obj
     if mode == AUTO:
         check_count("measure_steps", measure_steps, hint="Mode 'auto' chooses by measuring.")
     elif not train:
-        check_count("measure_steps", measure_steps, hint="Without it nothing would be done.")
+        check_count("measure_steps", measure_steps, hint="With train=False nothing would be done.")
     else:
         check_count("measure_steps", measure_steps, least=0)
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, 2**20, "It is a number of bytes.")
     if memory_limit is not None and mode not in (AUTO, PROCESSES):
         raise ValueError(
-            f"memory_limit bounds the processes of mode='processes'; mode {mode!r} has none. "
-            "Jobs in one process share its memory."
+            f"memory_limit bounds the processes of mode 'processes', but mode {mode!r} has no "
+            "processes: its jobs share the memory of this one. Leave memory_limit out."
         )

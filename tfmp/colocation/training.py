@@ -1,15 +1,14 @@
-"""Training: one run of one job, driven from outside step by step, with state of its own.
+"""Training: a run of one job, driven step by step from outside, with its own state.
 
-What Keras keeps once per thread or process (dtype policy, floatx, seeds) is the job's own while
-the job builds, traces and steps, and is given back each time: jobs side by side do not see each
-other's.
+Keras keeps its dtype policy, floatx and seeds once per thread or process. While a job builds,
+traces and steps, they have the job's own values; afterwards they are restored. Jobs side by side do
+not see each other's.
 """
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 import keras
 import numpy as np
@@ -22,11 +21,11 @@ from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_s
 from tfmp.machine import measuring
 from tfmp.precision import is_narrow, policy as policies
 from tfmp.shared.arguments import check_compiled
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.progress import SILENT, Progress
 
-# Keras's names for what it keeps per thread (keras.src.random.seed_generator, rng_utils).
+# Keras's names for its state per thread (keras.src.random.seed_generator, rng_utils).
 _SEED_GENERATOR, _SEED = "global_seed_generator", "global_random_seed"
 
 _STATE = (
@@ -38,10 +37,10 @@ _STATE = (
 
 
 class Training:
-    """A job's model and where its training is.
+    """A job's model and the state of its training.
 
     Args:
-        job: what to train.
+        job: the job to train.
         progress: hears after each step how many are done.
     """
 
@@ -54,19 +53,19 @@ class Training:
         self.setup_s = 0.0
         self._progress = progress
         self._wide = self.policy == "float64"
-        self._seeds: Any = None
-        self._logs: Any = {}
+        self._seeds: keras.random.SeedGenerator | None = None
+        self._logs: TensorTree = {}
         self._finished = False
         self._abandoned = False
         self._inside = False
 
     @property
     def done(self) -> bool:
-        """Whether there are no steps left, a callback stopped the training, or it was abandoned."""
+        """Whether all steps are taken, a callback stopped the training, or it was abandoned."""
         return self._finished or self._abandoned
 
     def set_up(self) -> None:
-        """Builds the model and takes the first step, which compiles. One job at a time may."""
+        """Builds the model and takes the first step, which compiles. Only one job at a time may."""
         start = time.perf_counter()
         with self._own_state(tracing=True), _random_state_kept():
             keras.utils.set_random_seed(self.job.seed)
@@ -84,14 +83,14 @@ class Training:
         self.setup_s = time.perf_counter() - start
 
     def step(self, tracing: bool = False) -> None:
-        """Takes a step, callbacks and all."""
+        """Takes a step, with its callbacks."""
         batch = self.begin_step()
         with self._own_state(tracing):
             logs = self.compute(batch)
         self.finish_step(logs)
 
-    def begin_step(self) -> Any:
-        """What is before a step's computation; returns the batch, on the device."""
+    def begin_step(self) -> tuple[TensorTree, ...]:
+        """Calls the callbacks before a step; returns its batch on the device."""
         with self._own_state():
             batch = self._placed(next(self._batches))
             if self.steps_taken % self._epoch_steps == 0:
@@ -103,16 +102,16 @@ class Training:
         self.samples += len(tree.flatten(batch[0])[0])
         return batch
 
-    def compute(self, batch: Any) -> Any:
-        """The step itself: forward, backward, update; returns its logs."""
+    def compute(self, batch: tuple[TensorTree, ...]) -> TensorTree:
+        """Computes the step: forward, backward, update; returns its logs."""
         if not _on_jax():
             return self._model.train_function(iter([batch]))
         logs, state = self._model.train_function(self.jax_state(), iter([batch]))
         self.restore(state)
         return logs
 
-    def finish_step(self, logs: Any) -> None:
-        """What comes after a step, and after an epoch."""
+    def finish_step(self, logs: TensorTree) -> None:
+        """Calls the callbacks after a step, and after an epoch."""
         with self._own_state():
             self._logs = logs
             self._callbacks.on_train_batch_end(self.steps_taken % self._epoch_steps, logs)
@@ -125,7 +124,7 @@ class Training:
         self._finished = bool(stopped)
 
     def end(self) -> None:
-        """Puts the trained values into the model, and tells the callbacks."""
+        """Puts the trained values into the model, and calls the callbacks."""
         with self._own_state():
             self._sync()
             optimizer = self._model.optimizer
@@ -136,36 +135,36 @@ class Training:
                 self._model._jax_state = None
 
     def abandon(self) -> None:
-        """Makes the step that is being taken the last one, without ending its epoch.
+        """Makes the current step the last one, without ending its epoch.
 
-        A checkpoint of half an epoch would be taken for one of a whole epoch.
+        A checkpoint of half an epoch would count as one of a whole epoch.
         """
         self._abandoned = True
 
     def wait(self) -> None:
-        """Until the device has done the steps that were taken."""
+        """Waits until the device has done the steps that were taken."""
         state = self._model._jax_state if self.model is not None and _on_jax() else None
         measuring.synchronize(state)
 
     def history(self) -> dict[str, list[float]]:
-        """By metric, a value an epoch."""
+        """By metric, one value for each epoch."""
         history = getattr(self.model, "history", None)
         return (
             {} if history is None else {k: list(map(float, v)) for k, v in history.history.items()}
         )
 
     def skipped_steps(self) -> int:
-        """Steps that the loss-scale optimizer did not apply."""
+        """The number of steps that the loss-scale optimizer did not apply."""
         optimizer = getattr(self.model, "optimizer", None)
         if not isinstance(optimizer, LossScaleOptimizer):
             return 0
         return read_counters(optimizer).skipped_steps
 
-    def values(self) -> list[list[Any]]:
-        """On TensorFlow, everything that a step changes, for `restore`."""
+    def values(self) -> list[list[Tensor]]:
+        """On TensorFlow, all values that a step changes, for `restore`."""
         return [[keras.ops.convert_to_tensor(v.value) for v in group] for group in self._groups()]
 
-    def restore(self, values: Any) -> None:
+    def restore(self, values: Sequence[list[Tensor]]) -> None:
         """Goes on from `values()`, or from a `jax_state()`."""
         if _on_jax():
             self._model._jax_state = dict(zip(_STATE, values, strict=True))
@@ -174,20 +173,21 @@ class Training:
             for variable, value in zip(group, group_values, strict=True):
                 variable.assign(value)
 
-    def jax_state(self) -> tuple[Any, ...]:
-        """The values that a step on JAX takes and gives."""
+    def jax_state(self) -> tuple[list[Tensor], ...]:
+        """The values that a step on JAX takes and returns."""
         model = self._model
         if model._jax_state_synced:  # by a callback, or by the beginning of an epoch
             model._jax_state_synced = False
             return model._get_jax_state(**dict.fromkeys(_STATE, True), purge_model_variables=True)
         return tuple(list(model._jax_state[name]) for name in _STATE)
 
-    def own_state(self) -> Any:
-        """A block in which the step may be traced into another function."""
+    def own_state(self) -> AbstractContextManager[None]:
+        """A block with the job's own state, in which other functions may trace its step."""
         return self._own_state(tracing=True)
 
     @property
-    def _model(self) -> Any:
+    def _model(self) -> keras.Model:
+        assert self.model is not None
         return self.model
 
     @property
@@ -198,7 +198,7 @@ class Training:
         model = self.job.model()
         if not isinstance(model, keras.Model):
             raise TypeError(
-                f"Job {self.job.name!r} expects its function to return a compiled keras.Model, it "
+                f"The function of job {self.job.name!r} has to return a compiled keras.Model; it "
                 f"returned {type(model).__name__}."
             )
         check_compiled(model)
@@ -217,7 +217,7 @@ class Training:
     def _begin(self) -> None:
         model, job = self._model, self.job
         self._epoch_steps = job.steps_per_epoch or self._batches.per_pass or job.steps
-        self._epoch_logs: dict[str, Any] = {}
+        self._epoch_logs: dict[str, float] = {}
         callbacks = job.new_callbacks()
         if job.checkpoint is not None:
             callbacks.append(Checkpoint(job.checkpoint))
@@ -238,7 +238,7 @@ class Training:
         self._callbacks.on_train_begin()
         if _on_jax():
             model._jax_state_synced = True
-        # The checkpoint tells where it was interrupted.
+        # The checkpoint knows the epoch in which the job was interrupted.
         self.steps_taken = min(job.steps, (model._initial_epoch or 0) * self._epoch_steps)
         self._batches.skip(self.steps_taken)
         self._finished = self.steps_taken >= job.steps
@@ -253,7 +253,7 @@ class Training:
         if _on_jax():
             self._model.jax_state_sync()
 
-    def _groups(self) -> tuple[list[Any], ...]:
+    def _groups(self) -> tuple[list[keras.Variable], ...]:
         model = self._model
         return (
             model.trainable_variables,
@@ -268,10 +268,10 @@ class Training:
 
     @contextmanager
     def _own_state(self, tracing: bool = False) -> Iterator[None]:
-        """Keras's state is the job's inside, and what it was again afterwards.
+        """Sets Keras's state to the job's own in this block, and restores it afterwards.
 
-        floatx belongs to the process, not to the thread: it is switched only while nothing else
-        runs. Losses and metrics look at it when they are made and traced.
+        floatx belongs to the process, not to the thread: it is switched only while no other job
+        runs. Losses and metrics read it when they are made and traced.
         """
         if self._inside:
             yield
@@ -296,7 +296,7 @@ class Training:
 
 @contextmanager
 def _random_state_kept() -> Iterator[None]:
-    """Leaves Python's and NumPy's generators, and Keras's seed, as they were."""
+    """Restores Python's and NumPy's random generators, and Keras's seed."""
     python, numpy = random.getstate(), np.random.get_state()
     seed = global_state.get_global_attribute(_SEED)
     try:

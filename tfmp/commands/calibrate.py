@@ -5,6 +5,7 @@ import click
 from tfmp.commands.options import (
     batch_size_option,
     check_reports,
+    count_option,
     data_option,
     json_option,
     mistakes_end_the_command,
@@ -17,20 +18,14 @@ from tfmp.commands.session import import_keras
 @click.command("calibrate")
 @click.argument("model", type=click.Path(dir_okay=False))
 @data_option
-@click.option(
-    "--batches",
-    type=click.IntRange(min=1),
-    default=16,
-    show_default=True,
-    help="Batches to measure at most.",
-)
+@count_option("--batches", "Largest number of batches to measure.", default=16)
 @batch_size_option
 @click.option(
     "--margin",
     type=click.FloatRange(min=1),
     default=8.0,
     show_default=True,
-    help="Times that a gradient may exceed the largest measured one before it overflows.",
+    help="Headroom: factor by which gradients may exceed the largest measured one.",
 )
 @report_options(".json, .png, .svg or .pdf")
 @json_option
@@ -46,9 +41,9 @@ def command(
 ) -> None:
     """Measure the gradients of MODEL and recommend a static loss scale.
 
-    MODEL is a compiled Keras file (.keras, .h5). The model is not changed.
+    MODEL is a file of a compiled Keras model (.keras, .h5). The file is not changed.
 
-    Exit status: 0 measured, 2 on a model or data that cannot be used.
+    Exit status: 0 if the gradients were measured, 2 if the model or the data cannot be used.
     """
     from tfmp.calibration import SUFFIXES
 

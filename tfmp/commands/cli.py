@@ -1,4 +1,4 @@
-"""`tfmp`: the command line of the training half.
+"""`tfmp`: the command line of the training wing.
 
 Only click is imported here, so that `--help` answers at once: a command's module loads when the
 command runs.
@@ -13,12 +13,15 @@ from tfmp.commands.session import session
 
 # One line per command: name, the click command as module:attribute, and its line in the help.
 _COMMANDS = {
-    "calibrate": ("tfmp.commands.calibrate:command", "Measure gradients, recommend a loss scale."),
+    "calibrate": (
+        "tfmp.commands.calibrate:command",
+        "Measure gradients and recommend a loss scale.",
+    ),
     "colocate": ("tfmp.commands.colocate:command", "Train several models on one device."),
     "doctor": ("tfmp.commands.doctor:command", "Check machine and model for mixed precision."),
     "profile": (
         "tfmp.commands.profile:command",
-        "Time training in each precision; is it worth it?",
+        "Time training in each precision, and say whether it is worth it.",
     ),
 }
 
@@ -59,7 +62,7 @@ def main() -> None:
     tfmp profile model.keras --data train.npz
     tfmp colocate my_jobs:jobs
 
-    Exit status: 2 on bad usage, 130 after Ctrl-C; each command says what else.
+    Exit status: 2 on bad usage, 130 after Ctrl-C; the help of each command lists the others.
     """
 
 

@@ -7,6 +7,7 @@ import click
 
 from tfmp.colocation import MODES
 from tfmp.commands.options import (
+    count_option,
     json_option,
     mistakes_end_the_command,
     parse_bytes,
@@ -27,21 +28,20 @@ _FORM = "package.module:function, which returns a list of tfmp.Job"
     type=click.Choice(MODES),
     default="auto",
     show_default=True,
-    help="How the jobs share the device; auto measures short runs and takes the fastest.",
+    help="How the jobs share the device; auto measures short runs and takes the fastest mode.",
 )
-@click.option(
+@count_option(
     "--measure-steps",
-    type=click.IntRange(min=0),
+    "Least number of steps in the short runs; 0 measures nothing and needs a named mode.",
     default=10,
-    show_default=True,
-    help="Least length of the short runs; 0 measures nothing, with a named mode.",
+    least=0,
 )
-@click.option("--measure-only", is_flag=True, help="Recommend a mode; train nothing.")
+@click.option("--measure-only", is_flag=True, help="Recommend a mode without training.")
 @click.option(
     "--memory-limit",
     metavar="SIZE",
     callback=parse_bytes,
-    help="What each process may use, such as 2GiB, in mode processes.",
+    help="Memory that each process may use in mode processes, such as 2GiB.",
 )
 @quiet_option
 @json_option
@@ -56,10 +56,10 @@ def command(
 ) -> None:
     """Train several models on one device, each in its own precision.
 
-    MODULE:FUNCTION returns a list of tfmp.Job. Models are kept by the jobs' own callbacks and
-    checkpoints.
+    MODULE:FUNCTION is a function that returns a list of tfmp.Job. Save the models with callbacks
+    of the jobs.
 
-    Exit status: 0 all jobs finished, 1 a job ended early, 2 on jobs that cannot be used.
+    Exit status: 0 if all jobs finished, 1 if a job ended early, 2 if the jobs cannot be used.
     """
     found = load_jobs(jobs)
     try:
@@ -97,6 +97,6 @@ def load_jobs(text: str) -> "list[Job]":
 
 
 def show_progress(name: str, step: int, steps: int) -> None:
-    """A line on stderr after each tenth of a job's steps."""
+    """Prints a line on stderr after each tenth of a job's steps."""
     if step * 10 // steps > (step - 1) * 10 // steps:
         click.echo(f"{name}: {step}/{steps} steps", err=True)

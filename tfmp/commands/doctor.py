@@ -12,11 +12,11 @@ from tfmp.commands.session import import_keras
 @click.argument("model", required=False, metavar="[MODEL]")
 @json_option
 def command(model: str | None, as_json: bool) -> None:
-    """Check hardware, drivers, versions and settings; with MODEL, the model too.
+    """Check hardware, drivers, versions and settings, and MODEL if it is given.
 
-    MODEL is a Keras file (.keras, .h5) or package.module:function, which builds one.
+    MODEL is a Keras model file (.keras, .h5), or package.module:function, which builds a model.
 
-    Exit status: 0 if nothing is broken, 1 if something is, 2 on a model that cannot be read.
+    Exit status: 0 without a problem, 1 with a problem, 2 if the model cannot be read.
     """
     from tfmp.commands.inputs import load_or_build_model
 

@@ -1,4 +1,4 @@
-"""What the `tfmp` commands read: a model file, and training data from a file or a function."""
+"""Inputs of the `tfmp` commands: models, and training data, from files or functions."""
 
 import os
 import sys
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     import keras
 
+    from tfmp.shared.batches import TrainingData
+
 LABELS, SAMPLE_WEIGHT = "labels", "sample_weight"
 
 _KERAS_FILE = "a Keras model file (.keras or .h5)"
@@ -38,7 +40,7 @@ def load_model(path: str) -> "keras.Model":
     """The Keras model in a file.
 
     Raises:
-        click.UsageError: it cannot be read.
+        click.UsageError: the file cannot be read.
     """
     if not Path(path).exists():
         raise click.UsageError(
@@ -61,17 +63,17 @@ def load_model(path: str) -> "keras.Model":
 
 
 def _why_unreadable(path: str, error: Exception) -> str:
-    # Keras says of a file that is no archive that it is not there.
+    # For a file that is not an archive, Keras says that it does not exist.
     if Path(path).suffix == ".keras" and Path(path).is_file() and not zipfile.is_zipfile(path):
-        return "it is no .keras archive."
+        return "the file is not a .keras archive."
     return _sentence(error)
 
 
 def _what_to_do(error: Exception) -> str:
     if "custom" in str(error):
         return (
-            "Register its classes with keras.saving.register_keras_serializable; `tfmp doctor` and "
-            "`tfmp profile` take package.module:function too, which builds the model."
+            "Register its classes with keras.saving.register_keras_serializable, or give `tfmp "
+            "doctor` and `tfmp profile` a package.module:function that builds the model."
         )
     return "Save one with model.save('model.keras')."
 
@@ -88,17 +90,17 @@ def load_model_or_builder(text: str) -> "keras.Model | Callable[[], keras.Model]
     found = find_function("MODEL", named, _MODEL_FORMS)
     if not callable(found):
         raise click.UsageError(
-            f"MODEL {text!r} expects a function that builds and compiles a model, it is a "
+            f"MODEL {text!r} has to be a function that builds and compiles a model; it is a "
             f"{type(found).__name__}."
         )
     return found
 
 
 def load_or_build_model(text: str) -> "keras.Model":
-    """The Keras model in a file, or the one that package.module:function builds.
+    """The Keras model in a file, or the model that package.module:function builds.
 
     Raises:
-        click.UsageError: there is none.
+        click.UsageError: the file cannot be read, or the function does not build a model.
     """
     found = load_model_or_builder(text)
     import keras
@@ -112,20 +114,19 @@ def load_or_build_model(text: str) -> "keras.Model":
         raise _cannot_be("called", "MODEL", text, error, form) from error
     if not isinstance(built, keras.Model):
         raise click.UsageError(
-            f"MODEL {text!r} expects a function that returns a keras.Model, it returned "
-            f"{type(built).__name__}."
+            f"MODEL {text!r} has to return a keras.Model; it returned {type(built).__name__}."
         )
     return built
 
 
-def load_training_data(text: str) -> Any:
+def load_training_data(text: str) -> "TrainingData":
     """Samples with labels, as `tfmp.calibrate` takes them.
 
     Args:
         text: an .npz file, or package.module:function.
 
     Returns:
-        A tuple (x, y) or (x, y, sample_weight), or what the function returned.
+        A tuple (x, y) or (x, y, sample_weight), or the result of the function.
 
     Raises:
         click.UsageError: there is no such file or function, or it cannot be used.
@@ -150,14 +151,14 @@ def load_training_data(text: str) -> Any:
 def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
     if LABELS not in arrays or not set(arrays) - {LABELS, SAMPLE_WEIGHT}:
         raise click.UsageError(
-            f"--data expects {_FORMS}; {text!r} has {', '.join(map(repr, arrays)) or 'nothing'}. "
+            f"--data expects {_FORMS}; {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}. "
             "Gradients need both inputs and labels."
         )
     sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(sizes.values())) != 1 or 0 in sizes.values():
         found = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
         raise click.UsageError(
-            f"--data expects arrays with the same number of rows, at least 1; {text!r} has {found}."
+            f"--data expects arrays with the same number of rows, 1 or more; {text!r} has {found}."
         )
     labels = arrays.pop(LABELS)
     weight = arrays.pop(SAMPLE_WEIGHT, None)
@@ -173,20 +174,20 @@ class FunctionName(NamedTuple):
 
 
 def function_name(text: str) -> FunctionName | None:
-    """The function that a text names; None if it names none, or a file that exists."""
+    """The function that a text names; None for an existing file or a text of another form."""
     module, colon, function = text.rpartition(":")
     if not (colon and module and function.isidentifier()) or Path(text).exists():
         return None
     return FunctionName(module, function)
 
 
-def find_function(argument: str, named: FunctionName, forms: str) -> Any:
-    """What a module has under the name of a function.
+def find_function(argument: str, named: FunctionName, forms: str) -> "Callable[[], Any]":
+    """The function that a user has named.
 
     Args:
-        argument: of the command, for the error.
-        named: module and function.
-        forms: all that the argument may be, for the error.
+        argument: name of the command's argument, for the error.
+        named: the module and the function.
+        forms: all forms that the argument may have, for the error.
 
     Raises:
         click.UsageError: the module cannot be imported, or has no such name.
@@ -201,9 +202,9 @@ def call_function(argument: str, named: FunctionName, forms: str) -> Any:
     """The result of a function without arguments.
 
     Args:
-        argument: of the command, for the error.
-        named: module and function.
-        forms: all that the argument may be, for the error.
+        argument: name of the command's argument, for the error.
+        named: the module and the function.
+        forms: all forms that the argument may have, for the error.
 
     Raises:
         click.UsageError: there is no such function, or it raises.
@@ -225,9 +226,9 @@ def _cannot_be(
 
 
 def imported(module: str) -> ModuleType:
-    """A module, found in the current folder too."""
-    import_keras()  # the module most likely does, aloud
-    # As `python -m` does: what is here can be named.
+    """Imports a module; modules in the current folder are found too."""
+    import_keras()  # the module will most likely import it, and print its messages
+    # As `python -m` does: modules in this folder can be named.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     return import_module(module)

@@ -1,4 +1,4 @@
-"""Options that several `tfmp` commands have, and the work that belongs to them."""
+"""Options that several `tfmp` commands have, and the code that handles them."""
 
 import json
 import re
@@ -19,15 +19,21 @@ data_option = click.option(
     "--data",
     required=True,
     metavar="FILE",
-    help="Training data: .npz with an array per model input and 'labels', or "
-    "package.module:function, which returns (x, y) batches.",
+    help="Training data: an .npz file with an array for each model input and 'labels', or "
+    "package.module:function, which returns batches (x, y).",
 )
-batch_size_option = click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    help="Samples in a batch that is cut from arrays.",
+
+
+def count_option(
+    name: str, help: str, default: int | None = None, least: int = 1
+) -> Callable[[Command], Command]:
+    """An option that takes a whole number; its default is shown in the help."""
+    kind = click.IntRange(min=least)
+    return click.option(name, type=kind, default=default, show_default=True, help=help)
+
+
+batch_size_option = count_option(
+    "--batch-size", "Samples in each batch, if the data is arrays.", default=32
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Print no progress on stderr.")
 json_option = click.option(
@@ -39,7 +45,7 @@ def report_options(kinds: str) -> Callable[[Command], Command]:
     """The options --report and --force.
 
     Args:
-        kinds: the suffixes that a report may have, as the help has them.
+        kinds: the suffixes that a report may have, for the help.
     """
 
     def decorate(command: Command) -> Command:
@@ -95,7 +101,7 @@ def print_report(report: Report, as_json: bool) -> None:
 
 @contextmanager
 def mistakes_end_the_command() -> Iterator[None]:
-    """Makes a mistake in what the user gave one message and exit status 2."""
+    """Turns a mistake in the user's input into one message and exit status 2."""
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -5,6 +5,7 @@ import click
 from tfmp.commands.options import (
     batch_size_option,
     check_reports,
+    count_option,
     data_option,
     json_option,
     mistakes_end_the_command,
@@ -25,37 +26,30 @@ from tfmp.precision import FIXED_POLICIES
     "policies",
     multiple=True,
     type=click.Choice(FIXED_POLICIES),
-    help="A policy to measure; may be given several times. Default: float32 and mixed_float16.",
+    help="Policy to measure; may be given several times. Default: float32 and mixed_float16.",
 )
 @batch_size_option
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="How many times each policy is timed.",
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(min=1),
-    help="Training steps in one timing. Default: as many as last a quarter of a second.",
+@count_option("--rounds", "Number of timings of each policy.", default=10)
+@count_option(
+    "--steps", "Training steps in one timing. Default: as many as last a quarter of a second."
 )
 @click.option("--layers/--no-layers", default=True, help="Measure each layer too (the default).")
 @click.option(
     "--keep-float32",
     multiple=True,
     metavar="NAME",
-    help="Keep layers in float32: a name, a path or a regular expression. May be repeated.",
+    help="Layers to keep in float32: a name, a path or a regular expression. May be given several "
+    "times.",
 )
 @click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
 @click.option(
     "--memory-limit",
     metavar="SIZE",
     callback=parse_bytes,
-    help="What a step may need in that search, such as 2GiB. A CPU needs one.",
+    help="Memory that a step may need in that search, such as 2GiB. On a CPU it is required.",
 )
 @click.option(
-    "--log-dir", metavar="FOLDER", help="Write the profiler's traces there, for TensorBoard."
+    "--log-dir", metavar="FOLDER", help="Folder for the profiler's traces, for TensorBoard."
 )
 @report_options(".html or .json")
 @quiet_option
@@ -79,17 +73,20 @@ def command(
 ) -> None:
     """Time the training step of MODEL under several policies, and say whether 16 bits pay.
 
-    MODEL is a compiled Keras file (.keras, .h5) or package.module:function, which builds and
-    compiles one. The model is not changed.
+    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    builds and compiles a model. The file is not changed.
 
-    Exit status: 0 measured, 2 on a model or data that cannot be used.
+    Exit status: 0 if the step was measured, 2 if the model or the data cannot be used.
     """
     import_keras()
     from tfmp.profiling import SUFFIXES
 
     with mistakes_end_the_command():
         if memory_limit is not None and not largest_batch:
-            raise ValueError("--memory-limit bounds --largest-batch; give both or neither.")
+            raise ValueError(
+                "--memory-limit bounds the search of --largest-batch: give both options, or leave "
+                "--memory-limit out."
+            )
         check_reports(reports, SUFFIXES, force)
         from tfmp.commands.inputs import load_model_or_builder, load_training_data
         from tfmp.profiling import profile_training
@@ -115,5 +112,5 @@ def command(
 
 
 def show_progress(text: str) -> None:
-    """A line on stderr where a stage begins."""
+    """Prints a line on stderr when a stage begins."""
     click.echo(f"{text} ...", err=True)

@@ -1,4 +1,4 @@
-"""What surrounds every `tfmp` command: a quiet start, and Ctrl-C that ends it with one line."""
+"""The start and the end of every `tfmp` command: no messages at the start, one after Ctrl-C."""
 
 import os
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 import click
 
-# What shells report of a program that Ctrl-C ended: 128 + SIGINT.
+# The exit status that shells report for a program that Ctrl-C ended: 128 + SIGINT.
 EXIT_INTERRUPTED = 130
 
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Turns Ctrl-C into a line and a status of its own: 1 has a meaning in every command."""
+    """Turns Ctrl-C into one line and its own status, because 1 has a meaning in every command."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         yield
@@ -22,9 +22,9 @@ def session() -> Iterator[None]:
 
 
 def import_keras() -> None:
-    """Imports Keras and its backend without what they print on every start.
+    """Imports Keras and its backend without the messages that they print on every start.
 
-    TensorFlow too where JAX computes: Keras loads it for its data, in the middle of other output.
+    TensorFlow is imported on JAX too: Keras loads it for its data, in the middle of other output.
     """
     from tfmp.shared.framework_start import held_back
 

@@ -1,4 +1,4 @@
-"""One callback that makes `fit` train in mixed precision, and tells what happened."""
+"""A callback that makes `fit` train in mixed precision and reports the training."""
 
 import lazy_loader
 

@@ -1,41 +1,44 @@
-"""Sees the batches that `fit` trains on next, without a change to the training itself.
+"""Shows the batches that `fit` trains on next, without changing the training.
 
-Keras gives callbacks no data. `fit` looks its `train_function` up at every execution, though, so a
-function put in its place for one execution can take the batches from the iterator, show them, and
-hand them on.
+Keras gives callbacks no data. But `fit` looks its `train_function` up at every execution: a
+function that takes its place for one execution can take the batches from the iterator, show them,
+and hand them on.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keras
 from keras import tree
 
+from tfmp.shared.backend import TensorTree
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 # Takes the batches of one execution: more than one with `steps_per_execution`, and one for each
 # replica of a distribution strategy.
-Look = Callable[[list[Any]], None]
+Look = Callable[[list[TensorTree]], None]
 
 
 def tap_next_execution(model: keras.Model, look: Look) -> bool:
-    """Has `look` see the batches of the next execution before they are trained on.
+    """Calls `look` with the batches of the next execution before `fit` trains on them.
 
     Args:
-        model: inside `fit`, its train function made.
+        model: a model inside `fit` that has its train function.
         look: called once, with the batches as `fit` has them: (x, y), (x, y, sample_weight) or x.
-            On data that turns out to be impossible to hand on unchanged, such as optional inputs,
-            it is not called.
+            It is not called for data that cannot be handed on unchanged, such as optional inputs.
 
     Returns:
-        False where replicas are on several machines: each has other data, and would see other
-        things in it.
+        False if replicas are on several machines: each has other data and would see other values.
     """
     strategy = _strategy_of(model)
     if strategy is not None and not _is_on_one_machine(strategy):
         return False
     function = model.train_function
 
-    def tapped(*arguments: Any) -> Any:
+    def tapped(*arguments: TensorTree) -> TensorTree:
         *state, iterator = arguments
         if model.train_function is tapped:
             model.train_function = function
@@ -45,27 +48,27 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
         if not batches:
             raise StopIteration
         look(batches if strategy is None else _of_replicas(batches, strategy))
-        # What `look` may have put there: a function traced anew, or another tap.
+        # `look` may have put another one there: a function traced anew, or another tap.
         return model.train_function(*state, _iterator_over(batches, like=iterator))
 
     model.train_function = tapped
     return True
 
 
-def _strategy_of(model: keras.Model) -> Any:
-    """TensorFlow's distribution strategy, where it has several replicas; else None."""
+def _strategy_of(model: keras.Model) -> "tf.distribute.Strategy | None":
+    """TensorFlow's distribution strategy if it has several replicas; otherwise None."""
     strategy = getattr(model, "distribute_strategy", None)
     return strategy if strategy is not None and strategy.num_replicas_in_sync > 1 else None
 
 
-def _is_on_one_machine(strategy: Any) -> bool:
+def _is_on_one_machine(strategy: "tf.distribute.Strategy") -> bool:
     import tensorflow as tf
 
     return isinstance(strategy, tf.distribute.MirroredStrategy)
 
 
-def _of_replicas(batches: list[Any], strategy: Any) -> list[Any]:
-    """The batches of the single replicas, without the empty ones of replicas left over."""
+def _of_replicas(batches: list[TensorTree], strategy: "tf.distribute.Strategy") -> list[TensorTree]:
+    """The batches of the single replicas, without empty ones."""
     parts = []
     for batch in batches:
         leaves = [strategy.experimental_local_results(leaf) for leaf in tree.flatten(batch)]
@@ -75,7 +78,7 @@ def _of_replicas(batches: list[Any], strategy: Any) -> list[Any]:
     return parts
 
 
-def _can_be_handed_on(iterator: Any) -> bool:
+def _can_be_handed_on(iterator: Iterator[TensorTree]) -> bool:
     if keras.backend.backend() != "tensorflow":
         return True
     import tensorflow as tf
@@ -89,7 +92,7 @@ def _can_be_handed_on(iterator: Any) -> bool:
     )
 
 
-def _iterator_over(batches: list[Any], like: Any) -> Iterator[Any]:
+def _iterator_over(batches: list[TensorTree], like: "tf.data.Iterator") -> Iterator[TensorTree]:
     if keras.backend.backend() != "tensorflow":
         return iter(batches)
     import tensorflow as tf

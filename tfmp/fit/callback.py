@@ -1,8 +1,8 @@
-"""MixedPrecision: one callback that makes `fit` train in mixed precision and says what happened."""
+"""MixedPrecision: a callback that makes `fit` train in mixed precision and reports on it."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import keras
 
@@ -20,43 +20,47 @@ from tfmp.loss_scaling import (
 )
 from tfmp.precision import Pattern, PrecisionPlan, check_policy, is_narrow, policy as policies
 from tfmp.shared.arguments import check_choice, check_count
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
+
+# Numbers by name, which Keras hands from callback to callback.
+Logs: TypeAlias = dict[str, float]
 
 
 class MixedPrecision(keras.callbacks.Callback):
-    """Trains a compiled float32 model in mixed precision, inside the `fit` that it is given to.
+    """Trains a compiled float32 model in mixed precision, in the `fit` that gets this callback.
 
         model.fit(x, y, callbacks=[tfmp.MixedPrecision()])
 
     When training begins, the layers are switched to the plan's dtypes, the optimizer is wrapped in
     a `LossScaleOptimizer` that keeps its moments, and the training function is traced anew. A model
-    that has no weights yet is built from the first batch. The model stays like that afterwards, so
-    that it can be evaluated, saved and trained on as it is; `tfmp.revert(model)` gives back the
-    float32 model with the trained weights.
+    without weights is built from the first batch. The model stays in mixed precision afterwards, so
+    that it can be evaluated, saved and trained further; `tfmp.revert(model)` gives back the float32
+    model with the trained weights.
 
-    `logs`, and with them `History`, get `loss_scale` and `skipped_steps` (of the epoch).
+    `logs` and `History` get the entries `loss_scale` and `skipped_steps` for each epoch.
 
     Attributes:
         plan: the plan that was applied last; None before the first `fit`.
 
     Args:
         policy: as in `tfmp.plan`.
-        loss_scale: "dynamic", a number (static) or a strategy object. "dynamic" leaves a
-            `tfmp.LossScaleOptimizer` that the model was compiled with as it is. Under bfloat16 it
-            means 1: nothing underflows there, but non-finite steps are still skipped. It is 1, too,
-            for a model whose own `train_step` does not scale the loss.
+        loss_scale: "dynamic", a number (static) or a strategy object. "dynamic" does not change a
+            `tfmp.LossScaleOptimizer` that the model was compiled with. Under bfloat16 "dynamic"
+            means 1: nothing underflows there, but non-finite steps are still skipped. It also means
+            1 for a model whose own `train_step` does not scale the loss.
         keep_float32: as in `tfmp.plan`.
-        log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; None writes neither.
-        log_every: "epoch", or a number of steps: how often the counters are read from the device,
-            which is the only time that the host waits for it.
-        on_nonfinite: what to do about non-finite steps that a lower loss scale does not mend.
-            "report" writes down where they come from; "raise" stops with that; "keep_float32"
-            moves the layer that overflows to float32 and goes on.
-        max_consecutive_skips: training stops with an error past so many skipped steps in a row, as
-            seen at a reading.
+        log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; with None no files are written.
+        log_every: "epoch", or a number of steps: how often the counters are read from the device.
+            The host waits for the device only at these readings.
+        on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
+            "report" writes their cause into the report; "raise" stops the training with the cause;
+            "keep_float32" moves the layer that overflows to float32 and goes on.
+        max_consecutive_skips: largest number of skipped steps in a row; if a reading finds more,
+            training stops with an error.
 
     Raises:
-        TypeError, ValueError: an argument is not one of these.
+        TypeError, ValueError: an argument has another value.
     """
 
     def __init__(
@@ -91,20 +95,20 @@ class MixedPrecision(keras.callbacks.Callback):
         """The `TrainingReport` of the last `fit`, up to its latest reading."""
         return self._session.report() if self._session else None
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Plans, applies, wraps the optimizer and has the training function traced anew."""
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Applies the plan, wraps the optimizer and has the training function traced anew."""
         self._session = None
         if _waits_for_data(self.model):
             tap_next_execution(self.model, self._build_and_begin)
         else:
             self._begin()
 
-    def _build_and_begin(self, batches: list[Any]) -> None:
+    def _build_and_begin(self, batches: list[TensorTree]) -> None:
         _build_from(self.model, batches[0])
         self._begin_late()
 
     def _begin_late(self) -> None:
-        """Begins within an epoch, unless that was done or the model still has no weights."""
+        """Begins within an epoch, unless it has begun or the model still has no weights."""
         if self._session is None and not _waits_for_data(self.model):
             self._begin().epoch_began(self._epoch)
 
@@ -132,28 +136,28 @@ class MixedPrecision(keras.callbacks.Callback):
         self._session.add_findings(findings)
         return self._session
 
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Starts the clock."""
         self._epoch = epoch
         if self._session:
             self._session.epoch_began(epoch)
 
-    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Reads the counters if that is due.
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Reads the counters if a reading is due.
 
-        At the beginning of a batch rather than at its end: Keras runs what is at the end in step
-        with the device if any callback has something to do there.
+        This happens at the beginning of a batch rather than at its end: Keras waits for the device
+        at the end of a batch if any callback has work there.
         """
         self._begin_late()  # for data that could not be looked at
         if self._session:
             self._session.step_begins(batch)
 
-    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_test_begin(self, logs: Logs | None = None) -> None:
         """Stops the clock while `fit` validates."""
         if self._session:
             self._session.validation_began()
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Adds the loss scale and the steps skipped in this epoch to the logs."""
         self._begin_late()
         if self._session:
@@ -161,7 +165,7 @@ class MixedPrecision(keras.callbacks.Callback):
             if logs is not None:
                 logs.update(added)
 
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""
         if self._session:
             self._session.ended()
@@ -175,14 +179,14 @@ class MixedPrecision(keras.callbacks.Callback):
 
 
 def _waits_for_data(model: keras.Model) -> bool:
-    """Whether the first step is to build the model: on TensorFlow, `fit` leaves it to that."""
+    """Whether the first step will build the model, as `fit` lets it on TensorFlow."""
     return not policies.is_built(model) and type(model).call is not keras.Model.call
 
 
-def _build_from(model: keras.Model, batch: Any) -> None:
-    """Makes the weights of a model that this batch can be given to; computes nothing."""
+def _build_from(model: keras.Model, batch: TensorTree) -> None:
+    """Makes the weights of a model that takes batches like this one; computes nothing."""
 
-    def of_any_size(value: Any) -> Any:
+    def of_any_size(value: Tensor | None) -> keras.KerasTensor | None:
         if value is None:
             return None
         dtype = keras.backend.standardize_dtype(value.dtype)

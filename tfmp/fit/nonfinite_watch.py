@@ -1,6 +1,4 @@
-"""NonFiniteWatch: finds and handles the cause of non-finite steps that no loss scale mends."""
-
-from typing import Any
+"""NonFiniteWatch: finds and handles the cause of non-finite steps that no loss scale fixes."""
 
 import keras
 
@@ -9,42 +7,44 @@ from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import DynamicLossScale, LossScale, NonFiniteGradientsError, StepCounters
 from tfmp.nonfinite import NonFinite, locate_nonfinite
 from tfmp.precision import layer_tree, reverting
+from tfmp.shared.backend import TensorTree
 
 ON_NONFINITE = ("report", "raise", "keep_float32")
 
-# Causes that `locate_nonfinite` names and that more range takes away.
+# Causes that `locate_nonfinite` names and that a wider range removes.
 FIXED_BY_FLOAT32 = ("overflow", "loss scale")
 
 # Backing off ten times in a row takes a scale down by a factor of 1,024: more than the spread of
 # gradients within an epoch that one scale has to serve.
 PATIENCE = 10
 
-# A scale that is just right skips one step in `growth_interval`; one in twenty is no probing.
+# A well-chosen scale skips one step in `growth_interval`; one in twenty is more than probing.
 ODD_SHARE = 0.05
 
-# How many executions are looked at for a batch that fails again, before the search is given up.
+# So many executions are searched for a batch that fails again, before the search is given up.
 LONGEST_SEARCH = 200
 
 
 class NonFiniteStepError(NonFiniteGradientsError):
-    """Steps were not finite for a reason that a lower loss scale does not mend."""
+    """Steps were not finite for a reason that a lower loss scale does not fix."""
 
     def __init__(self, counters: StepCounters, reason: str, cause: str) -> None:
         self.counters = counters
         self.limit = 0
         RuntimeError.__init__(
             self,
-            f"Training stopped, as on_nonfinite='raise' asks: {reason}. {cause} The weights are "
-            "those of the last finite step. Try tfmp.MixedPrecision(on_nonfinite='keep_float32'), "
-            "which moves layers that overflow to float32, or tfmp.locate_nonfinite(model, x, y).",
+            f"Training stopped, as on_nonfinite='raise' asks: {reason}. {cause} The weights are as "
+            "they were after the last finite step. Try tfmp.locate_nonfinite(model, x, y), or "
+            "tfmp.MixedPrecision(on_nonfinite='keep_float32'), which moves layers that overflow to "
+            "float32.",
         )
 
 
 class NonFiniteWatch:
-    """Looks at readings of the counters during one `fit`.
+    """Judges the readings of the counters during one `fit`.
 
-    When steps stay non-finite although the scale backs off, the batches of the next executions
-    are held until one of them fails, and that one is replayed to find where it goes wrong.
+    When steps stay non-finite although the scale backs off, the batches of the next executions are
+    held until one of them fails. That batch is replayed to find the first non-finite value.
     """
 
     def __init__(
@@ -56,34 +56,34 @@ class NonFiniteWatch:
         self._limit = limit
         self._searches_left = 0
         self._reason = ""
-        self._held: list[Any] = []
+        self._held: list[TensorTree] = []
         self._skipped_when_held = 0
         self._scale_when_held = 1.0
         self._explained = False
         self._fixed_at: StepCounters | None = None
 
     def look(self, before: StepCounters, now: StepCounters, whole_epoch_skipped: bool) -> None:
-        """Judges what happened between two readings.
+        """Judges the steps between two readings.
 
         Raises:
-            NonFiniteGradientsError: too many steps in a row were skipped, and nothing is left to
-                try.
+            NonFiniteGradientsError: too many steps in a row were skipped, and there is no remedy
+                left to try.
         """
         if self._searches_left:
             return
         if self._fixed_at is not None and self._fixed_at.steps > before.steps:
-            before = self._fixed_at  # what was skipped until then had its cause taken away
+            before = self._fixed_at  # the cause of the steps skipped until then is gone
         reason = beyond_backoff(before, now, self._model.optimizer.loss_scale, whole_epoch_skipped)
         if reason is not None and not self._explained:
             self._reason = reason
             self._searches_left = LONGEST_SEARCH
             if self._hold_next(now):
                 return
-            self._search_failed(now, "Its data is on several machines, so no batch is replayed.")
+            self._search_failed(now, "The data is on several machines, so no batch is replayed.")
         self._check_limit(now)
 
     def before_step(self) -> None:
-        """Judges the batches that were held, if any; called when the device can be read."""
+        """Judges the held batches, if there are any; called when the device can be read."""
         if not self._held:
             return
         batches, self._held = self._held, []
@@ -94,13 +94,13 @@ class NonFiniteWatch:
             return
         self._searches_left -= 1
         if not self._searches_left or not self._hold_next(now):
-            self._search_failed(now, "No batch since has failed again.")
+            self._search_failed(now, "No batch has failed since.")
 
     def finish(self) -> None:
-        """Ends the watch with the `fit`: what is still searched for is reported or raised now."""
+        """Ends the watch with the `fit`: an open search is reported or raised now."""
         self.before_step()
         if self._searches_left:
-            self._search_failed(self._recorder.peek(), "Training ended before it came again.")
+            self._search_failed(self._recorder.peek(), "Training ended before it happened again.")
             self._check_limit(self._recorder.peek())
 
     def _hold_next(self, now: StepCounters) -> bool:
@@ -108,10 +108,10 @@ class NonFiniteWatch:
         self._scale_when_held = now.loss_scale
         return tap_next_execution(self._model, self._hold)
 
-    def _hold(self, batches: list[Any]) -> None:
+    def _hold(self, batches: list[TensorTree]) -> None:
         self._held = batches
 
-    def _handle(self, now: StepCounters, batches: list[Any]) -> None:
+    def _handle(self, now: StepCounters, batches: list[TensorTree]) -> None:
         found = _locate(self._model, batches, self._scale_when_held)
         if found is not None and self._backing_off_will_do(found):
             return
@@ -125,7 +125,7 @@ class NonFiniteWatch:
         self._check_limit(now, cause)
 
     def _backing_off_will_do(self, found: NonFinite) -> bool:
-        """Whether the scale was on its way down after all, with a long way to go."""
+        """Whether the scale is still on its way down to one that will do."""
         strategy = self._model.optimizer.loss_scale
         return (
             found.cause == "loss scale"
@@ -134,7 +134,7 @@ class NonFiniteWatch:
         )
 
     def _search_failed(self, now: StepCounters, cause: str) -> None:
-        """The end of what can be done: the cause is written down, or raised."""
+        """Ends the search: the cause goes into the report, or is raised."""
         self._searches_left = 0
         self._explained = True
         self._recorder.note(f"{self._reason}. {cause}")
@@ -149,7 +149,7 @@ class NonFiniteWatch:
             raise error
 
     def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:
-        """Has the layer that overflows compute in float32 from the next step on."""
+        """Makes the layer that overflows compute in float32 from the next step on."""
         if found is None or found.cause not in FIXED_BY_FLOAT32:
             return ()
         nodes = {node.path: node for node in layer_tree.walk(self._model).within()}
@@ -163,7 +163,7 @@ class NonFiniteWatch:
         reverting.move_to_float32(self._model, [part.layer for part in moved])
         self._model.make_train_function(force=True)
         optimizer = self._model.optimizer
-        # It was driven down by what is mended now.
+        # The overflow that is fixed now had driven it down.
         optimizer.dynamic_scale.assign(optimizer.loss_scale.initial)
         return (head.path,)
 
@@ -171,10 +171,10 @@ class NonFiniteWatch:
 def beyond_backoff(
     before: StepCounters, now: StepCounters, strategy: LossScale, whole_epoch_skipped: bool
 ) -> str | None:
-    """Why the steps skipped between two readings are no matter of the loss scale; None if they are.
+    """Why the loss scale did not cause the steps skipped between two readings; None if it did.
 
-    A dynamic scale finds its place by skipping: a few steps at the start, one now and then after
-    it has grown. That is no fault.
+    A dynamic scale finds its place by skipping: a few steps at the start, and one now and then
+    after it has grown. This is no fault.
     """
     skipped = now.skipped_steps - before.skipped_steps
     steps = now.steps - before.steps
@@ -196,8 +196,8 @@ def beyond_backoff(
     return None
 
 
-def _locate(model: keras.Model, batches: list[Any], loss_scale: float) -> NonFinite | None:
-    """Where the first of the batches that goes wrong does so; None if none does."""
+def _locate(model: keras.Model, batches: list[TensorTree], loss_scale: float) -> NonFinite | None:
+    """The first non-finite value in the batches; None if all values are finite."""
     for batch in batches:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         found = locate_nonfinite(model, x, y, sample_weight, loss_scale)

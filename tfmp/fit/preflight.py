@@ -1,10 +1,9 @@
-"""What is worth knowing before a mixed-precision `fit` begins: checks, each with its mend."""
+"""Checks of a model before a mixed-precision `fit` begins; each finding comes with its fix."""
 
 import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 import numpy as np
@@ -19,13 +18,14 @@ from tfmp.precision import (
     is_graph,
     layer_tree,
 )
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.shared.wording import listed
 
 UNSCALED_STEP = "train_step without loss scaling"
 
-# What a train_step of one's own may call that scales the loss, itself or inside Keras.
+# Calls in a train_step of one's own that scale the loss, directly or inside Keras.
 _SCALING_CALLS = ("scale_loss", "super().train_step", "compute_loss_and_updates")
 
 _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
@@ -33,12 +33,12 @@ _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """What the checks look at.
+    """A model and its plan, for the checks.
 
     Attributes:
-        model: compiled, still as it came to `fit`.
-        root: its layers.
-        plan: what is about to be applied.
+        model: the model as it is before the plan.
+        root: the tree of its layers.
+        plan: the plan that is about to be applied.
     """
 
     model: keras.Model
@@ -46,7 +46,7 @@ class PlannedModel:
     plan: PrecisionPlan
 
     def narrow_layers(self) -> Iterable[tuple[LayerNode, FloatFormat]]:
-        """The layers that the plan has compute in 16 bits, and in which format."""
+        """The layers that compute in 16 bits under the plan, with their format."""
         rows = {row.path: row for row in self.plan.rows}
         for node in self.root.within():
             fmt = _FORMATS.get(rows[node.path].compute_dtype)
@@ -61,9 +61,8 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
     """Runs every check that needs no data.
 
     Args:
-        model: compiled and built; called before the plan is applied, so that what was wrong with
-            the model as it came is seen.
-        plan: made for this model.
+        model: compiled and built, without the plan, so that the checks see its own faults too.
+        plan: the plan that was made for this model.
     """
     planned = PlannedModel(model, layer_tree.walk(model), plan)
     if not any(True for _ in planned.narrow_layers()):
@@ -72,7 +71,7 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
 
 
 def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
-    """`compile` adds loss scaling only where the model's own policy is named mixed_float16."""
+    """`compile` adds loss scaling only if the model's own policy is named mixed_float16."""
     if isinstance(planned.model.optimizer, keras.optimizers.LossScaleOptimizer):
         return
     for node in planned.root.within():
@@ -82,14 +81,14 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
                 "warning",
                 f"{node.path} already computed in float16, but the optimizer did not scale the "
                 "loss: small gradients were lost in earlier training",
-                "It scales from here on; compile with tfmp.LossScaleOptimizer(optimizer) to train "
-                "without this callback",
+                "It scales the loss from here on; compile with tfmp.LossScaleOptimizer(optimizer) "
+                "to train without this callback",
             )
             return
 
 
 def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
-    """A train_step of one's own has to call scale_loss, and most examples do not."""
+    """A train_step of one's own has to call scale_loss, and most published examples do not."""
     step = type(planned.model).train_step
     if step.__module__.startswith("keras."):
         return
@@ -113,14 +112,14 @@ def unscaled_step(model: keras.Model) -> Finding:
 
 
 def narrow_losses(planned: PlannedModel) -> Iterable[Finding]:
-    """Losses that a container's own code adds; a single layer's are kept in float32 by the plan."""
+    """Losses that a container's own code adds in 16 bits; the plan handles losses of layers."""
     for note in planned.plan.notes:
         message, _, fix = note.partition(": ")
         yield Finding("plan", "warning", message, fix[:1].upper() + fix[1:])
 
 
 def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
-    """Weights made under a pure float16 policy are no float32 masters; no plan makes them so."""
+    """Weights that were made under a pure float16 policy stay float16 under every plan."""
     for node in planned.root.within():
         dtypes = {variable.dtype for variable in node.layer._trainable_variables}
         narrow = sorted(dtypes & set(_FORMATS))
@@ -136,10 +135,10 @@ def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
 
 
 def vanishing_epsilons(planned: PlannedModel) -> Iterable[Finding]:
-    """An epsilon of 1e-8 is 0 in FP16: what it protects from dividing by 0 is unprotected."""
+    """An epsilon of 1e-8 is 0 in FP16, so that it no longer protects from dividing by 0."""
     for node, fmt in planned.narrow_layers():
         if is_builtin(node.layer):
-            continue  # those that have one compute in float32 inside, or are kept in float32
+            continue  # built-in layers with an epsilon compute in float32 inside, or are kept in it
         for name in ("epsilon", "eps"):
             value = getattr(node.layer, name, None)
             if not isinstance(value, float) or value <= 0 or math.isinf(value):
@@ -184,17 +183,17 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_inputs(
-    model: keras.Model, plan: PrecisionPlan, batches: list[Any]
+    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
 ) -> tuple[Finding, ...]:
-    """Looks at one execution's batches for inputs that FP16 cannot hold.
+    """Searches the batches of one execution for inputs that FP16 cannot hold.
 
     Args:
-        model: with the plan applied.
-        plan: what was applied.
-        batches: as `fit` has them.
+        model: the model with the plan applied.
+        plan: the applied plan.
+        batches: the batches as `fit` has them.
 
     Returns:
-        One finding per input that passes FP16's largest number, if a float16 layer reads inputs.
+        One finding for each input past FP16's largest number, if a float16 layer reads inputs.
     """
     readers = _float16_readers(layer_tree.walk(model), plan)
     if not readers:
@@ -210,7 +209,7 @@ def check_inputs(
     return tuple(found.values())
 
 
-def _largest_magnitude(value: Any) -> float:
+def _largest_magnitude(value: Tensor | None) -> float:
     if value is None or "float" not in keras.backend.standardize_dtype(value.dtype):
         return 0.0
     values = stored_values(value)
@@ -218,7 +217,7 @@ def _largest_magnitude(value: Any) -> float:
 
 
 def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[str]:
-    """Paths of the float16 layers that get a model's inputs as they are."""
+    """Paths of the float16 layers that read a model's inputs directly."""
     computes_in = {row.path: row.compute_dtype for row in plan.rows}
     if not is_graph(root.layer):
         # A model with code of its own casts its inputs before any layer sees them.
@@ -242,5 +241,5 @@ def _too_large(name: str, largest: float, reader: str) -> Finding:
         "inputs past 65504",
         "problem",
         f"Input {name} reaches {largest:g}, infinite in float16, and {where} reads it in float16",
-        "Scale the data, or put a Rescaling or Normalization layer first: those stay float32",
+        "Scale the data, or put a Rescaling or Normalization layer first: they stay in float32",
     )

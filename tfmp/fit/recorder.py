@@ -1,4 +1,4 @@
-"""FitRecorder: collects what happens during one `fit`, and makes the report of it."""
+"""FitRecorder: collects the events of one `fit`, and makes its report."""
 
 import time
 from dataclasses import replace
@@ -12,10 +12,10 @@ from tfmp.shared.findings import Finding
 
 
 class FitRecorder:
-    """What one `fit` has done so far.
+    """The course of one `fit` so far.
 
     Attributes:
-        findings: what the pre-flight checks have found.
+        findings: the findings of the pre-flight checks.
         epoch: the epoch in progress, from 0.
     """
 
@@ -45,13 +45,13 @@ class FitRecorder:
         self._running_since = time.perf_counter()
 
     def pause(self) -> None:
-        """Stops the clock; once stopped it stays so until the next epoch."""
+        """Stops the clock until the next epoch."""
         if self._running_since is not None:
             self._epoch_seconds += time.perf_counter() - self._running_since
             self._running_since = None
 
     def read(self) -> tuple[StepCounters | None, StepCounters | None]:
-        """Takes a reading, with one transfer from the device: the reading before, and this one."""
+        """Takes a reading, with one transfer; returns the reading before it and the new one."""
         before, self._latest = self._latest, self._counters()
         if self._latest is not None:
             self._readings.append(
@@ -65,7 +65,7 @@ class FitRecorder:
         return before, self._latest
 
     def peek(self) -> StepCounters:
-        """The counters now, without a reading in the report; only where the loss is scaled."""
+        """The counters now, without a reading in the report; only for models with a loss scale."""
         counters = self._counters()
         assert counters is not None
         return counters
@@ -78,19 +78,19 @@ class FitRecorder:
             self._seconds_per_step.append(self._epoch_seconds / steps)
 
     def epoch_logs(self) -> dict[str, float]:
-        """What Keras's `logs` get at the end of an epoch."""
+        """The entries that Keras's `logs` get at the end of an epoch."""
         return {
             "loss_scale": self._latest.loss_scale if self._latest is not None else 1.0,
             "skipped_steps": _skipped(self._at_epoch_begin, self._latest),
         }
 
     def whole_epoch_skipped(self) -> bool:
-        """Whether not one step of the epoch was applied, as of the latest reading."""
+        """Whether no step of the epoch was applied, as of the latest reading."""
         skipped = _skipped(self._at_epoch_begin, self._latest)
         return 0 < skipped == self._steps() - self._steps_at_epoch_begin
 
     def scalars(self) -> tuple[int, dict[str, float]]:
-        """What telemetry gets of the latest reading: the step, and numbers by name."""
+        """The latest reading for telemetry: the step, and numbers by name."""
         scalars = dict(self._latest.scalars()) if self._latest is not None else {}
         if self._seconds_per_step:
             scalars["seconds_per_step"] = self._seconds_per_step[-1]
@@ -124,7 +124,7 @@ class FitRecorder:
         return read_counters(optimizer, self._model)
 
     def _steps(self) -> int:
-        """Steps the optimizer has taken, as of the latest reading where the loss is scaled."""
+        """Steps of the optimizer; with a loss scale, as of the latest reading."""
         if self._latest is not None:
             return self._latest.steps
         return int(keras.ops.convert_to_numpy(self._model.optimizer.iterations))

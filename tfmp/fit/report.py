@@ -1,4 +1,4 @@
-"""TrainingReport: what a mixed-precision `fit` did, for people and for programs."""
+"""TrainingReport: the course of a mixed-precision `fit`, for people and for programs."""
 
 import statistics
 from dataclasses import asdict, dataclass
@@ -15,10 +15,10 @@ class Reading:
     """The counters at one moment.
 
     Attributes:
-        step: steps taken by the optimizer, skipped ones included.
+        step: steps of the optimizer, skipped ones included.
         epoch: the epoch in progress, from 0.
         loss_scale: the scale of the next step.
-        skipped_steps: skipped since `fit` began.
+        skipped_steps: steps that were skipped since `fit` began.
     """
 
     step: int
@@ -29,11 +29,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened once.
+    """An event of the training.
 
     Attributes:
-        step: steps taken by the optimizer when it was noticed.
-        text: what, in a sentence.
+        step: steps of the optimizer when the event was noticed.
+        text: a sentence about it.
     """
 
     step: int
@@ -42,21 +42,21 @@ class Event:
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """What a `fit` with `MixedPrecision` did.
+    """The course of a `fit` with `MixedPrecision`.
 
     Attributes:
         policy: the base policy.
-        reason: why that one.
+        reason: why this policy was chosen.
         kept_float32: the plan's rows for layers that are float32 against the policy.
-        steps: steps taken in this `fit`, skipped ones included.
-        skipped_steps: steps whose gradients were not finite, and so were not applied.
-        loss_scales: the readings, one per `log_every`.
-        offenders: variables whose gradients were not finite in this `fit`, the most frequent
-            first offender first.
-        seconds_per_step: median over the epochs, the first left out where there are several: it
-            contains the tracing and compiling. None before the first epoch has ended.
-        findings: what the pre-flight checks found.
-        events: non-finite episodes, layers moved to float32.
+        steps: steps of this `fit`, skipped ones included.
+        skipped_steps: steps that were not applied, because their gradients were not finite.
+        loss_scales: the readings, one for each `log_every`.
+        offenders: variables whose gradients were not finite in this `fit`; the variable that was
+            most often the first offender comes first.
+        seconds_per_step: median over the epochs. Of several epochs the first is left out, because
+            it contains the tracing and compiling. None before the first epoch has ended.
+        findings: the findings of the pre-flight checks.
+        events: episodes of non-finite steps, and layers that were moved to float32.
     """
 
     policy: str
@@ -71,7 +71,7 @@ class TrainingReport:
     events: tuple[Event, ...] = ()
 
     def to_dict(self) -> JsonObject:
-        """Everything, as plain JSON types."""
+        """The whole report, as plain JSON types."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class TrainingReport:
 
 
 def median_seconds_per_step(epochs: list[float]) -> float | None:
-    """The typical epoch's seconds per step, without the first if there is a choice."""
+    """The typical epoch's seconds per step; the first epoch counts only if it is the only one."""
     if not epochs:
         return None
     return statistics.median(epochs[1:] or epochs)

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import keras
 
@@ -14,16 +13,17 @@ from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.loss_scaling import StaticLossScale, TelemetryLog, attach_loss_scale
 from tfmp.precision import PrecisionPlan
+from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 
 
 class FitSession:
-    """What `MixedPrecision` does while `fit` runs, on a model that its plan was applied to.
+    """The work of `MixedPrecision` while `fit` runs, on a model that has its plan applied.
 
     Args:
-        model: in `fit`, its training function made anew.
-        plan: what was applied.
-        log_dir: where to write telemetry, or None.
+        model: a model in `fit`, with a new training function.
+        plan: the applied plan.
+        log_dir: folder for telemetry, or None.
         log_every: steps between readings, or "epoch".
         on_nonfinite, max_consecutive_skips: as in `MixedPrecision`.
         verbose: whether findings and the summary are printed.
@@ -58,7 +58,7 @@ class FitSession:
         return self._recorder.report()
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
-        """Puts findings in the report and says them."""
+        """Puts findings in the report and prints them."""
         for finding in findings:
             self._recorder.findings.append(finding)
             self.say(f"tfmp: {finding}")
@@ -83,7 +83,7 @@ class FitSession:
             self._read(epoch_over=False)
 
     def epoch_ended(self) -> dict[str, float]:
-        """Reads the counters; returns what the epoch's logs get."""
+        """Reads the counters; returns the entries for the epoch's logs."""
         self._recorder.pause()
         self._fix_unscaled_step()
         self._watch.before_step()
@@ -91,7 +91,7 @@ class FitSession:
         return self._recorder.epoch_logs()
 
     def ended(self) -> None:
-        """Closes the files, gives a search for non-finite steps its last word, and sums up."""
+        """Closes the files, ends the watch for non-finite steps, and prints the summary."""
         if self._log is not None:
             self._log.close()
         try:
@@ -100,14 +100,14 @@ class FitSession:
             self.say(str(self.report()))
 
     def say(self, text: str) -> None:
-        """Prints where `fit` prints."""
+        """Prints a line on stdout, as `fit` does."""
         if self._verbose:
             sys.stdout.write(text + "\n")
 
     def _fix_unscaled_step(self) -> None:
-        """Takes the loss scale away from a step that turned out, when traced, not to use it.
+        """Takes the loss scale away from a step that did not use it when it was traced.
 
-        A look at the source, before, may have missed it: the step may scale in another function.
+        The check of the source before may have missed it: the step may scale in another function.
         """
         optimizer = self._model.optimizer
         if getattr(optimizer, "loss_was_scaled", None) is not False:
@@ -121,7 +121,7 @@ class FitSession:
         if all(known.check != UNSCALED_STEP for known in self._recorder.findings):
             self.add_findings([unscaled_step(self._model)])
 
-    def _look_at_inputs(self, batches: list[Any]) -> None:
+    def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         self.add_findings(check_inputs(self._model, self._plan, batches))
 
     def _read(self, epoch_over: bool) -> None:
@@ -137,6 +137,6 @@ class FitSession:
 
 
 def _writes_files(model: keras.Model) -> bool:
-    """Whether this process is the one among several workers that writes logs."""
+    """Whether this process writes the logs; of several workers only one does."""
     strategy = getattr(model, "distribute_strategy", None)
     return strategy is None or strategy.extended.should_save_summary

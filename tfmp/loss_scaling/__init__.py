@@ -1,4 +1,4 @@
-"""Gradients kept inside FP16: strategies, the optimizer that scales, and what it counted."""
+"""Loss scaling: the strategies, the optimizer that scales, and its counters."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Gives a compiled model its loss-scale optimizer, and takes it back."""
+"""Wraps a compiled model's optimizer in a loss-scale optimizer, and unwraps it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import keras
 
@@ -12,16 +12,19 @@ from tfmp.precision import reverting
 
 _KEY = "optimizer"
 
+# An optimizer as users give it to `compile`.
+Compiled: TypeAlias = keras.optimizers.Optimizer | str | None
+
 
 def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -> None:
     """Wraps the model's optimizer in a `LossScaleOptimizer`, its moments and iterations kept.
 
     An optimizer that the user compiled as a `LossScaleOptimizer` of this package stays, unless
     `loss_scale` asks for another strategy than the default. Keras's own wrapper is replaced; its
-    settings and its current scale are taken over. `tfmp.revert` undoes all this.
+    settings and its current scale are taken over. `tfmp.revert` undoes all of this.
 
     Args:
-        model: compiled, its weights made.
+        model: a compiled model that has its weights.
         loss_scale: "dynamic", a number or a strategy object.
 
     Raises:
@@ -33,7 +36,8 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
             f"Model {model.name!r} was compiled without an optimizer, so there is no step to "
             "scale. Compile it with one: model.compile(optimizer='adam', loss=...)."
         )
-    record = reverting.undo_step(model, _KEY)
+    found = reverting.undo_step(model, _KEY)
+    record = found if isinstance(found, _Restore) else None
     strategy = _strategy_for(before, loss_scale)
     is_ours = isinstance(before, LossScaleOptimizer)
     by_user = is_ours and (record is None or record.ours is not before)
@@ -52,7 +56,7 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
 
 
 def detach_loss_scale(model: keras.Model) -> None:
-    """Takes back what `attach_loss_scale` did to the model, if anything."""
+    """Undoes `attach_loss_scale`, if it was called for the model."""
     reverting.undo_now(model, _KEY)
 
 
@@ -62,12 +66,12 @@ class _Restore:
 
     Attributes:
         before: the optimizer before the first wrapping.
-        in_config: what the model's compile config had as its optimizer.
-        ours: the wrapper that this package put in its place last.
+        in_config: the optimizer in the model's compile config, as it was.
+        ours: the latest wrapper that this package put in its place.
     """
 
     before: keras.optimizers.Optimizer
-    in_config: Any
+    in_config: Compiled
     ours: LossScaleOptimizer
 
     def __call__(self, model: keras.Model) -> None:
@@ -79,7 +83,9 @@ class _Restore:
         _set_optimizer(model, self.before, in_config=self.in_config)
 
 
-def _strategy_for(before: keras.optimizers.Optimizer, loss_scale: Any) -> LossScale:
+def _strategy_for(
+    before: keras.optimizers.Optimizer, loss_scale: LossScale | float | str
+) -> LossScale:
     is_keras_own = isinstance(before, keras.optimizers.LossScaleOptimizer)
     if loss_scale == "dynamic" and is_keras_own and not isinstance(before, LossScaleOptimizer):
         default = DynamicLossScale()
@@ -106,7 +112,7 @@ def _take_over_scale(before: keras.optimizers.Optimizer, wrapped: LossScaleOptim
 
 
 def _set_optimizer(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer, in_config: Any
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, in_config: Compiled
 ) -> None:
     model.optimizer = optimizer
     # Saving writes the compile config, not `model.optimizer`: without the wrapper in it, a reload

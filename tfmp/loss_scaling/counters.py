@@ -1,16 +1,18 @@
 """The loss-scale optimizer's counters: one integer vector, so that they cost next to nothing.
 
-A step that is applied touches none of them. Under XLA every variable that any branch writes is an
-output of every step; one vector is one output.
+A step that is applied does not touch them. Under XLA every variable that any branch writes is an
+output of every step, and one vector is one output.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras import ops
 
+from tfmp.shared.backend import Tensor
+
 
 class Counters(NamedTuple):
-    """The counters, as integer tensors or arrays. Counts are since the optimizer was created.
+    """The counters, as integer tensors or arrays. They count from the creation of the optimizer.
 
     Attributes:
         strikes: skipped steps since the scale last grew.
@@ -19,26 +21,27 @@ class Counters(NamedTuple):
         skip_run_at: the inner optimizer's iterations when that run was recorded: if they have
             moved on since, the run is over.
         longest_skip_run: length of the longest run.
-        growths: how often the scale rose.
-        backoffs: how often it fell.
+        growths: number of times that the scale rose.
+        backoffs: number of times that the scale fell.
         nonfinite_counts: per trainable variable, the steps in which its gradient was not finite.
-        first_offender_counts: per trainable variable, the steps in which it was the first such in
-            the order of backpropagation, that is, the one nearest to the loss.
-        last_nonfinite: per trainable variable, 1 if it was not finite in the latest skipped step.
+        first_offender_counts: per trainable variable, the steps in which its gradient was the
+            first that was not finite in the order of backpropagation: the nearest to the loss.
+        last_nonfinite: per trainable variable, 1 if its gradient was not finite in the latest
+            skipped step.
     """
 
-    strikes: Any
-    skipped_steps: Any
-    skip_run: Any
-    skip_run_at: Any
-    longest_skip_run: Any
-    growths: Any
-    backoffs: Any
-    nonfinite_counts: Any
-    first_offender_counts: Any
-    last_nonfinite: Any
+    strikes: Tensor
+    skipped_steps: Tensor
+    skip_run: Tensor
+    skip_run_at: Tensor
+    longest_skip_run: Tensor
+    growths: Tensor
+    backoffs: Tensor
+    nonfinite_counts: Tensor
+    first_offender_counts: Tensor
+    last_nonfinite: Tensor
 
-    def consecutive_skips(self, iterations: Any) -> Any:
+    def consecutive_skips(self, iterations: Tensor) -> Tensor:
         """Skipped steps since the last applied one, given the inner optimizer's iterations."""
         return ops.where(self.skip_run_at == iterations, self.skip_run, 0)
 
@@ -52,7 +55,7 @@ def packed_size(variables: int) -> int:
     return _SCALARS + _VECTORS * variables
 
 
-def unpack(vector: Any) -> Counters:
+def unpack(vector: Tensor) -> Counters:
     """The counters in a packed vector: backend tensor or NumPy array, of static length."""
     variables = (int(vector.shape[0]) - _SCALARS) // _VECTORS
     starts = [_SCALARS + index * variables for index in range(_VECTORS)]
@@ -62,20 +65,20 @@ def unpack(vector: Any) -> Counters:
     )
 
 
-def pack(counters: Counters, dtype: str) -> Any:
+def pack(counters: Counters, dtype: str) -> Tensor:
     """Inverse of `unpack`, as one backend tensor."""
     scalars = ops.stack([ops.cast(value, dtype) for value in counters[:_SCALARS]])
     vectors = [ops.cast(value, dtype) for value in counters[_SCALARS:]]
     return ops.concatenate([scalars, *vectors])
 
 
-def after_skip(counters: Counters, finite: Any, iterations: Any) -> Counters:
+def after_skip(counters: Counters, finite: Tensor, iterations: Tensor) -> Counters:
     """The counters after a skipped step.
 
     Args:
-        counters: those before.
+        counters: the counters before the step.
         finite: boolean vector over the trainable variables.
-        iterations: of the inner optimizer, which the skip leaves alone.
+        iterations: the inner optimizer's iterations, which a skipped step does not change.
     """
     guilty = ops.cast(ops.logical_not(finite), counters.nonfinite_counts.dtype)
     # Backpropagation runs from the last variable to the first.
@@ -93,7 +96,9 @@ def after_skip(counters: Counters, finite: Any, iterations: Any) -> Counters:
     )
 
 
-def after_scale_move(counters: Counters, before: Any, after: Any, strikes: Any) -> Counters:
+def after_scale_move(
+    counters: Counters, before: Tensor, after: Tensor, strikes: Tensor
+) -> Counters:
     """The counters after the scale went from `before` to `after`, which may be equal."""
     return counters._replace(
         strikes=strikes,

@@ -1,34 +1,38 @@
-"""Gradients as the loss-scale optimizer sees them: unscaled, and judged finite or not."""
+"""Gradients in the loss-scale optimizer: divided by the scale, and checked for being finite."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import ml_dtypes
 from keras import backend, ops
 
+from tfmp.shared.backend import Tensor
 
-def unscale(grad: Any, scale: Any) -> Any:
+
+def unscale(grad: Tensor, scale: Tensor) -> Tensor:
     """The gradient divided by `scale`, at least in float32; a sparse one stays sparse."""
     if _is_sparse(grad):
         return type(grad)(ops.divide(grad.values, scale), grad.indices, grad.dense_shape)
     return ops.divide(grad, scale)
 
 
-def all_finite(grads: Sequence[Any], scale: Any, scale_floor: float, replicas: int) -> list[Any]:
+def all_finite(
+    grads: Sequence[Tensor], scale: Tensor, scale_floor: float, replicas: int
+) -> list[Tensor]:
     """Whether each gradient, once unscaled and summed over replicas, is finite.
 
-    The check is on the scaled gradients of this replica, because the unscaled ones are never
-    materialized where a compiler fuses the division into the update. So that the verdict is on
-    what will be applied, a gradient whose quotient or sum could overflow counts as not finite.
+    The check reads the scaled gradients of this replica, because the unscaled ones are never
+    materialized where a compiler fuses the division into the update. The verdict is about the
+    gradients that will be applied: a gradient whose quotient or sum could overflow counts as not
+    finite.
 
     Args:
-        grads: scaled gradients, none of them None; of sparse ones only their rows are read.
-        scale: what they will be divided by.
+        grads: the scaled gradients, without None; of sparse ones only their rows are read.
+        scale: the scale that they will be divided by.
         scale_floor: a lower bound of `scale` that is known without running anything.
-        replicas: over how many replicas they will be summed.
+        replicas: number of replicas that they will be summed over.
 
     Returns:
-        One boolean scalar per gradient.
+        One boolean scalar for each gradient.
     """
     # Twice an equal share, so that rounding in the sum cannot push it over either.
     safe_scale = 1.0 if replicas == 1 else 2.0 * replicas
@@ -44,6 +48,6 @@ def all_finite(grads: Sequence[Any], scale: Any, scale_floor: float, replicas: i
     return verdicts
 
 
-def _is_sparse(grad: Any) -> bool:
+def _is_sparse(grad: Tensor) -> bool:
     # tf.IndexedSlices, recognized without importing TensorFlow under JAX.
     return hasattr(grad, "indices") and hasattr(grad, "dense_shape") and hasattr(grad, "values")

@@ -1,16 +1,18 @@
 """LossScaleOptimizer: keeps small gradients inside FP16, and weights away from non-finite ones."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import keras
+import numpy as np
 from keras import backend, ops
 
 from tfmp.loss_scaling import gradients, transitions, wrapping
 from tfmp.loss_scaling.counters import packed_size
 from tfmp.loss_scaling.strategies import (
     DynamicLossScale,
+    KerasConfig,
     LossScale,
     ScheduledLossScale,
     StaticLossScale,
@@ -18,6 +20,13 @@ from tfmp.loss_scaling.strategies import (
 )
 from tfmp.loss_scaling.tracing import branch, read, without_autograph
 from tfmp.loss_scaling.transitions import Snapshot, Transition
+from tfmp.shared.backend import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# One for each variable; None for a variable without a gradient.
+Gradients: TypeAlias = list[Tensor | None]
 
 __all__ = [
     "DynamicLossScale",
@@ -30,7 +39,7 @@ __all__ = [
 
 
 class UnscaledLossWarning(UserWarning):
-    """Gradients reached the optimizer although nothing ever scaled the loss."""
+    """Gradients reached the optimizer, but no code had scaled the loss."""
 
 
 @keras.saving.register_keras_serializable(package="tfmp")
@@ -41,21 +50,20 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         gradients = d(scaled_loss) / d(variables)
         optimizer.apply(gradients, variables)                # divides by scale, checks, applies
 
-    `fit` makes these calls itself. What is checked is what will be applied: under a distribution
-    strategy the verdict is all-reduced, so every replica and worker takes the same branch.
-    A skipped step changes no weight, no moment and not the inner optimizer's `iterations`.
+    `fit` makes these calls itself. The gradients that will be applied are checked: under a
+    distribution strategy the verdict is all-reduced, so every replica and worker takes the same
+    branch. A skipped step changes no weight, no moment and not the inner optimizer's `iterations`.
 
-    Everything that is counted lives in variables on the device and is saved with the optimizer;
+    All counters live in variables on the device and are saved with the optimizer;
     `tfmp.loss_scaling.telemetry.read_counters` reads them.
 
     Attributes:
         inner_optimizer: the optimizer that applies the unscaled gradients.
         loss_scale: the strategy object.
-        dynamic_scale: float32 variable, the current scale.
-        step_counter: integer variable, finite steps since the last growth or skip.
-        counters: integer variable, everything else that is counted; see
-            `tfmp.loss_scaling.counters`.
-        loss_was_scaled: None until gradients arrive, then whether `scale_loss` had been called.
+        dynamic_scale: float32 variable with the current scale.
+        step_counter: integer variable with the finite steps since the last growth or skip.
+        counters: integer variable with all other counters; see `tfmp.loss_scaling.counters`.
+        loss_was_scaled: None until gradients arrive; then whether `scale_loss` had been called.
 
     Args:
         inner_optimizer: a `keras.optimizers.Optimizer`, built or not; a built one keeps its
@@ -65,7 +73,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     Raises:
         TypeError: `inner_optimizer` is not an optimizer.
-        ValueError: it is wrapped already, scales the loss itself, or `loss_scale` is unknown.
+        ValueError: `inner_optimizer` is wrapped already or scales the loss itself, or `loss_scale`
+            is unknown.
     """
 
     def __init__(
@@ -73,7 +82,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         inner_optimizer: keras.optimizers.Optimizer,
         loss_scale: LossScale | float | str = "dynamic",
         name: str | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         wrapping.refuse_keras_arguments(kwargs)
         strategy = as_loss_scale(loss_scale)
@@ -85,7 +94,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self._scale_loss_called = False
         wrapping.claim(inner_optimizer, self)
 
-    def build(self, var_list: Sequence[Any]) -> None:
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Creates the state for these trainable variables; builds the inner optimizer if needed."""
         if self.built:
             return
@@ -117,13 +126,13 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         setattr(self, name, variable)
 
     def unwrap(self) -> keras.optimizers.Optimizer:
-        """Gives the inner optimizer back, with its moments, free to be wrapped again."""
+        """Returns the inner optimizer with its moments; it may be wrapped again."""
         wrapping.release(self.inner_optimizer)
         return self.inner_optimizer
 
     @without_autograph
-    def scale_loss(self, loss: Any) -> Any:
-        """Loss times the current scale; take the gradients of what this returns.
+    def scale_loss(self, loss: Tensor) -> Tensor:
+        """The loss times the current scale; take the gradients of this result.
 
         Args:
             loss: scalar or tensor of losses, any float dtype.
@@ -138,17 +147,21 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return ops.multiply(loss, scale)
 
     def watch_scale_loss(self) -> None:
-        """Forgets that `scale_loss` was ever called: call it when a step is about to be traced."""
+        """Forgets earlier calls of `scale_loss`; call this before a step is traced."""
         self._scale_loss_called = False
         self.loss_was_scaled = None
 
     @without_autograph
-    def apply(self, grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
+    def apply(
+        self,
+        grads: Iterable[Tensor | None],
+        trainable_variables: Iterable[keras.Variable] | None = None,
+    ) -> None:
         """Unscales and applies gradients of the scaled loss, or skips the step.
 
         Args:
-            grads: one gradient (or None, or a sparse `tf.IndexedSlices`) per variable.
-            trainable_variables: defaults to the variables the optimizer was built with.
+            grads: one gradient (or None, or a sparse `tf.IndexedSlices`) for each variable.
+            trainable_variables: the variables; by default those that the optimizer was built with.
         """
         grads = list(grads)
         if not grads:
@@ -160,7 +173,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         else:
             self._apply_statelessly(grads, variables)
 
-    def _variables_for(self, grads: list[Any], variables: Iterable[Any] | None) -> list[Any]:
+    def _variables_for(
+        self, grads: Gradients, variables: Iterable[keras.Variable] | None
+    ) -> list[keras.Variable]:
         if variables is None:
             if not self.built:
                 raise ValueError(
@@ -190,7 +205,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 "LossScaleOptimizer received gradients, but scale_loss() was never called: they "
                 "will be divided by a loss scale that nothing multiplied in, so training all but "
                 "stops. In train_step or the training loop, take the gradients of "
-                "optimizer.scale_loss(loss) instead of those of loss.",
+                "optimizer.scale_loss(loss) instead of loss.",
                 UnscaledLossWarning,
                 stacklevel=4,
             )
@@ -198,7 +213,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     # --- TensorFlow: variables are updated in place, replicas need to agree first ---
 
-    def _apply_on_tensorflow(self, grads: list[Any], variables: list[Any]) -> None:
+    def _apply_on_tensorflow(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         import tensorflow as tf
 
         replica = tf.distribute.get_replica_context()
@@ -214,7 +229,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             guilty = ops.cast(ops.logical_not(finite), "float32")
             finite = replica.all_reduce(tf.distribute.ReduceOp.SUM, guilty) == 0
 
-        def update(grads: list[Any]) -> None:
+        def update(grads: Gradients) -> None:
             self.inner_optimizer.apply(self._unscale(grads, variables), variables)
 
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
@@ -223,7 +238,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
         # A branch that merges replicas, as the inner optimizer's update does, is only allowed
         # when the condition itself is evaluated across replicas.
-        def across_replicas(strategy: Any, finite: Any, grads: Any) -> None:
+        def across_replicas(
+            strategy: "tf.distribute.Strategy", finite: Tensor, grads: Gradients
+        ) -> None:
             self._apply_or_skip(
                 strategy.experimental_local_results(finite)[0],
                 lambda: strategy.extended.call_for_each_replica(update, args=(grads,)),
@@ -231,7 +248,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
         replica.merge_call(across_replicas, args=(finite, grads))
 
-    def _apply_or_skip(self, finite: Any, update: Callable[[], Any]) -> None:
+    def _apply_or_skip(self, finite: Tensor, update: Callable[[], object]) -> None:
         def commit() -> None:
             after = transitions.after_finite(self.loss_scale, self._snapshot)
             update()
@@ -247,7 +264,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             variable.assign(value)
 
     @property
-    def _scale_variables(self) -> tuple[Any, Any, Any]:
+    def _scale_variables(self) -> tuple[keras.Variable, keras.Variable, keras.Variable]:
         return self.dynamic_scale, self.step_counter, self.counters
 
     def _snapshot(self) -> Snapshot:
@@ -257,14 +274,17 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     # --- JAX: the whole step is a function from old values to new ones ---
 
     def stateless_apply(
-        self, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
-    ) -> tuple[list[Any], list[Any]]:
+        self,
+        optimizer_variables: list[Tensor],
+        grads: Gradients,
+        trainable_variables: list[Tensor],
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """`apply` as a pure function, for JAX.
 
         Args:
             optimizer_variables: values of `self.variables`, in that order.
-            grads: gradients of the scaled loss, one (or None) per trainable variable.
-            trainable_variables: values of the variables the optimizer was built with.
+            grads: gradients of the scaled loss, one (or None) for each trainable variable.
+            trainable_variables: values of the variables that the optimizer was built with.
 
         Returns:
             The new values of the trainable and of the optimizer variables.
@@ -279,14 +299,14 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         own_count = len(self._variables)
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
 
-        def own_after(values: Transition) -> list[Any]:
+        def own_after(values: Transition) -> list[Tensor]:
             new = dict(zip(map(id, self._scale_variables), values, strict=True))
             return [
                 new.get(id(variable), value)
                 for variable, value in zip(self._variables, optimizer_variables, strict=False)
             ]
 
-        def update() -> tuple[list[Any], list[Any]]:
+        def update() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
                 after = transitions.after_finite(self.loss_scale, self._snapshot)
                 unscaled = self._unscale(grads, self._trainable_variables)
@@ -295,7 +315,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             )
             return list(trainable), own_after(after) + list(inner)
 
-        def skip() -> tuple[list[Any], list[Any]]:
+        def skip() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
                 after = transitions.after_skip(self.loss_scale, self._snapshot(), finite)
             inner = list(optimizer_variables[own_count:])
@@ -305,7 +325,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
         return branch(ops.all(finite), update, skip)
 
-    def _apply_statelessly(self, grads: list[Any], variables: list[Any]) -> None:
+    def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         gradient_of = {
             self._get_variable_index(variable): grad
             for variable, grad in zip(variables, grads, strict=True)
@@ -321,7 +341,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     # --- shared by both ---
 
-    def _unscale(self, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    def _unscale(self, grads: Gradients, variables: Sequence[keras.Variable]) -> Gradients:
         scale = read(self.dynamic_scale)
         return [
             grad
@@ -330,8 +350,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             for grad, variable in zip(grads, variables, strict=True)
         ]
 
-    def _finite_flags(self, grads: Sequence[Any], variables: Sequence[Any], replicas: int) -> Any:
-        """Boolean vector over the built variables; one without a gradient counts as finite."""
+    def _finite_flags(
+        self, grads: Gradients, variables: Sequence[keras.Variable], replicas: int
+    ) -> Tensor:
+        """Boolean vector over the built variables; a missing gradient counts as finite."""
         places = [
             self._get_variable_index(variable)
             for grad, variable in zip(grads, variables, strict=True)
@@ -343,15 +365,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self.loss_scale.floor,
             replicas,
         )
-        flags: list[Any] = [True] * len(self._trainable_variables)
+        flags: list[Tensor] = [True] * len(self._trainable_variables)
         for place, verdict in zip(places, verdicts, strict=True):
             flags[place] = verdict
         return ops.stack(flags)
 
     # --- saving ---
 
-    def load_own_variables(self, store: Any) -> None:
-        """Loads a checkpoint of this class, of Keras's own wrapper, or of the bare optimizer."""
+    def load_own_variables(self, store: Mapping[str, np.ndarray]) -> None:
+        """Loads a checkpoint of this class, of Keras's own wrapper, or of the inner optimizer."""
         inner_count = len(self.inner_optimizer.variables)
         if self.built and len(store.keys()) == inner_count:
             self.inner_optimizer.load_own_variables(store)
@@ -367,8 +389,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             saved = float(ops.convert_to_numpy(self.dynamic_scale))
             self.dynamic_scale.assign(self.loss_scale.restore(saved))
 
-    def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras serialization wants them."""
+    def get_config(self) -> KerasConfig:
+        """Constructor arguments, in the form that Keras serializes."""
         serialize = keras.saving.serialize_keras_object
         return {
             "name": self.name,
@@ -378,7 +400,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @classmethod
     def from_config(
-        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+        cls, config: KerasConfig, custom_objects: dict[str, type] | None = None
     ) -> "LossScaleOptimizer":
         """Inverse of `get_config`."""
         config = dict(config)

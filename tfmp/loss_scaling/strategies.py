@@ -1,4 +1,4 @@
-"""Loss-scale strategies: how the scale moves after a finite step and after a skipped one.
+"""Loss-scale strategies: the moves of the scale after a finite step and after a skipped one.
 
 A strategy is a frozen, serializable description. Its two transition functions are pure: they map
 one `ScaleState` of backend tensors to the next, so the same code runs eagerly, inside
@@ -10,20 +10,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 from keras import ops
 
 from tfmp.shared.arguments import check_count, check_number
+from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import shown
+
+# The arguments of a constructor, as Keras writes them into files.
+KerasConfig: TypeAlias = dict[str, Any]
 
 
 class ScaleState(NamedTuple):
-    """What a strategy remembers between steps, as scalar backend tensors.
+    """The memory of a strategy between steps, as scalar backend tensors.
 
     Attributes:
-        scale: float32, what the loss of the step just taken was multiplied by.
+        scale: float32, the scale of the step just taken.
         streak: integer, finite steps since the last growth or skip.
         strikes: integer, skipped steps since the last growth.
         steps: integer, the inner optimizer's iterations plus the skipped steps.
@@ -32,14 +36,14 @@ class ScaleState(NamedTuple):
     next one.
     """
 
-    scale: Any
-    streak: Any
-    strikes: Any
-    steps: Any
+    scale: Tensor
+    streak: Tensor
+    strikes: Tensor
+    steps: Tensor
 
 
 class LossScale:
-    """What `LossScaleOptimizer` needs to know of a strategy; subclass it to write your own.
+    """Base class of strategies for `LossScaleOptimizer`; subclass it to write your own.
 
     A subclass is a frozen dataclass, registered with Keras so that models that use it can be
     saved.
@@ -52,15 +56,15 @@ class LossScale:
 
     @property
     def floor(self) -> float:
-        """Lower bound of every scale this strategy gives."""
+        """Lower bound of every scale of this strategy."""
         return 0.0
 
-    def moves_after_finite(self, state: ScaleState) -> Any:
-        """Whether `after_finite` has anything to do: a boolean tensor, or False for never."""
+    def moves_after_finite(self, state: ScaleState) -> Tensor | bool:
+        """Whether `after_finite` changes the state: a boolean tensor, or False for never."""
         raise NotImplementedError
 
     def after_finite(self, state: ScaleState) -> ScaleState:
-        """State after a step that was applied; called where `moves_after_finite` holds."""
+        """State after a step that was applied; called if `moves_after_finite` is true."""
         raise NotImplementedError
 
     def after_skip(self, state: ScaleState) -> ScaleState:
@@ -68,15 +72,15 @@ class LossScale:
         raise NotImplementedError
 
     def restore(self, saved: float) -> float:
-        """Scale to continue with when a checkpoint says `saved`."""
+        """Scale to continue with after a checkpoint that has the scale `saved`."""
         return saved
 
-    def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras serialization wants them."""
+    def get_config(self) -> KerasConfig:
+        """Constructor arguments, in the form that Keras serializes."""
         return asdict(self)  # type: ignore[call-overload]
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "LossScale":
+    def from_config(cls, config: KerasConfig) -> "LossScale":
         """Inverse of `get_config`."""
         return cls(**config)
 
@@ -94,18 +98,18 @@ class DynamicLossScale(LossScale):
                        if strikes >= hysteresis:
                            scale = max(scale * backoff_factor, min_scale)
 
-    The scheme is that of Micikevicius et al., "Mixed Precision Training" (ICLR 2018), section
-    3.2. With `hysteresis` above 1 the first skips after a growth leave the scale alone: one odd
-    batch then does not cost `growth_interval` steps to recover from.
+    Micikevicius et al., "Mixed Precision Training" (ICLR 2018), section 3.2, describe the scheme.
+    With `hysteresis` above 1 the first skips after a growth do not change the scale: one odd batch
+    then does not cost `growth_interval` steps to recover from.
 
     Attributes:
         initial: scale of the first step.
         growth_interval: finite steps in a row before the scale grows.
-        growth_factor: what it grows by.
-        backoff_factor: what a skipped step multiplies it by.
-        min_scale: it never falls below this.
-        max_scale: it never rises above this.
-        hysteresis: skipped steps since the last growth before it backs off.
+        growth_factor: factor that the scale grows by.
+        backoff_factor: factor that a skipped step multiplies the scale by.
+        min_scale: lower bound of the scale.
+        max_scale: upper bound of the scale.
+        hysteresis: skipped steps since the last growth before the scale backs off.
     """
 
     initial: float = 2.0**15
@@ -145,7 +149,7 @@ class DynamicLossScale(LossScale):
     def floor(self) -> float:
         return self.min_scale
 
-    def moves_after_finite(self, state: ScaleState) -> Any:
+    def moves_after_finite(self, state: ScaleState) -> Tensor | bool:
         return state.streak >= self.growth_interval
 
     def after_finite(self, state: ScaleState) -> ScaleState:
@@ -162,7 +166,7 @@ class DynamicLossScale(LossScale):
         )
 
     def restore(self, saved: float) -> float:
-        # A checkpoint of Keras's own optimizer may hold 0 or infinity, and no step mends those.
+        # A checkpoint of Keras's own optimizer may hold 0 or infinity, and no step fixes those.
         if math.isnan(saved):
             return self.initial
         return min(max(saved, self.min_scale), self.max_scale)
@@ -174,7 +178,7 @@ class StaticLossScale(LossScale):
     """The same scale on every step; steps with non-finite gradients are still skipped.
 
     Attributes:
-        scale: what every loss is multiplied by. `tfmp.calibrate` measures a good one.
+        scale: number that every loss is multiplied by. `tfmp.calibrate` measures a good one.
     """
 
     scale: float
@@ -190,7 +194,7 @@ class StaticLossScale(LossScale):
     def floor(self) -> float:
         return self.scale
 
-    def moves_after_finite(self, state: ScaleState) -> Any:
+    def moves_after_finite(self, state: ScaleState) -> Tensor | bool:
         return False
 
     def after_finite(self, state: ScaleState) -> ScaleState:
@@ -208,11 +212,11 @@ class StaticLossScale(LossScale):
 class ScheduledLossScale(LossScale):
     """A scale set by hand: each entry holds from its step on, until the next one.
 
-    A step is counted as for learning-rate schedules, by the optimizer's iterations, but with the
-    skipped steps added: a scale that is too high cannot hold its own schedule up.
+    Steps are counted by the optimizer's iterations, as for learning-rate schedules, plus the
+    skipped steps: a scale that is too high cannot hold its own schedule up.
 
     Attributes:
-        schedule: first step -> scale; step 0 must be there.
+        schedule: first step -> scale; it must have an entry for step 0.
     """
 
     schedule: Mapping[int, float] = field(hash=False)
@@ -242,7 +246,7 @@ class ScheduledLossScale(LossScale):
     def floor(self) -> float:
         return min(self.schedule.values())
 
-    def moves_after_finite(self, state: ScaleState) -> Any:
+    def moves_after_finite(self, state: ScaleState) -> Tensor | bool:
         return ops.not_equal(self._scale_at(state.steps), state.scale)
 
     def after_finite(self, state: ScaleState) -> ScaleState:
@@ -251,24 +255,24 @@ class ScheduledLossScale(LossScale):
     def after_skip(self, state: ScaleState) -> ScaleState:
         return state._replace(scale=self._scale_at(state.steps))
 
-    def _scale_at(self, step: Any) -> Any:
+    def _scale_at(self, step: Tensor) -> Tensor:
         current = ops.convert_to_tensor(self.initial, dtype="float32")
         for first_step, scale in self.schedule.items():
             current = ops.where(step >= first_step, ops.cast(scale, "float32"), current)
         return current
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> KerasConfig:
         return {"schedule": {str(step): scale for step, scale in self.schedule.items()}}
 
 
 def as_loss_scale(value: object) -> LossScale:
-    """The strategy meant by a `loss_scale` argument.
+    """The strategy for a `loss_scale` argument.
 
     Args:
         value: "dynamic", a number (the static scale) or a strategy object.
 
     Raises:
-        ValueError: for anything else, naming what is valid.
+        ValueError: the value is something else.
     """
     if isinstance(value, LossScale):
         return value

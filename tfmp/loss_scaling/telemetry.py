@@ -1,4 +1,4 @@
-"""What the loss-scale optimizer counted: read from the device at once, judged, written to logs."""
+"""The counters of the loss-scale optimizer: read from the device at once, and written to logs."""
 
 import json
 import math
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+import keras
 import numpy as np
 from keras import backend
 
@@ -24,8 +24,8 @@ class Offender:
     Attributes:
         variable: its path in the model, such as "sequential/dense/kernel".
         nonfinite_steps: steps in which its gradient held an infinity or NaN.
-        first_steps: steps in which it was the first such variable in the order of
-            backpropagation, the one nearest to the loss.
+        first_steps: steps in which it was the first of these variables in the order of
+            backpropagation: the nearest to the loss.
     """
 
     variable: str
@@ -34,29 +34,29 @@ class Offender:
 
     @property
     def layer(self) -> str:
-        """Name of the layer that owns the variable, as `keep_float32` takes it."""
+        """Name of the layer that owns the variable, for `keep_float32`."""
         return self.variable.rsplit("/", 2)[-2] if "/" in self.variable else self.variable
 
 
 @dataclass(frozen=True)
 class StepCounters:
-    """A snapshot of a LossScaleOptimizer. Counts are since it was created.
+    """A snapshot of a LossScaleOptimizer, which counts from its creation.
 
     Attributes:
-        loss_scale: what the next loss will be multiplied by.
+        loss_scale: number that the next loss will be multiplied by.
         steps: iterations of the inner optimizer plus skipped steps.
-        skipped_steps: steps whose gradients were not finite, and so were not applied.
+        skipped_steps: steps that were not applied, because their gradients were not finite.
         consecutive_skips: skipped steps since the last applied one.
         longest_skip_run: the most skipped steps in a row.
-        growths: how often the scale rose.
-        backoffs: how often the scale fell.
+        growths: number of times that the scale rose.
+        backoffs: number of times that the scale fell.
         finite_streak: finite steps since the scale last moved or a step was skipped.
-        variables: how many trainable variables there are.
-        offenders: variables that ever had a non-finite gradient, the most frequent first
-            offender first.
+        variables: number of trainable variables.
+        offenders: variables that ever had a non-finite gradient; the variable that was most often
+            the first offender comes first.
         last_first_offender: the first offender of the last skipped step.
-        last_began_at_loss: that step's gradient was not finite from the last variable on, so
-            the forward pass or the loss was probably not finite already.
+        last_began_at_loss: whether that step's gradients were not finite from the last variable
+            on; then the forward pass or the loss was probably not finite already.
         loss_was_scaled: whether the training step calls `scale_loss`; None before any step.
     """
 
@@ -75,7 +75,7 @@ class StepCounters:
     loss_was_scaled: bool | None
 
     def scalars(self) -> dict[str, float]:
-        """What is worth a curve over time: name -> number."""
+        """The numbers that are worth a curve over time, by name."""
         names = ("loss_scale", "skipped_steps", "consecutive_skips", "growths", "backoffs")
         return {name: getattr(self, name) for name in names}
 
@@ -85,10 +85,10 @@ class StepCounters:
 
 
 class NonFiniteGradientsError(RuntimeError):
-    """Too many steps in a row were skipped: training cannot go on, the weights are intact.
+    """Too many steps in a row were skipped: training cannot go on, but the weights are intact.
 
     Attributes:
-        counters: what the optimizer had counted.
+        counters: the optimizer's counters.
         limit: the number of skips in a row that was allowed.
     """
 
@@ -98,11 +98,11 @@ class NonFiniteGradientsError(RuntimeError):
         super().__init__(_explain(counters, limit))
 
 
-def read_counters(optimizer: LossScaleOptimizer, model: Any = None) -> StepCounters:
+def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = None) -> StepCounters:
     """Reads every counter with one transfer from the device.
 
     Args:
-        optimizer: built or not; an unbuilt one has counted nothing.
+        optimizer: built or not; an optimizer that is not built has counted nothing.
         model: the model in training. On JAX, `fit` holds the optimizer's values itself between
             epochs, and they have to be handed back before they can be read.
 
@@ -110,7 +110,7 @@ def read_counters(optimizer: LossScaleOptimizer, model: Any = None) -> StepCount
         The snapshot.
 
     Raises:
-        TypeError: the optimizer counts nothing, as Keras's own does not.
+        TypeError: the optimizer has no counters, like Keras's own.
     """
     if not isinstance(optimizer, LossScaleOptimizer):
         raise TypeError(
@@ -154,8 +154,8 @@ def read_counters(optimizer: LossScaleOptimizer, model: Any = None) -> StepCount
 
 def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
     if not optimizer.built:
-        none = np.zeros(packed_size(0), dtype=np.int64)
-        return [np.array(optimizer.loss_scale.initial), np.array(0), np.array(0), none]
+        empty = np.zeros(packed_size(0), dtype=np.int64)
+        return [np.array(optimizer.loss_scale.initial), np.array(0), np.array(0), empty]
     return _fetch(
         [
             optimizer.dynamic_scale,
@@ -166,7 +166,7 @@ def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
     )
 
 
-def _fetch(variables: list[Any]) -> list[np.ndarray]:
+def _fetch(variables: list[keras.Variable]) -> list[np.ndarray]:
     if backend.backend() != "tensorflow":
         import jax
 
@@ -181,21 +181,21 @@ def _fetch(variables: list[Any]) -> list[np.ndarray]:
     return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
 
 
-def _path(variable: Any) -> str:
+def _path(variable: keras.Variable) -> str:
     return getattr(variable, "path", None) or variable.name
 
 
 def _explain(counters: StepCounters, limit: int) -> str:
     offender = counters.last_first_offender
-    where, keep = "none recorded", "the layer it names"
+    where, keep = "not recorded", "the layer it names"
     if offender is not None:
         where, keep = repr(offender.variable), repr([offender.layer])
     if counters.last_began_at_loss:
-        where += " (the one nearest to the loss: the forward pass may have been non-finite already)"
+        where += " (the nearest to the loss: the forward pass may have been non-finite already)"
     return (
         f"Training stopped: {counters.consecutive_skips} steps in a row had gradients that are "
-        f"not finite; max_consecutive_skips={limit} allows no more. The weights are those of the "
-        f"last finite step.\n"
+        f"not finite; max_consecutive_skips={limit} allows no more. The weights are as they were "
+        f"after the last finite step.\n"
         f"  First offending variable: {where}\n"
         f"  Loss scale: {counters.loss_scale:g} after {counters.backoffs} reductions; "
         f"{counters.skipped_steps} of {counters.steps} steps skipped in all\n"
@@ -209,11 +209,11 @@ def _explain(counters: StepCounters, limit: int) -> str:
 
 
 class TelemetryLog:
-    """Writes scalars over time to a folder: JSON lines always, TensorBoard where asked.
+    """Writes scalars over time to a folder, as JSON lines and for TensorBoard.
 
     Args:
-        log_dir: folder, created if missing; an existing `tfmp.jsonl` in it is appended to.
-        tensorboard: also write TensorBoard event files.
+        log_dir: the folder, which is made if it is missing; `tfmp.jsonl` in it is appended to.
+        tensorboard: whether TensorBoard event files are written too.
     """
 
     def __init__(self, log_dir: str | Path, tensorboard: bool = True) -> None:
@@ -225,15 +225,15 @@ class TelemetryLog:
 
             self._events = tf.summary.create_file_writer(str(self.log_dir))
 
-    def write(self, step: int, scalars: Mapping[str, float], **labels: Any) -> None:
+    def write(self, step: int, scalars: Mapping[str, float], **labels: object) -> None:
         """Adds one record.
 
         Args:
             step: the training step that the numbers belong to.
-            scalars: name -> number.
+            scalars: the numbers, by name.
             labels: further fields of the JSON line that make no curve, such as `epoch=3`.
         """
-        record = {"step": step, **labels, **scalars}
+        record: dict[str, object] = {"step": step, **labels, **scalars}
         line = {name: _plain(value) for name, value in record.items()}
         self._lines.write(json.dumps(line, allow_nan=False) + "\n")
         self._lines.flush()
@@ -263,7 +263,7 @@ class TelemetryLog:
 
 
 def _write_scalar(tag: str, value: float) -> None:
-    """What tf.summary.scalar writes; that one needs the tensorboard package to be installed."""
+    """Writes the event of tf.summary.scalar, which needs the tensorboard package."""
     import tensorflow as tf
 
     metadata_of = tf.compat.v1.SummaryMetadata
@@ -274,7 +274,7 @@ def _write_scalar(tag: str, value: float) -> None:
     tf.summary.write(tag, tf.constant(value, tf.float32), metadata=metadata)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A label or number as JSON can hold it."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -1,12 +1,18 @@
-"""What code that runs eagerly, in `tf.function` and in `jax.jit` has to say to each of them."""
+"""Helpers for code that runs eagerly, in `tf.function` and in `jax.jit`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
+import keras
 from keras import backend, ops
 
+from tfmp.shared.backend import Tensor
 
-def without_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
+Function = TypeVar("Function", bound=Callable[..., object])
+Result = TypeVar("Result")
+
+
+def without_autograph(function: Function) -> Function:
     """Keeps a user's `tf.function` from rewriting this code: it is written for tracing."""
     if backend.backend() != "tensorflow":
         return function
@@ -15,12 +21,14 @@ def without_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
     return tf.autograph.experimental.do_not_convert(function)
 
 
-def read(variable: Any) -> Any:
-    """The variable's value now. Keras's convert_to_tensor returns a TensorFlow variable itself."""
+def read(variable: keras.Variable) -> Tensor:
+    """The variable's value now; Keras's convert_to_tensor would return a TensorFlow variable."""
     return ops.stop_gradient(variable)
 
 
-def branch(predicate: Any, if_true: Any, if_false: Any) -> Any:
+def branch(
+    predicate: Tensor, if_true: Callable[[], Result], if_false: Callable[[], Result]
+) -> Result:
     """Like `ops.cond`, but an untraced JAX step picks its branch in Python.
 
     Outside `jax.jit`, `lax.cond` would compile both branches anew on every step.

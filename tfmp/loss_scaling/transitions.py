@@ -1,42 +1,43 @@
-"""What a step does to the loss scale and the counters, as pure functions of backend tensors."""
+"""The effect of a step on the loss scale and the counters, as pure functions of tensors."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras import ops
 
 from tfmp.loss_scaling import counters as counting
 from tfmp.loss_scaling.counters import Counters
 from tfmp.loss_scaling.strategies import LossScale, ScaleState
+from tfmp.shared.backend import Tensor
 
 
 class Snapshot(NamedTuple):
-    """Values of the variables that a step reads before it changes any.
+    """Values of the variables that a step reads before it changes one of them.
 
     Attributes:
         scale: float32 scalar, the loss scale of this step.
         streak: integer scalar, finite steps since the last growth or skip.
         counters: integer vector, see `tfmp.loss_scaling.counters`.
-        iterations: integer scalar, how often the inner optimizer has been applied.
+        iterations: integer scalar, the number of steps that the inner optimizer has applied.
     """
 
-    scale: Any
-    streak: Any
-    counters: Any
-    iterations: Any
+    scale: Tensor
+    streak: Tensor
+    counters: Tensor
+    iterations: Tensor
 
 
 # The next values of the first three fields of a snapshot.
-Transition = tuple[Any, Any, Any]
+Transition = tuple[Tensor, Tensor, Tensor]
 
 
 def after_finite(strategy: LossScale, read: Callable[[], Snapshot]) -> Transition:
     """The values after a step that is applied.
 
     Args:
-        strategy: decides where the scale goes.
-        read: takes a snapshot. It is called again where the scale moves, because whatever a
-            conditional branch takes from outside itself is computed on every step.
+        strategy: decides how the scale moves.
+        read: takes a snapshot. It is called again where the scale moves, because values that a
+            conditional branch takes from outside are computed on every step.
     """
     now, state, _ = _counted_finite(read())
 
@@ -49,11 +50,11 @@ def after_finite(strategy: LossScale, read: Callable[[], Snapshot]) -> Transitio
     return unmoved if due is False else ops.cond(due, moved, lambda: unmoved)
 
 
-def after_skip(strategy: LossScale, now: Snapshot, finite: Any) -> Transition:
+def after_skip(strategy: LossScale, now: Snapshot, finite: Tensor) -> Transition:
     """The values after a step that is skipped.
 
     Args:
-        strategy: decides where the scale goes.
+        strategy: decides how the scale moves.
         now: the snapshot before the step.
         finite: boolean vector over the trainable variables.
     """

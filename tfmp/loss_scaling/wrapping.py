@@ -1,31 +1,33 @@
-"""What may be wrapped in a LossScaleOptimizer, and by whom."""
+"""Checks of the optimizers that a LossScaleOptimizer wraps, and who wraps which."""
 
 import gc
 import weakref
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import keras
 from keras import backend
+from keras.optimizers import Optimizer
 
-from tfmp.shared.backend import check_backend
+from tfmp.shared.backend import Tensor, check_backend
+from tfmp.shared.wording import shown
 
 # Which wrapper drives an inner optimizer: two of them would both move its moments.
-_WRAPPER_OF: "weakref.WeakKeyDictionary[Any, weakref.ref[Any]]" = weakref.WeakKeyDictionary()
+_WRAPPER_OF: "weakref.WeakKeyDictionary[Optimizer, weakref.ref[Optimizer]]"
+_WRAPPER_OF = weakref.WeakKeyDictionary()
 
 
-def claim(inner: Any, wrapper: Any) -> None:
+def claim(inner: Optimizer, wrapper: Optimizer) -> None:
     """Notes that `wrapper` drives `inner` from now on."""
     _WRAPPER_OF[inner] = weakref.ref(wrapper)
 
 
-def release(inner: Any) -> None:
+def release(inner: Optimizer) -> None:
     """Frees `inner` to be wrapped again."""
     _WRAPPER_OF.pop(inner, None)
 
 
-def creation_scope(inner: Any) -> AbstractContextManager[Any]:
-    """Where to create variables: under the distribution strategy of the inner optimizer."""
+def creation_scope(inner: Optimizer) -> AbstractContextManager[object]:
+    """The scope to create variables in: the distribution strategy of the inner optimizer."""
     strategy = getattr(inner, "_distribution_strategy", None)
     if strategy is None or backend.backend() != "tensorflow":
         return nullcontext()
@@ -38,8 +40,12 @@ def creation_scope(inner: Any) -> AbstractContextManager[Any]:
     return nullcontext() if is_default else strategy.scope()
 
 
-def refuse_keras_arguments(kwargs: dict[str, Any]) -> None:
-    """Raises `TypeError` for arguments of Keras's own wrapper, with what they are called here."""
+def refuse_keras_arguments(kwargs: dict[str, object]) -> None:
+    """Refuses arguments of Keras's own wrapper, with their names here.
+
+    Raises:
+        TypeError: there are any.
+    """
     if not kwargs:
         return
     name, value = next(iter(kwargs.items()))
@@ -54,13 +60,19 @@ def refuse_keras_arguments(kwargs: dict[str, Any]) -> None:
     )
 
 
-def check_inner(inner: Any) -> None:
-    """Refuses what cannot be wrapped: on this backend, of this type, or in this state."""
+def check_inner(inner: Optimizer) -> None:
+    """Accepts an optimizer that can be wrapped.
+
+    Raises:
+        TypeError: it is not an optimizer.
+        ValueError: the backend is not supported, or the optimizer scales the loss or is wrapped
+            already.
+    """
     check_backend()
     if not isinstance(inner, keras.optimizers.Optimizer):
         raise TypeError(
             "LossScaleOptimizer expects a keras.optimizers.Optimizer as inner_optimizer, received "
-            f"{inner!r} ({type(inner).__name__}). For a name, use keras.optimizers.get(name)."
+            f"{shown(inner)}. For a name, use keras.optimizers.get(name)."
         )
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
         raise ValueError(
@@ -76,22 +88,26 @@ def check_inner(inner: Any) -> None:
         )
     if _live_wrapper(inner) is not None:
         raise ValueError(
-            "LossScaleOptimizer expects an inner optimizer of its own, received the "
-            f"{inner.name!r} that another LossScaleOptimizer already drives: two wrappers would "
+            "LossScaleOptimizer expects an inner optimizer of its own, received "
+            f"{inner.name!r}, which another LossScaleOptimizer already drives: two wrappers would "
             "both move its moments. Use that wrapper, call its unwrap() first, or create a second "
             "optimizer."
         )
 
 
-def _live_wrapper(inner: Any) -> Any:
+def _live_wrapper(inner: Optimizer) -> Optimizer | None:
     reference = _WRAPPER_OF.get(inner)
     if reference is not None and reference() is not None:
         gc.collect()  # wrappers of discarded models often wait in a reference cycle
-    return reference and reference()
+    return None if reference is None else reference()
 
 
-def check_known(inner: Any, var_list: list[Any]) -> None:
-    """Raises `ValueError` if `inner` was built without some of these variables."""
+def check_known(inner: Optimizer, var_list: list[keras.Variable]) -> None:
+    """Accepts variables that an optimizer was built with.
+
+    Raises:
+        ValueError: it was built without some of them.
+    """
     known = inner._trainable_variables_indices
     new = [variable.path for variable in var_list if inner._var_key(variable) not in known]
     if new:
@@ -104,9 +120,16 @@ def check_known(inner: Any, var_list: list[Any]) -> None:
 
 
 def check_stateless(
-    optimizer: Any, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
+    optimizer: Optimizer,
+    optimizer_variables: list[Tensor],
+    grads: list[Tensor | None],
+    trainable_variables: list[Tensor],
 ) -> None:
-    """Refuses arguments of `stateless_apply` that cannot be paired with the variables."""
+    """Accepts arguments of `stateless_apply` that can be paired with the variables.
+
+    Raises:
+        ValueError: the optimizer is not built, or there are more or fewer of some arguments.
+    """
     if not optimizer.built:
         raise ValueError(
             "LossScaleOptimizer.stateless_apply expects a built optimizer, received one "
@@ -120,6 +143,7 @@ def check_stateless(
         if len(received) != len(expected):
             raise ValueError(
                 f"LossScaleOptimizer.stateless_apply expects {len(expected)} values in "
-                f"`{name}`, one for each variable it was built with, received {len(received)}. "
+                f"`{name}`, one for each variable that it was built with, received "
+                f"{len(received)}. "
                 "After adding or unfreezing layers, compile the model with a new optimizer."
             )

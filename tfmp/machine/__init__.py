@@ -1,4 +1,4 @@
-"""What this machine is: devices, drivers and versions, and what its steps and memory cost."""
+"""Facts about this machine: its devices, drivers and versions, and measured time and memory."""
 
 import lazy_loader
 

@@ -1,10 +1,9 @@
-"""Which CUDA and cuDNN TensorFlow was built for, and which are installed for it to find."""
+"""The CUDA and cuDNN that TensorFlow was built for, and the installed ones."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 # Where NVIDIA's installers leave a system-wide CUDA.
 _SYSTEM_CUDA = Path("/usr/local/cuda/version.json")
@@ -16,15 +15,16 @@ _SYSTEM_CUDNN = (
 
 @dataclass(frozen=True)
 class CudaVersions:
-    """Versions as text, "12.5.1"; empty where there is none.
+    """Versions as text, such as "12.5.1"; an empty text means that there is no such version.
 
     Attributes:
-        built, built_cudnn: what TensorFlow was built for; cuDNN often only by its first number.
-        found, found_cudnn: what is installed.
-        where: of what was found: "pip" or a folder.
-        code_for: what TensorFlow has machine code for, "sm_80", or code to compile at its first
-            start, "compute_90"; empty where it does not say.
-        majors: generations of CUDA of which libraries are installed as Python packages.
+        built, built_cudnn: the versions that TensorFlow was built for; cuDNN's is often only its
+            first number.
+        found, found_cudnn: the versions that are installed.
+        where: the place where they were found: "pip" or a folder.
+        code_for: the cards that TensorFlow has machine code for ("sm_80"), or code that the driver
+            compiles at the first start ("compute_90"); empty where TensorFlow does not say.
+        majors: generations of CUDA that have libraries installed as Python packages.
     """
 
     built: str = ""
@@ -40,7 +40,7 @@ def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
     """Asks TensorFlow's build record, then Python's packages, then the system's folders.
 
     Args:
-        packages: version by name, of everything installed.
+        packages: by name, the version of every installed package.
     """
     built = _build_info()
     return from_packages(
@@ -49,7 +49,7 @@ def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
         built_cudnn=str(built.get("cudnn_version", "")),
         system=_system_version(),
         system_cudnn=_system_cudnn(),
-        code_for=tuple(str(name) for name in built.get("cuda_compute_capabilities", ())),
+        code_for=tuple(map(str, _listed(built.get("cuda_compute_capabilities")))),
     )
 
 
@@ -61,7 +61,7 @@ def from_packages(
     system_cudnn: str = "",
     code_for: tuple[str, ...] = (),
 ) -> CudaVersions:
-    """Puts together what is known; packages of the generation that was built for come first."""
+    """Puts the facts together; packages of the generation that TensorFlow needs come first."""
     runtimes = {
         _generation(name, version): version
         for name, version in packages.items()
@@ -87,7 +87,7 @@ def from_packages(
 
 
 def _generation(name: str, version: str) -> int:
-    """12 for nvidia-cuda-runtime-cu12; from CUDA 13 on, packages of CUDA itself carry no suffix."""
+    """12 for nvidia-cuda-runtime-cu12; from CUDA 13 on, CUDA's own packages carry no suffix."""
     suffix = name.rpartition("-cu")[2]
     return int(suffix if suffix.isdigit() else version.split(".")[0])
 
@@ -98,7 +98,11 @@ def _preferred(versions: Mapping[int, str], wanted: int | None) -> str:
     return versions[max(versions)] if versions else ""
 
 
-def _build_info() -> Mapping[str, Any]:
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _build_info() -> Mapping[str, object]:
     try:
         import tensorflow as tf
     except ImportError:

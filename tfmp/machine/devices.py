@@ -1,4 +1,4 @@
-"""What device is here and what it is good at: Tensor Cores, TF32, bfloat16. Facts, no advice.
+"""The devices of this machine and their abilities: Tensor Cores, TF32, bfloat16.
 
 The facts come from NVIDIA's tables, not from a run: asking for them costs no memory on the device
 and works on a machine that has none.
@@ -8,7 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tfmp.shared.report_files import JsonObject
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # CUDA C++ Programming Guide, "Compute Capabilities": Tensor Cores came with 7.0 (Volta); TF32 and
 # bfloat16 on them with 8.0 (Ampere).
@@ -37,12 +42,12 @@ _ARCHITECTURES = (
 
 @dataclass(frozen=True)
 class Device:
-    """One device that a model can train on.
+    """A device that a model can train on.
 
     Attributes:
         kind: "cpu", "gpu", "tpu" or "other".
         name: as the driver gives it, such as "NVIDIA A100-SXM4-40GB"; "CPU" for the processor.
-        compute_capability: CUDA's (major, minor); None off NVIDIA's cards.
+        compute_capability: CUDA's (major, minor); None on devices that are not NVIDIA's.
     """
 
     kind: str
@@ -51,7 +56,7 @@ class Device:
 
     @property
     def architecture(self) -> str | None:
-        """NVIDIA's name for the generation; None where the compute capability is unknown."""
+        """NVIDIA's name for the generation; None if the compute capability is unknown."""
         if self.compute_capability is None:
             return None
         for first, name in _ARCHITECTURES:
@@ -61,7 +66,7 @@ class Device:
 
     @property
     def tensor_cores(self) -> bool:
-        """Whether FP16 matrix products run on units of their own, several times faster."""
+        """Whether FP16 matrix products run on special units, several times faster."""
         if self.compute_capability is None or self.compute_capability < FIRST_TENSOR_CORES:
             return False
         turing = self.compute_capability == (7, 5)
@@ -83,8 +88,8 @@ class Device:
         major, minor = self.compute_capability
         return f"{self.name} ({self.architecture}, compute capability {major}.{minor})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything known about the device, for JSON."""
+    def to_dict(self) -> JsonObject:
+        """All facts about the device, as plain JSON types."""
         return {
             **asdict(self),
             "architecture": self.architecture,
@@ -98,7 +103,7 @@ CPU = Device("cpu", "CPU")
 
 
 def parse_tensorflow(device_type: str, details: Mapping[str, Any]) -> Device:
-    """Reads what `tf.config.experimental.get_device_details` gives for one physical device."""
+    """Reads the result of `tf.config.experimental.get_device_details` for one physical device."""
     capability = details.get("compute_capability")
     name = str(details.get("device_name", device_type))
     kind = {"CPU": "cpu", "GPU": "gpu", "TPU": "tpu"}.get(device_type, "other")
@@ -126,12 +131,12 @@ def visible_devices() -> tuple[Device, ...]:
 
 
 def accelerators() -> tuple[Device, ...]:
-    """Those of `visible_devices()` that are no CPU."""
+    """The devices among `visible_devices()` that are not the CPU."""
     return tuple(device for device in visible_devices() if device.kind != "cpu")
 
 
 def tf32_in_use(device: Device) -> bool | None:
-    """Whether float32 on this device really is TF32 now; None where the backend cannot say."""
+    """Whether float32 products on this device run as TF32 now; None if the backend cannot say."""
     from keras import backend
 
     if not device.tf32:
@@ -150,9 +155,10 @@ def tf32_in_use(device: Device) -> bool | None:
 
 @contextmanager
 def tf32_switched(on: bool | None) -> Iterator[None]:
-    """Lets float32 products run as TF32, or not, in this block; None leaves it as it is.
+    """Switches TF32 for float32 products on or off in this block; None leaves it as it is.
 
-    On JAX it holds for what is traced in the block, or found again as it was traced in one.
+    On JAX the switch holds for functions that are traced in the block, and for functions that were
+    traced in a block like it before.
     """
     from keras import backend
 
@@ -175,16 +181,17 @@ def tf32_switched(on: bool | None) -> Iterator[None]:
 
 
 def tensorflow_devices() -> tuple[Device, ...]:
+    """The devices that TensorFlow may use."""
     import tensorflow as tf
 
-    # Only the devices that TensorFlow may use: a user can hide a card with set_visible_devices.
+    # A user can hide a card with set_visible_devices.
     return tuple(
         parse_tensorflow(d.device_type, _tensorflow_details(d))
         for d in tf.config.get_visible_devices()
     )
 
 
-def _tensorflow_details(device: Any) -> Mapping[str, Any]:
+def _tensorflow_details(device: "tf.config.PhysicalDevice") -> Mapping[str, Any]:
     import tensorflow as tf
 
     if device.device_type != "GPU":
@@ -193,6 +200,7 @@ def _tensorflow_details(device: Any) -> Mapping[str, Any]:
 
 
 def jax_devices() -> tuple[Device, ...]:
+    """The devices of this process on JAX."""
     import jax
 
     return tuple(

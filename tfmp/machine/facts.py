@@ -5,32 +5,33 @@ import platform
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from tfmp.machine.cuda_versions import CudaVersions, installed_cuda
 from tfmp.machine.devices import CPU, Device, tf32_in_use, visible_devices
 from tfmp.machine.nvidia import NvidiaFacts, read_nvidia
 from tfmp.machine.onnx_providers import read_providers
+from tfmp.shared.report_files import JsonObject
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Facts, none of them judged.
+    """Facts about a machine, without a judgement.
 
     Attributes:
-        python: version.
+        python: version of Python.
         platform: operating system and processor type.
-        packages: version by name, of everything installed.
-        unmet_requirements: of this package: by name, the requirement as it is declared.
-        devices: what the Keras backend would use.
-        tf32_in_use: whether float32 products really run as TF32; None if that is unknown.
-        nvidia_driver: version of NVIDIA's kernel driver; None where there is none.
-        nvidia: what that driver says about its cards.
-        cuda: the CUDA and cuDNN that TensorFlow was built for, and those that are installed.
-        providers: by ONNX Runtime's execution providers that are built in, why each does not
-            load; empty for those that do.
-        memory_growth: whether the backend takes GPU memory as it needs it, instead of nearly all
-            of it at once; None where there is no GPU or it cannot say.
+        packages: by name, the version of every installed package.
+        unmet_requirements: by name, the requirements of this package that are not met, as they
+            are declared.
+        devices: the devices that the Keras backend would use.
+        tf32_in_use: whether float32 products run as TF32; None if that is unknown.
+        nvidia_driver: version of NVIDIA's kernel driver; None without a driver.
+        nvidia: NVIDIA's driver's answers about its cards.
+        cuda: the CUDA and cuDNN that TensorFlow was built for, and the installed ones.
+        providers: by built-in execution provider of ONNX Runtime, the reason why it does not
+            load; an empty text for a provider that loads.
+        memory_growth: whether the backend takes GPU memory step by step, instead of nearly all of
+            it at once; None without a GPU, or if the backend cannot say.
         jit: whether TensorFlow's global XLA compilation is on.
         environment: the process's environment variables.
         backend, floatx, dtype_policy: Keras's settings.
@@ -58,15 +59,15 @@ class Machine:
         """Whether any of the devices is a GPU."""
         return any(device.kind == "gpu" for device in self.devices)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, without the environment: it may hold secrets."""
+    def to_dict(self) -> JsonObject:
+        """Plain JSON types, without the environment variables, which may hold secrets."""
         facts = asdict(self)
         del facts["environment"]
         return {**facts, "devices": [device.to_dict() for device in self.devices]}
 
 
 def read_machine() -> Machine:
-    """Looks at this machine; loads Keras and its backend."""
+    """Reads the facts about this machine; loads Keras and its backend."""
     import keras
 
     found = visible_devices()
@@ -136,7 +137,7 @@ def _unmet_requirements() -> dict[str, str]:
 
 
 def _nvidia_driver() -> str | None:
-    """The version in the first line of what the kernel driver says of itself, on Linux."""
+    """The version in the first line of the kernel driver's own file, on Linux."""
     try:
         first = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""How long steps take and how much memory they need: fair to all that are compared, and labelled.
+"""Time and memory of steps, measured fairly for all that are compared.
 
 Functions that are compared take turns in rounds whose order rotates, so that drift of the machine
 (clocks, other users, heat) hits them alike. Nothing here knows what a step does.
@@ -16,15 +16,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.report_files import JsonObject
+
+if TYPE_CHECKING:
+    import jax
 
 # Where a number of bytes comes from.
-DEVICE_MEMORY = "device memory"  # what the backend's allocator handed out on the accelerator
+DEVICE_MEMORY = "device memory"  # handed out by the backend's allocator on the accelerator
 PROCESS_MEMORY = "process memory"  # resident set of this process: the CPU backends count nothing
-POOLED_MEMORY = "process memory, at least: TensorFlow's oneDNN allocator keeps what steps free"
+POOLED_MEMORY = "process memory, at least: TensorFlow's oneDNN allocator keeps freed memory"
 PROCESS_LIFETIME = "process memory since its start"  # the system does not let the peak be reset
 
-# What the memory of a process rises and falls by without a reason that can be named.
+# The memory of a process rises and falls by this much without a reason that can be named.
 PROCESS_NOISE_BYTES = 8 * 2**20
 
 # mallopt(3): names of settings, the value that glibc begins with, and the one it ends at.
@@ -37,10 +43,10 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Timing:
-    """How long something took, several times.
+    """Several measurements of how long the same work took.
 
     Attributes:
-        seconds: one number a measurement, in the order in which they were taken.
+        seconds: one number for each measurement, in the order in which they were taken.
     """
 
     seconds: tuple[float, ...]
@@ -52,12 +58,12 @@ class Timing:
 
     @property
     def low(self) -> float:
-        """A tenth of the measurements are faster (the fastest, of fewer than ten)."""
+        """A tenth of the measurements are faster; of fewer than ten it is the fastest."""
         return self._at(0.1)
 
     @property
     def high(self) -> float:
-        """A tenth of the measurements are slower (the slowest, of fewer than ten)."""
+        """A tenth of the measurements are slower; of fewer than ten it is the slowest."""
         return self._at(0.9)
 
     @property
@@ -73,11 +79,11 @@ class Timing:
         return ordered[index]
 
     def per(self, count: int) -> "Timing":
-        """The same for one of `count` equal parts of what was timed."""
+        """The timing of one of `count` equal parts of the work."""
         return Timing(tuple(value / count for value in self.seconds))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers people read, and those they rest on, as plain JSON types."""
+    def to_dict(self) -> JsonObject:
+        """The summary and the single measurements, as plain JSON types."""
         return {
             "median_s": self.median,
             "low_s": self.low,
@@ -87,8 +93,8 @@ class Timing:
         }
 
 
-def timed(work: Callable[[], Any]) -> float:
-    """Seconds that one call takes, until every device is idle again."""
+def timed(work: Callable[[], object]) -> float:
+    """Seconds from the call until every device is idle again."""
     synchronize()
     start = time.perf_counter()
     result = work()
@@ -100,11 +106,11 @@ def interleaved(blocks: Mapping[str, Callable[[], float]], rounds: int) -> dict[
     """Times several functions in turn: each once a round, the first of a round last in the next.
 
     Args:
-        blocks: by name, what does a block of work and returns the seconds it took.
-        rounds: how many measurements to take of each.
+        blocks: by name, a function that does a block of work and returns the seconds it took.
+        rounds: number of measurements of each.
 
     Returns:
-        By name, one measurement a round.
+        By name, one measurement for each round.
     """
     order = list(blocks)
     seconds: dict[str, list[float]] = {name: [] for name in order}
@@ -116,12 +122,12 @@ def interleaved(blocks: Mapping[str, Callable[[], float]], rounds: int) -> dict[
 
 
 def ratios(of: Timing, to: Timing) -> list[float]:
-    """How many times longer `of` took than `to`, in each round."""
+    """For each round, how many times longer `of` took than `to`."""
     return [a / b for a, b in zip(of.seconds, to.seconds, strict=True)]
 
 
 def paired_ratio(of: Timing, to: Timing) -> float:
-    """Median over rounds of how many times longer `of` took than `to` in the same round."""
+    """How many times longer `of` took than `to` in the same round, as the median over rounds."""
     return statistics.median(ratios(of, to))
 
 
@@ -129,7 +135,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     """An interval that holds the true median with that confidence, whatever the distribution.
 
     Its ends are order statistics: of n measurements, each is above the median with probability
-    1/2. Fewer than six cannot reach 95 %: then it is from the smallest to the largest.
+    1/2. Fewer than six cannot reach 95 %: the interval then goes from the smallest to the largest.
     """
     ordered = sorted(values)
     n = len(ordered)
@@ -143,10 +149,11 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     return ordered[index], ordered[n - 1 - index]
 
 
-def synchronize(values: Any = None) -> None:
-    """Waits until the devices have done what they were given; `values` is what to wait for on JAX.
+def synchronize(values: TensorTree = None) -> None:
+    """Waits until the devices have finished their work.
 
-    JAX has no way to wait for a device as such: what is timed has to return its last results.
+    Args:
+        values: the last results of that work. JAX cannot wait for a device; it waits for these.
     """
     if _backend() == "jax":
         import jax
@@ -164,7 +171,7 @@ class Memory:
     """An amount of memory and where the number comes from.
 
     Attributes:
-        bytes: how much.
+        bytes: the amount.
         source: `DEVICE_MEMORY`, `PROCESS_MEMORY`, `POOLED_MEMORY` or `PROCESS_LIFETIME`.
     """
 
@@ -172,7 +179,7 @@ class Memory:
     source: str
 
     def share_of(self, other: "Memory") -> float | None:
-        """How many times the other amount this is; None where the difference may be noise."""
+        """This amount as a multiple of the other; None where the difference may be noise."""
         noise = 0 if self.source == other.source == DEVICE_MEMORY else PROCESS_NOISE_BYTES
         known = POOLED_MEMORY not in (self.source, other.source)
         if not known or not other.bytes or abs(self.bytes - other.bytes) < noise:
@@ -181,7 +188,7 @@ class Memory:
 
     @property
     def text(self) -> str:
-        """The amount as people read it, with a sign where it is a lower bound."""
+        """The amount as people read it, with a sign if it is a lower bound."""
         sign = "≥ " if self.source == POOLED_MEMORY else ""
         return f"{sign}{bytes_text(self.bytes)}"
 
@@ -190,19 +197,19 @@ class Memory:
 
 
 class PeakMemory:
-    """How much more memory than at its beginning a stretch of work held at its worst moment.
+    """The highest rise of memory since this meter was made.
 
-    Begin it where what is to be counted does not exist yet:
+    Make the meter before the objects that it is to count:
 
         meter = PeakMemory()
         ... build, compile, train ...
         print(meter.read())
 
-    On an accelerator the backend's allocator is asked. On a CPU it is the process's resident set,
-    which has the compiler's memory in it too. Until `read` is called, the C library is asked to
-    take large blocks from the system and to return them at once: memory that it had kept would be
-    used again without a rise. What threads had kept before may still be, so the largest of a few
-    meters is the best number.
+    On an accelerator the number comes from the backend's allocator. On a CPU it is the process's
+    resident set, which has the compiler's memory in it too. Until `read` is called, the C library
+    is asked to take large blocks from the system and to return them at once: memory that it had
+    kept would be used again without a rise. Memory that threads had kept before may still be used
+    that way, so the largest of a few meters is the best number.
     """
 
     def __init__(self) -> None:
@@ -232,7 +239,7 @@ def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
         return DEVICE_MEMORY, lambda: info(gpu)["current"], lambda: info(gpu)["peak"]
     device = _jax_accelerator()
     if device is not None:
-        # JAX cannot reset its peak: what was before counts as before.
+        # JAX cannot reset its peak: an earlier peak counts as the state before.
         start = device.memory_stats()
         before = start.get("peak_bytes_in_use", 0)
 
@@ -255,9 +262,9 @@ def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
 
 
 def keeps_freed_memory() -> bool:
-    """Whether the backend's CPU allocator is a pool, of which the system sees only the growth.
+    """Whether the backend's CPU allocator is a pool, so that the system sees only its growth.
 
-    That is TensorFlow's with oneDNN, which it uses by default on x86
+    TensorFlow with oneDNN has one, and uses it by default on x86
     (tensorflow/core/common_runtime/mkl_cpu_allocator.h).
     """
     if _backend() != "tensorflow" or platform.machine() not in ("x86_64", "AMD64"):
@@ -282,15 +289,16 @@ def _lifetime_peak() -> int:
 
 
 def _give_back_free_memory() -> None:
-    """Has the C library return what was freed, so that using it again counts as a rise."""
+    """Has the C library return freed memory, so that using it again counts as a rise."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _tune_allocator(from_system: int, keep: int) -> None:
-    """Has glibc take blocks of that size from the system, and keep that much of what is freed.
+    """Has glibc take blocks of one size from the system, and keep so much freed memory.
 
-    By itself it raises both, up to `_LARGE_BLOCK` and twice that, as large blocks are freed.
+    Without this call glibc raises both, up to `_LARGE_BLOCK` and twice as much, as large blocks
+    are freed.
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):  # not glibc
         library = ctypes.CDLL(None)
@@ -306,7 +314,7 @@ def _tensorflow_gpu() -> str | None:
     return "GPU:0" if tf.config.list_logical_devices("GPU") else None
 
 
-def _jax_accelerator() -> Any:
+def _jax_accelerator() -> "jax.Device | None":
     if _backend() != "jax":
         return None
     import jax
@@ -322,7 +330,7 @@ def _backend() -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a device or the process ran out of memory, on either backend."""
+    """Whether an error of either backend says that the device or the process ran out of memory."""
     if isinstance(error, MemoryError):
         return True
     text = f"{type(error).__name__}: {error}"
@@ -347,6 +355,6 @@ def bytes_text(count: float) -> str:
 
 
 def compile_seconds(first_call: float, step: Timing | Sequence[float]) -> float:
-    """What the first call took beyond a usual one: tracing and compiling."""
+    """Seconds that the first call took beyond a usual one, for tracing and compiling."""
     usual = step.median if isinstance(step, Timing) else statistics.median(step)
     return max(0.0, first_call - usual)

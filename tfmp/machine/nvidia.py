@@ -1,7 +1,6 @@
-"""What NVIDIA's driver says about its cards: memory, MIG and who else uses them.
+"""NVIDIA's cards as their driver sees them: memory, MIG and the processes that use them.
 
-`nvidia-smi` comes with the driver and asks it directly, so that what it says holds before, and
-without, any framework.
+`nvidia-smi` comes with the driver and asks it directly, so that its answers need no framework.
 """
 
 import os
@@ -39,9 +38,10 @@ class Card:
         index: the driver's number.
         name: the driver's name.
         compute_capability: (major, minor); None from a driver too old to say.
-        memory_mib, used_mib: in all, and taken by everybody; None if the driver does not say.
-        mig: whether it is split into instances; None where it cannot be.
-        mig_profiles: the instances there are, such as "1g.5gb".
+        memory_mib: all of its memory; None if the driver does not say.
+        used_mib: the memory that is taken by all processes; None if the driver does not say.
+        mig: whether the card is split into instances; None if it cannot be split.
+        mig_profiles: the instances that exist, such as "1g.5gb".
     """
 
     index: int
@@ -58,9 +58,9 @@ class CardUser:
     """A process that computes on a card.
 
     Attributes:
-        pid: its number, in the driver's own view of the system.
-        name: the program; without its folders.
-        used_mib: of the card's memory; None if the driver does not say.
+        pid: number of the process, in the driver's own view of the system.
+        name: the program, without its folders.
+        used_mib: the card's memory that it takes; None if the driver does not say.
     """
 
     pid: int
@@ -70,15 +70,15 @@ class CardUser:
 
 @dataclass(frozen=True)
 class NvidiaFacts:
-    """Everything the driver says.
+    """All answers of the driver.
 
     Attributes:
-        driver: version; None if there is none.
+        driver: version of the driver; None without a driver.
         cuda: the newest CUDA that this driver runs, (major, minor).
-        cards: in the driver's order.
+        cards: the cards in the driver's order.
         users: other processes that compute on any card.
-        error: why the driver could not be asked although its tool is here.
-        built_in: how many cards of NVIDIA's the computer has, driver or not, as Linux counts them.
+        error: the reason why the driver could not be asked although its tool is installed.
+        built_in: number of NVIDIA's cards in the computer, driver or not, as Linux counts them.
     """
 
     driver: str | None = None
@@ -90,15 +90,15 @@ class NvidiaFacts:
 
 
 def read_nvidia() -> NvidiaFacts:
-    """Asks the driver; where there is none, whether there are cards for one."""
+    """Asks the driver, and counts the cards that are built in."""
     return replace(_ask_driver(), built_in=count_built_in())
 
 
 def count_built_in(devices: Path = _PCI) -> int:
-    """How many of NVIDIA's cards are on the PCI bus; 0 where that cannot be seen.
+    """Number of NVIDIA's cards on the PCI bus; 0 if the bus cannot be read.
 
     Args:
-        devices: where Linux has a folder for each device.
+        devices: the folder in which Linux has a folder for each device.
     """
 
     def fact(device: Path, name: str) -> str:
@@ -134,7 +134,7 @@ def _ask_driver() -> NvidiaFacts:
 
 
 def parse_nvidia(banner: str, cards: str, users: str = "", listing: str = "") -> NvidiaFacts:
-    """Reads what `nvidia-smi` prints: alone, for `QUERY_CARDS`, `QUERY_USERS` and `LIST`."""
+    """Reads the output of `nvidia-smi`: without options, then for each of the three queries."""
     rows = [row for row in map(_cells, cards.splitlines()) if len(row) == 7]
     instances = _instances(listing)
     found = tuple(_card(row, instances.get(int(row[0]), ())) for row in rows)

@@ -1,8 +1,8 @@
-"""Which of ONNX Runtime's execution providers really come up, and what is missing for the others.
+"""ONNX Runtime's execution providers: which ones load, and why the others do not.
 
-A provider that is built in is listed as available whether or not its libraries load. So a session
-is opened with each, in a process of its own: a provider that crashes takes nothing with it, and
-what the runtime writes about missing libraries is read instead of shown.
+A built-in provider is listed as available whether or not its libraries load. Therefore a session is
+opened with each provider, in a separate process: a provider that crashes takes nothing with it, and
+the runtime's messages about missing libraries are read instead of shown.
 """
 
 import json
@@ -34,10 +34,10 @@ for name in ort.get_available_providers():
 
 
 def read_providers() -> dict[str, str]:
-    """By built-in provider, why it does not come up; empty for those that do.
+    """By built-in provider, the reason why it does not load; an empty text if it loads.
 
     Returns:
-        Nothing where ONNX Runtime is not installed or does not start.
+        An empty mapping if ONNX Runtime is not installed or does not start.
     """
     try:
         done = subprocess.run(
@@ -52,7 +52,7 @@ def read_providers() -> dict[str, str]:
 
 
 def parse_providers(answers: str, log: str) -> dict[str, str]:
-    """Reads the script's lines, and from the runtime's log why libraries did not load."""
+    """Reads the script's answers, and the reasons for missing libraries from the runtime's log."""
     found = {}
     for line in answers.splitlines():
         if line.startswith("["):

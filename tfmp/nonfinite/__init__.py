@@ -1,4 +1,4 @@
-"""The first thing in a training step that is not finite, and why."""
+"""The first value in a training step that is not finite, and why."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The backward half of `locate_nonfinite`: which gradient is not finite first, and why."""
+"""The backward half of `locate_nonfinite`: the first gradient that is not finite, and why."""
 
 import math
 from dataclasses import replace
@@ -30,7 +30,7 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         stage="gradient",
         cause="invalid",
         what=what,
-        why="in float32 without a loss scale it is not finite either: such as the derivative of a "
+        why="in float32 without a loss scale it is not finite either, like the derivative of a "
         "root or a norm at 0, or of a branch of ops.where that was not taken",
         advice="Keep the function's argument away from the point where its derivative is not "
         "finite, for example with ops.maximum(x, 1e-6) inside the root.",
@@ -64,11 +64,11 @@ def _finite_at(step: ReplayedStep, scale: float) -> bool:
 
 
 def _largest_finite_scale(step: ReplayedStep, scale: float) -> float | None:
-    """The largest power of two below `scale` at which every weight's gradient is finite."""
+    """The largest power of two below `scale` at which the gradients of all weights are finite."""
     low, high = _LOWEST_EXPONENT, math.ceil(math.log2(scale))
     if high <= low or not _finite_at(step, 2.0**low):
         return None
-    # What is finite at one scale is finite at all lower ones.
+    # A gradient that is finite at one scale is finite at all lower ones.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _finite_at(step, 2.0**middle) else (low, middle)
@@ -78,7 +78,7 @@ def _largest_finite_scale(step: ReplayedStep, scale: float) -> float | None:
 def _first_bad(
     step: ReplayedStep, calls: list[Call], gradients: Gradients
 ) -> tuple[LayerNode | None, str] | None:
-    """The layer whose backward pass made the first non-finite gradient, and what that is."""
+    """The layer whose backward pass made the first non-finite gradient, and a sentence about it."""
     of_weight = {
         id(variable): gradient
         for variable, gradient in zip(
@@ -108,7 +108,7 @@ def _first_bad(
 
 
 def _consumer(call: Call, calls: list[Call], fine: set[CallKey]) -> Call | None:
-    """The call that took this one's result and whose own output has a finite gradient."""
+    """The call that took the result of this one and has a finite gradient of its own output."""
     results = set(map(id, call.float_outputs()))
     for other in calls:
         takes = any(id(tensor) in results for tensor in other.float_inputs())

@@ -1,28 +1,29 @@
-"""NonFinite: what `locate_nonfinite` found, and the words for it."""
+"""NonFinite: the result of `locate_nonfinite`, and its words."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from tfmp.nonfinite.first_op import FirstOp
 from tfmp.nonfinite.value_range import ValueRange
 from tfmp.precision import ROOT, LayerNode
+from tfmp.shared.report_files import JsonObject
 
 
 @dataclass(frozen=True)
 class NonFinite:
-    """Where a training step first goes wrong. False where it does not.
+    """The first non-finite value of a training step; false if all values are finite.
 
     Attributes:
         stage: "data", "weights", "forward", "loss" or "gradient"; "none" if all is finite.
-        cause: "data" (it came in so), "weights" (they were so already), "overflow" (finite in
-            float32, too large for the dtype), "invalid" (not finite in float32 either, as 0/0 or
-            log(0)), "loss scale" (finite at a lower loss scale); "none" if all is finite.
-        what: what is not finite, in words.
+        cause: "data" (the batch came in not finite), "weights" (the weights were not finite
+            before the step), "overflow" (finite in float32, too large for the dtype), "invalid"
+            (not finite in float32 either, like 0/0 or log(0)), "loss scale" (finite at a lower
+            loss scale); "none" if all is finite.
+        what: the value that is not finite, in words.
         why: the reason, in words.
-        advice: what to do.
-        layer: path of the layer, as `keep_float32` takes it; None if there is none to blame.
-        op: the first operation that made it, where it could be told.
-        ranges: what entered there: name and range.
+        advice: the next step for the user.
+        layer: path of the layer, for `keep_float32`; None if no layer is to blame.
+        op: the first operation that made the value, if it is known.
+        ranges: names and ranges of the values that entered.
         loss_scale: the scale that the step was replayed with.
     """
 
@@ -45,27 +46,27 @@ class NonFinite:
             sentences.append(f"First operation: {self.op}.")
         if self.ranges:
             entered = "; ".join(f"{name} {values}" for name, values in self.ranges)
-            sentences.append(f"What entered: {entered}.")
+            sentences.append(f"Its inputs: {entered}.")
         return " ".join([*sentences, self.advice]).strip()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
         return asdict(self)
 
 
 def where(node: LayerNode) -> str:
-    """A layer as sentences have it."""
+    """A layer as it reads in sentences."""
     kind = type(node.layer).__name__
     return f"the model ({kind})" if node.path == ROOT else f"layer {node.path} ({kind})"
 
 
 def path_of(node: LayerNode | None) -> str | None:
-    """A layer's path as `keep_float32` takes it; None for the model itself."""
+    """A layer's path for `keep_float32`; None for the model itself."""
     return None if node is None or node.path == ROOT else node.path
 
 
 def keep_advice(node: LayerNode | None) -> str:
-    """How to keep a layer in float32."""
+    """The advice to keep a layer in float32."""
     path = path_of(node)
     if path is None:
         return "Let the operations outside the layers run on float32 tensors."

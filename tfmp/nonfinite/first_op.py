@@ -4,14 +4,20 @@ import itertools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
 from keras import tree
+
+from tfmp.shared.backend import Tensor, TensorTree
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 # JAX primitives whose equation is a call of one jaxpr with the same arguments.
 _WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
@@ -23,8 +29,8 @@ class FirstOp:
 
     Attributes:
         name: TensorFlow op type or JAX primitive, such as "Log" or "log".
-        dtype: of the result that is not finite.
-        where: "file.py:12" of the user's code that called it; None inside a library.
+        dtype: dtype of the result that is not finite.
+        where: "file.py:12" in the user's code that called it; None inside a library.
     """
 
     name: str
@@ -35,15 +41,15 @@ class FirstOp:
         return f"{self.name} in {self.dtype}" + (f" at {self.where}" if self.where else "")
 
 
-def first_nonfinite_op(function: Callable[..., Any], *args: Any) -> FirstOp | None:
-    """Runs a function, op by op, until one makes a non-finite number of finite ones.
+def first_nonfinite_op(function: Callable[..., TensorTree], *args: TensorTree) -> FirstOp | None:
+    """Runs a function, op by op, until an op makes a non-finite number of finite ones.
 
     Args:
-        function: of backend tensors; run once.
+        function: takes backend tensors; it is run once.
         args: concrete tensors, or nested structures of them.
 
     Returns:
-        The operation; None if there is none, or it is inside something that runs as one.
+        The operation; None if there is none, or if it is part of a compiled function.
     """
     if keras.backend.backend() == "jax":
         return _first_in_jax(function, args)
@@ -61,7 +67,7 @@ def _is_bad(inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
     )
 
 
-def _float_arrays(tensors: Any) -> list[np.ndarray]:
+def _float_arrays(tensors: TensorTree) -> list[np.ndarray]:
     arrays = []
     for tensor in tree.flatten(tensors):
         dtype = str(getattr(getattr(tensor, "dtype", None), "name", ""))
@@ -79,7 +85,12 @@ def _watched_tensorflow_ops() -> Iterator[list[FirstOp]]:
     found: list[FirstOp] = []
 
     def look(
-        op_type: str, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
+        op_type: str,
+        inputs: "tuple[tf.Tensor, ...]",
+        attrs: object,
+        outputs: "tuple[tf.Tensor, ...]",
+        op_name: str | None = None,
+        graph: "tf.Graph | None" = None,
     ) -> None:
         if found or graph is not None:
             return
@@ -116,18 +127,22 @@ def _is_in(package: str, filename: str) -> bool:
     return bool(folder) and filename.startswith(folder + os.sep)
 
 
-def _first_in_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> FirstOp | None:
+def _first_in_jax(
+    function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
+) -> FirstOp | None:
     import jax
 
     closed = jax.make_jaxpr(function)(*args)
     return _first_in_jaxpr(closed.jaxpr, closed.consts, jax.tree.leaves(args))
 
 
-def _first_in_jaxpr(jaxpr: Any, consts: Any, args: Any) -> FirstOp | None:
-    """Interprets a jaxpr equation by equation, entering those that only wrap another jaxpr."""
+def _first_in_jaxpr(
+    jaxpr: "Jaxpr", consts: Sequence[Tensor], args: Sequence[Tensor]
+) -> FirstOp | None:
+    """Interprets a jaxpr equation by equation; enters equations that only wrap another jaxpr."""
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
-    def read(atom: Any) -> Any:
+    def read(atom: "Var | Literal") -> Tensor:
         return atom.val if hasattr(atom, "val") else values[atom]
 
     for equation in jaxpr.eqns:
@@ -146,7 +161,7 @@ def _first_in_jaxpr(jaxpr: Any, consts: Any, args: Any) -> FirstOp | None:
     return None
 
 
-def _inside(equation: Any, inputs: list[Any]) -> FirstOp | None:
+def _inside(equation: "JaxprEqn", inputs: list[Tensor]) -> FirstOp | None:
     if equation.primitive.name not in _WRAPPERS:
         return None
     wrapped = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
@@ -155,7 +170,7 @@ def _inside(equation: Any, inputs: list[Any]) -> FirstOp | None:
     return _first_in_jaxpr(wrapped.jaxpr, wrapped.consts, inputs)
 
 
-def _where(equation: Any) -> str | None:
+def _where(equation: "JaxprEqn") -> str | None:
     traceback_of = equation.source_info.traceback
     frames = traceback_of.frames if traceback_of is not None else ()
     return _first_of_user((frame.file_name, frame.line_num) for frame in frames)

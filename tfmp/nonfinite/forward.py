@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from keras import ops, tree
 
@@ -11,14 +10,15 @@ from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.first_op import FirstOp, first_nonfinite_op
 from tfmp.nonfinite.replay import Call, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
-from tfmp.precision import LayerNode
+from tfmp.precision import NARROW_DTYPES, LayerNode
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.numerics import FLOAT16
 
 
 class FoundInForward(BaseException):
     """Ends a forward pass at its first non-finite output.
 
-    No `Exception`: those Keras catches in every layer, to replace them by others.
+    It is not an `Exception`, because Keras catches those in every layer to replace them.
     """
 
     def __init__(self, finding: NonFinite) -> None:
@@ -43,7 +43,7 @@ def search_data(step: ReplayedStep) -> NonFinite | None:
     return None
 
 
-def _named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _named_leaves(name: str, value: TensorTree) -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _named_leaves(f"{name}[{key!r}]", inner)
@@ -63,9 +63,9 @@ def search_weights(step: ReplayedStep) -> NonFinite | None:
                 stage="weights",
                 cause="weights",
                 what=f"The weight {variable.path} has {values.describe_bad()} before the step",
-                why="an earlier step broke it, so that everything after it is not finite either",
+                why="an earlier step broke it, so that all values after it are not finite either",
                 advice="Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no "
-                "step with non-finite gradients, so find out what assigned it.",
+                "step with non-finite gradients, so look for other code that assigns it.",
                 layer=path_of(replay.owners(step.root).get(id(variable))),
                 ranges=((variable.path, values),),
             )
@@ -73,13 +73,14 @@ def search_weights(step: ReplayedStep) -> NonFinite | None:
 
 
 class ForwardWatch:
-    """Looks at every call of a forward pass, and ends the pass at the first non-finite one."""
+    """Sees every call of a forward pass, and ends the pass at the first non-finite output."""
 
     def __init__(self) -> None:
         self._explaining = False
         self.calls: list[Call] = []
 
-    def see(self, call: Call) -> Any:
+    def see(self, call: Call) -> TensorTree:
+        """Notes a call whose outputs are finite; raises `FoundInForward` on another one."""
         outputs = call.float_outputs()
         if self._explaining or not all(map(replay.is_concrete, outputs)):
             return call.outputs
@@ -109,8 +110,9 @@ def _explain_forward(call: Call) -> NonFinite:
         return replace(
             finding,
             cause="invalid",
-            what=f"What enters {where(call.node)} is not finite, although every layer before is",
-            why=f"an operation of {where(owner)} itself, between its layers, makes it so",
+            what=f"The input of {where(call.node)} is not finite, although the outputs of all "
+            "layers before it are",
+            why=f"an operation of {where(owner)} itself, between its layers, causes it",
             advice="Look at the operations between the layers there.",
             layer=path_of(owner),
         )
@@ -128,10 +130,10 @@ def _explain_forward(call: Call) -> NonFinite:
 
 
 def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
-    """For a layer whose inputs were fine: is it the dtype, or the arithmetic itself?"""
+    """Explains a layer with finite inputs: too narrow a dtype, or invalid arithmetic."""
     finding = replace(finding, op=_first_op_of(call))
     narrow = call.node.layer.compute_dtype
-    if narrow in ("float16", "bfloat16"):
+    if narrow in NARROW_DTYPES:
         with replay.in_float32(list(call.node.within())):
             wide = [range_of(t) for t in replay.floats(call.node.layer(*call.args, **call.kwargs))]
         if all(values.finite for values in wide):
@@ -154,7 +156,7 @@ def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
 def _first_op_of(call: Call) -> FirstOp | None:
     tensors = call.float_inputs()
 
-    def again(*replacements: Any) -> Any:
+    def again(*replacements: Tensor) -> TensorTree:
         given = iter(replacements)
         args, kwargs = tree.map_structure(
             lambda leaf: next(given) if replay.is_float(leaf) else leaf, (call.args, call.kwargs)
@@ -164,15 +166,15 @@ def _first_op_of(call: Call) -> FirstOp | None:
     return first_nonfinite_op(again, *tensors)
 
 
-def search_loss(step: ReplayedStep, outputs: Any) -> NonFinite:
-    """Explains a loss that is not finite although every layer's output is."""
+def search_loss(step: ReplayedStep, outputs: TensorTree) -> NonFinite:
+    """Explains a loss that is not finite although the outputs of all layers are."""
     added = _bad_added_loss(step)
     if added is not None:
         return NonFinite(
             stage="loss",
             cause="invalid",
             what=f"The loss that {where(added)} adds with add_loss is not finite",
-            why="every output of the layers is finite, so it is made in computing that loss",
+            why="the outputs of all layers are finite, so the operations of that loss cause it",
             advice="Compute it on float32 tensors, and keep its operations in their domain.",
             layer=path_of(added),
         )
@@ -180,9 +182,9 @@ def search_loss(step: ReplayedStep, outputs: Any) -> NonFinite:
         stage="loss",
         cause="invalid",
         what="The loss is not finite, although the model's outputs are",
-        why="in float32 it is not finite either: such as the logarithm of a probability of 0",
-        advice="Let the last layer return logits and the loss use from_logits=True, or clip what "
-        "goes into a logarithm or division.",
+        why="in float32 it is not finite either, like the logarithm of a probability of 0",
+        advice="Let the last layer return logits and the loss use from_logits=True, or clip the "
+        "argument of a logarithm or division.",
         op=first_nonfinite_op(lambda *_: replay.compute_loss(step, outputs)),
         ranges=tuple(
             (name, range_of(tensor))
@@ -199,14 +201,14 @@ def search_loss(step: ReplayedStep, outputs: Any) -> NonFinite:
         finding,
         cause="overflow",
         why="on float32 outputs it is finite, so it overflows in the outputs' own dtype",
-        advice="Keep the output layers in float32, as tfmp.plan does by itself.",
+        advice="Keep the output layers in float32, as tfmp.plan does.",
     )
 
 
 def _bad_added_loss(step: ReplayedStep) -> LayerNode | None:
     bad: list[LayerNode] = []
 
-    def see(call: Call) -> Any:
+    def see(call: Call) -> TensorTree:
         losses = call.node.layer._get_own_losses()
         if not all(range_of(loss).finite for loss in losses if replay.is_concrete(loss)):
             bad.append(call.node)

@@ -1,6 +1,4 @@
-"""locate_nonfinite: the first thing in a training step that is not finite, why, and what to do."""
-
-from typing import Any
+"""locate_nonfinite: the first value in a training step that is not finite, why, and the cure."""
 
 import keras
 from keras import ops
@@ -16,27 +14,28 @@ from tfmp.nonfinite.forward import (
     search_weights,
 )
 from tfmp.nonfinite.value_range import range_of
+from tfmp.shared.backend import TensorTree
 
 
 def locate_nonfinite(
     model: keras.Model,
-    x: Any,
-    y: Any = None,
-    sample_weight: Any = None,
+    x: TensorTree,
+    y: TensorTree = None,
+    sample_weight: TensorTree = None,
     loss_scale: float | None = None,
 ) -> NonFinite:
-    """Replays a training step on a batch and names the first thing in it that is not finite.
+    """Replays a training step on a batch and names the first value in it that is not finite.
 
-    Looked at in this order: the data, the weights, the layers' outputs as they are computed, the
+    The search looks at the data, the weights, the layers' outputs in the order of computation, the
     loss, and the gradients from the loss back. The model is not changed.
 
     Args:
         model: compiled and built, in the dtypes that it trains in.
         x, y, sample_weight: one batch, as `fit` would get it.
-        loss_scale: what to multiply the loss by; by default what the optimizer would now.
+        loss_scale: number to multiply the loss by; by default the optimizer's current scale.
 
     Returns:
-        What was found; its `str` is a paragraph for a person. It is false if all is finite.
+        The finding; its `str` is a paragraph for a person. It is false if all values are finite.
 
     Raises:
         TypeError, ValueError: the model is not a compiled and built Keras model with a loss.
@@ -56,7 +55,7 @@ def locate_nonfinite(
     return search_gradients(step, watch.calls, scale) or NonFinite(
         stage="none",
         cause="none",
-        what=f"Everything is finite at loss scale {scale:g}",
+        what=f"All values are finite at loss scale {scale:g}",
         why="",
         advice="Replay the batch that failed, with the weights and the loss scale of that step.",
         loss_scale=scale,

@@ -1,8 +1,8 @@
-"""Replays a training step on one batch, eagerly and layer by layer, and leaves the model as it was.
+"""Replays a training step on one batch, eagerly and layer by layer, without changing the model.
 
-The forward pass, the loss and the gradients are those of `fit`: training mode, `compute_loss`, and
-the dtypes that the layers have. What the step would assign goes into a `StatelessScope` and is
-dropped with it. One thing may differ: compilers keep some FP16 intermediates in float32.
+The forward pass, the loss and the gradients are as in `fit`: training mode, `compute_loss`, and the
+dtypes that the layers have. The step's assignments go into a `StatelessScope` and are dropped with
+it. One difference may remain: compilers keep some FP16 intermediates in float32.
 """
 
 import threading
@@ -10,15 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 from keras import ops, tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
-from tfmp.precision import LayerNode, layer_tree, losses_kept, policy_named
+from tfmp.precision import (
+    NARROW_DTYPES,
+    LayerNode,
+    layer_tree,
+    losses_kept,
+    policies_kept,
+    policy_named,
+)
 from tfmp.shared.arguments import check_compiled, check_model
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import as_tensor
 
 # Replays patch Keras's `Layer.__call__` while they run.
@@ -30,19 +36,19 @@ CallKey = tuple[int, int]
 
 @dataclass(frozen=True)
 class ReplayedStep:
-    """What is replayed.
+    """A model and a batch whose training step is replayed.
 
     Attributes:
         model: compiled and built.
-        root: its layers.
+        root: the tree of its layers.
         x, y, sample_weight: the batch, as backend tensors; sample_weight may be None.
     """
 
     model: keras.Model
     root: LayerNode
-    x: Any
-    y: Any
-    sample_weight: Any
+    x: TensorTree
+    y: TensorTree
+    sample_weight: TensorTree
 
 
 @dataclass(frozen=True)
@@ -52,44 +58,46 @@ class Call:
     Attributes:
         node: the layer.
         key: tells the calls of one layer apart, and is the same in every replay.
-        args, kwargs: as the layer was given them, before it cast them to its dtype.
-        outputs: what it returned.
-        inner: how many calls with concrete results happened inside this one.
+        args, kwargs: the arguments of the layer, before it cast them to its dtype.
+        outputs: the result of the layer.
+        inner: number of calls with concrete results that happened inside this one.
     """
 
     node: LayerNode
     key: CallKey
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    outputs: Any
+    args: tuple[TensorTree, ...]
+    kwargs: dict[str, TensorTree]
+    outputs: TensorTree
     inner: int
 
-    def float_inputs(self) -> list[Any]:
+    def float_inputs(self) -> list[Tensor]:
         """The floating-point tensors among the arguments."""
         return floats((self.args, self.kwargs))
 
-    def float_outputs(self) -> list[Any]:
-        """The floating-point tensors that it returned."""
+    def float_outputs(self) -> list[Tensor]:
+        """The floating-point tensors in the result."""
         return floats(self.outputs)
 
 
-# Is told of every call, innermost first; what it returns takes the outputs' place.
-OnCall = Callable[[Call], Any]
+# Called for every call, the innermost first; its result takes the place of the outputs.
+OnCall = Callable[[Call], TensorTree]
 
 
-def make_step(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> ReplayedStep:
+def make_step(
+    model: keras.Model, x: TensorTree, y: TensorTree = None, sample_weight: TensorTree = None
+) -> ReplayedStep:
     """Checks a model and a batch, and makes tensors of the batch.
 
     Raises:
-        TypeError: `model` is no Keras model.
-        ValueError: it is not built, or not compiled with a loss.
+        TypeError: `model` is not a Keras model.
+        ValueError: the model is not compiled, or not built.
     """
     check_model(model)
     check_compiled(model, needs_optimizer=False)
     if not model.built:
         raise ValueError(
-            f"A built model is expected, received {model.name!r} without weights. Call it on a "
-            "batch or model.build(input_shape) first."
+            f"Model {model.name!r} is not built: it has no weights. Call it on a batch, or "
+            "model.build(input_shape), first."
         )
 
     def tensors(values: TensorTree) -> TensorTree:
@@ -101,14 +109,14 @@ def make_step(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> R
 
 
 def run(
-    step: ReplayedStep, on_call: OnCall | None = None, weights: Sequence[Any] | None = None
-) -> tuple[Any, Any]:
+    step: ReplayedStep, on_call: OnCall | None = None, weights: Sequence[Tensor] | None = None
+) -> tuple[TensorTree, Tensor]:
     """The forward pass and the loss.
 
     Args:
-        step: what to replay.
-        on_call: is told of every layer call.
-        weights: in place of the model's trainable variables.
+        step: the step to replay.
+        on_call: called for every layer call.
+        weights: values in place of the model's trainable variables.
 
     Returns:
         The model's outputs and the unscaled loss.
@@ -116,7 +124,7 @@ def run(
     model = step.model
     if weights is None:
         weights = [variable.value for variable in model.trainable_variables]
-    # Regularizers see nothing in a stateless scope but what it maps.
+    # In a stateless scope regularizers see only the variables that it maps.
     mapping = list(zip(model.trainable_variables, weights, strict=True))
     kwargs = {"training": True} if model._call_has_training_arg else {}
     with (
@@ -130,22 +138,22 @@ def run(
     return outputs, loss
 
 
-def compute_loss(step: ReplayedStep, outputs: Any) -> Any:
-    """The model's total loss for these outputs; with `add_loss` terms only inside `run`."""
+def compute_loss(step: ReplayedStep, outputs: TensorTree) -> Tensor:
+    """The model's total loss for these outputs; terms of `add_loss` are in it only inside `run`."""
     model = step.model
     has_own = type(model).compute_loss is not keras.Model.compute_loss
     if not (has_own or model._compile_loss is not None or model.losses):
         raise ValueError(
-            f"A model with a loss is expected; {model.name!r} was compiled without one and its "
-            "layers add none. Pass a loss to model.compile()."
+            f"Model {model.name!r} has no loss: it was compiled without a loss, and no layer adds "
+            "one. Pass a loss to model.compile()."
         )
     loss = model._compute_loss(
         x=step.x, y=step.y, y_pred=outputs, sample_weight=step.sample_weight, training=True
     )
     if loss is None:
         raise ValueError(
-            f"A model with a loss is expected: compute_loss of {model.name!r} returned None. "
-            "Pass y, or compile the model with a loss."
+            f"Model {model.name!r} has no loss: its compute_loss returned None. Pass y, or compile "
+            "the model with a loss."
         )
     return loss
 
@@ -155,33 +163,33 @@ class Gradients:
     """Gradients of the scaled loss.
 
     Attributes:
-        weights: one per trainable variable of the model, None where there is none.
-        outputs: per probed call, one per floating-point output, None where there is none.
+        weights: for each trainable variable of the model, its gradient or None.
+        outputs: for each probed call and each floating-point output, its gradient or None.
     """
 
-    weights: list[Any]
-    outputs: dict[CallKey, list[Any]]
+    weights: list[Tensor | None]
+    outputs: dict[CallKey, list[Tensor | None]]
 
 
 def gradients(
-    step: ReplayedStep, probed: Mapping[CallKey, Sequence[Any]], scale: float
+    step: ReplayedStep, probed: Mapping[CallKey, Sequence[Tensor]], scale: float
 ) -> Gradients:
-    """Gradients of `scale * loss` for all trainable weights and for what probed calls return.
+    """Gradients of `scale * loss` for all trainable weights and for the results of probed calls.
 
     Args:
-        step: what to replay.
-        probed: the floating-point outputs of the calls to probe, as an earlier `run` saw them.
+        step: the step to replay.
+        probed: the floating-point outputs of the calls to probe, from an earlier `run`.
         scale: the loss scale.
     """
     weights = [ops.stop_gradient(variable) for variable in step.model.trainable_variables]
     keys = list(probed)
-    # Adding zero to an output makes its gradient that of the zero: this works on every backend.
+    # A zero that is added to an output has the same gradient: this works on every backend.
     probes = [[ops.zeros_like(tensor) for tensor in probed[key]] for key in keys]
 
-    def objective(weights: list[Any], probes: list[list[Any]]) -> Any:
+    def objective(weights: list[Tensor], probes: list[list[Tensor]]) -> Tensor:
         by_key = dict(zip(keys, probes, strict=True))
 
-        def add_probe(call: Call) -> Any:
+        def add_probe(call: Call) -> TensorTree:
             return _plus(call.outputs, by_key[call.key]) if call.key in by_key else call.outputs
 
         _, loss = run(step, add_probe, weights)
@@ -191,10 +199,10 @@ def gradients(
     return Gradients(for_weights, dict(zip(keys, for_probes, strict=True)))
 
 
-def _plus(outputs: Any, probes: list[Any]) -> Any:
+def _plus(outputs: TensorTree, probes: list[Tensor]) -> TensorTree:
     remaining = iter(probes)
 
-    def add(tensor: Any) -> Any:
+    def add(tensor: Tensor) -> Tensor:
         if not is_float(tensor):
             return tensor
         added = ops.add(tensor, next(remaining))
@@ -207,10 +215,10 @@ def _plus(outputs: Any, probes: list[Any]) -> Any:
 
 
 def _differentiate(
-    objective: Callable[[list[Any], list[list[Any]]], Any],
-    weights: list[Any],
-    probes: list[list[Any]],
-) -> tuple[list[Any], list[list[Any]]]:
+    objective: Callable[[list[Tensor], list[list[Tensor]]], Tensor],
+    weights: list[Tensor],
+    probes: list[list[Tensor]],
+) -> tuple[list[Tensor | None], list[list[Tensor | None]]]:
     if keras.backend.backend() == "jax":
         import jax
 
@@ -233,18 +241,18 @@ def owners(root: LayerNode) -> dict[int, LayerNode]:
     }
 
 
-def floats(structure_of_tensors: Any) -> list[Any]:
+def floats(structure_of_tensors: TensorTree) -> list[Tensor]:
     """The floating-point tensors in a nested structure."""
     return [leaf for leaf in tree.flatten(structure_of_tensors) if is_float(leaf)]
 
 
-def is_float(value: Any) -> bool:
+def is_float(value: object) -> bool:
     """Whether a value is a floating-point tensor."""
-    return ops.is_tensor(value) and keras.backend.is_float_dtype(value.dtype)
+    return ops.is_tensor(value) and keras.backend.is_float_dtype(getattr(value, "dtype", None))
 
 
-def is_concrete(tensor: Any) -> bool:
-    """Whether a tensor has values, as opposed to one inside a function that is being traced."""
+def is_concrete(tensor: Tensor) -> bool:
+    """Whether a tensor has values; inside a function that is being traced it has not."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -255,16 +263,11 @@ def is_concrete(tensor: Any) -> bool:
 @contextmanager
 def in_float32(nodes: Sequence[LayerNode]) -> Iterator[None]:
     """Lets layers that compute in FP16 or BF16 compute in float32."""
-    # The attribute behind the property: Keras's setter would write into a shared DTypePolicyMap.
-    before = [(node.layer, node.layer._dtype_policy) for node in nodes]
-    try:
-        for layer, _ in before:
-            if layer.compute_dtype in ("float16", "bfloat16"):
-                layer._dtype_policy = policy_named("float32")
+    with policies_kept(nodes):
+        for node in nodes:
+            if node.layer.compute_dtype in NARROW_DTYPES:
+                node.layer._dtype_policy = policy_named("float32")
         yield
-    finally:
-        for layer, policy in before:
-            layer._dtype_policy = policy
 
 
 @contextmanager
@@ -272,14 +275,14 @@ def _watched_calls(root: LayerNode, on_call: OnCall | None) -> Iterator[None]:
     if on_call is None:
         yield
         return
-    # On the class, not on `call` of each instance: what matters is what a layer is given before
-    # it casts that to its own dtype.
+    # On the class, not on `call` of each instance: the arguments matter as they are before the
+    # layer casts them to its own dtype.
     original = keras.layers.Layer.__call__
     nodes = {id(node.layer): node for node in root.within()}
     counts: Counter[int] = Counter()
     total = 0
 
-    def watched(layer: keras.layers.Layer, *args: Any, **kwargs: Any) -> Any:
+    def watched(layer: keras.layers.Layer, *args: TensorTree, **kwargs: TensorTree) -> TensorTree:
         nonlocal total
         node = nodes.get(id(layer))
         if node is None:

@@ -1,10 +1,11 @@
-"""What a tensor holds, in a few numbers."""
+"""The range of a tensor's values, in a few numbers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from keras import ops
+
+from tfmp.shared.backend import Tensor
 
 
 @dataclass(frozen=True)
@@ -13,9 +14,10 @@ class ValueRange:
 
     Attributes:
         dtype: name of its dtype.
-        smallest, largest: of the finite values; 0 if there is none.
-        infinite, nan: how many values are so.
-        size: how many values there are.
+        smallest, largest: bounds of the finite values; 0 if no value is finite.
+        infinite: number of infinite values.
+        nan: number of NaN values.
+        size: number of all values.
         first_bad_row: index along the first axis of the first non-finite value, or None.
     """
 
@@ -38,7 +40,7 @@ class ValueRange:
         return max(abs(self.smallest), abs(self.largest))
 
     def describe_bad(self) -> str:
-        """How many values are not finite, in words."""
+        """The number of values that are not finite, in words."""
         parts = []
         if self.nan:
             parts.append(f"{self.nan} NaN")
@@ -51,8 +53,8 @@ class ValueRange:
         return f"{self.dtype} [{self.smallest:.4g}, {self.largest:.4g}]{bad}"
 
 
-def stored_values(tensor: Any) -> Any:
-    """The values that a tensor holds: of a sparse one those not 0, of a ragged one its rows'."""
+def stored_values(tensor: Tensor) -> Tensor:
+    """The values that a tensor stores: the non-zero ones if it is sparse, the rows' if ragged."""
     if hasattr(tensor, "flat_values"):  # tf.RaggedTensor
         return tensor.flat_values
     if hasattr(tensor, "indices"):  # tf.SparseTensor and tf.IndexedSlices; JAX's BCOO
@@ -60,8 +62,8 @@ def stored_values(tensor: Any) -> Any:
     return tensor
 
 
-def range_of(tensor: Any) -> ValueRange:
-    """Reads a concrete tensor; of a sparse one what it holds."""
+def range_of(tensor: Tensor) -> ValueRange:
+    """The range of the values that a concrete tensor stores."""
     array = ops.convert_to_numpy(stored_values(tensor))
     wide = np.asarray(array, dtype=np.float64)
     finite = np.isfinite(wide)
@@ -78,8 +80,8 @@ def range_of(tensor: Any) -> ValueRange:
     )
 
 
-def _row_of(tensor: Any, place: int) -> int:
-    """Which row of a tensor one of its stored values, or of their rows, belongs to."""
+def _row_of(tensor: Tensor, place: int) -> int:
+    """The row of a tensor that a stored value, or a row of stored values, belongs to."""
     if hasattr(tensor, "value_rowids") and tensor.ragged_rank == 1:
         return int(tensor.value_rowids()[place])
     if not hasattr(tensor, "indices"):

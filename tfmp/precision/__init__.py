@@ -1,4 +1,4 @@
-"""Which layer of a model computes in which dtype, and why: plans, applied and undone."""
+"""Plans of which layer computes in which dtype, and why: made, applied and undone."""
 
 import lazy_loader
 

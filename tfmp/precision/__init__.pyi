@@ -1,6 +1,10 @@
 from . import layer_tree as layer_tree, policy as policy, reverting as reverting
-from .dry_run import losses_kept as losses_kept
-from .dtype_policies import is_narrow as is_narrow, policy_named as policy_named
+from .dry_run import losses_kept as losses_kept, policies_kept as policies_kept
+from .dtype_policies import (
+    NARROW_DTYPES as NARROW_DTYPES,
+    is_narrow as is_narrow,
+    policy_named as policy_named,
+)
 from .graph_rewriting import graph_rewrite as graph_rewrite
 from .keep_float32 import Pattern as Pattern
 from .layer_tree import (

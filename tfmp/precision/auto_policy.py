@@ -1,4 +1,4 @@
-"""What `policy="auto"` means on the devices that are here, and why."""
+"""The policy that `policy="auto"` chooses on the devices of this machine, and why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +20,15 @@ class Choice:
 
 
 def choose(devices: Sequence[Device], allow_bfloat16: bool = False) -> Choice:
-    """The policy that is fastest without being reckless, for a model that trains on these devices.
+    """The fastest policy that is safe for a model that trains on these devices.
 
     Args:
-        devices: what the backend would use; the CPU counts only where nothing else is.
-        allow_bfloat16: whether 7 fraction bits are acceptable in exchange for no loss scaling.
+        devices: the devices that the backend would use; the CPU counts only if it is the only one.
+        allow_bfloat16: whether 7 fraction bits are acceptable in exchange for needing no loss
+            scale.
 
     Returns:
-        The choice for the weakest device: all replicas of a model compute alike.
+        The choice for the weakest device, because all replicas of a model compute alike.
     """
     choices = [_choose_for(device, allow_bfloat16) for device in devices if device.kind != "cpu"]
     if not choices:

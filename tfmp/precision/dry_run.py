@@ -1,14 +1,13 @@
-"""Runs a model symbolically: what fails in a dtype, which layers make the outputs, and the losses.
+"""Traces a model to see which layers fail in a dtype, make the outputs, or add losses.
 
 Nothing is computed and no variable changes: the model is traced, as `fit` would trace it. Layers
 are marked as they run, so that the traced graph can be walked back from the outputs to them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import keras
 from keras import layers, tree
@@ -16,8 +15,9 @@ from keras import layers, tree
 from tfmp.precision.dtype_policies import NARROW_DTYPES, policy_named
 from tfmp.precision.graph_walk import Inputs, Marks, producers, trace
 from tfmp.precision.layer_tree import LayerNode, describe, is_builtin
+from tfmp.shared.backend import TensorTree
 
-# What layers are switched to float32 from.
+# Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
 
 # How many layers inside a failing container are switched one by one before all of them are.
@@ -28,18 +28,18 @@ _LONGEST_MESSAGE = 90
 
 
 class DryRunError(RuntimeError):
-    """The model could not be traced at all, whatever its dtypes."""
+    """The model could not be traced, whatever its dtypes."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a dry run found, by `id(layer)`.
+    """The result of a dry run; layers are known by `id(layer)`.
 
     Attributes:
-        inputs: what the model was traced with.
-        outputs: layers that compute the model's outputs; a container is among them where its own
+        inputs: the inputs that the model was traced with.
+        outputs: layers that compute the model's outputs; a container is among them if its own
             code has operations behind its layers.
-        failed: layers that raised in the dtype tried and ran in float32, and what they raised.
+        failed: layers that raised an error in the dtype and ran in float32, with the error.
         unsafe_losses: layers whose `add_loss` got a tensor that was not float32.
     """
 
@@ -49,9 +49,9 @@ class DryRun:
     unsafe_losses: frozenset[int] = frozenset()
 
 
-def needs_dry_run(tree: LayerNode) -> bool:
-    """Whether a model has code that is not Keras's own, of which only a run can tell anything."""
-    return any(is_custom(node.layer) for node in tree.within())
+def needs_dry_run(root: LayerNode) -> bool:
+    """Whether a model has code that is not Keras's own, so that only a run can show its effect."""
+    return any(is_custom(node.layer) for node in root.within())
 
 
 def dry_run(
@@ -62,24 +62,29 @@ def dry_run(
     """Traces a model in training mode.
 
     Args:
-        root: what `structure.walk` gave for the model.
-        policies: Keras policies to try, by `id(layer)`; layers that fail under theirs are switched
-            to float32, each with what it contains if need be, and the run goes on. Without them
-            the layers run as they are, and the first failure ends the run.
-        inputs: what an earlier run was traced with.
+        root: the model's tree of layers, from `layer_tree.walk`.
+        policies: Keras policies to try, by `id(layer)`; layers that fail under their policy are
+            switched to float32, if necessary with the layers that they contain, and the run goes
+            on. Without policies the layers run as they are, and the first failure ends the run.
+        inputs: the inputs of an earlier run.
 
     Returns:
-        What was found. Every layer has its own policy again.
+        The result. Every layer has its own policy again.
 
     Raises:
-        DryRunError: the model cannot be traced: what its `call` takes is unknown, or it fails for
-            reasons that are not its dtypes.
+        DryRunError: the model cannot be traced: the arguments of its `call` are unknown, or it
+            fails for reasons that are not its dtypes.
     """
     last: Exception | None = None
     for candidate in [inputs] if inputs else _possible_inputs(root.layer):
         run = _Run(root, may_switch=policies is not None)
         try:
-            with _policies(root, policies or {}), _watched_calls(root, run), losses_kept(root):
+            with (
+                policies_kept(root.within()),
+                _watched_calls(root, run),
+                losses_kept(root),
+            ):
+                _set_policies(root, policies or {})
                 graph = trace(run.call_model, candidate, run.marks)
         except Exception as error:
             last = error
@@ -102,7 +107,10 @@ class _Run:
         self.attempts: dict[int, int] = {}
         self.unsafe_losses: set[int] = set()
 
-    def call_model(self, keywords: Mapping[str, Any], positional: list[Any]) -> Any:
+    def call_model(
+        self, keywords: Mapping[str, TensorTree], positional: list[TensorTree]
+    ) -> TensorTree:
+        """Calls the model in training mode, and notes the losses that it adds."""
         model = self.root.layer
         kwargs = dict(keywords)
         if model._call_has_training_arg:
@@ -118,7 +126,13 @@ class _Run:
                 if keras.backend.standardize_dtype(loss.dtype) in _SWITCHED:
                     self.unsafe_losses.add(key)
 
-    def call_layer(self, node: LayerNode, call: Callable, args: Any, kwargs: Any) -> Any:
+    def call_layer(
+        self,
+        node: LayerNode,
+        call: Callable[..., TensorTree],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> TensorTree:
         """Calls a layer; one that fails in its dtype is called again in float32."""
         try:
             outputs = call(*args, **kwargs)
@@ -132,10 +146,10 @@ class _Run:
         return self.marks.add(node.layer, outputs)
 
     def _widen(self, node: LayerNode, message: str) -> bool:
-        """Switches a layer that failed to float32, or something in it where that is not enough.
+        """Switches a layer that failed to float32, or a layer inside it if that is not enough.
 
         Inside a container the layer that returned last has likely made the tensor that did not
-        fit, so these are tried one by one, from the last, before the whole container.
+        fit. Therefore its layers are tried one by one, the last one first, before the container.
         """
         inside = set(map(id, node.within()))
         recent = [called for called in reversed(self.called) if id(called) in inside]
@@ -163,7 +177,7 @@ def is_custom(layer: layers.Layer) -> bool:
     return activation is not None and not _module_of(activation).startswith("keras")
 
 
-def _module_of(function: Any) -> str:
+def _module_of(function: object) -> str:
     return getattr(function, "__module__", None) or type(function).__module__
 
 
@@ -175,18 +189,22 @@ def _answers_for_itself(node: LayerNode) -> bool:
 
 
 @contextmanager
-def _policies(root: LayerNode, policies: Mapping[int, str | None]) -> Iterator[None]:
+def policies_kept(nodes: Iterable[LayerNode]) -> Iterator[None]:
+    """Restores the dtype policies of layers, which the block may set."""
     # The attribute behind the property: Keras's setter would write into a shared DTypePolicyMap.
-    before = [(node.layer, node.layer._dtype_policy) for node in root.within()]
+    before = [(node.layer, node.layer._dtype_policy) for node in nodes]
     try:
-        for layer, _ in before:
-            name = policies.get(id(layer))
-            if name:
-                layer._dtype_policy = policy_named(name)
         yield
     finally:
         for layer, policy in before:
             layer._dtype_policy = policy
+
+
+def _set_policies(root: LayerNode, policies: Mapping[int, str | None]) -> None:
+    for node in root.within():
+        name = policies.get(id(node.layer))
+        if name:
+            node.layer._dtype_policy = policy_named(name)
 
 
 @contextmanager
@@ -206,10 +224,10 @@ def _watched_calls(root: LayerNode, run: _Run) -> Iterator[None]:
                 object.__setattr__(node.layer, "call", own)
 
 
-def _watcher(node: LayerNode, run: _Run) -> Callable[..., Any]:
+def _watcher(node: LayerNode, run: _Run) -> Callable[..., TensorTree]:
     call = node.layer.call
 
-    def watched(*args: Any, **kwargs: Any) -> Any:
+    def watched(*args: object, **kwargs: object) -> TensorTree:
         return run.call_layer(node, call, args, kwargs)
 
     return watched
@@ -217,7 +235,7 @@ def _watcher(node: LayerNode, run: _Run) -> Callable[..., Any]:
 
 @contextmanager
 def losses_kept(root: LayerNode) -> Iterator[None]:
-    """Restores what layers remember of their `add_loss` calls."""
+    """Restores the losses that layers remember from their `add_loss` calls."""
     before = [(n.layer, list(n.layer._losses), set(n.layer._loss_ids)) for n in root.within()]
     try:
         yield
@@ -229,7 +247,7 @@ def losses_kept(root: LayerNode) -> Iterator[None]:
 
 
 def _possible_inputs(model: keras.Model) -> Iterator[Inputs]:
-    """What a model may be traced with, the likeliest first."""
+    """Inputs that a model may be traced with, the likeliest first."""
     # Some code needs real sizes under JAX; 32 passes through most strides and poolings.
     sizes = (None, 32) if keras.backend.backend() == "jax" else (None,)
     for keywords, positional in _possible_arguments(model):
@@ -237,7 +255,9 @@ def _possible_inputs(model: keras.Model) -> Iterator[Inputs]:
             yield Inputs(keywords, positional, size)
 
 
-def _possible_arguments(model: keras.Model) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+def _possible_arguments(
+    model: keras.Model,
+) -> Iterator[tuple[dict[str, TensorTree], list[TensorTree]]]:
     try:
         yield {}, [model.input]
         return
@@ -259,7 +279,7 @@ def _any_batch(shape: tuple[int | None, ...], dtype: str) -> keras.KerasTensor:
 
 
 def _one_line(error: Exception | None) -> str:
-    """The part of an exception's text that tells most, short enough for a table."""
+    """The most telling line of an exception's text, short enough for a table."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "dtype" in line or "float" in line] or lines
     text = telling[0] if telling else type(error).__name__

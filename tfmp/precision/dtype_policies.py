@@ -1,4 +1,4 @@
-"""Keras dtype policies by the names that plans use."""
+"""Keras dtype policies, by the names that plans use."""
 
 import keras
 
@@ -9,8 +9,8 @@ NARROW_DTYPES = ("float16", "bfloat16")
 class MixedFloat64(keras.DTypePolicy):
     """Computes in float64 on float32 weights.
 
-    Keras's own "float64" policy does not cast weights: those of a model that was built in float32
-    would meet float64 activations in the same operation, which TensorFlow refuses.
+    Keras's own "float64" policy does not cast weights: the weights of a model that was built in
+    float32 would meet float64 activations in the same operation, which TensorFlow refuses.
     """
 
     def __init__(self, name: str = "mixed_float64") -> None:
@@ -26,5 +26,5 @@ def policy_named(name: str) -> keras.DTypePolicy:
 
 
 def is_narrow(policy: str) -> bool:
-    """Whether a policy computes in 16 bits, so that something can be lost by it."""
+    """Whether a policy computes in 16 bits, so that values can be lost."""
     return policy_named(policy).compute_dtype in NARROW_DTYPES

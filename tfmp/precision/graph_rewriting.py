@@ -1,46 +1,54 @@
 """graph_rewrite: TensorFlow's own mixed precision, for graphs that are not made of Keras layers.
 
 Grappler, TensorFlow's graph optimizer, can give a traced function's operations 16-bit types and put
-casts around them. What it did is not told anywhere; here it is read back from the optimized graph.
+casts around them. It does not report its changes; here they are read back from the optimized graph.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tfmp.machine import devices
 from tfmp.shared.arguments import check_choice
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.report_files import JsonObject
 from tfmp.shared.wording import shown
 
-# NVIDIA's builds of TensorFlow switch the rewrite on by it; upstream's does not look at it.
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
+    from tensorflow.python.grappler.cluster import Cluster
+
+# It switches the rewrite on in NVIDIA's builds of TensorFlow; other builds do not read it.
 VARIABLE = "TF_ENABLE_AUTO_MIXED_PRECISION"
 
-# TensorFlow's options by the type that they bring: FP16 for GPUs, bfloat16 for CPUs with oneDNN.
+# TensorFlow's options by the type that they introduce: FP16 on GPUs, bfloat16 on CPUs with oneDNN.
 _OPTIONS = {
     "float16": "auto_mixed_precision",
     "bfloat16": "auto_mixed_precision_onednn_bfloat16",
 }
 DTYPES = (*_OPTIONS, "off")
 
-# What is assumed of a GPU where there is none.
+# The compute capability that is assumed on a machine without a GPU.
 _ASSUMED_CAPABILITY = (8, 0)
 
 
 @dataclass(frozen=True)
 class RewrittenGraph:
-    """What the rewrite makes of one traced function.
+    """The effect of the rewrite on one traced function.
 
     Attributes:
-        dtype: what operations were given: "float16" or "bfloat16".
-        changed: by kind, how many operations compute in it now.
-        casts: how many casts were added.
-        kept: by kind, how many operations still compute in float32.
-        device: what the graph was optimized for.
-        assumed: whether that device is not in this machine, so that only the graph is known, not
-            its speed.
+        dtype: the type that operations were given: "float16" or "bfloat16".
+        changed: by kind, the number of operations that compute in this type now.
+        casts: the number of casts that were added.
+        kept: by kind, the number of operations that still compute in float32.
+        device: the device that the graph was optimized for.
+        assumed: whether this machine lacks that device, so that only the graph is known, not its
+            speed.
     """
 
     dtype: str
@@ -52,10 +60,10 @@ class RewrittenGraph:
 
     @property
     def changed_ops(self) -> int:
-        """How many operations were changed."""
+        """The number of operations that were changed."""
         return sum(self.changed.values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Plain JSON types."""
         return {**vars(self), "changed_ops": self.changed_ops}
 
@@ -71,8 +79,8 @@ class RewrittenGraph:
                 lines.append(f"  {title}: {named}")
         if not self.changed:
             lines.append(
-                "  Nothing to change: no products of matrices or images, or they are in functions "
-                "with jit_compile=True, which XLA compiles as they are."
+                "  Nothing was changed: the function has no matrix products or convolutions, or it "
+                "has them in functions with jit_compile=True, which XLA compiles as they are."
             )
         return "\n".join(lines)
 
@@ -83,7 +91,7 @@ class GraphRewrite:
 
     Attributes:
         dtype: "float16", "bfloat16" or "off".
-        reason: who decided that.
+        reason: the argument, variable or default that decided it.
         environment: the value of TF_ENABLE_AUTO_MIXED_PRECISION; None if it is not set.
     """
 
@@ -91,12 +99,14 @@ class GraphRewrite:
     reason: str
     environment: str | None
 
-    def inspect(self, function: Any, *args: Any, **kwargs: Any) -> RewrittenGraph:
+    def inspect(
+        self, function: Callable[..., TensorTree], *args: TensorTree, **kwargs: TensorTree
+    ) -> RewrittenGraph:
         """Traces a function on arguments and optimizes its graph; nothing is computed.
 
         Args:
-            function: a `tf.function`, or a Python function that would do as one.
-            args, kwargs: what it is called with, or `tf.TensorSpec`s.
+            function: a `tf.function`, or a Python function that could be made one.
+            args, kwargs: the arguments of a call, or `tf.TensorSpec`s in their place.
 
         Raises:
             TypeError: `function` cannot be called.
@@ -104,8 +114,8 @@ class GraphRewrite:
         """
         if self.dtype == "off":
             raise ValueError(
-                f"inspect expects the rewrite to be on, it is off: {self.reason}. "
-                "graph_rewrite('float16') switches it on whatever the environment says."
+                f"inspect expects the rewrite to be on, but it is off: {self.reason}. "
+                "graph_rewrite('float16') switches it on, whatever the environment says."
             )
         if not callable(function):
             raise TypeError(
@@ -119,46 +129,46 @@ class GraphRewrite:
 
 @contextmanager
 def graph_rewrite(dtype: str | None = None) -> Iterator[GraphRewrite]:
-    """Switches TensorFlow's automatic mixed precision on for the graphs that run inside.
+    """Switches TensorFlow's automatic mixed precision on for the graphs that run in the block.
 
         with tfmp.graph_rewrite() as rewrite:
             loss = train_step(x, y)                    # a tf.function
         print(rewrite.inspect(train_step, x, y))
 
-    It holds for functions that are called inside, wherever they were traced; outside they run as
-    they were written. The option is the process's, but a thread that has called functions before
-    goes on as it was. Gradients need a loss scale, as everywhere in FP16: wrap the optimizer in
-    `tfmp.LossScaleOptimizer`.
+    The rewrite applies to functions that are called in the block, wherever they were traced;
+    outside the block they run as they were written. The option belongs to the process, but a thread
+    that has called functions before keeps its earlier setting. Gradients need a loss scale, as
+    everywhere in FP16: wrap the optimizer in `tfmp.LossScaleOptimizer`.
 
     Args:
         dtype: "float16" (GPUs), "bfloat16" (CPUs, through oneDNN) or "off"; None is "float16",
-            or "off" where the environment says TF_ENABLE_AUTO_MIXED_PRECISION=0.
+            or "off" if the environment has TF_ENABLE_AUTO_MIXED_PRECISION=0.
 
     Yields:
-        What holds inside, and `inspect`, which says what becomes of a function.
+        The rewrite that applies in the block; its `inspect` shows the effect on a function.
 
     Raises:
-        ValueError: another dtype.
+        ValueError: `dtype` is another value.
     """
     import tensorflow as tf
 
     found = decide(dtype, os.environ.get(VARIABLE))
     options = tf.config.optimizer
     before = options.get_experimental_options()
-    # Both are set, so that what somebody else switched on is off where it was not asked for.
+    # Both are set, so that an option that other code switched on is off unless it is asked for.
     options.set_experimental_options(
         {name: found.dtype == given for given, name in _OPTIONS.items()}
     )
     try:
         yield found
     finally:
-        # An option that was never set cannot be unset; off is what that meant.
+        # An option that was never set cannot be unset; it meant the same as off.
         restored = {name: before.get(name, False) for name in _OPTIONS.values()}
         options.set_experimental_options({**before, **restored})
 
 
-def decide(dtype: Any, environment: str | None) -> GraphRewrite:
-    """What an argument and the environment variable mean together.
+def decide(dtype: str | None, environment: str | None) -> GraphRewrite:
+    """The rewrite that an argument and the environment variable ask for together.
 
     Raises:
         ValueError: the argument is no dtype.
@@ -173,15 +183,19 @@ def decide(dtype: Any, environment: str | None) -> GraphRewrite:
     return GraphRewrite("float16" if on else "off", f"{VARIABLE}={environment}", environment)
 
 
-def _inspect(dtype: str, function: Any, args: Any, kwargs: Any) -> RewrittenGraph:
+def _inspect(
+    dtype: str,
+    function: Callable[..., TensorTree],
+    args: tuple[TensorTree, ...],
+    kwargs: dict[str, TensorTree],
+) -> RewrittenGraph:
     import tensorflow as tf
 
-    if not hasattr(function, "get_concrete_function"):
-        function = tf.function(function)
-    traced = function.get_concrete_function(*args, **kwargs)
+    compiled = function if hasattr(function, "get_concrete_function") else tf.function(function)
+    traced = compiled.get_concrete_function(*args, **kwargs)
     device, assumed = _device_for(dtype)
     plain = _optimized(traced.graph, dtype, False, device)
-    # XLA compiles what grappler never sees.
+    # Grappler never sees functions that XLA compiles.
     by_xla = traced.function_def.attr["_XlaMustCompile"].b
     rewritten = plain if by_xla else _optimized(traced.graph, dtype, True, device)
     narrow = tf.as_dtype(dtype).as_datatype_enum
@@ -210,7 +224,7 @@ def _device_for(dtype: str) -> tuple[devices.Device, bool]:
     return devices.Device("gpu", "a GPU", _ASSUMED_CAPABILITY), True
 
 
-def _optimized(graph: Any, dtype: str, on: bool, device: devices.Device) -> Any:
+def _optimized(graph: "tf.Graph", dtype: str, on: bool, device: devices.Device) -> "GraphDef":
     """The graph as grappler leaves it for a device, described to it rather than opened."""
     from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
     from tensorflow.python.framework.meta_graph import create_meta_graph_def
@@ -218,7 +232,7 @@ def _optimized(graph: Any, dtype: str, on: bool, device: devices.Device) -> Any:
 
     meta_graph = create_meta_graph_def(graph=graph)
     fetched = meta_graph.collection_def["train_op"].node_list.value
-    # Whatever has an effect of its own stays, as it does when the function runs.
+    # Operations with side effects stay, as they do when the function runs.
     fetched.extend(tensor.name for tensor in graph.outputs)
     fetched.extend(op.name for op in graph.control_outputs)
     config = config_pb2.ConfigProto()
@@ -229,7 +243,7 @@ def _optimized(graph: Any, dtype: str, on: bool, device: devices.Device) -> Any:
     return tf_optimizer.OptimizeGraph(config, meta_graph, cluster=_cluster(device))
 
 
-def _cluster(device: devices.Device) -> Any:
+def _cluster(device: devices.Device) -> "Cluster":
     from tensorflow.core.protobuf import device_properties_pb2 as properties
     from tensorflow.python.grappler.cluster import Cluster
 
@@ -250,8 +264,8 @@ def _cluster(device: devices.Device) -> Any:
     return Cluster(devices=devices)
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph and of the functions it calls, but for those that XLA compiles.
+def _nodes(graph: "GraphDef") -> "Iterator[NodeDef]":
+    """The nodes of a graph and of the functions it calls, without functions that XLA compiles.
 
     When a graph runs, those are left as they are; when it is only optimized, they are not.
     """
@@ -266,20 +280,20 @@ def _nodes(graph: Any) -> Iterator[Any]:
                     waiting.append(functions[name].node_def)
 
 
-def _called(node: Any) -> set[str]:
+def _called(node: "NodeDef") -> set[str]:
     values = list(node.attr.values())
     listed = [function.name for value in values for function in value.list.func]
     return {*listed, *(value.func.name for value in values if value.func.name)}
 
 
-def _computing_in(graph: Any, dtype: int) -> Counter[str]:
-    """Operations whose values are of a type, without those that only hold, move or cast them."""
+def _computing_in(graph: "GraphDef", dtype: int) -> Counter[str]:
+    """Operations that compute in a type; operations that hold, move or cast values do not count."""
     return Counter(
         node.op for node in _nodes(graph) if node.attr["T"].type == dtype and node.op not in _MOVES
     )
 
 
-def _casts(graph: Any) -> int:
+def _casts(graph: "GraphDef") -> int:
     return sum(node.op == "Cast" for node in _nodes(graph))
 
 

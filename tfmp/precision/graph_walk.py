@@ -1,28 +1,33 @@
-"""Traces a function on either backend, and finds which marked layers its outputs come from."""
+"""Traces a function on either backend, and finds the marked layers that its outputs come from."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import keras
 from keras import layers, tree
 
 from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values
+from tfmp.shared.backend import Tensor, TensorTree
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from jax.extend.core import Jaxpr, JaxprEqn, Var
 
 
 class Marks:
-    """Which traced tensors are the results of which layers."""
+    """The layers that returned each traced tensor."""
 
     def __init__(self) -> None:
         self.tensorflow: dict[int, list[int]] = {}
         self.inner: set[int] = set()
-        self._alive: list[Any] = []
+        self._alive: list[Tensor] = []
 
-    def add(self, layer: layers.Layer, outputs: Any) -> Any:
-        """Marks a layer's results; what it returns is to be used in their place."""
+    def add(self, layer: layers.Layer, outputs: TensorTree) -> TensorTree:
+        """Marks a layer's results, and returns them marked: use them in place of the others."""
         return tree.map_structure(lambda tensor: self._add(layer, tensor), outputs)
 
-    def _add(self, layer: layers.Layer, tensor: Any) -> Any:
+    def _add(self, layer: layers.Layer, tensor: Tensor) -> Tensor:
         if not keras.ops.is_tensor(tensor):
             return tensor
         if keras.backend.backend() == "jax":
@@ -34,12 +39,12 @@ class Marks:
 
 @dataclass(frozen=True)
 class Origin:
-    """What lies behind a tensor on the way from the outputs to the inputs.
+    """The layer or operation that a tensor comes from, one step back towards the inputs.
 
     Attributes:
         layer: id of the layer that returned the tensor; None for an operation.
-        sources: the tensors that it came from.
-        is_operation: False for what only connects, such as the call of an inlined function.
+        sources: the tensors that went in.
+        is_operation: False for a mere connection, such as the call of an inlined function.
     """
 
     layer: int | None
@@ -51,7 +56,7 @@ class Graph(Protocol):
     """A traced function.
 
     Attributes:
-        outputs: its results.
+        outputs: the results of the function.
         inside_loops: ids of layers that ran inside loops and branches, which no walk enters.
     """
 
@@ -59,32 +64,34 @@ class Graph(Protocol):
     inside_loops: set[int]
 
     def origin(self, tensor: Hashable) -> Origin:
-        """One step from a tensor towards the inputs."""
+        """The origin of a tensor, one step towards the inputs."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What to trace a model with.
+    """The arguments to trace a model with.
 
     Attributes:
-        keywords, positional: nested structures of `KerasTensor`s, which say shapes and dtypes.
-        size: what an unknown size becomes; None for a symbol.
+        keywords, positional: nested structures of `KerasTensor`s, which have shapes and dtypes.
+        size: the number that stands for unknown sizes; None for a symbol.
     """
 
-    keywords: dict[str, Any]
-    positional: list[Any]
+    keywords: dict[str, TensorTree]
+    positional: list[TensorTree]
     size: int | None = None
 
 
-def trace(
-    function: Callable[[Mapping[str, Any], list[Any]], Any], inputs: Inputs, marks: Marks
-) -> Graph:
+# Takes a model's keyword arguments and its positional ones.
+Traceable = Callable[[Mapping[str, TensorTree], list[TensorTree]], TensorTree]
+
+
+def trace(function: Traceable, inputs: Inputs, marks: Marks) -> Graph:
     """Traces a function of a model's keyword and positional arguments.
 
     Args:
         function: called once, with traced tensors; it calls `marks.add`.
-        inputs: in place of which tensors.
-        marks: what the function marks.
+        inputs: the shapes and dtypes of these tensors.
+        marks: gets the tensors that the function marks.
     """
     if keras.backend.backend() == "jax":
         return _trace_jax(function, inputs)
@@ -94,7 +101,7 @@ def trace(
 def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
     """The layers that compute a traced model's outputs, by id.
 
-    A container counts where its own code has operations between its layers and the output.
+    A container counts if its own code has operations between its layers and the output.
     """
     nodes = {id(node.layer): node for node in root.within()}
     found = {key for key in graph.inside_loops if key in nodes and nodes[key].head is None}
@@ -125,15 +132,15 @@ def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class _TensorFlowTensor:
-    """A tensor with the layers that returned it, of which `left` are still to be walked through."""
+    """A tensor and the layers that returned it; `left` of them are still to be walked through."""
 
-    tensor: Any = field(compare=False)
+    tensor: Tensor = field(compare=False)
     key: int
     left: int
 
 
 class _TensorFlowGraph:
-    def __init__(self, outputs: Iterable[Any], marks: Marks, graph: Any) -> None:
+    def __init__(self, outputs: Iterable[Tensor], marks: Marks, graph: "tf.Graph") -> None:
         self._marks = marks.tensorflow
         self.outputs: list[Hashable] = [self._all_of(tensor) for tensor in outputs]
         self.inside_loops = {
@@ -143,10 +150,11 @@ class _TensorFlowGraph:
             for layer in self._marks[id(tensor)]
         }
 
-    def _all_of(self, tensor: Any) -> _TensorFlowTensor:
+    def _all_of(self, tensor: Tensor) -> _TensorFlowTensor:
         return _TensorFlowTensor(tensor, id(tensor), len(self._marks.get(id(tensor), ())))
 
-    def origin(self, tensor: Any) -> Origin:
+    def origin(self, tensor: Hashable) -> Origin:
+        assert isinstance(tensor, _TensorFlowTensor)
         if tensor.left:
             layer = self._marks[tensor.key][tensor.left - 1]
             rest = _TensorFlowTensor(tensor.tensor, tensor.key, tensor.left - 1)
@@ -154,7 +162,7 @@ class _TensorFlowGraph:
         return Origin(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
 
 
-def _trace_tensorflow(function: Any, inputs: Inputs, marks: Marks) -> Graph:
+def _trace_tensorflow(function: Traceable, inputs: Inputs, marks: Marks) -> Graph:
     import tensorflow as tf
 
     with tf.__internal__.FuncGraph("tfmp_dry_run").as_default() as graph:
@@ -173,7 +181,7 @@ _PREFIX = "tfmp/"
 _CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
 
 
-def _named(tensor: Any, layer: layers.Layer) -> Any:
+def _named(tensor: Tensor, layer: layers.Layer) -> Tensor:
     from jax.ad_checkpoint import checkpoint_name
 
     marked = checkpoint_name(tensor, f"{_PREFIX}{id(layer)}")
@@ -183,7 +191,7 @@ def _named(tensor: Any, layer: layers.Layer) -> Any:
 
 
 class _JaxGraph:
-    def __init__(self, jaxpr: Any) -> None:
+    def __init__(self, jaxpr: "Jaxpr") -> None:
         self.outputs: list[Hashable] = list(map(id, jaxpr.outvars))
         self.inside_loops: set[int] = set()
         self._origins: dict[Hashable, Origin] = {}
@@ -193,7 +201,7 @@ class _JaxGraph:
     def origin(self, tensor: Hashable) -> Origin:
         return self._origins.get(tensor, Origin(None, ()))
 
-    def _read(self, jaxpr: Any) -> None:
+    def _read(self, jaxpr: "Jaxpr") -> None:
         for equation in jaxpr.eqns:
             inner = _inner_jaxprs(equation)
             sources = tuple(map(id, equation.invars))
@@ -206,7 +214,7 @@ class _JaxGraph:
                 for part in inner:
                     self.inside_loops.update(_layers_in(part))
 
-    def _inline(self, equation: Any, inner: Any) -> None:
+    def _inline(self, equation: "JaxprEqn", inner: "Jaxpr") -> None:
         self._read(inner)
         for outer, result in zip(equation.outvars, inner.outvars, strict=False):
             self._connect([outer], Origin(None, (id(result),), is_operation=False))
@@ -216,17 +224,17 @@ class _JaxGraph:
             sources = (*known.sources, id(outer))
             self._connect([argument], Origin(None, sources, is_operation=False))
 
-    def _connect(self, variables: Iterable[Any], origin: Origin) -> None:
+    def _connect(self, variables: "Iterable[Var]", origin: Origin) -> None:
         for variable in variables:
             self._origins[id(variable)] = origin
 
 
-def _layer_of(equation: Any) -> int | None:
+def _layer_of(equation: "JaxprEqn") -> int | None:
     name = str(equation.params.get("name", "")) if equation.primitive.name == "name" else ""
     return int(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
 
 
-def _inner_jaxprs(equation: Any) -> list[Any]:
+def _inner_jaxprs(equation: "JaxprEqn") -> "list[Jaxpr]":
     found = []
     for value in tree.flatten(list(equation.params.values())):
         value = getattr(value, "jaxpr", value)
@@ -235,7 +243,7 @@ def _inner_jaxprs(equation: Any) -> list[Any]:
     return found
 
 
-def _layers_in(jaxpr: Any) -> set[int]:
+def _layers_in(jaxpr: "Jaxpr") -> set[int]:
     found = set()
     for equation in jaxpr.eqns:
         layer = _layer_of(equation)
@@ -245,13 +253,13 @@ def _layers_in(jaxpr: Any) -> set[int]:
     return found
 
 
-def _trace_jax(function: Any, inputs: Inputs) -> Graph:
+def _trace_jax(function: Traceable, inputs: Inputs) -> Graph:
     import jax
 
     structure = (inputs.keywords, inputs.positional)
 
     # Keras keeps shapes in containers of its own, which JAX does not look into.
-    def flat_function(*leaves: Any) -> list[Any]:
+    def flat_function(*leaves: Tensor) -> list[Tensor]:
         outputs = function(*tree.pack_sequence_as(structure, list(leaves)))
         return [output for output in tree.flatten(outputs) if keras.ops.is_tensor(output)]
 

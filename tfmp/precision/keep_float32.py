@@ -3,7 +3,6 @@
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from keras import layers
 
@@ -17,18 +16,18 @@ def match_keep_float32(patterns: Pattern | Iterable[Pattern], tree: LayerNode) -
     """Finds the layers that a user wants in float32.
 
     Args:
-        patterns: one pattern or several. A string is a layer's name or path, or else a regular
-            expression that a whole path must match; a compiled regular expression is searched for
-            in paths; a layer class takes all its instances; any other callable is asked about
-            each layer. A layer that matches takes all that it contains with it.
-        tree: what `structure.walk` gave.
+        patterns: one pattern or several. A string is a layer's name or path, or a regular
+            expression that must match a whole path; a compiled regular expression is searched for
+            in paths; a layer class matches all its instances; any other callable is asked about
+            each layer. A layer that matches takes all layers that it contains with it.
+        tree: the model's tree of layers, from `layer_tree.walk`.
 
     Returns:
         By id of the layer, the pattern that named it, as text.
 
     Raises:
         ValueError: a pattern matches no layer, or is no valid regular expression.
-        TypeError: a pattern is of none of these kinds.
+        TypeError: a pattern is of another kind.
     """
     kept: dict[int, str] = {}
     for pattern in _as_list(patterns):
@@ -41,7 +40,7 @@ def match_keep_float32(patterns: Pattern | Iterable[Pattern], tree: LayerNode) -
     return kept
 
 
-def _as_list(patterns: Any) -> list[Any]:
+def _as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
     if isinstance(patterns, str | re.Pattern | type) or callable(patterns):
         return [patterns]
     if not isinstance(patterns, Iterable):
@@ -49,7 +48,7 @@ def _as_list(patterns: Any) -> list[Any]:
     return list(patterns)
 
 
-def _match(pattern: Any, tree: LayerNode) -> list[LayerNode]:
+def _match(pattern: Pattern, tree: LayerNode) -> list[LayerNode]:
     nodes = [node for node in tree.within() if node.path != ROOT]
     if isinstance(pattern, str):
         return _match_text(pattern, nodes)
@@ -78,13 +77,13 @@ def _match_text(pattern: str, nodes: list[LayerNode]) -> list[LayerNode]:
     return [node for node in nodes if expression.fullmatch(node.path)]
 
 
-def _text(pattern: Any) -> str:
+def _text(pattern: Pattern) -> str:
     if isinstance(pattern, re.Pattern):
         return pattern.pattern
     return pattern if isinstance(pattern, str) else getattr(pattern, "__name__", repr(pattern))
 
 
-def _nothing_matched(pattern: Any, tree: LayerNode) -> str:
+def _nothing_matched(pattern: Pattern, tree: LayerNode) -> str:
     nodes = [node for node in tree.within() if node.path != ROOT]
     if isinstance(pattern, type):
         known = sorted({type(node.layer).__name__ for node in nodes})
@@ -94,7 +93,7 @@ def _nothing_matched(pattern: Any, tree: LayerNode) -> str:
         kind = "layer"
     close = difflib.get_close_matches(_text(pattern), known, n=3, cutoff=0.5)
     if close:
-        hint = f"Close to it: {', '.join(close)}."
+        hint = f"Names like it are: {', '.join(close)}."
     else:
         hint = f"The model's {kind} names are: {listed(known, 8)}."
     return (
@@ -103,7 +102,7 @@ def _nothing_matched(pattern: Any, tree: LayerNode) -> str:
     )
 
 
-def _wrong_kind(received: Any) -> str:
+def _wrong_kind(received: object) -> str:
     return (
         "keep_float32 expects layer names, regular expressions, layer classes or predicates, "
         f"received {shown(received)}. "

@@ -1,4 +1,4 @@
-"""What layers a Keras model has, where they are, and which of them produce its outputs."""
+"""The layers of a Keras model, their places, and the layers that produce its outputs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,12 +15,13 @@ class LayerNode:
     """A layer in its place.
 
     Attributes:
-        path: names of the layers that contain it and its own, joined by "/"; `ROOT` for the model.
-        layer: the live layer.
+        path: names of the layers that contain it and its own name, joined by "/"; `ROOT` for the
+            model.
+        layer: the layer itself.
         owner: the layer that contains it; None for the model.
         head: the built-in layer that made this one for itself and decides for it (the LSTM of an
             LSTM cell, the attention layer of its query projection); None for all others.
-        children: what it contains, in the order in which Keras tracks them.
+        children: the layers that it contains, in the order in which Keras tracks them.
     """
 
     path: str
@@ -30,18 +31,18 @@ class LayerNode:
     children: "list[LayerNode]" = field(default_factory=list, repr=False)
 
     def within(self) -> Iterator["LayerNode"]:
-        """This layer and everything in it."""
+        """This layer and all layers in it."""
         yield self
         for child in self.children:
             yield from child.within()
 
     def unit(self) -> "list[LayerNode]":
-        """This layer and what it made for itself: they are decided as one."""
+        """This layer and the layers that it made for itself: they are decided as one."""
         return [part for part in self.within() if part is self or part.head is not None]
 
 
 def walk(model: keras.Model) -> LayerNode:
-    """The tree of a model's layers, no `InputLayer`s; a shared layer stands where first met."""
+    """The tree of a model's layers without `InputLayer`s; a shared layer has its first place."""
     return _grow(LayerNode(ROOT, model), {id(model)})
 
 
@@ -61,7 +62,7 @@ def _grow(node: LayerNode, seen: set[int]) -> LayerNode:
 
 
 def describe(path: str) -> str:
-    """A path as messages have it."""
+    """A path as it reads in messages."""
     return "the model" if path == ROOT else path
 
 
@@ -71,7 +72,7 @@ def is_builtin(layer: layers.Layer) -> bool:
 
 
 def _makes_its_own_layers(layer: layers.Layer) -> bool:
-    """Whether what a layer contains is its own affair rather than the user's.
+    """Whether a layer made the layers in it for itself, so that the user does not decide for them.
 
     Such sublayers are not in the layer's config: a reload makes them with the layer's policy, so
     any other choice would be lost by saving.
@@ -92,12 +93,12 @@ def output_layers(root: LayerNode) -> frozenset[int]:
     """The layers that compute a graph model's outputs, by id, without running anything.
 
     Args:
-        root: what `walk` gave for the model.
+        root: the model's tree, from `walk`.
 
     Returns:
-        Every layer whose result reaches an output of the model with no layer between, or only with
-        layers that move values (`Reshape`). Of a layer with code of its own everything counts:
-        only a dry run can tell more.
+        Every layer whose result reaches an output of the model directly, or only through layers
+        that move values (`Reshape`). In a layer with code of its own all layers count: only a dry
+        run can tell more.
     """
     nodes = {id(node.layer): node for node in root.within()}
     found: set[int] = set()
@@ -115,7 +116,7 @@ def output_layers(root: LayerNode) -> frozenset[int]:
 
 
 def _graph_outputs(layer: layers.Layer) -> list[keras.KerasTensor] | None:
-    """The output tensors of a graph of layers; None for a layer that is no such graph."""
+    """The output tensors of a graph of layers; None for a layer that is not a graph."""
     if not isinstance(layer, keras.Model):
         return None
     if not type(layer).call.__module__.startswith("keras."):
@@ -144,7 +145,7 @@ _MOVES_VALUES = (
 
 
 def only_moves_values(layer: layers.Layer) -> bool:
-    """Whether what a layer returns was computed before it."""
+    """Whether a layer returns values that were computed before it."""
     if isinstance(layer, layers.Activation):
         return layer.activation is keras.activations.linear
     return isinstance(layer, _MOVES_VALUES)

@@ -1,4 +1,4 @@
-"""PrecisionPlan: which layer of a model computes in which dtype, and why."""
+"""PrecisionPlan: the dtype that each layer of a model computes in, and why."""
 
 import weakref
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,7 @@ import keras
 
 from tfmp.precision import layer_tree, reverting
 from tfmp.precision.layer_tree import LayerNode
+from tfmp.shared.report_files import JsonObject
 from tfmp.shared.tables import table
 
 
@@ -17,12 +18,13 @@ class LayerPrecision:
     """One row of a plan.
 
     Attributes:
-        path: names of the containing layers and the layer's own, joined by "/"; "/" is the model.
+        path: names of the containing layers and the layer's own name, joined by "/"; "/" is the
+            model.
         layer_class: the layer's class name.
-        policy: the Keras dtype policy that the layer gets; None for a layer left as it is.
-        compute_dtype: what the layer computes in.
-        variable_dtype: what its weights are kept in; no plan changes it.
-        reason: why, in half a sentence.
+        policy: the Keras dtype policy that the layer gets; None for a layer that stays as it is.
+        compute_dtype: dtype that the layer computes in.
+        variable_dtype: dtype of the layer's weights; no plan changes it.
+        reason: the reason in half a sentence.
     """
 
     path: str
@@ -35,15 +37,15 @@ class LayerPrecision:
 
 @dataclass(frozen=True)
 class PrecisionPlan:
-    """Which layer of a model computes in which dtype.
+    """The dtype that each layer of a model computes in.
 
-    Printed, it is a table. `to_dict` and `from_dict` round-trip it through JSON.
+    A plan prints as a table. `to_dict` and `from_dict` take it through JSON and back.
 
     Attributes:
         policy: name of the Keras dtype policy of all layers without a reason against it.
-        reason: why this policy.
-        rows: one a layer, owners before what they contain.
-        notes: what no layer's dtype can mend.
+        reason: why this policy was chosen.
+        rows: one row for each layer; containers come before the layers that they contain.
+        notes: problems that no layer's dtype can fix.
     """
 
     policy: str
@@ -53,19 +55,19 @@ class PrecisionPlan:
     _model: "weakref.ref[keras.Model] | None" = field(default=None, compare=False, repr=False)
 
     def apply(self, model: keras.Model | None = None) -> keras.Model:
-        """Switches the layers to the plan's dtypes, in place and undone by `revert`.
+        """Switches the layers to the plan's dtypes, in place; `tfmp.revert` undoes it.
 
         Variables stay the same objects. Functions that Keras traced before are dropped, so that
         `fit`, `evaluate` and `predict` trace anew.
 
         Args:
-            model: the model, if not the one that was planned: a copy of it.
+            model: a copy of the planned model; the planned model itself by default.
 
         Returns:
             The model.
 
         Raises:
-            ValueError: the plan does not fit the model, or has none.
+            ValueError: the plan does not fit the model, or there is no model.
         """
         model = self._target(model)
         pairs = _pair(layer_tree.walk(model), self.rows)
@@ -78,7 +80,7 @@ class PrecisionPlan:
             return ()
         return tuple(row for row in self.rows if row.policy == "float32")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The plan as plain lists, strings and None."""
         return {
             "policy": self.policy,
@@ -89,7 +91,7 @@ class PrecisionPlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PrecisionPlan":
-        """The plan that `to_dict` wrote; `apply` then needs the model."""
+        """The plan that `to_dict` wrote; its `apply` needs a model."""
         return cls(
             policy=data["policy"],
             reason=data["reason"],
@@ -119,7 +121,7 @@ class PrecisionPlan:
 def _pair(
     tree: LayerNode, rows: tuple[LayerPrecision, ...]
 ) -> Iterator[tuple[LayerNode, LayerPrecision]]:
-    """Brings layers and rows together: by path, or else by place where the classes agree."""
+    """Pairs layers with rows by path, or by place if the classes agree."""
     nodes = list(tree.within())
     by_path = {row.path: row for row in rows}
     if all(node.path in by_path for node in nodes) and len(nodes) == len(rows):

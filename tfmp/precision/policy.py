@@ -1,10 +1,9 @@
-"""Deciding a model's precision plan, and Keras's global policy for the length of a block."""
+"""Decides a model's precision plan, and sets Keras's global policy for a block."""
 
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import keras
 
@@ -29,24 +28,25 @@ def plan(
 ) -> PrecisionPlan:
     """Decides for every layer of a built model in which dtype it computes; changes nothing.
 
-    A model with code of its own is traced to see which of its layers fail in 16 bits and which
+    A model with code of its own is traced, to see which of its layers fail in 16 bits and which
     make its outputs; nothing is computed.
 
     Args:
-        model: Sequential, Functional or subclassed, with its weights made.
-        policy: "mixed_float16", "mixed_bfloat16", "float32" or "float64"; "auto" takes FP16 where
-            the device has Tensor Cores and float32 elsewhere; "auto+bfloat16" takes bfloat16 where
+        model: a Sequential, Functional or subclassed model that has its weights.
+        policy: "mixed_float16", "mixed_bfloat16", "float32" or "float64"; "auto" takes FP16 if
+            the device has Tensor Cores and float32 otherwise; "auto+bfloat16" takes bfloat16 if
             the device is as fast in it.
         keep_float32: layers to keep in float32: names, regular expressions over layer paths,
-            layer classes, predicates, or a list of them. They take what they contain with them.
+            layer classes, predicates, or a list of them. A layer takes the layers that it contains
+            with it.
 
     Returns:
-        The plan, for `print`, `apply` or `to_dict`.
+        The plan; print it, apply it, or take it to JSON with `to_dict`.
 
     Raises:
-        TypeError: `model` is no Keras model, or `policy` no string.
-        ValueError: the model is not built, the policy unknown, the backend unsupported, or a
-            pattern matches nothing.
+        TypeError: `model` is not a Keras model, or `policy` is not a string.
+        ValueError: the model is not built, the policy is unknown, the backend is not supported, or
+            a pattern matches no layer.
     """
     check_backend()
     _check_built(model)
@@ -61,7 +61,7 @@ def plan(
 def _decide(
     root: LayerNode, base: str, kept: dict[int, str]
 ) -> tuple[dict[int, Decision], tuple[str, ...]]:
-    """The decision for each layer by id, and what the user should know besides."""
+    """The decision for each layer, by id, and notes for the user."""
     facts = Facts(
         base=base,
         kept=kept,
@@ -95,15 +95,15 @@ def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:
 
 @contextmanager
 def policy_scope(policy: str = "auto") -> Iterator[str]:
-    """Sets Keras's global dtype policy for the layers made inside, and restores it in any case.
+    """Sets Keras's global dtype policy for layers that are made in the block, then restores it.
 
     Keras keeps its global policy per thread: the scope holds in the thread that enters it.
 
     Args:
-        policy: as in `plan`.
+        policy: as in `tfmp.plan`.
 
     Yields:
-        The name of the policy set, which "auto" leaves open.
+        The name of the policy that was set, which "auto" leaves open.
     """
     name = resolve_policy(policy).policy
     before = keras.config.dtype_policy()
@@ -124,22 +124,22 @@ def resolve_policy(policy: str) -> Choice:
     return Choice(policy, "asked for by name")
 
 
-def _check_built(model: Any) -> None:
+def _check_built(model: keras.Model) -> None:
     check_model(model)
     if not is_built(model):
         raise ValueError(
-            f"Model {model.name!r} is not built: it has no weights yet, so its layers are unknown. "
+            f"Model {model.name!r} is not built: it has no weights, so its layers are unknown. "
             "Call it on a batch, or model.build(input_shape), first."
         )
 
 
 def is_built(model: keras.Model) -> bool:
-    """Whether the weights of a model, or of all its parts, are made."""
+    """Whether a model, or all its parts, have their weights."""
     return model.built or _parts_are_built(model)
 
 
 def _parts_are_built(model: keras.Model) -> bool:
-    """Whether a model that nobody can call, for want of a `call`, has all its parts ready."""
+    """Whether a model without a `call` has all its parts built."""
     entries = entry_points(layer_tree.walk(model))
     is_callable = any(entry.layer is model for entry in entries)
     return not is_callable and bool(entries) and all(entry.layer.built for entry in entries)

@@ -1,9 +1,8 @@
-"""What was changed on a model for mixed precision, and how to take it back."""
+"""The changes that were made to a model for mixed precision, and how to undo them."""
 
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import keras
 from keras import layers
@@ -16,15 +15,15 @@ from tfmp.shared.arguments import check_model
 _UNDO = "_tfmp_undo"
 
 
-# What layers had before the first plan that changed them. By layer, not by model: of two models
-# that share a layer the second would take for its own what the first one's plan made of it.
+# The policies of layers before the first plan that changed them. By layer, not by model: of two
+# models that share a layer, the second would take the first one's plan for the original.
 _ORIGINAL: "weakref.WeakKeyDictionary[layers.Layer, keras.DTypePolicy]"
 _ORIGINAL = weakref.WeakKeyDictionary()
 
 
 @dataclass
 class _Undo:
-    """What `revert` restores; it lives on the model, outside Keras's tracking."""
+    """The state that `revert` restores; it lives on the model, outside Keras's tracking."""
 
     changed: dict[int, layers.Layer] = field(default_factory=dict)
     steps: dict[str, Callable[[keras.Model], None]] = field(default_factory=dict)
@@ -32,7 +31,7 @@ class _Undo:
 
 
 def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
-    """Gives layers new dtype policies, by name, and remembers the ones from before the first time.
+    """Gives layers new dtype policies, by name, and remembers their original ones.
 
     Functions that Keras traced before are dropped, so that `fit`, `evaluate` and `predict` trace
     anew.
@@ -46,7 +45,7 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
 
 
 def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:
-    """Switches layers that overflowed in training; later plans of the model keep them so."""
+    """Switches layers that overflowed in training; later plans keep them in float32."""
     set_policies(model, dict.fromkeys(moved, "float32"))
     _record(model).overflowed.update(map(id, moved))
 
@@ -58,7 +57,7 @@ def overflowed_layers(model: keras.Model) -> frozenset[int]:
 
 
 def original_policies(tree: LayerNode) -> dict[int, keras.DTypePolicy]:
-    """Each layer's policy, by id of the layer, as it was before `set_policies` came first."""
+    """Each layer's policy before the first `set_policies`, by id of the layer."""
     result = {}
     for node in tree.within():
         policy = _ORIGINAL.get(node.layer, node.layer.dtype_policy)
@@ -69,13 +68,16 @@ def original_policies(tree: LayerNode) -> dict[int, keras.DTypePolicy]:
 
 
 def revert(model: keras.Model) -> keras.Model:
-    """Undoes every plan applied to the model, and what came with them, exactly.
+    """Undoes every plan that was applied to the model, with its loss scale, exactly.
 
-    Layers get back the policies, and the model the optimizer object, that they had before; weights
-    and optimizer state stay as trained. A model without a plan is left alone.
+    Layers get their policies back, and the model gets its optimizer object back; weights and
+    optimizer state stay as trained. A model without a plan is not changed.
+
+    Returns:
+        The model.
 
     Raises:
-        TypeError: it is no Keras model.
+        TypeError: `model` is not a Keras model.
     """
     check_model(model)
     undo = _record_of(model)
@@ -93,18 +95,18 @@ def revert(model: keras.Model) -> keras.Model:
 
 
 def on_revert(model: keras.Model, key: str, step: Callable[[keras.Model], None]) -> None:
-    """Has `revert(model)` call `step(model)`, in place of an earlier step under the same key."""
+    """Makes `revert(model)` call `step(model)`; a step under the same key is replaced."""
     _record(model).steps[key] = step
 
 
-def undo_step(model: keras.Model, key: str) -> Any:
-    """The step that `on_revert` was given under a key, or None."""
+def undo_step(model: keras.Model, key: str) -> Callable[[keras.Model], None] | None:
+    """The step that `on_revert` has under a key, or None."""
     undo = _record_of(model)
     return undo.steps.get(key) if undo else None
 
 
 def undo_now(model: keras.Model, key: str) -> None:
-    """Runs one step of `revert` ahead of the others, if there is one under the key."""
+    """Runs the step of `revert` under a key now, if there is one."""
     undo = _record_of(model)
     if undo and key in undo.steps:
         undo.steps.pop(key)(model)
@@ -119,7 +121,7 @@ def drop_traced_functions(tree: LayerNode) -> None:
                 setattr(node.layer, name, None)
 
 
-def _forget_jax_traces(function: Any) -> None:
+def _forget_jax_traces(function: object) -> None:
     """Clears the caches of the jitted functions that a Keras step function encloses.
 
     JAX finds traces by comparing functions, and `model.train_step` compares equal to itself: as
@@ -151,8 +153,8 @@ def _record(model: keras.Model) -> _Undo:
 
 def _unwrap_automatic(model: keras.Model) -> None:
     """Removes the wrapper that `compile` adds by itself while a model's policy is mixed_float16."""
-    optimizer: Any = getattr(model, "optimizer", None)
-    if type(optimizer) is not keras.optimizers.LossScaleOptimizer:
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None or type(optimizer) is not keras.optimizers.LossScaleOptimizer:
         return
     compiled_with = model._compile_config.config.get("optimizer")
     if model.dtype_policy.name != "mixed_float16" and compiled_with is optimizer.inner_optimizer:

@@ -1,7 +1,7 @@
-"""Which layer computes in which dtype: small rules in a list, of which the first that speaks wins.
+"""Rules that decide which layer computes in which dtype; the first rule with an answer wins.
 
-A rule looks at one layer and answers with a reason to keep it out of half precision, or passes.
-What no rule claims gets the base policy.
+A rule looks at one layer. It answers with a reason to keep the layer out of half precision, or has
+no answer. Layers without an answer get the base policy.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,15 +14,15 @@ from tfmp.precision.dtype_policies import is_narrow, policy_named
 from tfmp.precision.layer_tree import LayerNode, is_graph
 
 FLOAT32 = "float32"
-LEAVE = None  # a policy that stays what it is
+LEAVE = None  # the layer keeps its policy
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a rule says about a layer.
+    """The answer of a rule about a layer.
 
     Attributes:
-        policy: name of a Keras dtype policy; `LEAVE` for a layer that keeps what it has.
+        policy: name of a Keras dtype policy; `LEAVE` for a layer that keeps its own.
         reason: half a sentence for the plan's table.
     """
 
@@ -32,17 +32,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the rules may know beyond the layer itself; every mapping is keyed by `id(layer)`.
+    """Facts about a model that the rules may use; every mapping is keyed by `id(layer)`.
 
     Attributes:
-        base: name of the policy for all layers that no rule claims.
-        kept: layers that the user named, and by what.
-        outputs: layers that compute what the loss sees.
-        failed: layers that a dry run in the base policy could not run, and the error.
+        base: name of the policy for all layers without an answer from a rule.
+        kept: layers that the user named, with the pattern that names them.
+        outputs: layers that compute the values that the loss sees.
+        failed: layers that a dry run in the base policy could not run, with the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
         overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
-        cpu_backend: the Keras backend if it has nothing but a CPU to run on.
+        cpu_backend: the Keras backend if it runs on a CPU; None on an accelerator.
     """
 
     base: str
@@ -66,15 +66,15 @@ _POOLS_VOLUMES = (
 
 
 def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> Decision:
-    """What becomes of a layer: the first rule that has a decision wins, or else the base policy.
+    """The decision for a layer: the answer of the first rule that has one, or the base policy.
 
     Args:
         node: the layer in its place.
-        facts: what is known about the model.
-        decided: the decisions so far, by id of the layer; owners come before what they contain.
+        facts: the facts about the model.
+        decided: the decisions so far, by id of the layer; containers come before their layers.
     """
     if node.head is not None and id(node.layer) not in facts.kept:
-        # What a built-in layer makes for itself follows it, or saving would lose the difference.
+        # Layers that a built-in layer makes for itself follow it: a file would not tell them apart.
         return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
     for rule in RULES if is_narrow(facts.base) else RULES_FOR_WIDE:
         decision = rule(node, facts)
@@ -98,13 +98,13 @@ def quantized(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def named_by_user(node: LayerNode, facts: Facts) -> Decision | None:
-    """`keep_float32` comes before everything else that is a matter of choice."""
+    """`keep_float32` comes before all other rules that are a matter of choice."""
     pattern = facts.kept.get(id(node.layer))
     return Decision(FLOAT32, f"keep_float32: {pattern}") if pattern else None
 
 
 def overflowed_in_training(node: LayerNode, facts: Facts) -> Decision | None:
-    """What `on_nonfinite="keep_float32"` moved stays moved, as it does through a file."""
+    """Layers that `on_nonfinite="keep_float32"` moved stay moved, as they do through a file."""
     if id(node.layer) in facts.overflowed:
         return Decision(FLOAT32, "overflowed in earlier training")
     return None
@@ -144,7 +144,7 @@ def numerically_delicate(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
-    """A sum over a whole batch of activations does not fit in FP16, and the loss gets it."""
+    """A sum over a whole batch of activations does not fit in FP16, and it goes into the loss."""
     for layer in _subjects(node):
         if layer.activity_regularizer is not None:
             return Decision(FLOAT32, "its activity regularizer adds to the loss")
@@ -154,9 +154,9 @@ def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
-    """Some layers run nowhere, or not on a CPU, in some dtypes.
+    """Some layers have no kernel in some dtypes, anywhere or on a CPU.
 
-    TensorFlow 2.21 pools volumes in float32 alone on CPUs, and never in float64. Keras 3.15 asks
+    TensorFlow 2.21 pools volumes only in float32 on CPUs, and never in float64. Keras 3.15 asks
     JAX for attention with float32 sums, which XLA refuses for float16 on CPUs.
     """
     dtype = policy_named(facts.base).compute_dtype
@@ -174,7 +174,7 @@ def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
-    """A container with code of its own casts its inputs before its layers see them."""
+    """A container with code of its own casts its inputs before its layers get them."""
     if is_graph(node.layer) or node.head is not None:
         return None
     for child in node.children:
@@ -186,7 +186,7 @@ def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def output(node: LayerNode, facts: Facts) -> Decision | None:
-    """Softmax with cross-entropy on FP16 logits [8, -9, 0] has gradient 0 where it should be 1."""
+    """Softmax with cross-entropy on FP16 logits [8, -9, 0] has gradient 0 instead of 1."""
     if not any(id(part.layer) in facts.outputs for part in node.unit()):
         return None
     activation = getattr(getattr(node.layer, "activation", None), "__name__", None)
@@ -205,7 +205,7 @@ def no_gain(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def chosen_before(node: LayerNode, facts: Facts) -> Decision | None:
-    """A float32 layer among mixed siblings was made so by its user or by an earlier plan."""
+    """A float32 layer among mixed siblings got its dtype from its user or from an earlier plan."""
     if node.owner is None or isinstance(node.layer, keras.Model):
         return None
     if facts.original[id(node.layer)].name != FLOAT32:
@@ -216,7 +216,7 @@ def chosen_before(node: LayerNode, facts: Facts) -> Decision | None:
     return None
 
 
-# Order matters only for the reason that is shown, except where a comment says more.
+# The order decides only which reason is shown, unless a comment says more.
 RULES: tuple[Rule, ...] = (
     not_a_float_layer,  # before the user's word: float32 would break these
     quantized,
@@ -230,10 +230,10 @@ RULES: tuple[Rule, ...] = (
     adds_to_the_loss,
     output,
     no_gain,
-    chosen_before,  # last: a reload gives most kept layers this reason, the others say more
+    chosen_before,  # last: after a reload it holds for most kept layers, and the others say more
 )
 
-# Nothing is lost in float32 and float64; what cannot run there still has to be named.
+# Nothing is lost in float32 and float64; layers that cannot run in them still have to be named.
 RULES_FOR_WIDE: tuple[Rule, ...] = (
     not_a_float_layer,
     quantized,
@@ -244,7 +244,7 @@ RULES_FOR_WIDE: tuple[Rule, ...] = (
 
 
 def _subjects(node: LayerNode) -> list[layers.Layer]:
-    """The layer and, through wrappers such as `TimeDistributed`, the layers that it wraps."""
+    """The layer, and the layers that it wraps if it is a wrapper such as `TimeDistributed`."""
     result = [node.layer]
     while isinstance(result[-1], layers.Wrapper) and not isinstance(result[-1].layer, keras.Model):
         result.append(result[-1].layer)

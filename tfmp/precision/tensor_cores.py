@@ -1,11 +1,10 @@
-"""What of a model Tensor Cores can compute: by the kind of layer, its dtype and its sizes.
+"""The layers that Tensor Cores can compute, by kind of layer, dtype and sizes.
 
-Whether a kernel really ran on them only the profiler's statistics tell (`tfmp.profiling.kernels`).
+Only the profiler's statistics tell whether a kernel really ran on them (`tfmp.profiling.kernels`).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from keras import layers
 
@@ -39,9 +38,9 @@ class Size:
     """One size of a matrix product.
 
     Attributes:
-        name: as the layer calls it: "units", "filters", "input features".
+        name: the layer's word for it: "units", "filters", "input features".
         value: the size.
-        multiple: what it should be a multiple of.
+        multiple: the number that the size should be a multiple of.
     """
 
     name: str
@@ -50,12 +49,12 @@ class Size:
 
     @property
     def padded(self) -> int:
-        """The next size that fits."""
+        """The next larger size that fits."""
         return -(-self.value // self.multiple) * self.multiple
 
     @property
     def fits(self) -> bool:
-        """Whether Tensor Cores need no padding for it."""
+        """Whether Tensor Cores can use the size without padding."""
         return self.value == self.padded
 
     def __str__(self) -> str:
@@ -67,8 +66,8 @@ class TensorCorePath:
     """Whether a layer's work can run on Tensor Cores.
 
     Attributes:
-        eligible: it is a matrix product or convolution in a dtype that they compute in.
-        reason: why not, or which sizes slow it down; empty if nothing does.
+        eligible: the layer is a matrix product or convolution in a dtype of Tensor Cores.
+        reason: why it is not eligible, or the sizes that slow it down; otherwise empty.
     """
 
     eligible: bool
@@ -76,16 +75,16 @@ class TensorCorePath:
 
     @property
     def at_speed(self) -> bool:
-        """Whether nothing about the layer slows Tensor Cores down."""
+        """Whether Tensor Cores run the layer at full speed."""
         return self.eligible and not self.reason
 
 
 def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorCorePath:
-    """What Tensor Cores can do for a layer, on a card that has them.
+    """Whether Tensor Cores can compute a layer, on a card that has them.
 
     Args:
-        node: the layer, built.
-        dtype: what it computes in.
+        node: the built layer.
+        dtype: dtype that the layer computes in.
         tf32: whether float32 products run as TF32.
     """
     missing = ineligible_reason(node.layer)
@@ -98,9 +97,9 @@ def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorC
 
 
 def ineligible_reason(layer: layers.Layer) -> str:
-    """Why a layer has no Tensor Core path in any dtype; empty if it has one."""
+    """Why Tensor Cores cannot compute a layer in any dtype; empty if they can."""
     if isinstance(layer, _DEPTHWISE):
-        return "depthwise: each channel alone is no matrix product"
+        return "depthwise: a single channel is no matrix product"
     if isinstance(layer, _CONVOLUTIONS) and getattr(layer, "groups", 1) > 1:
         kernel = getattr(layer, "kernel", None)
         per_group = min(
@@ -120,7 +119,7 @@ def ineligible_reason(layer: layers.Layer) -> str:
 
 
 def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[Size]:
-    """The sizes of a layer's matrix products that its weights and settings fix."""
+    """The sizes of a layer's matrix products that its weights and settings determine."""
     layer = _wrapped(node.layer) or node.layer
     found: dict[str, int] = {}
     kernel = getattr(layer, "kernel", None)
@@ -136,14 +135,14 @@ def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[
         if len(inner) == 2:
             found["input features"] = inner[0]
     for name in ("units", "filters", "key_dim", "value_dim", "head_dim"):
-        value: Any = getattr(layer, name, getattr(layer, f"_{name}", None))
+        value = getattr(layer, name, getattr(layer, f"_{name}", None))
         if isinstance(value, int) and value:
             found[name] = value
     return [Size(name, value, multiple) for name, value in found.items()]
 
 
 def _wrapped(layer: layers.Layer) -> layers.Layer | None:
-    """The layer that a wrapper does its work with."""
+    """The layer that does the work of a wrapper."""
     if isinstance(layer, layers.Bidirectional):
         return layer.forward_layer
     return layer.layer if isinstance(layer, layers.Wrapper) else None

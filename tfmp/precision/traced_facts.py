@@ -1,4 +1,4 @@
-"""What has to be known of a model before its layers can be decided, by id of the layer."""
+"""Facts that have to be known before a model's layers can be decided, by id of the layer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from tfmp.precision.layer_tree import LayerNode
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a model's graphs and dry runs show.
+    """The facts from a model's graphs and dry runs.
 
     Attributes:
-        outputs: layers that compute what the loss sees.
-        failed: layers that cannot run in the dtype wanted, and the error.
+        outputs: layers that compute the values that the loss sees.
+        failed: layers that cannot run in the wanted dtype, with the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
-        notes: what no layer's dtype can mend, for the user.
+        notes: for the user, problems that no layer's dtype can fix.
     """
 
     outputs: frozenset[int]
@@ -30,11 +30,11 @@ class Evidence:
 def gather(
     root: LayerNode, wanted: Callable[[frozenset[int]], Mapping[int, str | None]]
 ) -> Evidence:
-    """Looks at a model, tracing what has code of its own; computes nothing and changes nothing.
+    """Gathers the facts; traces models with code of their own, computes and changes nothing.
 
     Args:
-        root: what `layer_tree.walk` gave.
-        wanted: given the outputs, the policy that each layer would get, by id of the layer.
+        root: the model's tree of layers, from `layer_tree.walk`.
+        wanted: for given outputs, the policy that each layer would get, by id of the layer.
     """
     outputs: set[int] = set()
     failed: dict[int, str] = {}
@@ -72,10 +72,10 @@ def gather(
 
 
 def entry_points(root: LayerNode) -> list[LayerNode]:
-    """What a training step calls: the model, or the parts of a model without a `call`.
+    """The models that a training step calls: the model, or its parts if it has no `call`.
 
-    Models that are trained by a `train_step` of their own, such as autoencoders and GANs, often
-    have none: every part's outputs then count as something that a loss may see.
+    Models with a `train_step` of their own, such as autoencoders and GANs, often have no `call`.
+    The outputs of every part then count as values that a loss may see.
     """
     if type(root.layer).call is not keras.Model.call:
         return [root]
@@ -83,7 +83,7 @@ def entry_points(root: LayerNode) -> list[LayerNode]:
 
 
 def _own_code(entry: LayerNode) -> set[int]:
-    """Layers whose class Keras does not define, and what they contain."""
+    """Layers whose class Keras does not define, and the layers that they contain."""
     return {
         id(part.layer)
         for node in entry.within()
@@ -93,7 +93,7 @@ def _own_code(entry: LayerNode) -> set[int]:
 
 
 def _losses_of_containers(entry: LayerNode, trial: DryRun) -> list[str]:
-    """A container's own `add_loss` gets what its layers return: no dtype of its own helps."""
+    """A container's own `add_loss` gets its layers' results: its own dtype does not help."""
     return [
         f"{layer_tree.describe(node.path)} adds a loss computed in 16 bits: cast it, "
         "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed"

@@ -1,4 +1,4 @@
-"""What a training step costs under each policy, and whether mixed precision pays."""
+"""The cost of a training step under each policy, and whether mixed precision pays."""
 
 import lazy_loader
 

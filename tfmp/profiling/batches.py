@@ -1,39 +1,38 @@
 """The largest batch that fits: a search that trains a step at each size it tries.
 
-On an accelerator a size does not fit if the device runs out of memory. On a CPU that would take
-the machine down, so a size does not fit if its step needs more than a stated limit.
+On an accelerator a size does not fit if the device runs out of memory. On a CPU this would take the
+machine down, so a size does not fit if its step needs more than a given limit.
 """
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
-import keras
 import numpy as np
 
 from tfmp.machine import Memory, bytes_text, devices, is_out_of_memory, keeps_freed_memory
 from tfmp.precision import Pattern
-from tfmp.profiling.copies import copy_of
+from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.runs import TrainingRun, Variant
 from tfmp.shared.arguments import check_count
+from tfmp.shared.backend import Tensor
 from tfmp.shared.batches import TrainingBatch
 
 # Sizes of 16 and more are tried in multiples of 8: others lose Tensor Core speed.
 _MULTIPLE = 8
 # The search ends within this share of the largest size that fits.
 _RESOLUTION = 1 / 16
-# Past this nobody trains, and the labels of one sample repeated stop being a workload.
+# Nobody trains with more, and so many copies of a few samples are no workload.
 MOST_SAMPLES = 2**20
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What training at one batch size gave.
+    """The result of training at one batch size.
 
     Attributes:
-        fits: whether it is small enough.
-        memory: what the step needed; None if it ran out of it.
+        fits: whether the batch is small enough.
+        memory: memory that the step needed; None if it ran out of memory.
     """
 
     fits: bool
@@ -45,11 +44,11 @@ class BatchLimit:
     """The largest batch that fits.
 
     Attributes:
-        fits: the largest size tried that fits; 0 if none does.
-        fails: the smallest size tried that does not; None if all do.
-        memory: what a step of `fits` needs.
-        bound: what bounds it, in words.
-        tried: how many sizes were trained.
+        fits: the largest size that was tried and fits; 0 if no size fits.
+        fails: the smallest size that was tried and does not fit; None if all sizes fit.
+        memory: memory that a step with `fits` samples needs.
+        bound: the limit, in words.
+        tried: number of sizes that were trained.
     """
 
     fits: int
@@ -65,11 +64,11 @@ class BatchLimit:
 
 
 def find_largest_batch(
-    model: keras.Model | Callable[[], keras.Model],
+    model: ModelOrBuilder,
     batch: TrainingBatch,
     variant: Variant,
     memory_limit: int | None = None,
-    keep_float32: Any = (),
+    keep_float32: Pattern | Iterable[Pattern] = (),
     most: int = MOST_SAMPLES,
     tell: Callable[[int], None] = lambda size: None,
 ) -> BatchLimit:
@@ -77,9 +76,9 @@ def find_largest_batch(
 
     Args:
         model: as in `profile_training`.
-        batch: the samples that batches are made of, and the size to begin at.
+        batch: the samples that batches are made of; the search begins at its size.
         variant: the policy to train under.
-        memory_limit: bytes that a step may need; None for what the accelerator has.
+        memory_limit: bytes that a step may need; None for all memory of the accelerator.
         keep_float32: as in `tfmp.plan`.
         most: the largest size to try.
         tell: called with each size before it is tried.
@@ -98,24 +97,25 @@ def find_largest_batch(
 
 
 def check_memory_limit(memory_limit: int | None) -> None:
-    """Raises ValueError where the search would have nothing to stop it, or on a limit of nothing.
+    """Accepts a limit that ends the search.
 
     Raises:
-        ValueError: see above.
+        ValueError: the limit is not a count of bytes, or on a CPU there is no limit, or the CPU's
+            memory cannot be measured.
     """
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
     if memory_limit is None and not devices.accelerators():
         raise ValueError(
-            "The search for the largest batch expects a memory_limit on a CPU, received none: "
-            "without one it would fill the machine's memory. Pass what a training step may need, "
-            "such as memory_limit=2 * 2**30 (--memory-limit 2GiB)."
+            "The search for the largest batch expects a memory_limit on a CPU, received None: "
+            "without a limit it would fill the machine's memory. Pass the bytes that a training "
+            "step may need, such as memory_limit=2 * 2**30 (--memory-limit 2GiB)."
         )
     if memory_limit is not None and not devices.accelerators() and keeps_freed_memory():
         raise ValueError(
-            "The search for the largest batch expects to see what a step needs, but TensorFlow's "
-            "oneDNN allocator keeps what steps free. Set the environment variable "
-            "TF_ENABLE_ONEDNN_OPTS=0 for the search, or use the JAX backend."
+            "The search for the largest batch expects to measure the memory of a step, but "
+            "TensorFlow's oneDNN allocator keeps memory that steps free. Set the environment "
+            "variable TF_ENABLE_ONEDNN_OPTS=0 for the search, or use the JAX backend."
         )
 
 
@@ -123,10 +123,10 @@ def search(attempt: Callable[[int], Attempt], start: int, most: int, bound: str)
     """Doubles until a size does not fit, then halves the gap.
 
     Args:
-        attempt: tries one size; sizes that fit are taken to be all up to some limit.
-        start: the first size.
-        most: the largest one to try.
-        bound: what bounds the batch, for the result.
+        attempt: tries one size; all sizes up to some limit are expected to fit.
+        start: the first size to try.
+        most: the largest size to try.
+        bound: the limit of the batch in words, for the result.
     """
     tried: dict[int, Attempt] = {}
 
@@ -154,11 +154,11 @@ def search(attempt: Callable[[int], Attempt], start: int, most: int, bound: str)
 
 
 def _attempt(
-    model: keras.Model | Callable[[], keras.Model],
+    model: ModelOrBuilder,
     batch: TrainingBatch,
     variant: Variant,
     memory_limit: int | None,
-    keep_float32: Pattern | Any,
+    keep_float32: Pattern | Iterable[Pattern],
 ) -> Attempt:
     run = None
     try:
@@ -176,9 +176,9 @@ def _attempt(
 
 
 def _of_size(batch: TrainingBatch, size: int) -> TrainingBatch:
-    """A batch of that many samples, the given ones again and again."""
+    """A batch with so many samples, made of the given ones again and again."""
 
-    def rows(array: Any) -> np.ndarray:
+    def rows(array: Tensor | np.ndarray) -> np.ndarray:
         array = np.asarray(array)
         return array[np.arange(size) % len(array)]
 

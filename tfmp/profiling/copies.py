@@ -1,7 +1,7 @@
-"""A second model like a first one, so that training it leaves the first as it was."""
+"""Copies of a model, so that training them does not change the model."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import keras
 from keras.src.models import Functional
@@ -11,24 +11,27 @@ from tfmp.shared.arguments import check_compiled
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.wording import first_line
 
+# A model, or a function without arguments that builds and compiles one.
+ModelOrBuilder: TypeAlias = keras.Model | Callable[[], keras.Model]
 
-def copy_of(model: keras.Model | Callable[[], keras.Model], batch: TrainingBatch) -> keras.Model:
-    """A second, compiled model with the same weights and a fresh optimizer of the same kind.
+
+def copy_of(model: ModelOrBuilder, batch: TrainingBatch) -> keras.Model:
+    """A second, compiled model with the same weights and a new optimizer of the same kind.
 
     Args:
         model: Sequential, Functional, or subclassed with a `get_config` that makes it again; or a
             function that returns a compiled model.
-        batch: what to build a subclassed model on.
+        batch: the batch to build a subclassed model on.
 
     Raises:
-        TypeError: the function returns no Keras model.
+        TypeError: the function does not return a Keras model.
         ValueError: the model cannot be made a second time, or is not compiled.
     """
     if not isinstance(model, keras.Model):
         made = model()
         if not isinstance(made, keras.Model):
             raise TypeError(
-                "The function given as model expects to return a compiled keras.Model, it returned "
+                "A function given as model has to return a compiled keras.Model; it returned "
                 f"{type(made).__name__}."
             )
         check_compiled(made)
@@ -65,14 +68,14 @@ def _is_plain_functional(model: keras.Model) -> bool:
     return type(model) in (Functional, keras.Model)
 
 
-def _kept(model: keras.Model) -> list[Any]:
-    """What a copy gets of a model: weights and seeds, not the state of its metrics."""
+def _kept(model: keras.Model) -> list[keras.Variable]:
+    """The variables that a copy gets: weights and seeds, but not the state of metrics."""
     of_metrics = {id(variable) for variable in model.metrics_variables}
     return [variable for variable in model.variables if id(variable) not in of_metrics]
 
 
-def compile_arguments(model: keras.Model) -> dict[str, Any]:
-    """What the model was compiled with, so that nothing with state is shared."""
+def compile_arguments(model: keras.Model) -> dict[str, object]:
+    """The arguments that the model was compiled with; objects with state are made again."""
     arguments = dict(model._compile_config.config)
     optimizer = model.optimizer
     while isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
@@ -84,7 +87,7 @@ def compile_arguments(model: keras.Model) -> dict[str, Any]:
     return arguments
 
 
-def _fresh_metrics(metrics: Any) -> Any:
+def _fresh_metrics(metrics: object) -> object:
     if isinstance(metrics, dict):
         return {name: _fresh_metrics(metric) for name, metric in metrics.items()}
     if isinstance(metrics, list | tuple):

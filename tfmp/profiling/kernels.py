@@ -1,7 +1,7 @@
-"""What ran on a GPU, kernel by kernel, and whether it used Tensor Cores: from the profiler's trace.
+"""The kernels that ran on a GPU, and whether they used Tensor Cores, from the profiler's trace.
 
-TensorFlow and JAX write the same kind of trace. XProf, which TensorBoard shows it with, counts
-its kernels; it is asked if it is installed (`pip install "tfmp[profile]"`).
+TensorFlow and JAX write the same kind of trace. XProf, the profiler of TensorBoard, counts the
+kernels in it; this needs `pip install "tfmp[profile]"`.
 """
 
 import json
@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-# XProf 2.24 knows the kernels of Volta and Turing by name, and calls those of later cards no
-# Tensor Core kernels. Libraries name theirs by the matrix instruction (m8n8k4: 884, m16n8k8: 1688,
-# m16n8k16: 16816) or by what generated them: cuDNN's xmma on 16 bits or TF32, CUTLASS's tensorop,
-# Hopper's wgmma, and cuBLAS's nvjet.
+# XProf 2.24 knows the kernels of Volta and Turing by name, but does not take the kernels of later
+# cards for Tensor Core kernels. Libraries name kernels by the matrix instruction (m8n8k4: 884,
+# m16n8k8: 1688, m16n8k16: 16816) or by the generator: cuDNN's xmma on 16 bits or TF32, CUTLASS's
+# tensorop, Hopper's wgmma, and cuBLAS's nvjet.
 _TENSOR_CORE_KERNEL = re.compile(
     r"[a-z]884(?!\d)|[a-z]1688(?!\d)|16816|16832|hmma|wgmma|gmma|tensorop|^nvjet_"
     r"|xmma_.*(f16f16|bf16bf16|tf32)",
@@ -45,15 +44,15 @@ _ELIGIBLE = "is_op_tensor_core_eligible"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel launched for one operation.
+    """One kernel that ran for one operation.
 
     Attributes:
-        name: of the kernel.
+        name: name of the kernel.
         operation: the framework's name of the operation, with the layers that it is in.
-        occurrences: how many times it ran.
-        seconds: all of them together.
-        eligible: whether the operation is of a kind that Tensor Cores compute.
-        tensor_core: whether this kernel used them.
+        occurrences: number of runs.
+        seconds: time of all runs together.
+        eligible: whether Tensor Cores can compute operations of this kind.
+        tensor_core: whether this kernel used Tensor Cores.
     """
 
     name: str
@@ -69,9 +68,9 @@ class KernelUse:
     """The kernels of some steps under one variant.
 
     Attributes:
-        seconds: all kernels together.
-        tensor_core_seconds: those that used Tensor Cores.
-        missed_seconds: those of operations that could have, but did not.
+        seconds: time of all kernels.
+        tensor_core_seconds: time of kernels that used Tensor Cores.
+        missed_seconds: time of other kernels whose operations Tensor Cores can compute.
         layers: by path of the layer, the share of its kernels' time on Tensor Cores.
     """
 
@@ -90,7 +89,7 @@ def parse_kernel_stats(text: str | bytes) -> tuple[Kernel, ...]:
     """Reads XProf's table `kernel_stats`: columns by name, rows of cells.
 
     Raises:
-        ValueError: it is no such table.
+        ValueError: the text is not this table.
     """
     try:
         table = json.loads(text)
@@ -104,49 +103,55 @@ def parse_kernel_stats(text: str | bytes) -> tuple[Kernel, ...]:
     missing = [name for name in _NEEDED if name not in columns]
     if missing:
         raise ValueError(
-            f"Kernel statistics expect the columns {', '.join(_NEEDED)}; there is no "
-            f"{', '.join(missing)} among {', '.join(columns)}. Another version of xprof wrote them."
+            f"Kernel statistics expect the columns {', '.join(_NEEDED)}; received "
+            f"{', '.join(columns)}, without {', '.join(missing)}. Another version of xprof wrote "
+            "them: install xprof 2.20 or newer."
         )
     return tuple(_kernel(dict(zip(columns, row, strict=False))) for row in rows)
 
 
-def _value(cell: Any) -> Any:
+def _value(cell: object) -> object:
     return cell.get("v") if isinstance(cell, dict) else cell
 
 
-def _kernel(row: Mapping[str, Any]) -> Kernel:
+def _kernel(row: Mapping[str, object]) -> Kernel:
     return Kernel(
         name=str(row["kernel_name"]),
         operation=str(row["op_name"] or ""),
-        occurrences=int(row["occurrences"] or 0),
-        seconds=float(row["total_duration_us"] or 0) / 1e6,
+        occurrences=int(_number(row["occurrences"])),
+        seconds=_number(row["total_duration_us"]) / 1e6,
         eligible=_truth(row.get(_ELIGIBLE)) or is_product(str(row["op_name"] or "")),
         tensor_core=_truth(row.get(_TENSOR_CORE)) or uses_tensor_cores(str(row["kernel_name"])),
     )
 
 
 def uses_tensor_cores(kernel: str) -> bool:
-    """Whether a kernel's name is one of those that run on Tensor Cores."""
+    """Whether a kernel with this name runs on Tensor Cores."""
     return bool(_TENSOR_CORE_KERNEL.search(kernel))
 
 
 def is_product(operation: str) -> bool:
-    """Whether an operation is a matrix product or a convolution, but not a depthwise one."""
+    """Whether an operation is a matrix product or a convolution that is not depthwise."""
     last = operation.rstrip("/").rpartition("/")[2]
     return bool(_PRODUCT.match(last))
 
 
-def _truth(value: Any) -> bool:
+def _number(value: object) -> float:
+    """A number that XProf writes as a number or as text; 0 for an empty cell."""
+    return float(str(value)) if value else 0.0
+
+
+def _truth(value: object) -> bool:
     """XProf writes true or "Yes" or 1, depending on its version."""
     return str(value).strip().lower() in ("true", "yes", "1", "✓")
 
 
 def kernel_use(kernels: Iterable[Kernel], paths: Sequence[str]) -> KernelUse:
-    """Adds kernels up, for all and by layer.
+    """Adds kernels up, in total and by layer.
 
     Args:
-        kernels: of some steps.
-        paths: of the model's layers.
+        kernels: the kernels of some steps.
+        paths: the paths of the model's layers.
     """
     kernels = list(kernels)
     on_layer: dict[str, list[float]] = {}
@@ -165,15 +170,15 @@ def kernel_use(kernels: Iterable[Kernel], paths: Sequence[str]) -> KernelUse:
 
 
 def layer_of(operation: str, paths: Sequence[str]) -> str | None:
-    """The layer whose path, whole, is in an operation's name; of several, the longest."""
+    """The layer whose whole path is in an operation's name; of several layers, the longest path."""
     # TensorFlow: gradient_tape/model_1/dense_1/MatMul; JAX: jit(f)/transpose(jvp(dense_1))/dot.
     flat = "/" + operation.replace("(", "/").replace(")", "/") + "/"
     found = [path for path in paths if f"/{path}/" in flat]
     return max(found, key=len, default=None)
 
 
-def trace(work: Callable[[], Any], folder: Path) -> None:
-    """Runs some steps under the backend's profiler, which writes for TensorBoard into a folder."""
+def trace(work: Callable[[], object], folder: Path) -> None:
+    """Runs some steps under the backend's profiler, which writes a trace into a folder."""
     from keras import backend
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +198,7 @@ def trace(work: Callable[[], Any], folder: Path) -> None:
 
 
 def read_kernels(folder: Path) -> tuple[Kernel, ...] | None:
-    """The kernels of the latest trace in a folder; None without XProf or without a trace.
+    """The kernels of the latest trace in a folder; None if there is no XProf or no trace.
 
     Raises:
         ValueError: XProf cannot read the trace.
@@ -201,7 +206,7 @@ def read_kernels(folder: Path) -> tuple[Kernel, ...] | None:
     traces = sorted(folder.rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime)
     if not traces or find_spec("xprof") is None:
         return None
-    # In a process of its own: XProf logs much to stderr, and brings libraries that TensorFlow and
+    # In a separate process: XProf logs much to stderr, and brings libraries that TensorFlow and
     # JAX have too, in other versions.
     done = subprocess.run(
         [sys.executable, "-c", _READ, str(traces[-1])], capture_output=True, timeout=_PATIENCE

@@ -1,15 +1,16 @@
-"""What each layer costs: its forward and backward pass alone, compiled, on the shapes it gets.
+"""The cost of each layer: its compiled forward and backward pass, on the shapes that it gets.
 
 A layer is called as the model calls it, with inputs of the same shapes and dtypes, and the
-gradients of the sum of its outputs are taken for its weights and its inputs. What one call costs
-that computes nothing is taken off. Layers of the same configuration and shapes are measured once.
-The sum differs from a step's time by what compilers fuse across layers, the loss and the optimizer.
+gradients of the sum of its outputs are taken for its weights and its inputs. The cost of a call
+that computes nothing is subtracted. Layers with the same configuration and shapes are measured
+once. The sum differs from the time of a step, because compilers fuse across layers, and because of
+the loss and the optimizer.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -20,7 +21,14 @@ from tfmp.machine import devices, interleaved, timed
 from tfmp.nonfinite import replay
 from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
 from tfmp.profiling.runs import TrainingRun, Variant
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
+
+# A call to time; it returns its last results.
+Work: TypeAlias = Callable[[], TensorTree]
+
+# The positional and the keyword arguments of a layer.
+Arguments: TypeAlias = tuple[tuple[TensorTree, ...], dict[str, TensorTree]]
 
 _ROUNDS = 7
 
@@ -31,13 +39,13 @@ _MOST_CALLS = 100
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one layer costs under one variant, over all its calls in a step.
+    """The cost of one layer under one variant, over all its calls in a step.
 
     Attributes:
-        dtype: what it computes in.
-        seconds: a forward and backward pass at its fastest, without the cost of calling.
-        share: of the sum over all layers.
-        tensor_cores: whether it can run on Tensor Cores.
+        dtype: dtype that the layer computes in.
+        seconds: the fastest forward and backward pass, without the cost of calling.
+        share: share of the sum over all layers.
+        tensor_cores: whether the layer can run on Tensor Cores.
     """
 
     dtype: str
@@ -51,10 +59,10 @@ class LayerProfile:
     """One layer under every variant.
 
     Attributes:
-        path: in the model.
+        path: path of the layer in the model.
         layer_class: name of its class.
-        calls: in one step.
-        costs: by name of the variant.
+        calls: number of calls in one step.
+        costs: its costs, by name of the variant.
     """
 
     path: str
@@ -65,18 +73,18 @@ class LayerProfile:
 
 @dataclass(frozen=True)
 class _TimedCall:
-    """How a layer is called: shapes for floats, values for everything else."""
+    """A call to time: shapes in place of floating-point tensors, and all other values."""
 
     node: LayerNode
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[TensorTree, ...]
+    kwargs: dict[str, TensorTree]
 
 
 def profile_layers(runs: Mapping[str, TrainingRun]) -> tuple[tuple[LayerProfile, ...], list[str]]:
     """Measures every layer of the runs' models, which are copies of one model.
 
     Returns:
-        The layers in the order of their first call, and what could not be measured.
+        The layers in the order of their first call, and notes about layers without a measurement.
     """
     calls = {name: _recorded_calls(run) for name, run in runs.items()}
     names = list(runs)
@@ -93,7 +101,7 @@ def profile_layers(runs: Mapping[str, TrainingRun]) -> tuple[tuple[LayerProfile,
             measured[key] = _measure(by_name, runs)
         found = measured[key]
         if isinstance(found, str):
-            notes.append(f"{path} could not be measured alone: {found}")
+            notes.append(f"layer {path} could not be measured: {found}")
             continue
         nodes[path] = {name: call.node for name, call in by_name.items()}
         counts[path] = counts.get(path, 0) + 1
@@ -126,10 +134,10 @@ def _tf32_now() -> bool | None:
 
 
 def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
-    """The calls of one step, in order; of nested layers, those that contain no others' work."""
+    """The calls of one step, in order, without layers that are made of other layers."""
     found: list[_TimedCall] = []
 
-    def record(call: replay.Call) -> Any:
+    def record(call: replay.Call) -> TensorTree:
         if _is_row(call.node) and all(map(replay.is_concrete, call.float_inputs())):
             args, kwargs = tree.map_structure(_described, (call.args, call.kwargs))
             found.append(_TimedCall(call.node, args, kwargs))
@@ -142,7 +150,7 @@ def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
 
 
 def _is_row(node: LayerNode) -> bool:
-    """Whether a layer is measured as one: it is not made of layers of the user's."""
+    """Whether a layer is measured as a whole: it is not made of the user's layers."""
     if node.path == layer_tree.ROOT or node.head is not None:
         return False
     return all(child.head is not None for child in node.children)
@@ -150,14 +158,14 @@ def _is_row(node: LayerNode) -> bool:
 
 @dataclass(frozen=True)
 class _Like:
-    """Stands for a tensor of floats."""
+    """Takes the place of a floating-point tensor."""
 
     shape: tuple[int, ...]
     dtype: str
-    mask: Any
+    mask: Tensor | None
 
 
-def _described(value: Any) -> Any:
+def _described(value: Tensor) -> Tensor | _Like:
     if not replay.is_float(value):
         return value
     dtype = keras.backend.standardize_dtype(value.dtype)
@@ -165,27 +173,28 @@ def _described(value: Any) -> Any:
 
 
 def _key(call: _TimedCall) -> str:
-    """Equal for calls that cost the same."""
-    config: Any = None
+    """A text that is equal for calls that cost the same."""
     try:
         config = {**call.node.layer.get_config(), "name": ""}
-        config = json.dumps(keras.saving.serialize_keras_object(config), default=str)
+        kind = json.dumps(keras.saving.serialize_keras_object(config), default=str)
     except Exception:  # a layer without a config is like no other
-        config = id(call.node.layer)
+        kind = str(id(call.node.layer))
 
-    def shown(leaf: Any) -> str:
+    def shown(leaf: object) -> str:
         if isinstance(leaf, _Like):
             return f"{leaf.shape}{leaf.dtype}{leaf.mask is not None}"
-        return f"{leaf.shape}{leaf.dtype}" if ops.is_tensor(leaf) else repr(leaf)
+        if ops.is_tensor(leaf):
+            return f"{getattr(leaf, 'shape', None)}{getattr(leaf, 'dtype', None)}"
+        return repr(leaf)
 
     given = [shown(leaf) for leaf in tree.flatten((call.args, call.kwargs))]
-    return f"{type(call.node.layer)}{config}{given}"
+    return f"{type(call.node.layer)}{kind}{given}"
 
 
 def _measure(
     calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun]
 ) -> dict[str, float] | str:
-    """Seconds of one call by variant, or why there are none."""
+    """Seconds of one call by variant, or the reason why it could not be measured."""
     blocks: dict[str, Callable[[], float]] = {}
     counts: dict[str, int] = {}
     try:
@@ -199,16 +208,16 @@ def _measure(
                 blocks[name + part] = _block(work, count, variant)
                 counts[name + part] = count
         timings = interleaved(blocks, _ROUNDS)
-    except Exception as error:  # whatever a backend raises for a layer on its own
+    except Exception as error:  # a backend may raise any error for a single layer
         return first_line(error)[:200]
-    # The fastest rounds: what else the machine does only adds, and the median of a difference of
-    # two small times is mostly that.
+    # The fastest rounds: other work of the machine only adds time, and the median of a difference
+    # of two small times would mostly show that work.
     fastest = {name: min(timing.per(counts[name]).seconds) for name, timing in timings.items()}
     return {name: max(0.0, fastest[name] - fastest[f"{name} idle"]) for name in calls}
 
 
-def _block(work: Callable[[], Any], count: int, variant: Variant) -> Callable[[], float]:
-    def repeated() -> Any:
+def _block(work: Work, count: int, variant: Variant) -> Callable[[], float]:
+    def repeated() -> TensorTree:
         for _ in range(count):
             last = work()
         return last
@@ -220,14 +229,14 @@ def _block(work: Callable[[], Any], count: int, variant: Variant) -> Callable[[]
     return block
 
 
-def _work(call: _TimedCall, run: TrainingRun) -> Callable[[], Any]:
+def _work(call: _TimedCall, run: TrainingRun) -> Work:
     """A compiled forward and backward pass of one call."""
     layer = call.node.layer
     floats, rebuild = _tensors(call)
     weights = [variable.value for variable in layer.trainable_variables]
     takes_training = layer._call_has_training_arg
 
-    def objective(weights: Sequence[Any], floats: Sequence[Any]) -> Any:
+    def objective(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> Tensor:
         args, kwargs = rebuild(floats)
         if takes_training:
             kwargs["training"] = True
@@ -240,11 +249,11 @@ def _work(call: _TimedCall, run: TrainingRun) -> Callable[[], Any]:
     return _compiled(objective, weights, floats, run)
 
 
-def _idle(call: _TimedCall, run: TrainingRun) -> Callable[[], Any]:
-    """The same call of nothing: what it costs to start a compiled function."""
+def _idle(call: _TimedCall, run: TrainingRun) -> Work:
+    """A call that computes nothing: the cost of starting a compiled function."""
     floats, _ = _tensors(call)
 
-    def objective(weights: Sequence[Any], floats: Sequence[Any]) -> Any:
+    def objective(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> Tensor:
         first = [ops.sum(ops.cast(ops.ravel(value)[:1], "float32")) for value in floats[:1]]
         return sum(first, ops.zeros((), "float32"))
 
@@ -252,8 +261,8 @@ def _idle(call: _TimedCall, run: TrainingRun) -> Callable[[], Any]:
 
 
 def _compiled(
-    objective: Callable[..., Any], weights: list[Any], floats: list[Any], run: TrainingRun
-) -> Callable[[], Any]:
+    objective: Callable[..., Tensor], weights: list[Tensor], floats: list[Tensor], run: TrainingRun
+) -> Work:
     if keras.backend.backend() == "jax":
         import jax
 
@@ -262,7 +271,7 @@ def _compiled(
     import tensorflow as tf
 
     @tf.function(jit_compile=bool(run.model.jit_compile), autograph=False)
-    def both(weights: list[Any], floats: list[Any]) -> Any:
+    def both(weights: list[Tensor], floats: list[Tensor]) -> TensorTree:
         with tf.GradientTape() as tape:
             tape.watch([*weights, *floats])
             total = objective(weights, floats)
@@ -271,8 +280,10 @@ def _compiled(
     return lambda: both(weights, floats)
 
 
-def _tensors(call: _TimedCall) -> tuple[list[Any], Callable[[Sequence[Any]], tuple[Any, Any]]]:
-    """Float tensors for a call, and what puts them in their places."""
+def _tensors(
+    call: _TimedCall,
+) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Arguments]]:
+    """Floating-point tensors for a call, and a function that puts tensors in their places."""
     rng = np.random.default_rng(0)
     leaves = tree.flatten((call.args, call.kwargs))
     likes = [leaf for leaf in leaves if isinstance(leaf, _Like)]
@@ -281,10 +292,10 @@ def _tensors(call: _TimedCall) -> tuple[list[Any], Callable[[Sequence[Any]], tup
         for like in likes
     ]
 
-    def rebuild(values: Sequence[Any]) -> tuple[Any, Any]:
+    def rebuild(values: Sequence[Tensor]) -> Arguments:
         remaining = iter(zip(likes, values, strict=True))
 
-        def put(leaf: Any) -> Any:
+        def put(leaf: Tensor | _Like) -> Tensor:
             if not isinstance(leaf, _Like):
                 return leaf
             like, value = next(remaining)

@@ -1,4 +1,4 @@
-"""The profile as one HTML file that needs nothing else, in the look of all reports."""
+"""The profile as one self-contained HTML file, in the look of all reports."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -55,7 +55,7 @@ def _environment() -> "Environment":
 
 
 def step_bars(report: ProfileReport) -> list[Bar]:
-    """Median step times beside each other; the thin line goes on to the slow end."""
+    """The median step times; the thin line goes on to the slow end."""
     ran = [row for row in report.variants if row.step]
     longest = max((row.step.high for row in ran if row.step), default=0.0)
     return [
@@ -72,7 +72,7 @@ def step_bars(report: ProfileReport) -> list[Bar]:
 
 
 def memory_bars(report: ProfileReport) -> list[Bar]:
-    """What training needs under each variant."""
+    """The memory that training needs under each variant."""
     known = [row for row in report.variants if row.memory]
     most = max((row.memory.bytes for row in known if row.memory), default=0)
     return [
@@ -107,15 +107,15 @@ def _batch_bound(report: ProfileReport) -> str:
 
 
 def noise_note(report: ProfileReport) -> str:
-    """What differences of memory say nothing, if there are any such."""
+    """A sentence about differences of memory that may be noise; empty on a device."""
     sources = {row.memory.source for row in report.variants if row.memory}
     if sources <= {DEVICE_MEMORY}:
         return ""
-    return f"Differences below {bytes_text(PROCESS_NOISE_BYTES)} of process memory say nothing."
+    return f"Differences below {bytes_text(PROCESS_NOISE_BYTES)} of process memory may be noise."
 
 
 def layer_bars(report: ProfileReport) -> list[Bar]:
-    """Where the best 16-bit variant (or the baseline) spends its layers' time."""
+    """The layers' shares of time under the best 16-bit variant, or under the baseline."""
     row = report.best or report.baseline
     if row is None:
         return []
@@ -141,7 +141,7 @@ def layer_bars(report: ProfileReport) -> list[Bar]:
 def _verdict(
     report: ProfileReport, row: StepProfile, gain: float | None, enough: float
 ) -> str | None:
-    """Colours a 16-bit variant: a gain worth having, a loss, or neither."""
+    """The colour of a 16-bit variant: a worthwhile gain, a loss, or None."""
     if gain is None or row is report.baseline or not is_narrow(row.policy):
         return None
     if gain >= enough:

@@ -9,22 +9,22 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import keras
+import numpy as np
 from keras import tree
 
 from tfmp.machine import Timing, compile_seconds, devices, interleaved, is_out_of_memory
 from tfmp.precision import Pattern, check_policy, policy
 from tfmp.profiling.batches import check_memory_limit, find_largest_batch
-from tfmp.profiling.copies import copy_of
+from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.report import ProfileReport, StepProfile
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.shared.arguments import check_compiled, check_count
 from tfmp.shared.backend import check_backend, without_retracing_advice
-from tfmp.shared.batches import TrainingBatch, labelled_batches
+from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
 from tfmp.shared.installed import installed_versions
 from tfmp.shared.progress import SILENT, Progress, Told
 from tfmp.shared.report_files import check_log_dir
@@ -43,8 +43,8 @@ _TRACED_STEPS = 5
 
 
 def profile_training(
-    model: keras.Model | Callable[[], keras.Model],
-    data: Any,
+    model: ModelOrBuilder,
+    data: TrainingData,
     policies: Sequence[str] = ("float32", "mixed_float16"),
     *,
     batch_size: int = 32,
@@ -57,35 +57,37 @@ def profile_training(
     log_dir: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ProfileReport:
-    """Measures a model's training step under several policies, and what each layer costs.
+    """Measures a model's training step under several policies, and the cost of each layer.
 
     Every policy trains a copy of the model from the same weights on the same batches, planned and
     loss-scaled as `MixedPrecision` does it. The copies take turns, in an order that rotates from
-    round to round. The model itself is not changed. Where the card has TF32, "float32" is measured
-    without it and with it.
+    round to round. The model itself is not changed. If the card has TF32, "float32" is measured
+    without TF32 and with it.
 
     Args:
         model: compiled and built, Sequential, Functional or with a `get_config` that makes it
             again; or a function that builds and compiles it.
-        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays, or an iterable of such batches.
+        data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays, or an iterable of batches with
+            this form.
         policies: names, as in `tfmp.plan`: "float32", "mixed_float16", "mixed_bfloat16", "float64".
-        batch_size: of the batches that arrays are cut into.
-        rounds: how many times each policy is timed.
+        batch_size: samples in a batch that is cut from arrays.
+        rounds: number of timings of each policy.
         steps: training steps in one timing; None takes as many as last a quarter of a second.
-        layers: whether each layer is measured, which compiles every one of them by itself.
+        layers: whether each layer is measured too; this compiles every layer by itself.
         keep_float32: layers to keep in float32, as in `tfmp.plan`.
-        largest_batch: whether the largest batch that fits is searched for.
-        memory_limit: bytes that a step may need in that search; a CPU needs one.
-        log_dir: a folder for the profiler's traces, one folder a policy, for TensorBoard.
-        progress: told in words what begins now.
+        largest_batch: whether to search for the largest batch that fits.
+        memory_limit: bytes that a step may need in that search; a CPU needs a limit.
+        log_dir: folder for the profiler's traces, with a folder for each policy; TensorBoard reads
+            them.
+        progress: called with a short text when a stage begins.
 
     Returns:
-        The report, for `print`, `save` or `to_dict`.
+        The report; print it, save it, or take it to JSON with `to_dict`.
 
     Raises:
-        TypeError: the model, the data or a policy is of the wrong kind.
+        TypeError: the model, the data or a policy has the wrong type.
         ValueError: the model cannot be trained or copied, there is no batch, an argument is out of
-            range, or nothing can be written into `log_dir`.
+            range, or `log_dir` cannot be written to.
     """
     check_backend()
     _check_policies(policies)
@@ -127,20 +129,20 @@ def profile_training(
 
 
 class ProfilingBench:
-    """The runs that are compared, and what is known of each so far."""
+    """The runs that are compared, and their results so far."""
 
     def __init__(
         self,
-        model: Any,
+        model: ModelOrBuilder,
         batches: list[TrainingBatch],
-        keep_float32: tuple[Any, ...],
+        keep_float32: tuple[Pattern, ...],
         progress: Progress,
     ) -> None:
         self._model = model
         self._tell = progress
         self._batches = batches
         self._keep = keep_float32
-        self._weights: list[Any] | None = None
+        self._weights: list[np.ndarray] | None = None
         self.name = getattr(model, "name", "") or getattr(model, "__name__", "model")
         self.runs: dict[str, TrainingRun] = {}
         self.rows: dict[str, StepProfile] = {}
@@ -163,11 +165,11 @@ class ProfilingBench:
             self.add(variant)
         self.time(rounds, steps)
         if layers and self.runs:
-            self._tell("timing each layer alone")
+            self._tell("timing each layer")
             try:
                 self.layers, notes = profile_layers(self.runs)
             except ValueError as error:  # a loss that only the user's train_step knows
-                notes = [f"layers could not be measured: {_reason(error)}"]
+                notes = [f"the layers could not be measured: {_reason(error)}"]
             self.notes += notes
 
     def add(self, variant: Variant) -> None:
@@ -189,13 +191,13 @@ class ProfilingBench:
                 )
             row = replace(row, memory=run.memory(), kept_float32=len(run.plan.kept_float32()))
             self.runs[name] = run
-        except Exception as error:  # what a step raises in one dtype says nothing of the others
+        except Exception as error:  # an error in one dtype need not come in the others
             row = replace(row, error=_reason(error))
             self.notes.append(f"{name} did not run: {row.error}")
         self.rows[name] = row
 
     def _same_weights(self, copy: keras.Model) -> None:
-        """A function builds every copy with weights of its own: all get those of the first."""
+        """Gives all copies the weights of the first: a function builds each with other weights."""
         if isinstance(self._model, keras.Model):
             return
         if self._weights is None:
@@ -205,7 +207,7 @@ class ProfilingBench:
             copy.set_weights(self._weights)
 
     def time(self, rounds: int, steps: int | None) -> None:
-        """Times the runs in turns, each by blocks of as many steps."""
+        """Times the runs in turns, each in blocks of the same number of steps."""
         if not self.runs:
             return
         self.steps = steps or self._steps_in_a_round()
@@ -216,7 +218,7 @@ class ProfilingBench:
 
     def _steps_in_a_round(self) -> int:
         slowest = max(run.run(1) for run in self.runs.values())
-        # Every run has taken one more step, so that they still have taken as many.
+        # Every run has taken one more step, so that all have still taken the same number.
         return min(_MOST_STEPS, max(1, int(_ROUND_SECONDS / max(slowest, 1e-9))))
 
     def _fill(self, name: str, step: Timing) -> None:
@@ -231,7 +233,7 @@ class ProfilingBench:
         )
 
     def look_at_kernels(self, log_dir: str | Path | None, device: devices.Device) -> None:
-        """Traces some steps of each run: for TensorBoard, and for the kernels on a GPU."""
+        """Traces some steps of each run, for TensorBoard and to see the kernels on a GPU."""
         if log_dir is None and device.kind != "gpu":
             return
         paths = sorted({row.path for run in self.runs.values() for row in run.plan.rows})
@@ -258,7 +260,7 @@ class ProfilingBench:
             return None
 
     def search_batches(self, memory_limit: int | None) -> None:
-        """Looks for the largest batch of every run, with the memory of all of them given back."""
+        """Searches the largest batch of every run, after the memory of all runs is given back."""
         found = {name: run.variant for name, run in self.runs.items()}
         self.runs.clear()
         for name, variant in found.items():
@@ -281,23 +283,24 @@ def _block(run: TrainingRun, steps: int) -> Callable[[], float]:
     return lambda: run.run(steps)
 
 
-def _whole_batches(data: Any, batch_size: int) -> list[TrainingBatch]:
+def _whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
     """Some batches of one shape: another shape would compile another step."""
     found: list[TrainingBatch] = []
-    shapes: Any = None
+    shapes: list[tuple[int, ...]] = []
     for batch in islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES):
         here = [tuple(part.shape) for part in tree.flatten(batch) if hasattr(part, "shape")]
         shapes = shapes if found else here
         if here == shapes:
             found.append(batch)
     if not found or not found[0].samples:
-        raise ValueError("data expects at least one batch with samples in it, received none.")
+        raise ValueError("data expects at least one batch with samples; received no such batch.")
     return found[:_MOST_BATCHES]
 
 
-def _as_list(patterns: Any) -> Iterable[Any]:
-    single = isinstance(patterns, str | type) or not isinstance(patterns, Iterable)
-    return [patterns] if single else patterns
+def _as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
+    if isinstance(patterns, str | type) or not isinstance(patterns, Iterable):
+        return [patterns]
+    return list(patterns)
 
 
 def _reason(error: Exception) -> str:
@@ -308,9 +311,9 @@ def _check_policies(policies: Sequence[str]) -> None:
     if isinstance(policies, str) or not policies:
         raise ValueError(
             "policies expects names of policies in a tuple, such as "
-            f"('float32', 'mixed_float16'), received {policies!r}."
+            f"('float32', 'mixed_float16'); received {policies!r}."
         )
     for name in policies:
         check_policy(name)
     if len(set(policies)) != len(policies):
-        raise ValueError(f"policies expects each policy once, received {tuple(policies)!r}.")
+        raise ValueError(f"policies expects each policy once; received {tuple(policies)!r}.")

@@ -1,4 +1,4 @@
-"""ProfileReport: what one training step costs under several policies, and whether it pays."""
+"""ProfileReport: the cost of a training step under several policies, and whether 16 bits pay."""
 
 import json
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from tfmp.precision import has_tensor_cores, is_narrow
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
-from tfmp.shared.report_files import JsonObject, check_report_path, writing_report
+from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
 from tfmp.shared.tables import table
 
 SCHEMA = "tfmp.profile/1"
 SUFFIXES = (".json", ".html")
 
-# Below these a change of policy is not worth its care.
+# A change of policy is worth its trouble from these gains on.
 WORTHWHILE_SPEEDUP = 1.1
 WORTHWHILE_MEMORY = 0.8
 
-# Shares of a step's time from which something is called what holds it back.
+# An obstacle is named if it takes at least this share of the time.
 _MUCH = 0.3
 _MOST_NAMED = 3
 
@@ -30,19 +30,19 @@ class StepProfile:
     """One training step under one variant.
 
     Attributes:
-        variant: name: the policy, and "(TF32)" where float32 products ran as TF32.
+        variant: the policy, with "(TF32)" if float32 products ran as TF32.
         policy: the policy.
-        step: seconds of a step, one measurement a round; None if it could not be run.
+        step: seconds of a step, one measurement for each round; None if no step could be run.
         batch_size: samples in a step.
-        compile_s: tracing and compiling, the first step's time less a usual one's.
-        memory: what training needs: weights, optimizer state, a batch, and a step's rise.
-        loss: mean over the last round's steps.
-        total_steps: all steps taken, after which that loss was.
-        skipped_steps: those that the loss-scale optimizer did not apply.
-        kept_float32: how many layers the plan keeps in float32.
-        largest_batch: if it was searched for.
-        kernels: what the profiler saw, on a GPU with xprof.
-        error: why it could not be run.
+        compile_s: seconds of tracing and compiling: the first step's time without a usual one's.
+        memory: memory that training needs: weights, optimizer state, a batch, and a step's rise.
+        loss: mean loss over the steps of the last round.
+        total_steps: number of all steps that were taken until then.
+        skipped_steps: steps that the loss-scale optimizer did not apply.
+        kept_float32: number of layers that the plan keeps in float32.
+        largest_batch: the largest batch that fits, if it was searched.
+        kernels: the kernels that the profiler saw, on a GPU with xprof.
+        error: the reason why no step could be run; empty if it ran.
     """
 
     variant: str
@@ -68,6 +68,7 @@ class StepProfile:
         """Plain JSON types."""
         return {
             **asdict(self),
+            "loss": json_number(self.loss),
             "step": self.step.to_dict() if self.step else None,
             "samples_per_second": self.samples_per_second,
         }
@@ -75,18 +76,18 @@ class StepProfile:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """What `profile_training` measured. Printed, it is two tables and an answer.
+    """The result of `profile_training`; it prints as two tables and an answer.
 
     Attributes:
         model: name of the model.
-        device: where it trained.
-        backend: of Keras.
+        device: the device that it trained on.
+        backend: the Keras backend.
         environment: versions by package.
-        rounds, steps_per_round: how often and how long each variant was timed.
-        variants: the step under each.
-        layers: each layer under each variant; empty if not asked for.
-        notes: what could not be measured, and why.
-        log_dir: where the traces for TensorBoard are; None without.
+        rounds, steps_per_round: number of timings of each variant, and of steps in a timing.
+        variants: the training step under each variant.
+        layers: each layer under each variant; empty if layers were not measured.
+        notes: parts that could not be measured, with the reason.
+        log_dir: folder of the traces for TensorBoard; None if there are no traces.
     """
 
     model: str
@@ -102,27 +103,27 @@ class ProfileReport:
 
     @property
     def baseline(self) -> StepProfile | None:
-        """The fastest float32, or else the first variant, that ran; others are compared with it."""
+        """The variant that others are compared with: the fastest float32, or the first that ran."""
         ran = [row for row in self.variants if row.step is not None]
         float32 = [row for row in ran if row.policy == "float32"]
         return min(float32, key=_median) if float32 else next(iter(ran), None)
 
     def speedup(self, row: StepProfile) -> float | None:
-        """How many times faster than the baseline, as the median over rounds."""
+        """How many times faster than the baseline a variant is, as the median over rounds."""
         base = self.baseline
         if base is None or base.step is None or row.step is None:
             return None
         return paired_ratio(base.step, row.step)
 
     def speedup_range(self, row: StepProfile) -> tuple[float, float] | None:
-        """What the true median of the speed-up lies between, with 95 % confidence."""
+        """The interval that holds the true median of the speed-up with 95 % confidence."""
         base = self.baseline
         if base is None or base.step is None or row.step is None:
             return None
         return median_interval(ratios(base.step, row.step))
 
     def memory_ratio(self, row: StepProfile) -> float | None:
-        """Memory as a share of the baseline's; None where the difference may be noise."""
+        """Memory as a share of the baseline's; None if the difference may be noise."""
         base = self.baseline
         if base is None or base.memory is None or row.memory is None:
             return None
@@ -136,7 +137,7 @@ class ProfileReport:
 
     @property
     def worth_it(self) -> bool:
-        """Whether 16 bits save time or memory worth having."""
+        """Whether 16 bits save a worthwhile amount of time or memory."""
         best = self.best
         speedup, between = (self.speedup(best), self.speedup_range(best)) if best else (None, None)
         if best is None or speedup is None or between is None:
@@ -148,7 +149,7 @@ class ProfileReport:
 
     @property
     def answer(self) -> str:
-        """Worth it or not, and what holds it back, in one line."""
+        """One line that says whether 16 bits are worth it, and what holds them back."""
         best, base = self.best, self.baseline
         if base is None:
             return "Nothing could be measured: no variant ran"
@@ -169,12 +170,12 @@ class ProfileReport:
 
     @property
     def held_back_by(self) -> tuple[str, ...]:
-        """What keeps the best 16-bit variant from being faster, the weightiest first."""
+        """The obstacles that keep the best 16-bit variant from being faster, the largest first."""
         best = self.best
         return tuple(_obstacles(self, best)) if best else ()
 
     def to_dict(self) -> JsonObject:
-        """Everything, as plain JSON types."""
+        """The whole report, as plain JSON types."""
         return {
             "schema": SCHEMA,
             "answer": self.answer,
@@ -210,10 +211,10 @@ class ProfileReport:
         return "\n".join([*parts, self.answer])
 
     def save(self, path: str | Path) -> Path:
-        """Writes the report: `.json` as data, `.html` as a page that needs nothing else.
+        """Writes the report: `.json` as data, `.html` as a self-contained page.
 
         Raises:
-            ValueError: another suffix, or a file that cannot be written.
+            ValueError: the path has another suffix, or the file cannot be written.
         """
         path = check_report_path(path, SUFFIXES)
         if path.suffix == ".html":
@@ -237,7 +238,7 @@ def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
         if report.worth_it:  # a processor that multiplies in bfloat16 can be faster without them
             return []
         if report.device.kind == "cpu":
-            return ["this CPU, which has no Tensor Cores (what a GPU gains is not known here)"]
+            return ["this CPU, which has no Tensor Cores (a GPU's gain cannot be measured here)"]
         return [f"{report.device.name}, which has no Tensor Cores"]
     costs = [(layer, layer.costs[best.variant]) for layer in report.layers]
     layers_time = sum(cost.seconds for _, cost in costs)

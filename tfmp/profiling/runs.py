@@ -1,15 +1,14 @@
-"""TrainingRun: one copy of a model that trains under one policy, step by step, to be timed.
+"""TrainingRun: a copy of a model that trains under one policy, step by step, to be timed.
 
-The step is the one `fit` runs: the trainer's own compiled function, the optimizer with its loss
-scale, a `train_step` of the user's. Batches are on the device before the clock starts.
+It runs the same step as `fit`: the trainer's compiled function, the optimizer with its loss scale,
+and the user's `train_step`. Batches are on the device before the clock starts.
 """
 
 import itertools
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 import numpy as np
@@ -26,12 +25,13 @@ from tfmp.loss_scaling import (
 from tfmp.machine import Memory, PeakMemory, devices, measuring
 from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan
 from tfmp.profiling.copies import compile_arguments
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import TrainingBatch
 
-# Steps after the one that compiles and before any that counts: allocators and caches settle.
+# Steps between the one that compiles and the first that counts: allocators and caches settle.
 _SETTLING_STEPS = 2
 
-# On a CPU a step's rise is now and then too small, never too large: see `PeakMemory`.
+# On a CPU the measured rise of a step may be too small, but never too large: see `PeakMemory`.
 _MEMORY_STEPS = 3
 
 
@@ -52,7 +52,7 @@ class Variant:
 
 
 def variants_of(policies: Sequence[str], device: devices.Device) -> tuple[Variant, ...]:
-    """The policies, with float32 once without and once with TF32 where the device has it."""
+    """The policies; float32 comes twice if the device has TF32, without TF32 and with it."""
     found = []
     for policy in policies:
         if policy == "float32" and device.tf32:
@@ -63,18 +63,18 @@ def variants_of(policies: Sequence[str], device: devices.Device) -> tuple[Varian
 
 
 class TrainingRun:
-    """A model of its own under a variant, and where its training is.
+    """A copy of a model that trains under a variant.
 
     Args:
-        model: a copy that nobody else uses; its weights are trained.
-        variant: what to train it under.
-        batches: arrays, all of one shape; they are used in turn.
+        model: a copy that no other code uses; its weights are trained.
+        variant: the policy to train under.
+        batches: arrays of the same shape, which are used in turn.
         keep_float32: as in `tfmp.plan`.
 
     Attributes:
-        plan: what was applied.
+        plan: the applied plan.
         unscaled: whether the model's own training step does not scale its loss.
-        steps_taken: since the run was made.
+        steps_taken: number of steps since the run was made.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class TrainingRun:
         model: keras.Model,
         variant: Variant,
         batches: Sequence[TrainingBatch],
-        keep_float32: Pattern | Sequence[Pattern] = (),
+        keep_float32: Pattern | Iterable[Pattern] = (),
     ) -> None:
         self.model = model
         self.variant = variant
@@ -94,15 +94,15 @@ class TrainingRun:
         model.steps_per_execution = 1
         model.make_train_function(force=True)
         self._on_device = [batch.placed() for batch in batches]
-        self._batches: Iterator[Any] = itertools.cycle(self._on_device)
+        self._batches: Iterator[TensorTree] = itertools.cycle(self._on_device)
         self._state = self._initial_state()
-        self._logs: dict[str, Any] = {}
+        self._logs: dict[str, Tensor] = {}
         self.steps_taken = 0
 
     def warm_up(self) -> float:
-        """The first step, which compiles, and a few more; returns the seconds of the first."""
+        """Takes the first step, which compiles, and a few more; returns the first one's seconds."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnscaledLossWarning)  # it is mended here
+            warnings.simplefilter("ignore", UnscaledLossWarning)  # its cause is removed here
             first = self.run(1)
         if getattr(self.model.optimizer, "loss_was_scaled", None) is False:
             self.unscaled = True
@@ -112,7 +112,7 @@ class TrainingRun:
         return first
 
     def _take_scale_away(self) -> None:
-        """A step that never scales its loss would only have its gradients shrunk by a scale."""
+        """Sets the scale to 1: without a scaled loss, a scale would only shrink the gradients."""
         if self.model.optimizer.loss_scale == StaticLossScale(1.0):
             return
         self.give_back()
@@ -121,7 +121,7 @@ class TrainingRun:
         self._state = self._initial_state()
 
     def run(self, steps: int) -> float:
-        """Takes that many steps; returns the seconds until the device has done them."""
+        """Takes so many steps; returns the seconds until the device has done them."""
         self.model.reset_metrics()
         if self._state is not None:
             self._state = (*self._state[:3], _values(self.model.metrics_variables))
@@ -139,12 +139,12 @@ class TrainingRun:
             return time.perf_counter() - start
 
     def mean_loss(self) -> float | None:
-        """The mean loss over the steps of the last `run`; None if the step reports none."""
+        """The mean loss over the steps of the last `run`; None if the step reports no loss."""
         loss = self._logs.get("loss") if isinstance(self._logs, dict) else None
         return None if loss is None else float(np.asarray(loss))
 
     def skipped_steps(self) -> int:
-        """How many steps the loss-scale optimizer did not apply so far."""
+        """The number of steps that the loss-scale optimizer has not applied so far."""
         self.give_back()
         optimizer = self.model.optimizer
         if not isinstance(optimizer, LossScaleOptimizer):
@@ -152,7 +152,7 @@ class TrainingRun:
         return read_counters(optimizer).skipped_steps
 
     def memory(self) -> Memory:
-        """What training needs: weights, optimizer state, a batch, and what a step adds to them."""
+        """The memory of weights, optimizer state and a batch, and the rise during a step."""
         rise = max((self._rise() for _ in range(_MEMORY_STEPS)), key=lambda memory: memory.bytes)
         held = [*_groups(self.model)[0], *_groups(self.model)[1], *_groups(self.model)[2]]
         tensors = [*held, *tree.flatten(self.batch())]
@@ -169,26 +169,26 @@ class TrainingRun:
             for group, values in zip(_groups(self.model), self._state, strict=True):
                 for variable, value in zip(group, values, strict=True):
                     variable.assign(value)
-            # The next step donates what it is given: the variables keep copies.
+            # The next step donates its arguments: the variables keep copies.
             self._state = tree.map_structure(lambda value: value.copy(), self._state)
 
-    def batch(self) -> Any:
+    def batch(self) -> tuple[TensorTree, ...]:
         """The first batch, on the device."""
         return self._on_device[0]
 
-    def _initial_state(self) -> Any:
+    def _initial_state(self) -> tuple[list[Tensor], ...] | None:
         if keras.backend.backend() != "jax":
             return None
         import jax
 
-        # As `fit` does: metrics and optimizer have no variables before they saw a batch.
+        # As `fit` does: metrics and optimizer have no variables before they see a batch.
         self.model._symbolic_build(data_batch=self._on_device[0])
         # Copies: the step donates its state, and the values may be shared with another model.
         return tuple([jax.numpy.array(v) for v in _values(group)] for group in _groups(self.model))
 
 
 def _fit_optimizer(model: keras.Model, policy: str, unscaled: bool) -> None:
-    """Loss scaling as `MixedPrecision` has it: dynamic for FP16, only a check for bfloat16."""
+    """Sets up loss scaling as `MixedPrecision` does: dynamic for FP16, fixed at 1 for bfloat16."""
     if is_narrow(policy):
         fixed = unscaled or policy == "mixed_bfloat16"
         attach_loss_scale(model, StaticLossScale(1.0) if fixed else "dynamic")
@@ -198,13 +198,13 @@ def _fit_optimizer(model: keras.Model, policy: str, unscaled: bool) -> None:
         model.compile(**arguments)
 
 
-def _size_in_bytes(tensor: Any) -> int:
+def _size_in_bytes(tensor: Tensor) -> int:
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     size = 2 if dtype == "bfloat16" else 1 if dtype == "string" else np.dtype(dtype).itemsize
     return int(np.prod(tensor.shape, dtype=np.int64)) * size
 
 
-def _groups(model: keras.Model) -> tuple[list[Any], ...]:
+def _groups(model: keras.Model) -> tuple[list[keras.Variable], ...]:
     return (
         model.trainable_variables,
         model.non_trainable_variables,
@@ -213,5 +213,5 @@ def _groups(model: keras.Model) -> tuple[list[Any], ...]:
     )
 
 
-def _values(variables: Sequence[Any]) -> list[Any]:
+def _values(variables: Sequence[keras.Variable]) -> list[Tensor]:
     return [variable.value for variable in variables]

@@ -6,7 +6,7 @@ from tfmp.profiling.report import ProfileReport
 
 
 def step_cells(report: ProfileReport) -> list[tuple[str, ...]]:
-    """The table of variants, its heading first."""
+    """The table of variants; its first row is the heading."""
     searched = any(row.largest_batch for row in report.variants)
     header = ["policy", "step", "spread", "speed", "samples/s", "memory", "compile", "loss"]
     rows = [tuple(header + (["largest batch"] if searched else []))]
@@ -29,7 +29,7 @@ def step_cells(report: ProfileReport) -> list[tuple[str, ...]]:
 
 
 def layer_cells(report: ProfileReport, most: int | None = 20) -> list[tuple[str, ...]]:
-    """The table of layers, the costliest first, its heading first of all."""
+    """The table of layers; its first row is the heading, then come the most expensive layers."""
     names = [row.variant for row in report.variants if row.step]
     rows = [("layer", "class", *names, "Tensor Cores")]
     shown = sorted(report.layers, key=lambda layer: -max(c.seconds for c in layer.costs.values()))
@@ -43,7 +43,7 @@ def layer_cells(report: ProfileReport, most: int | None = 20) -> list[tuple[str,
 
 
 def tensor_core_text(report: ProfileReport, layer: LayerProfile) -> str:
-    """What the report says about a layer's Tensor Cores under the best 16-bit variant."""
+    """The cell about a layer's Tensor Cores under the best 16-bit variant."""
     row = report.best or report.baseline
     if row is None or row.variant not in layer.costs:
         return "-"

@@ -1,1 +1,1 @@
-"""What both wings stand on. Entered module by module: it is loaded before any framework."""
+"""The ground floor of both wings. It is loaded before any framework, so import its modules."""

@@ -1,7 +1,7 @@
 """Checks of arguments: one for each kind of value, each with one wording.
 
-Every text says which argument is meant, what it expects and what it received. `hint` is the next
-step, a whole sentence.
+Every error names the argument, the expected values and the received one. `hint` is a sentence with
+the next step.
 """
 
 import math

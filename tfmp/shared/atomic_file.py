@@ -1,4 +1,4 @@
-"""Writing a file so that a failure, or Ctrl-C, leaves the one before it or none: never half."""
+"""Writes a file as a whole: a failure, or Ctrl-C, leaves the file before it, but never half."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""The Keras backend: which one it is, what it can do, and names for what it computes with.
+"""The Keras backend: checks of its abilities, and types for its values.
 
 Keras and its backends are imported inside the functions.
 """
@@ -14,8 +14,8 @@ BACKENDS = ("tensorflow", "jax")
 # knows.
 Tensor: TypeAlias = Any
 
-# A tensor, or lists, tuples and dicts of tensors, as models take and return them. What has not
-# reached the backend yet may be NumPy arrays.
+# A tensor, or lists, tuples and dicts of tensors, as models take and return them. Before they reach
+# the backend, NumPy arrays may stand in their place.
 TensorTree: TypeAlias = Any
 
 
@@ -23,7 +23,7 @@ def check_backend() -> None:
     """Accepts the backends whose training loop this package knows.
 
     Raises:
-        ValueError: Keras runs on another one.
+        ValueError: Keras runs on another backend.
     """
     from keras import backend
 
@@ -41,7 +41,7 @@ def check_64_bits(name: str) -> None:
     JAX makes float32 of float64, without a word, unless it is told not to.
 
     Args:
-        name: of what needs float64, for the error.
+        name: name of the code that needs float64, for the error.
 
     Raises:
         ValueError: the backend is JAX with its 64-bit types switched off.

@@ -1,16 +1,20 @@
-"""Batches that a model trains on, from whatever form users have their data in."""
+"""Batches that a model trains on, from the forms that users have their data in."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
+
+# A tuple (x, y) or (x, y, sample_weight) of arrays, or an iterable of batches with this form: a
+# list, a `tf.data.Dataset`, a `keras.utils.PyDataset`.
+TrainingData: TypeAlias = tuple[TensorTree, ...] | Iterable[Sequence[TensorTree]]
 
 
 class TrainingBatch(NamedTuple):
-    """What one training step takes.
+    """The data of one training step.
 
     Attributes:
         x: the inputs.
@@ -24,12 +28,12 @@ class TrainingBatch(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """How many samples it has."""
+        """The number of samples in the batch."""
         from keras import tree
 
         return len(tree.flatten(self.x)[0])
 
-    def map(self, function: Callable[[Any], Any]) -> "TrainingBatch":
+    def map(self, function: Callable[[Tensor], Tensor]) -> "TrainingBatch":
         """The batch with a function applied to each of its arrays."""
         from keras import tree
 
@@ -41,13 +45,13 @@ class TrainingBatch(NamedTuple):
         """The batch on the device, as `fit` hands it to a step: weights only if there are any.
 
         Args:
-            floatx: what float64 arrays become; Keras's own floatx by default.
+            floatx: dtype of float64 arrays on the device; by default Keras's floatx.
         """
         x, y, weight = self.map(lambda array: as_tensor(array, floatx))
         return (x, y) if weight is None else (x, y, weight)
 
 
-def as_tensor(array: Any, floatx: str | None = None) -> TensorTree:
+def as_tensor(array: Tensor | np.ndarray, floatx: str | None = None) -> Tensor:
     """An array as a tensor of the backend; float64 becomes floatx, as in Keras's data adapters."""
     import keras
 
@@ -57,15 +61,15 @@ def as_tensor(array: Any, floatx: str | None = None) -> TensorTree:
     return keras.ops.convert_to_tensor(array, dtype=dtype)
 
 
-def labelled_batches(data: Any, size: int) -> Iterator[TrainingBatch]:
-    """Batches of arrays `(x, y)` or `(x, y, sample_weight)`, or those of an iterable of batches.
+def labelled_batches(data: TrainingData, size: int) -> Iterator[TrainingBatch]:
+    """The batches of data in any form.
 
     Args:
-        data: the tuple of arrays, or the iterable.
-        size: how many samples a batch of arrays has; the last one may have fewer.
+        data: a tuple of arrays, which is cut into batches, or an iterable of batches.
+        size: number of samples in a batch of arrays; the last batch may have fewer.
 
     Raises:
-        TypeError: the data is neither, or a batch has no targets.
+        TypeError: the data has another form, or a batch has no targets.
     """
     import keras
 

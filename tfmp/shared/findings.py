@@ -1,4 +1,4 @@
-"""Finding: what a check says about a machine, a model or a training, and how to fix it."""
+"""Finding: the result of a check of a machine, a model or a training, and how to fix it."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ class Finding:
         check: name of the check.
         status: "ok"; "note" if it changes results and may be wanted; "warning" if it costs speed
             or accuracy; "problem" if it breaks something.
-        message: what the check found, with the layer, the input or the setting.
-        fix: what to do about it; empty if there is nothing to do.
+        message: the fact that the check found, with its layer, input or setting.
+        fix: the next step for the user; empty if nothing has to be done.
     """
 
     check: str

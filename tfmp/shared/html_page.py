@@ -1,11 +1,11 @@
-"""Pages that need nothing else: one HTML file with style and pictures in it, without scripts.
+"""Self-contained pages: one HTML file with style and pictures in it, without scripts.
 
-What every report of this project looks like is here and in `templates/`: the style, rows of bars,
-and an environment whose templates escape every value.
+The look of all reports of this project is here and in `templates/`: the style, rows of bars, and an
+environment whose templates escape every value.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -19,13 +19,13 @@ class Bar:
     """One row of a picture: `bars` in templates/bars.html.j2 draws it.
 
     Attributes:
-        label: what it measures.
+        label: name of the measured value.
         text: the value in words.
-        length: of the bar, share of the track.
-        bound: where a thin line goes on to (an upper bound, a slow tail), share of the track; None
-            without one.
-        cut: the value goes on beyond the track.
-        verdict: PASS, FAIL or INCONCLUSIVE, which colours the bar; None for a neutral one.
+        length: length of the bar, as a share of the track.
+        bound: end of a thin line (an upper bound, a slow tail), as a share of the track; None for
+            a bar without a line.
+        cut: whether the value goes on beyond the track.
+        verdict: PASS, FAIL or INCONCLUSIVE, which colours the bar; None for a neutral bar.
     """
 
     label: str
@@ -37,10 +37,10 @@ class Bar:
 
 
 def page_environment(package: str) -> "Environment":
-    """Templates of a package over those that all reports share; they escape every value.
+    """The templates of a package, and the shared ones; they escape every value.
 
     Args:
-        package: has a folder `templates`.
+        package: a package with a folder `templates`.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -66,8 +66,8 @@ def printable(text: str) -> str:
     )
 
 
-def _spell_out(value: Any) -> Any:
-    """Control characters in names made visible; what is already markup is left alone."""
+def _spell_out(value: object) -> object:
+    """Makes control characters in names visible; markup is not changed."""
     from markupsafe import Markup
 
     if isinstance(value, str) and not isinstance(value, Markup):

@@ -1,4 +1,4 @@
-"""What FP16 and BF16 can hold: limits, rounding, spacing and range classes. Pure NumPy."""
+"""The numbers of FP16 and BF16: limits, rounding, spacing and range classes, in pure NumPy."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -42,7 +42,7 @@ class FloatFormat:
 
     @property
     def smallest_subnormal(self) -> float:
-        """Smallest positive value; halves of it and less round to zero."""
+        """Smallest positive value; half of it and less rounds to zero."""
         return 2.0 ** (self.min_exponent - self.fraction_bits)
 
     @property
@@ -62,7 +62,7 @@ BFLOAT16 = FloatFormat("bfloat16", exponent_bits=8, fraction_bits=7)
 
 
 class RangeClass(Enum):
-    """What becomes of a float value when it is rounded to a narrower format."""
+    """The fate of a float value that is rounded to a narrower format."""
 
     ZERO = "zero"
     VANISHES = "vanishes"
@@ -74,10 +74,10 @@ class RangeClass(Enum):
 
 
 def round_to(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
-    """Rounds to the nearest value of `fmt`, ties to even; what is too large becomes infinite.
+    """Rounds to the nearest value of `fmt`, ties to even; too large values become infinite.
 
     Args:
-        values: any shape, float32 or float64 (other dtypes are taken as float64).
+        values: any shape, float32 or float64 (other dtypes are converted to float64).
         fmt: target format.
 
     Returns:
@@ -100,7 +100,7 @@ def ulp(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
 
     Args:
         values: any shape; NaN and infinities get the spacing of the largest binade.
-        fmt: the format whose spacing is asked for.
+        fmt: the format.
 
     Returns:
         float64, same shape as `values`.
@@ -113,7 +113,7 @@ def ulp(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
 
 
 def range_counts(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> dict[RangeClass, int]:
-    """Counts how many values fall in each `RangeClass` when rounded to `fmt`.
+    """Counts the values in each `RangeClass` when they are rounded to `fmt`.
 
     Args:
         values: any shape, any real dtype.

@@ -1,4 +1,4 @@
-"""Progress: how long work tells a person where it is."""
+"""Progress: news from long work about its current stage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Hears from long work which stage it is in, and how much of the stage is done."""
+    """Gets news from long work: the stage that begins, and the part of a stage that is done."""
 
     def __call__(self, text: str) -> None:
         """A stage begins; `text` names it in a few words."""
 
     def count(self, done: int, total: int | None) -> None:
-        """So many samples or steps of the stage are done; `total` is None where nobody knows it."""
+        """So many samples or steps of the stage are done; `total` is None if it is unknown."""
 
 
 def ignore_stage(text: str) -> None:
@@ -25,7 +25,7 @@ def ignore_count(done: int, total: int | None) -> None:
 
 @dataclass(frozen=True)
 class Told:
-    """A `Progress` made of plain functions, such as those that users pass.
+    """A `Progress` that is made of plain functions, such as functions of users.
 
     Attributes:
         stage: called when a stage begins.

@@ -1,8 +1,8 @@
-"""Makes Keras know this package's classes as soon as both are imported, in either order.
+"""Registers this package's classes with Keras as soon as both are imported, in either order.
 
-A model trained with `tfmp.MixedPrecision` has a `tfmp>LossScaleOptimizer` in its file. Keras finds
-that only among registered classes, and the modules that define them load lazily: without this,
-`import tfmp` would not be enough for `keras.models.load_model`.
+A model that was trained with `tfmp.MixedPrecision` has a `tfmp>LossScaleOptimizer` in its file.
+Keras finds it only among registered classes, and the modules that define them load lazily: without
+this module, `import tfmp` would not be enough for `keras.models.load_model`.
 """
 
 import sys
@@ -25,19 +25,19 @@ REGISTERED = {
 
 
 class LazyClass:
-    """Stands in Keras's registry for a class whose module is not imported yet."""
+    """Takes the place of a class in Keras's registry until its module is imported."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def from_config(self, config: dict[str, Any], **options: Any) -> Any:
+    def from_config(self, config: dict[str, object], **options: object) -> object:
         """Imports the class, which then takes this object's place, and makes an instance."""
         real = getattr(import_module(REGISTERED[self._name]), self._name)
         return real.from_config(config, **options)
 
 
 def when_keras_is_imported() -> None:
-    """Registers now if Keras is loaded, and otherwise right after it will be."""
+    """Registers the classes now if Keras is loaded, otherwise as soon as it is."""
     if "keras" in sys.modules:
         _register()
     elif not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
@@ -54,7 +54,7 @@ def _register() -> None:
 # Without the base classes of importlib.abc: that module alone takes longer to import than this
 # package.
 class _KerasFinder:
-    """Finds Keras as the other finders do, with a loader that registers when it is done."""
+    """Finds Keras like the other finders, and gives it a loader that registers the classes."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: "ModuleType | None" = None

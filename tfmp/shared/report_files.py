@@ -14,7 +14,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 def check_report_path(path: str | Path, suffixes: Sequence[str]) -> Path:
-    """The path of a report, if a file with one of the suffixes can stand there.
+    """Accepts the path of a report that can be written.
 
     Raises:
         ValueError: it has another suffix, or its folder does not exist.
@@ -70,5 +70,5 @@ def check_log_dir(folder: str | Path) -> Path:
 
 
 def json_number(value: float | None) -> float | str | None:
-    """A number as JSON can hold it: those that are not finite as "nan", "inf" or "-inf"."""
+    """A number as JSON can hold it: a number that is not finite becomes "nan", "inf" or "-inf"."""
     return value if value is None or math.isfinite(value) else str(value)

@@ -1,4 +1,4 @@
-"""How values, lists and errors of others read inside a sentence."""
+"""Words for values, lists and other code's errors inside a sentence."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ def shown(value: object) -> str:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Names with commas between them; those past `most` are only counted: "a, b and 3 more"."""
+    """Names with commas between them; after `most` names the rest is counted: "a, b and 3 more"."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 

@@ -44,10 +44,10 @@ def test_an_unmet_requirement_is_a_problem_with_the_command_that_fixes_it():
     first, second = check_requirements(machine)
     assert (first.status, first.message) == (
         "problem",
-        "keras>=3.12 is required, installed is 3.5.0",
+        "keras>=3.12 is required, but 3.5.0 is installed",
     )
     assert first.fix == 'Run: pip install "keras>=3.12"'
-    assert second.message == "onnx-ir>=0.1.12 is required, installed is none"
+    assert second.message == "onnx-ir>=0.1.12 is required, but no version is installed"
 
 
 def test_two_onnx_runtimes_are_a_problem():
@@ -78,7 +78,7 @@ def test_one_onnx_runtime_is_fine_and_none_says_nothing():
             "Tensor Cores, bfloat16, float32 products in TF32",
         ),
         (Machine(devices=(A100, CPU), tf32_in_use=False), "ok", "TF32 switched off"),
-        (Machine(nvidia_driver="550.54"), "problem", "driver 550.54 is here, but tensorflow sees"),
+        (Machine(nvidia_driver="550.54"), "problem", "550.54 is installed, but tensorflow sees"),
     ],
 )
 def test_devices(machine, status, text):

@@ -14,19 +14,19 @@ EXPECTED = {
             "69% of its memory is taken: python3 (1893), game.exe (2204)",
             "Wait",
         ),
-        ("note", "other users", "2 processes compute on the cards", "not to be trusted"),
+        ("note", "other users", "2 processes compute on the cards", "Measure times when these"),
         ("warning", "memory growth", "nearly all of the card", "TF_FORCE_GPU_ALLOW_GROWTH=true"),
         ("warning", "device", "GTX 1660 Ti (Turing, compute capability 7.5) has no Tensor", "auto"),
     ],
     "T4": [],
     "V100 with an old driver": [
-        ("problem", "driver", "470.57.02, runs CUDA up to 11.4; TensorFlow is built", "525.60 on"),
-        ("problem", "device", "470.57.02 is here, but tensorflow sees no GPU", "Mend the driver"),
+        ("problem", "driver", "470.57.02, runs CUDA up to 11.4; TensorFlow is built", "525.60 or"),
+        ("problem", "device", "470.57.02 is installed, but tensorflow sees no GPU", "Fix the"),
     ],
     "A100 with MIG": [("note", "card 0", "MIG is on: 3g.20gb, 1g.5gb", "DEVICES=MIG-")],
-    "H100": [("note", "CUDA", "compiles it at the first start, minutes", "CUDA_CACHE_MAXSIZE")],
+    "H100": [("note", "CUDA", "compiles it at the first start, for minutes", "CUDA_CACHE_MAXSIZE")],
     "H100 with MIG, in a container": [
-        ("note", "CUDA", "compiles it at the first start, minutes", "CUDA_CACHE_MAXSIZE"),
+        ("note", "CUDA", "compiles it at the first start, for minutes", "CUDA_CACHE_MAXSIZE"),
         ("note", "card 0", "MIG is on: 3g.40gb, 1g.10gb+me", "CUDA_VISIBLE_DEVICES=MIG-"),
     ],
     "RTX 5090": [
@@ -37,9 +37,11 @@ EXPECTED = {
     ],
     "driver that stopped": [
         ("problem", "driver", "Driver/library version mismatch", "Restart the machine"),
-        ("problem", "device", "570.133.07 is here, but tensorflow sees no GPU", "Mend the driver"),
+        ("problem", "device", "570.133.07 is installed, but tensorflow sees no", "Fix the driver"),
     ],
-    "Windows": [("problem", "device", "tensorflow sees no GPU", "use GPUs in WSL2")],
+    "Windows": [
+        ("problem", "device", "tensorflow sees no GPU", "Install TensorFlow or JAX in WSL2")
+    ],
     "card hidden": [
         ("warning", "environment", "CUDA_VISIBLE_DEVICES=-1: every card is hidden", "Unset"),
     ],
@@ -62,23 +64,23 @@ EXPECTED = {
         ),
     ],
     "TensorFlow without its CUDA": [
-        ("problem", "CUDA", "built for CUDA 12.5.1; none is installed", "tensorflow[and-cuda]"),
-        ("problem", "cuDNN", "built for cuDNN 9; none is installed", "tensorflow[and-cuda]"),
+        ("problem", "CUDA", "built for CUDA 12.5.1, but no CUDA is installed", "[and-cuda]"),
+        ("problem", "cuDNN", "built for cuDNN 9, but no cuDNN is installed", "[and-cuda]"),
         ("problem", "ONNX Runtime", "libcublasLt.so.12: cannot open", "tfmp[cuda]"),
-        ("problem", "device", "driver 550.54.15 is here, but tensorflow sees no", "and-cuda"),
+        ("problem", "device", "driver 550.54.15 is installed, but tensorflow sees no", "and-cuda"),
     ],
     "JAX beside a TensorFlow without its CUDA": [
-        ("note", "CUDA", "built for CUDA 12.5.1; none is installed", "tensorflow[and-cuda]"),
-        ("note", "cuDNN", "built for cuDNN 9; none is installed", "tensorflow[and-cuda]"),
+        ("note", "CUDA", "built for CUDA 12.5.1, but no CUDA is installed", "[and-cuda]"),
+        ("note", "cuDNN", "built for cuDNN 9, but no cuDNN is installed", "[and-cuda]"),
     ],
     "variables set": [
         ("warning", "environment", "LD_LIBRARY_PATH has /usr/local/cuda-11.8/lib64", "Take /usr"),
-        ("note", "CUDA", "compiles it at the first start, minutes", "CUDA_CACHE_MAXSIZE"),
+        ("note", "CUDA", "compiles it at the first start, for minutes", "CUDA_CACHE_MAXSIZE"),
         ("note", "environment", "NVIDIA_TF32_OVERRIDE=0: TF32 is off", ""),
         ("warning", "environment", "TF_FP16_MATMUL_USE_FP32_COMPUTE=0: FP16 products", "Unset"),
         ("warning", "environment", "TF_ENABLE_AUTO_MIXED_PRECISION=1: NVIDIA", "Unset"),
         ("note", "environment", "TF_GPU_ALLOCATOR=cuda_malloc_async", ""),
-        ("note", "environment", "CUDA_VISIBLE_DEVICES=0: programs see these cards alone", ""),
+        ("note", "environment", "CUDA_VISIBLE_DEVICES=0: programs see only these cards", ""),
     ],
 }
 

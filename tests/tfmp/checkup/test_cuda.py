@@ -90,7 +90,7 @@ def test_the_driver_against_what_tensorflow_was_built_for(recorded, built, statu
     assert found.status == status
     if status == "problem":
         assert f"built for CUDA {built}" in found.message
-        assert found.fix.startswith("Install a driver from ")
+        assert found.fix.startswith("Install driver ")
 
 
 def test_a_driver_that_does_not_answer_is_a_problem():
@@ -193,7 +193,7 @@ def test_providers_that_load_and_one_that_should():
     (fine,) = check_providers(on(machines.NONE, providers=providers))
     assert (fine.status, fine.message) == (
         "ok",
-        "providers that load: CPU; built in, but do not: CUDA",
+        "providers that load: CPU; built in, but do not load: CUDA",
     )
     _, missing = check_providers(on(machines.T4, providers=providers))
     assert missing.status == "problem"

@@ -33,7 +33,7 @@ def test_float32_masters():
     assert (good.status, good.message) == ("ok", "trainable weights: 4 in float32")
     (bad,) = found(sequential(layers.Dense(8, dtype="float16", name="half")), "master weights")
     assert bad.status == "problem"
-    assert bad.message.startswith("2 trainable weights are float16, those of half first")
+    assert bad.message.startswith("2 trainable weights are float16, first in half: ")
 
 
 def test_outputs():
@@ -60,7 +60,7 @@ def test_softmax_inside_attention():
     model = keras.Model(inputs, layers.Dense(8)(attended))
     (note,) = found(model, "softmax")
     assert note.status == "note"
-    assert note.message == "the softmax inside mha is computed in 16 bits, as its layer is"
+    assert note.message == "the softmax inside mha is computed in 16 bits, like its layer"
     # What it says is so: under this policy the layer's scores are float16.
     assert plan(model, "mixed_float16").apply() is not None
     mha = model.get_layer("mha")
@@ -105,8 +105,8 @@ def test_layers_without_a_tensor_core_path():
     )
     paths = found(model, "Tensor Core path")
     assert [d.message for d in paths] == [
-        "none for depth (depthwise: each channel alone is no matrix product)",
-        "none for grouped (grouped: 2 channels a group are too few)",
+        "Tensor Cores cannot compute depth (depthwise: a single channel is no matrix product)",
+        "Tensor Cores cannot compute grouped (grouped: 2 channels a group are too few)",
     ]
 
 

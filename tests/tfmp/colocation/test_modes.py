@@ -1,10 +1,22 @@
 """Ctrl-C in mode "threads", wherever in the thread that waits it comes."""
 
+import gc
 import sys
 import threading
 import time
+from collections.abc import Iterator
+
+import pytest
 
 from tfmp.colocation.modes import _TOGETHER
+
+
+@pytest.fixture(autouse=True)
+def without_garbage_collection() -> Iterator[None]:
+    """JAX, where it is imported, runs a function at every collection, and drops its errors."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 class Endless:

@@ -122,7 +122,7 @@ def test_a_job_that_raises_ends_alone(mode, alone):
     assert_same(half, alone["half"])
     assert (tripping.error, tripping.steps) == ("OSError: disk full", 2)
     assert no_model_.error == "RuntimeError: no such architecture"
-    assert data.error.startswith("ValueError: Job 'data' expects batches in its data, found none.")
+    assert data.error.startswith("ValueError: Job 'data' expects batches, but its data gave")
     assert [job.name for job in result.failed] == ["tripping", "no model", "data"]
     assert tripping.model is None
 
@@ -324,7 +324,7 @@ def test_a_function_that_gives_batches_once_does_for_one_pass():
     assert called == [1]
     longer = run_in_process("sequential", [Job(other, once, steps=6, name="a")], keep=False).jobs[0]
     assert longer.steps == 5
-    assert "found none a second time. Pass arrays, a list" in longer.error
+    assert "no batch a second time. Pass arrays, a list" in longer.error
 
 
 def test_auto_measures_and_trains(monkeypatch):
@@ -336,7 +336,7 @@ def test_auto_measures_and_trains(monkeypatch):
     assert report.run.mode == report.mode
     assert report["half"].steps == 8
     assert report["half"].slowdown > 0
-    assert "processes was not measured: all of the work takes" in report.notes[0]
+    assert "processes was not measured: the whole work takes" in report.notes[0]
     assert all(row.predicted_s > 0 and 0 < row.fairness <= 1 for row in report.measured)
     assert all(row.memory.bytes >= 0 for row in report.measured)
     text = str(report)
@@ -452,7 +452,7 @@ def test_close_modes_are_measured_again(monkeypatch):
 @pytest.mark.parametrize(
     ("seconds", "failed", "mode", "reason"),
     [
-        ((40.0, 20.0), (), "threads", "2.00 times as fast as one after another: all steps in 20 s"),
+        ((40.0, 20.0), (), "threads", "2.00 times as fast as one job after another: all steps"),
         ((40.0, 39.0), (), "sequential", "no mode is faster by 1.05 times or more (the next"),
         ((40.0, 60.0), (), "sequential", "no mode is faster by 1.05 times or more"),
         ((40.0, 20.0), ("a",), "sequential", "no other mode could run all jobs"),
@@ -474,7 +474,7 @@ def test_one_job_is_trained_alone():
 
     assert (
         recommend([replace(row("sequential", {"a": 1.0}), predicted_s=1.0)])[1]
-        == "there is one job"
+        == "there is only one job"
     )
 
 
@@ -500,7 +500,7 @@ GOOD = Job(small, (X, Y), name="good")
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: colocate([]), ValueError, "at least one job, received none"),
+        (lambda: colocate([]), ValueError, "at least one job; received an empty list"),
         (lambda: colocate(GOOD), TypeError, r"expects a list of tfmp\.Job, received Job"),
         (lambda: colocate([small]), TypeError, r"one of its items is .* of type function"),
         (lambda: colocate([GOOD, GOOD]), ValueError, r"'good' comes 2 times\. Pass name="),
@@ -509,13 +509,13 @@ GOOD = Job(small, (X, Y), name="good")
         (
             lambda: colocate([GOOD], "fused", measure_steps=0, train=False),
             ValueError,
-            "1 or more; received 0 of type int. Without it nothing would be done",
+            "1 or more; received 0 of type int. With train=False nothing would be done",
         ),
         (lambda: colocate([GOOD], measure_steps=1.5), TypeError, "received 1.5 of type float"),
         (
             lambda: colocate([GOOD], "threads", memory_limit=2**30),
             ValueError,
-            "mode 'threads' has none",
+            "mode 'threads' has no processes",
         ),
         (lambda: colocate([GOOD], memory_limit=5), ValueError, "1048576 or more; received 5"),
         (

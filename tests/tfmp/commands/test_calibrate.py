@@ -92,7 +92,7 @@ def test_several_inputs_are_told_apart_by_name(data):
     [
         ({"x": X}, "'d.npz' has 'x'. Gradients need both inputs and labels."),
         ({"labels": Y}, "'d.npz' has 'labels'. Gradients need"),
-        ({"x": X, "labels": Y[:3]}, "the same number of rows, at least 1; 'd.npz' has 'x' 20"),
+        ({"x": X, "labels": Y[:3]}, "the same number of rows, 1 or more; 'd.npz' has 'x' 20"),
         ({"x": X[:0], "labels": Y[:0]}, "has 'x' 0, 'labels' 0"),
     ],
 )

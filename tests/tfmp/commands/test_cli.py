@@ -105,7 +105,7 @@ def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
     assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
     for name, message in (
         ("breaks", "cannot be called: OSError: no weights here."),
-        ("other", "expects a function that returns a keras.Model, it returned int."),
+        ("other", "has to return a keras.Model; it returned int."),
         ("missing", "cannot be imported: AttributeError"),
     ):
         result = run("doctor", f"models_of_test:{name}")

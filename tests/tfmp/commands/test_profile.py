@@ -82,7 +82,7 @@ def test_a_model_from_a_function(model, tmp_path):
     result = run("profiled_models:build", "--data", "d.npz", *FAST)
     assert result.exit_code == 0, result.output
     result = run("profiled_models:number", "--data", "d.npz")
-    assert "expects a function that builds and compiles a model, it is a int" in result.stderr
+    assert "has to be a function that builds and compiles a model; it is a int" in result.stderr
     result = run("no_such_module:build", "--data", "d.npz")
     assert "MODEL 'no_such_module:build' cannot be imported: ModuleNotFoundError" in result.stderr
 
@@ -97,7 +97,7 @@ def test_a_model_from_a_function(model, tmp_path):
         (("--data", "d.npz", "--report", "p.txt"), "suffixes .json, .html; received 'p.txt'"),
         (("--data", "d.npz", "--report", "no/p.html"), "Create 'no' first."),
         (("--data", "d.npz", "--largest-batch"), "expects a memory_limit on a CPU"),
-        (("--data", "d.npz", "--memory-limit", "1GiB"), "give both or neither"),
+        (("--data", "d.npz", "--memory-limit", "1GiB"), "give both options, or leave"),
         (("--data", "d.npz", "--memory-limit", "much"), "such as 2GiB or 512MiB, received 'much'"),
         (("--data", "d.npz", "--keep-float32", "nowhere"), "nowhere"),
         (("--data", "d.npz", "--log-dir", "m.keras/logs"), "expects a folder that can be written"),

@@ -459,7 +459,7 @@ def test_a_bad_argument_is_refused_when_it_is_given(arguments, error, text):
 
 def test_a_pattern_that_matches_nothing_stops_the_fit_before_it_begins():
     net = model()
-    with pytest.raises(ValueError, match="Close to it: hidden"):
+    with pytest.raises(ValueError, match="Names like it are: hidden"):
         fit(net, MixedPrecision("mixed_float16", keep_float32="hiden"), *data())
     assert isinstance(net.optimizer, keras.optimizers.Adam)
     assert net.get_layer("hidden").compute_dtype == "float32"

@@ -187,7 +187,7 @@ def test_raise_lets_a_scale_find_its_place():
 
 
 def test_raise_raises_at_the_end_if_no_step_is_left_to_replay():
-    with pytest.raises(NonFiniteStepError, match="Training ended before it came again"):
+    with pytest.raises(NonFiniteStepError, match="Training ended before it happened again"):
         fit(overflowing_model(), *data(), "raise", epochs=1)
 
 
@@ -222,5 +222,5 @@ def test_a_search_that_finds_no_batch_again_is_given_up():
     x[:8] = np.nan  # the first batch of each epoch, at a static scale
     report = fit(model, x, y, "report", epochs=1, loss_scale=8.0).report
     assert report.events[0].text == (
-        "1 of 4 steps were not finite at loss scale 8. Training ended before it came again."
+        "1 of 4 steps were not finite at loss scale 8. Training ended before it happened again."
     )

@@ -279,7 +279,7 @@ def test_a_new_wrapper_is_allowed_once_the_old_one_is_gone():
         (
             lambda: LossScaleOptimizer("adam"),
             TypeError,
-            r"expects a keras\.optimizers\.Optimizer .* received 'adam' \(str\)\. For a name, use",
+            r"expects a keras\.optimizers\.Optimizer .* received 'adam' of type str\. For a name",
         ),
         (
             lambda: LossScaleOptimizer(LossScaleOptimizer(keras.optimizers.SGD())),
@@ -327,7 +327,7 @@ def test_another_backend_is_refused(monkeypatch):
 def test_one_inner_optimizer_in_two_wrappers_is_refused():
     inner = keras.optimizers.SGD(name="shared")
     first = LossScaleOptimizer(inner)
-    with pytest.raises(ValueError, match=r"received the 'shared' that another .* unwrap\(\) first"):
+    with pytest.raises(ValueError, match=r"received 'shared', which another .* unwrap\(\) first"):
         LossScaleOptimizer(inner)
     first.unwrap()
     LossScaleOptimizer(inner)

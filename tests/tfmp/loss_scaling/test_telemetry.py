@@ -115,7 +115,7 @@ def test_the_error_names_variable_scale_and_three_things_to_try():
     error = NonFiniteGradientsError(read_counters(after("+" + "n" * 16)), limit=15)
     text = str(error)
     assert "16 steps in a row had gradients that are not finite; max_consecutive_skips=15" in text
-    assert "First offending variable: 'a/bias' (the one nearest to the loss" in text
+    assert "First offending variable: 'a/bias' (the nearest to the loss" in text
     assert "Loss scale: 1 after 15 reductions; 16 of 17 steps skipped" in text
     assert "1. tfmp.locate_nonfinite(model, x, y)" in text
     assert "2. tfmp.MixedPrecision(keep_float32=['a'])" in text

@@ -177,7 +177,7 @@ def test_operations_between_layers():
     net(X)
     found = locate_nonfinite(net, X, Y)
     assert (found.stage, found.cause, found.layer) == ("forward", "invalid", None)
-    assert "What enters layer second (Dense) is not finite" in found.what
+    assert "The input of layer second (Dense) is not finite" in found.what
     assert "the model (Between) itself, between its layers" in found.why
 
 
@@ -274,7 +274,7 @@ def attention() -> keras.Model:
 def test_finite_steps_of_larger_layers_are_false(make):
     found = locate_nonfinite(make(), np.abs(X).round(), Y)
     assert not found
-    assert str(found).startswith("Everything is finite at loss scale 1. Replay the batch that")
+    assert str(found).startswith("All values are finite at loss scale 1. Replay the batch that")
 
 
 def test_the_model_is_left_as_it_was():
@@ -321,7 +321,7 @@ def test_a_finding_is_plain_json():
         (
             lambda: sequential(dense(1), loss=None),
             ValueError,
-            "was compiled without one and its layers add none",
+            "it was compiled without a loss, and no layer adds one",
         ),
     ],
 )
@@ -333,5 +333,7 @@ def test_models_without_a_step_are_refused(make, error, message):
 def test_an_unbuilt_model_is_refused():
     net = keras.Sequential([dense()])
     net.compile("sgd", "mse")
-    with pytest.raises(ValueError, match=r"received '.*' without weights\. Call it on a batch"):
+    with pytest.raises(
+        ValueError, match=r"Model '.*' is not built: it has no weights\. Call it on a batch"
+    ):
         locate_nonfinite(net, X, Y)

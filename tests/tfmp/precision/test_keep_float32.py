@@ -62,9 +62,9 @@ def test_the_pattern_that_named_a_layer_is_kept_as_text(tree):
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
-        ("heads", "keep_float32 'heads' matches no layer of the model. Close to it: head."),
+        ("heads", "keep_float32 'heads' matches no layer of the model. Names like it are: head."),
         ("encode", "keep_float32 'encode' matches no layer of the model."),  # not the whole path
-        ("encoder/densa", "Close to it: encoder/dense, "),
+        ("encoder/densa", "Names like it are: encoder/dense, "),
         ("block_.*", "The model's layer names are: encoder, dense, encoder/dense, "),
         (layers.LSTM, "keep_float32 'LSTM' matches no layer of the model."),
         (layers.Conv2D, "The model's class names are: Dense, LayerNormalization, Sequential."),

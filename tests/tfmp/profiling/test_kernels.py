@@ -116,7 +116,7 @@ def test_older_versions_say_yes_and_no():
     [
         ("not json", "JSON table with 'cols' and 'rows', received 'not json'"),
         ("[]", "received"),
-        ('{"cols": [{"id": "rank"}], "rows": []}', "there is no kernel_name, op_name"),
+        ('{"cols": [{"id": "rank"}], "rows": []}', "without kernel_name, op_name"),
     ],
 )
 def test_what_is_no_table_of_kernels(text, message):

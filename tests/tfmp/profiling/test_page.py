@@ -75,11 +75,11 @@ def test_says_everything(report):
         "float32 (TF32) 36.7 ms",
         "float64 did not run: out of memory: OOM when allocating a tensor",
         "Bytes of device memory Policy Value float32 11.5 GiB",
-        "Within the device's memory. A step was trained",
+        "The limit is the device's memory. A step was trained",
         "Samples in the largest batch that fits Policy Value float32 224",
         "mixed_float16 432",
         "could; filters 30 (padded: 32), input channels 3 (padded: 8)",
-        "What this profile could not know",
+        "Limits of this profile",
         "Traces logs",
     ):
         assert text in words

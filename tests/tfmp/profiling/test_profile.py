@@ -294,8 +294,8 @@ def test_a_search_that_cannot_see_what_a_step_needs_says_so(monkeypatch):
         ({"rounds": 0}, "rounds expects a whole number, 1 or more; received 0"),
         ({"steps": True}, "steps expects a whole number, 1 or more; received True"),
         ({"batch_size": 1.5}, "batch_size expects a whole number"),
-        ({"data": (X[:0], Y[:0])}, "at least one batch with samples in it"),
-        ({"largest_batch": True}, r"expects a memory_limit on a CPU, received none"),
+        ({"data": (X[:0], Y[:0])}, "at least one batch with samples; received no"),
+        ({"largest_batch": True}, r"expects a memory_limit on a CPU, received None"),
         ({"largest_batch": True, "memory_limit": 0}, "a whole number, 1 or more; received 0"),
     ],
 )
@@ -307,7 +307,7 @@ def test_bad_arguments_say_what_to_do(arguments, message):
 def test_what_is_no_model_and_what_is_not_compiled():
     with pytest.raises(TypeError, match=r"a function that returns one, received 3 of type int"):
         profile_training(3, (X, Y))
-    with pytest.raises(TypeError, match=r"return a compiled keras\.Model, it returned int"):
+    with pytest.raises(TypeError, match=r"return a compiled keras\.Model; it returned int"):
         profile_training(lambda: 3, (X, Y))
     with pytest.raises(ValueError, match="is not compiled, so it has no training step"):
         profile_training(keras.Sequential([layers.Input((8,)), layers.Dense(3)]), (X, Y))

@@ -1,6 +1,9 @@
 """The Keras backend: which ones are accepted, and when they compute in float64."""
 
+import contextlib
 import logging
+import sys
+import types
 
 import keras
 import pytest
@@ -17,20 +20,17 @@ def test_the_backends_that_the_package_knows_are_accepted(monkeypatch):
         backend.check_backend()
 
 
-def test_float64_wants_64_bit_types_on_jax_only(monkeypatch):
-    jax = pytest.importorskip("jax")
-    monkeypatch.setattr(keras.backend, "backend", lambda: "tensorflow")
-    backend.check_64_bits("policy 'float64'")
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    before = jax.config.jax_enable_x64
-    try:
-        jax.config.update("jax_enable_x64", True)
+@pytest.mark.parametrize(
+    ("name", "x64", "accepted"),
+    [("tensorflow", False, True), ("jax", True, True), ("jax", False, False)],
+)
+def test_float64_wants_64_bit_types_on_jax_only(monkeypatch, name, x64, accepted):
+    config = types.SimpleNamespace(jax_enable_x64=x64)
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(config=config))
+    monkeypatch.setattr(keras.backend, "backend", lambda: name)
+    refused = pytest.raises(ValueError, match=r"^policy 'float64' expects JAX's 64-bit types")
+    with contextlib.nullcontext() if accepted else refused:
         backend.check_64_bits("policy 'float64'")
-        jax.config.update("jax_enable_x64", False)
-        with pytest.raises(ValueError, match=r"^policy 'float64' expects JAX's 64-bit types"):
-            backend.check_64_bits("policy 'float64'")
-    finally:
-        jax.config.update("jax_enable_x64", before)
 
 
 def test_advice_about_retracing_is_kept_back_and_nothing_else(caplog):
