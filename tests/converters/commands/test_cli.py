@@ -345,7 +345,7 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
     command = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz", "--explain")
     result = tfmp_convert(*command, "--report", "drift.html")
     assert result.exit_code == 0, result.output
-    assert "Most comes from layer" in result.stdout
+    assert "Most of the drift comes from layer" in result.stdout
     assert "Worst samples (rel. L2):" in result.stdout
     saved = folder / "drift.reproduce" / "dense.onnx"
     assert sorted(path.name for path in saved.iterdir()) == [
