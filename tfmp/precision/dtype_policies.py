@@ -19,6 +19,15 @@ class MixedFloat64(keras.DTypePolicy):
     def _parse_name(self, name: str) -> tuple[str, str]:
         return "float64", "float32"
 
+    @classmethod
+    def from_config(cls, config: dict[str, object]) -> keras.dtype_policies.DTypePolicyMap:
+        """A map with this policy for every layer, when Keras reads a layer from a file.
+
+        Keras turns a policy into its name there, and builds its own policy by the name; this name
+        it does not know. The policies in a map stay objects.
+        """
+        return keras.dtype_policies.DTypePolicyMap(default_policy=cls())
+
 
 def policy_named(name: str) -> keras.DTypePolicy:
     """The policy that a plan means by "float64" or by any name that Keras knows."""

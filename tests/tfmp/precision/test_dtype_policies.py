@@ -1,0 +1,36 @@
+"""dtype_policies: the policy that computes in float64 on float32 weights, through a file."""
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.precision.policy import plan
+from tfmp.precision.reverting import revert
+
+X = np.random.default_rng(0).standard_normal((8, 4, 3)).astype("float32")
+Y = X[:, 0, :1]
+
+
+def dtypes(model: keras.Model) -> set[tuple[str, str]]:
+    return {(layer.compute_dtype, layer.variable_dtype) for layer in model.layers}
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="needs JAX_ENABLE_X64=1")
+def test_a_model_in_float64_loads_and_saves_again(tmp_path):
+    model = keras.Sequential(
+        [keras.Input((4, 3)), keras.layers.LSTM(5), keras.layers.Dense(1)], name="net"
+    )
+    model.compile("sgd", "mse")
+    plan(model, "float64").apply()
+    model.fit(X, Y, verbose=0)
+    path = tmp_path / "model.keras"
+    for _ in range(2):
+        expected = model.predict(X, verbose=0)
+        model.save(path)
+        model = keras.models.load_model(path)
+        assert dtypes(model) == {("float64", "float32")}
+        np.testing.assert_array_equal(model.predict(X, verbose=0), expected)
+    plan(model, "float32").apply()
+    assert dtypes(model) == {("float32", "float32")}
+    assert dtypes(revert(model)) == {("float64", "float32")}
+    model.fit(X, Y, verbose=0)
