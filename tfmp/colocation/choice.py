@@ -150,7 +150,7 @@ def judged(measured: Sequence[ModeResult], jobs: Sequence[Job]) -> list[ModeResu
 
 
 def compare(result: ModeResult, alone: ModeResult) -> ModeResult:
-    """Adds to each job the ratio of its time to the time that it would have taken alone."""
+    """Adds to each job the ratio of its time to its time without the other jobs."""
     step_s = {job.name: job.step_s for job in alone.jobs if not job.error}
 
     def compared(job: JobResult) -> JobResult:

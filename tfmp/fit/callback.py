@@ -60,7 +60,8 @@ class MixedPrecision(keras.callbacks.Callback):
             training stops with an error.
 
     Raises:
-        TypeError, ValueError: an argument has another value.
+        TypeError: an argument has the wrong type.
+        ValueError: an argument has a value that is not allowed.
     """
 
     def __init__(

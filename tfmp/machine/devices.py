@@ -158,7 +158,7 @@ def tf32_switched(on: bool | None) -> Iterator[None]:
     """Switches TF32 for float32 products on or off in this block; None leaves it as it is.
 
     On JAX the switch holds for functions that are traced in the block, and for functions that were
-    traced in a block like it before.
+    traced in an equal block before.
     """
     from keras import backend
 

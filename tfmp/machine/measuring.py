@@ -1,7 +1,7 @@
 """Time and memory of steps, measured fairly for all that are compared.
 
 Functions that are compared take turns in rounds whose order rotates, so that drift of the machine
-(clocks, other users, heat) hits them alike. Nothing here knows what a step does.
+(clocks, other users, heat) hits them alike. The functions here work for steps of any kind.
 """
 
 import contextlib

@@ -23,8 +23,8 @@ class MixedFloat64(keras.DTypePolicy):
     def from_config(cls, config: dict[str, object]) -> keras.dtype_policies.DTypePolicyMap:
         """A map with this policy for every layer, when Keras reads a layer from a file.
 
-        Keras turns a policy into its name there, and builds its own policy by the name; this name
-        it does not know. The policies in a map stay objects.
+        At that point Keras turns a policy into its name, and makes a policy of its own by the name.
+        It does not know this name, but it keeps the policies in a map as they are.
         """
         return keras.dtype_policies.DTypePolicyMap(default_policy=cls())
 

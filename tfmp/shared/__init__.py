@@ -1,1 +1,1 @@
-"""The ground floor of both wings. It is loaded before any framework, so import its modules."""
+"""The ground floor of both wings: import its modules directly, before any framework."""

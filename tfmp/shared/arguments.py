@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
-    """Whether a value is an integer of Python or NumPy; True and False are not."""
+    """Whether a value is an integer of Python or NumPy; True and False do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite real number of Python or NumPy; True and False are not."""
+    """Whether a value is a finite real number of Python or NumPy; True and False do not count."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -48,7 +48,7 @@ def check_number(
     """Accepts a finite number that is at least `least` and between `above` and `below`.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is another value, or outside these bounds.
     """
     if is_number(value) and least <= value and above < value < below:
         return
@@ -62,7 +62,7 @@ def check_number(
 
 
 def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "") -> None:
-    """Accepts one of some strings.
+    """Accepts one of the choices.
 
     Raises:
         ValueError: it is another value.

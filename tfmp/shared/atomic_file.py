@@ -1,4 +1,4 @@
-"""Writes a file as a whole: a failure, or Ctrl-C, leaves the file before it, but never half."""
+"""Writes a file as a whole: after a failure, or Ctrl-C, the old file is still there."""
 
 import os
 import tempfile

@@ -62,7 +62,7 @@ def check_64_bits(name: str) -> None:
 
 @contextmanager
 def without_retracing_advice() -> Iterator[None]:
-    """Keeps TensorFlow from warning about many functions of one name, where each is another one."""
+    """Keeps TensorFlow from warning about many different functions with the same name."""
     logger = logging.getLogger("tensorflow")
 
     def is_other(record: logging.LogRecord) -> bool:
