@@ -375,30 +375,32 @@ def main() -> None:
 
 
 _INTRODUCTION = (
-    "One row a model of `tests/support/corpus.py`, the trained ones where `TFMP_ZOO` names them. "
-    "Valid means: ONNX's full check with strict types, and ONNX Runtime loads and runs it. A cell "
-    "has casts, size, time, and the emulated drift from float32 (relative L2, worst output; inf: "
-    "finite values were lost). Times are the best of three: of the pass alone, on the model in "
-    "memory as the pass works on it (a protobuf, for tfmp an onnx_ir graph), and in brackets of "
-    "the way from the float32 file to an FP16 file that is known to be valid: loading, the pass, "
-    "ONNX's full check, opening it in ONNX Runtime without optimizations, writing. tfmp writes no "
-    "other files; what the peers return is unchecked, so the same steps are added to them, and "
-    "passes whose model fails one of them have no time. †: the pass changed constants beyond "
-    "rounding, such as an epsilon of 1e-12 to 1e-7, and saves the casts that keeping them costs. "
-    "A pass leads on a model where no rival's valid model has less; casts are compared with FP16 "
-    f"models of the same constants, drift up to {SOUND_REL_L2:g} counts as none, times within "
-    f"{CLOCK_SECONDS * 1e3:g} ms are equal. `tfmp mixed` and AutoCast "
-    "(NVIDIA ModelOpt) see eight samples; the others see none. "
-    "onnxruntime.transformers puts casts behind the nodes that read them, which ONNX's check "
-    "refuses as not topologically sorted."
+    "The tables have a row for each model of `tests/support/corpus.py`, and for the trained "
+    "models if `TFMP_ZOO` names their folder. A model is valid if it passes ONNX's full check "
+    "with strict types, and ONNX Runtime loads and runs it. A cell has the number of casts, "
+    "the size, the time, and the emulated drift from float32 (relative L2 of the worst "
+    "output; inf: finite values were lost). Times are the best of three. The first time is "
+    "the pass itself, on the model in memory in the pass's own form (a protobuf, for tfmp an "
+    "onnx_ir graph). The time in brackets is the way from the float32 file to an FP16 file "
+    "that is known to be valid: loading, the pass, ONNX's full check, opening the file in "
+    "ONNX Runtime without optimizations, writing. tfmp never writes an unchecked file. The "
+    "peers do not check their results: the same steps are added to their times, and passes "
+    "whose model fails one of the steps have no time. †: the pass changed constants beyond "
+    "rounding, such as an epsilon of 1e-12 to 1e-7, which saves the casts that keep them. A "
+    "pass leads on a model if no rival's valid model has less. Casts are compared with FP16 "
+    f"models of the same constants, drift up to {SOUND_REL_L2:g} counts as zero, and times "
+    f"within {CLOCK_SECONDS * 1e3:g} ms are equal. `tfmp mixed` and AutoCast (NVIDIA ModelOpt) "
+    "see eight samples; the other passes see no samples. onnxruntime.transformers puts casts "
+    "behind the nodes that read them, which ONNX's check refuses as not topologically sorted."
 )
 
 _NODES = (
-    'Every single-operator model that the `onnx` package brings along. "fp16": converted, valid, '
-    "run, and its emulated output is within FP16 tolerance (rtol 1e-2, atol 5e-3 of the largest "
-    'value) of ONNX\'s expected one. "fp32": all of it stayed FP32. "no float32": nothing to '
-    'convert. "invalid": the original fails ONNX\'s own check. What fails with tfmp is listed by '
-    "name and cause in `tests/converters/onnx/fp16/test_rewriter_backend_nodes.py`."
+    'The tests are all single-operator models of the `onnx` package. "fp16": converted, '
+    "valid, run, and the emulated output is within FP16 tolerance (rtol 1e-2, atol 5e-3 of "
+    'the largest value) of ONNX\'s expected output. "fp32": the whole model stayed FP32. "no '
+    'float32": there is nothing to convert. "invalid": the original fails ONNX\'s own check. '
+    "`tests/converters/onnx/fp16/test_rewriter_backend_nodes.py` lists tfmp's failures by "
+    "name and cause."
 )
 
 

@@ -254,12 +254,12 @@ _HEAD = (
     "# Searches for FP32 nodes compared",
     "",
     "Written by `python benchmarks/mixed_race.py`. The limit is "
-    f"{SHARE:.0%} of the relative L2 drift that the model has when all of it is FP16, on "
+    f"{SHARE:.0%} of the relative L2 drift of the model entirely in FP16, on "
     f"{SAMPLES} seeded samples; both models have random weights. The outcome is the emulated drift "
-    "of the file that a search ends with. onnxconverter-common measures with ONNX Runtime's CPU "
+    "of the final file of a search. onnxconverter-common measures with ONNX Runtime's CPU "
     "provider, which computes most of an FP16 graph in FP32 and therefore sees little of the "
     'drift; "emulated" is its search with this project\'s emulator in place of that provider. '
-    "Where a weight has readers in FP16 and in FP32, onnxconverter-common makes an invalid model, "
+    "If a weight has readers in FP16 and in FP32, onnxconverter-common makes an invalid model, "
     "and its search ends.",
     "",
     "| model | search | seconds | sessions | evaluations | FP32 nodes | outcome |",

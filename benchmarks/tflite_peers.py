@@ -276,7 +276,7 @@ def commands(path: Path, folder: Path) -> dict[str, float]:
 
 
 def page(results: dict[str, dict[str, Result]], seconds: list[str], options: str) -> str:
-    """The page; `options` are those of the run."""
+    """The page; `options` are the options of the run."""
     from importlib.metadata import version
 
     versions = ", ".join(
@@ -287,9 +287,9 @@ def page(results: dict[str, dict[str, Result]], seconds: list[str], options: str
         "",
         f"Written by `python benchmarks/tflite_peers.py{options}` with",
         f'{versions}. *Keras* is `model.export(format="litert")` with FP16 weights, once as it is',
-        "and once with the batch fixed at one sample; ai-edge-quantizer casts to FP16 what Keras",
-        "wrote in float32 with that batch. A file counts as *right* when plain LiteRT runs it and",
-        f"its outputs are within {WRONG:g} (relative L2) of the model's.",
+        "and once with the batch fixed at one sample; ai-edge-quantizer casts Keras's float32 file",
+        "with the fixed batch to FP16. A file counts as *right* if plain LiteRT runs it and its",
+        f"outputs are within {WRONG:g} (relative L2) of the model's.",
         "",
         "| | " + " | ".join(TOOLS) + " |",
         "| --- |" + " ---: |" * len(TOOLS),
@@ -298,7 +298,8 @@ def page(results: dict[str, dict[str, Result]], seconds: list[str], options: str
         *seconds,
         "## Model by model",
         "",
-        f"Drift on the CPU by default, drift under {FORCED}, size of the file.",
+        f"Each cell holds the drift on the CPU by default, the drift under {FORCED}, and the",
+        "file size.",
         "",
         "| model | " + " | ".join(TOOLS) + " |",
         "| --- |" + " --- |" * len(TOOLS),
@@ -359,9 +360,10 @@ def main() -> None:
 def _timed(cases: dict[str, Case], folder: Path) -> list[str]:
     """A table of whole commands."""
     text = [
-        "Seconds of a whole command, `tfmp-convert tflite` against a script that loads the model",
-        "and exports it by Keras: the best of three. tfmp starts TensorFlow a second time, in the",
-        "process where its converter may leak or crash: seconds that only small models notice.",
+        "The next table compares the seconds of `tfmp-convert tflite` with a script that loads",
+        "the model and exports it with Keras (best of three runs). tfmp starts TensorFlow a",
+        "second time, in a process where the converter may leak or crash; this costs a few",
+        "seconds for any model.",
         "",
         "| model | tfmp | Keras | ratio |",
         "| --- | ---: | ---: | ---: |",

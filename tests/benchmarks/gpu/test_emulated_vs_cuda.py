@@ -6,8 +6,9 @@ import sys
 import pytest
 from repository import BENCHMARKS
 
-from tfmp.converters.comparison.devices import cuda_problem
+from tfmp.converters.formats import format_named
 
+PROBLEM = format_named("onnx").gpu_problem()
 SCRIPT = BENCHMARKS / "gpu" / "emulated_vs_cuda.py"
 
 
@@ -19,12 +20,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif(cuda_problem() is None, reason="there is a GPU")
+@pytest.mark.skipif(PROBLEM is None, reason="there is a GPU")
 def test_without_a_gpu_it_says_what_is_missing_and_what_to_do():
     result = run()
     assert result.returncode == 2
     assert result.stdout == ""
-    assert f"that ONNX Runtime's CUDA provider can use, but {cuda_problem()}" in result.stderr
+    assert f"that ONNX Runtime's CUDA provider can use, but {PROBLEM}" in result.stderr
     assert "pip install '.[cuda,test]', then run this again" in result.stderr
     assert "Traceback" not in result.stderr
 
