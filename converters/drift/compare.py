@@ -95,7 +95,7 @@ def _match_by_name(
 
 
 def _bare(name: str) -> str:
-    """Without what file formats add: "serving_default_image:0" is "image"."""
+    """The name without additions of file formats: "image" for "serving_default_image:0"."""
     head, colon, index = name.rpartition(":")
     name = head if colon and index.isdecimal() else name
     return name.removeprefix("serving_default_")

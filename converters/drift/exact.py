@@ -29,8 +29,8 @@ def fold(terms: Iterable[float]) -> Expansion:
     """The canonical expansion of the exact sum of `terms`.
 
     `math.fsum` rounds an exact sum once (Shewchuk 1997, "Adaptive Precision Floating-Point
-    Arithmetic"); subtracting what was found and summing again gives the next part, until nothing
-    is left. A non-finite term or a total beyond float64 gives `(inf,)`.
+    Arithmetic"); subtracting this part and summing again gives the next part, until nothing is
+    left. A non-finite term or a total beyond float64 gives `(inf,)`.
     """
     rest = [float(term) for term in terms]
     parts: list[float] = []

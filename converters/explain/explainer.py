@@ -111,7 +111,7 @@ class Explainer:
     def _culprit(
         self, candidate: Candidate, layer: LayerError, broken: bool, samples: list[Sample]
     ) -> Culprit:
-        """Looks inside the layer: what is lost there need not show in its results."""
+        """Looks inside the layer: a value that is lost there need not show in its results."""
         taps = candidate.nodes(layer.layer)
         whole = Attribution(taps.parts)
         each: list[tuple[Batch, dict[str, LayerError]]] = []

@@ -214,7 +214,8 @@ def _give(model: ir.Model, names: list[str]) -> None:
 def _prune(model: ir.Model, owners: Mapping[ir.Node, ir.Node]) -> None:
     """Takes away nodes, inputs and weights that no output needs.
 
-    Unlike onnx-ir's pass, also what only the body of a removed loop or branch reads.
+    Unlike onnx-ir's pass, it also takes away nodes that only the body of a removed loop or branch
+    reads.
     """
     inside: dict[ir.Node, list[ir.Node]] = {}
     for node, owner in owners.items():
@@ -263,10 +264,10 @@ def _widen(value: ir.Value, weights: Weights) -> None:
 
 
 def _keep_wide(model: ir.Model) -> None:
-    """Takes away what narrows inputs and outputs at the border of an emulated graph.
+    """Takes away casts that narrow inputs and outputs at the border of an emulated graph.
 
-    A seam is no border: what a part reads there is exact, and what it gives is rounded by the node
-    that computes it, or by none.
+    A seam is no border: the inputs of a part are exact there, and a result is rounded only by the
+    node that computes it.
     """
     graph = model.graph
     for value in graph.inputs:

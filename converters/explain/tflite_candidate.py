@@ -113,8 +113,8 @@ class TFLiteCandidate:
         self.outputs = self._file.outputs
         fp32 = "the reference's own FP32 file" if self._twin else "this file with FP32 arithmetic"
         self.computed = (
-            "FP16 by LiteRT on the CPU, forced to compute in FP16, which also rounds what a layer "
-            f"reads; FP32 by {fp32}"
+            "FP16 by LiteRT on the CPU, forced to compute in FP16, which also rounds the inputs of "
+            f"a layer; FP32 by {fp32}"
         )
 
     def _find_twin(self, source: AnySource) -> SeamedFile | None:

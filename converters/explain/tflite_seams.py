@@ -146,7 +146,7 @@ class SeamedFile:
 
 
 def _short(name: str) -> str:
-    """Without the scope of the whole model, and without what was fused into it."""
+    """The name without the scope of the whole model and without the names of fused operations."""
     first = name.partition(";")[0]
     return first.partition("/")[2] or first
 
@@ -274,7 +274,7 @@ def _give(model: schema.ModelT, outputs: Mapping[str, int]) -> None:
 
 
 def _handed_out(model: schema.ModelT, tensor: int) -> int:
-    """The tensor, or a copy of what a loop or branch gives: LiteRT keeps that memory to itself."""
+    """The tensor, or a copy of a loop's or branch's result, whose memory LiteRT keeps to itself."""
     graph, codes = model.subgraphs[signature_graph(model)], model.operatorCodes
     builtin = schema.BuiltinOperator
     keeps = [

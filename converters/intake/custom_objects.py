@@ -15,7 +15,7 @@ def objects_in(modules: Sequence[str]) -> CustomObjects:
     """Everything public that modules define, by name.
 
     Args:
-        modules: as `import` names them, from PYTHONPATH or the working directory.
+        modules: names for `import`, found on PYTHONPATH or in the working directory.
 
     Raises:
         InputError: one of them cannot be imported.

@@ -1,4 +1,4 @@
-"""Keras models run in float32 for one call, whatever precision they were trained in."""
+"""Runs Keras models in float32 for one call, also if they were trained in 16 bits."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

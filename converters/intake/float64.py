@@ -1,8 +1,8 @@
 """A model's forward pass in float64. The distance of the float32 pass from it is float32's error.
 
 The traced graph is frozen and every float32 in it becomes float64: constants, attributes and the
-signatures of inner functions. It needs no Keras model, so it holds for SavedModels and functions
-too, and computes what the model would under Keras's `float64` policy with the same weights.
+signatures of inner functions. This needs no Keras model: it works for SavedModels and functions
+too, and gives the results of Keras's `float64` policy with the same weights.
 """
 
 from collections.abc import Set
@@ -51,7 +51,9 @@ class Float64Model:
             source.marked, lower_control_flow=False, aggressive_inlining=True
         )
         if len(frozen.inputs) != len(source.inputs):
-            raise ConversionError("a layer reads a table, which cannot be a constant of a float64 graph")
+            raise ConversionError(
+                "a layer reads a table, which cannot be a constant of a float64 graph"
+            )
         graph_def = frozen.graph.as_graph_def()
         functions = {item.signature.name for item in graph_def.library.function}
         _widen_nodes(graph_def.node, functions)

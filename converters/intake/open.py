@@ -26,12 +26,12 @@ _MAGIC = {
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A model that is not open yet, and how it is to be opened.
+    """A model that is not open yet, and the arguments for opening it.
 
     Attributes:
-        model: see `open_source`, like the rest.
-        signature: which signature of a SavedModel.
-        all_signatures: take a SavedModel none of whose signatures has a usual name.
+        model: the model; for all attributes, see `open_source`.
+        signature: name of a SavedModel's signature.
+        all_signatures: also take a SavedModel whose signatures all have unusual names.
         custom_objects: classes and functions that a Keras file names.
         custom_modules: names of modules whose public classes and functions are taken, too.
         unsafe_load: run Python code that a Keras file brings along.
@@ -65,7 +65,7 @@ class ModelRequest:
             )
 
     def open(self) -> AnySource:
-        """Opens the model; see `open_source` for what it raises."""
+        """Opens the model; see `open_source` for its errors."""
         self.check()
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
@@ -102,8 +102,8 @@ def open_source(
     Args:
         model: a built Keras model, a `tf.function` with an input signature, or the path of a
             `.keras`, `.h5`, `.hdf5` or `.onnx` file or of a SavedModel folder.
-        signature: which signature of a SavedModel; see `from_saved_model`.
-        all_signatures: take a SavedModel none of whose signatures has a usual name, too.
+        signature: name of a SavedModel's signature; see `from_saved_model`.
+        all_signatures: also take a SavedModel whose signatures all have unusual names.
         custom_objects: classes and functions that a Keras file names.
         unsafe_load: run Python code that a Keras file brings along (Lambda layers).
         batch_size: fixes the first axis of every input.
@@ -126,7 +126,7 @@ def open_source(
 
 
 def is_open(model: object) -> TypeGuard[AnySource]:
-    """Whether a model is what `open_source` gives."""
+    """Whether a model is open: a result of `open_source`."""
     return isinstance(model, Source | OnnxSource)
 
 
@@ -163,7 +163,7 @@ def check_model_file(path: Path) -> None:
     """Refuses a path that cannot be a saved model, without importing a framework.
 
     Raises:
-        InputError: missing, unreadable, empty, of an unknown suffix, or not what its suffix says.
+        InputError: the file is missing, unreadable or empty, or its suffix is unknown or wrong.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file. Check the path of the model.")
@@ -196,6 +196,6 @@ def check_model_file(path: Path) -> None:
         )
     if suffix == ".keras" and not is_zipfile(path):
         raise InputError(
-            f"{path}: not a .keras model: its end is missing, with the list of what is in it. Copy "
+            f"{path}: not a .keras model: its end, with the list of its contents, is missing. Copy "
             "or save the model again."
         )

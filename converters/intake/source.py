@@ -28,7 +28,7 @@ class Origin:
     """The place that a model came from.
 
     Attributes:
-        name: for reports and file names.
+        name: the model's name in reports and file names.
         format: "keras", "savedmodel", "tf.function" or "onnx".
         path: the file or folder it was loaded from, or None for a live model.
         sha256: hash of that file or folder, or of a live model's weights.

@@ -37,7 +37,7 @@ def from_saved_model(
         all_signatures: take the first by name where no signature has a usual name.
 
     Raises:
-        InputError: the folder cannot be loaded, or lacks the signature; the text lists those it has.
+        InputError: the folder cannot be loaded or lacks the signature; the text lists all names.
     """
     import tensorflow as tf
 
@@ -98,7 +98,7 @@ def _without_slot_variables(path: Path) -> Iterator[Path]:
     """A view of the folder whose object graph mentions no optimizer slots.
 
     Keras 2 wrote its optimizer's slot variables; TensorFlow now restores the optimizer as a plain
-    object, which cannot hold them. Inference needs none.
+    object, which cannot hold them. Inference does not need them.
     """
     from tensorflow.core.protobuf import saved_model_pb2
 

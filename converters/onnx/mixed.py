@@ -48,7 +48,7 @@ class MixedSearch:
         samples: number of samples of the search.
         kept_flops: share of the switchable nodes' multiplications that stays in FP32.
         casts: number of values that are needed in both precisions.
-        casts_before: that number with every node in FP16.
+        casts_before: the same number with every node in FP16.
     """
 
     islands: dict[str, str]
@@ -123,7 +123,7 @@ def find_islands(
 
 
 class _Trial:
-    """The session, what it has measured, and how far each assignment is over the budget."""
+    """The session, its measurements, and the excess of each assignment over the budget."""
 
     def __init__(
         self,
@@ -283,7 +283,7 @@ def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
 def _best_value(
     trial: _Trial, base: dict[str, str], segments: Sequence[Sequence[str]], gains: Sequence[float]
 ) -> list[int]:
-    """Segments in the order to join them: the largest gain for what it adds to the cost so far."""
+    """Segments in the order to join them: first the largest gain for the cost that it adds."""
     order: list[int] = []
     joined = list(base)
     rest = set(range(len(segments)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerError:
-    """The effect of one layer on the error; numbers are those of its worst result.
+    """The effect of one layer on the error; all numbers are of its worst result.
 
     Errors are relative L2 errors against the same layer in FP32. An error is infinite if a value is
     not finite that is finite in FP32.
@@ -15,9 +15,9 @@ class LayerError:
         ops: types of its operations, in order.
         local: error with only this layer in FP16, on FP32 inputs.
         cumulative: error at its results with the whole model in FP16.
-        jump: `cumulative` less the largest error among what the layer reads.
+        jump: `cumulative` less the largest error of the layer's inputs.
         nonfinite: number of values of its results that are not finite where FP32 has numbers.
-        local_nonfinite: that number with only this layer in FP16.
+        local_nonfinite: the same number with only this layer in FP16.
         peak: the largest magnitude of its results in FP32.
     """
 

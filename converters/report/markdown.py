@@ -47,7 +47,7 @@ def to_markdown(report: DriftReport) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, whatever it holds."""
+    """The text, escaped: Markdown shows any characters as they are."""
     return _SPECIAL.sub(r"\\\1", printable(text))
 
 

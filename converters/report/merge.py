@@ -44,10 +44,10 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
 
 
 def join(shards: Sequence[Evidence], data: DataReport) -> Evidence:
-    """The evidence of all shards together, without asking what they are of.
+    """The evidence of all shards together, without a check that they belong together.
 
     Args:
-        shards: at least one.
+        shards: one shard or more.
         data: all of the samples.
     """
     rows = zip(*(shard.candidates for shard in shards), strict=True)
@@ -65,7 +65,7 @@ def check_same_run(first: Evidence, other: Evidence, name: str) -> None:
     Args:
         first: one shard.
         other: another one.
-        name: of the other one, for the message.
+        name: name of the other shard, for the message.
     """
     _check_same(_reference(first), _reference(other), "reference", name)
     _check_same(_candidates(first), _candidates(other), "candidates", name)

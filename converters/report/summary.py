@@ -117,7 +117,9 @@ def culprit_text(candidate: CandidateReport) -> str:
     if culprit is None:
         return ""
     failed = candidate.verdict is Verdict.FAIL
-    text = f"{'Look first at' if failed else 'Most of the drift comes from'} layer {culprit.layer!r}"
+    text = (
+        f"{'Look first at' if failed else 'Most of the drift comes from'} layer {culprit.layer!r}"
+    )
     text += f": {culprit.why}{_growth_text(explanation, culprit)}"
     if culprit.node:
         alone = (

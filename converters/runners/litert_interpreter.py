@@ -103,7 +103,7 @@ class Interpreter:
         return ai_edge_litert.__version__, self._model.is_fully_accelerated()
 
     def run(self, batch: Batch) -> tuple[Batch, Evidence]:
-        """Runs any number of samples, whatever number the file takes at a time.
+        """Runs any number of samples, with files of any batch size.
 
         Args:
             batch: arrays by input name, all with the same first size.
@@ -236,7 +236,7 @@ class Interpreter:
         return self._buffers
 
     def _output_buffers(self, chunk: Batch) -> dict[str, TensorBuffer]:
-        """Buffers that hold what comes out.
+        """Buffers for the outputs.
 
         LiteRT knows the shape of some outputs only once they are computed. Its own buffers are then
         too small, which ends in an error or in damaged memory.

@@ -27,8 +27,8 @@ class DataReport:
         source: the place they came from, such as a path.
         samples: number of samples.
         sha256: sum modulo 2**256 of the SHA-256 of each sample: names, dtypes, shapes and values as
-            the model received them, with its labels. Neither batches nor order show in it, and
-            the hashes of shards add up to that of the whole.
+            the model received them, with its labels. It depends neither on batches nor on order,
+            and the hashes of shards add up to the hash of the whole.
         synthetic: whether they were made up from the model's signature.
         labelled: whether labels came with them.
         nonfinite: number of values that are NaN or infinite, by input that holds any.
@@ -56,8 +56,8 @@ class Samples:
     Attributes:
         stream: the samples as users have them.
         inputs: the model's inputs.
-        labels: of all samples; None to take those that come with the stream, if any.
-        batch_size: samples at a time, where the model leaves that open.
+        labels: labels of all samples; None to take the labels of the stream, if any.
+        batch_size: number of samples at a time, if the model leaves it open.
         synthetic: whether the samples were made up from the model's signature.
     """
 

@@ -1,6 +1,6 @@
 """Files, folders and functions as streams of batches.
 
-A file is read from front to back, once, and one batch of it is held, whatever its size.
+A file of any size is read from front to back, once, with one batch of it in memory.
 """
 
 import importlib

@@ -14,7 +14,7 @@ from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
 def arrays_by_name(
     arrays: RawArrays, inputs: Sequence[TensorSpec], source: str
 ) -> dict[str, ArrayLike]:
-    """Arrays by input name, whatever form they came in.
+    """Arrays by input name, from any form of samples.
 
     Raises:
         InputError: the arrays have other names than the inputs, or another number.
@@ -134,7 +134,7 @@ def count_batch(batch: Batch, source: str) -> int:
 
 
 def kind_of(dtype: str) -> str:
-    """NumPy's kind letter; bfloat16 counts as float, and what NumPy does not know as text."""
+    """NumPy's kind letter; bfloat16 counts as float, a dtype that NumPy does not know as text."""
     if dtype.startswith("bfloat"):
         return "f"
     try:

@@ -1,6 +1,6 @@
 """Python objects as streams of batches: arrays, dicts, (x, y), iterables, tf.data.
 
-What the arrays must look like is checked by `data.py`; here they are only found.
+`data.py` checks the arrays; here they are only found.
 """
 
 import os

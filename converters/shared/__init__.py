@@ -1,1 +1,1 @@
-"""What every room of the converters stands on. Entered module by module."""
+"""The foundation of all rooms of the converters. Import its modules one by one."""

@@ -1,7 +1,7 @@
-"""Names for what TensorFlow, Keras and ONNX Runtime hand over; tensors: `tfmp.shared.backend`.
+"""Names for objects of TensorFlow, Keras and ONNX Runtime; for tensors see `tfmp.shared.backend`.
 
-Frameworks load inside the functions that need them, and type checkers do not look into them: to
-both these names are `Any`. To a reader they say what a value is.
+Frameworks load inside the functions that need them, and type checkers do not look into them: for
+both, these names are `Any`. For a reader they name the kind of a value.
 """
 
 from typing import Any, TypeAlias

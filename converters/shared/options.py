@@ -16,13 +16,13 @@ _KEY = "option"
 
 @dataclass(frozen=True)
 class Option:
-    """What users are told of a field, and which values it takes.
+    """The description of a field for users, and the values that it takes.
 
     Attributes:
         help: the help text of its flag.
-        metavar: of the flag's value; None for flags without one.
+        metavar: placeholder of the flag's value in the help; None for flags without a value.
         flag: the flag's name without dashes; None for the field's own name.
-        choices: the values it takes; empty for any.
+        choices: the values that the field takes; empty for any value.
         check: raises `InputError` for a value that cannot be used; None for no check.
     """
 
@@ -34,12 +34,12 @@ class Option:
 
 
 def option(default: Any, help: str, **details: Any) -> Any:
-    """A field of a dataclass of options; `details` are those of `Option`."""
+    """A field of a dataclass of options; `details` are more arguments of `Option`."""
     return dataclasses.field(default=default, metadata={_KEY: Option(help, **details)})
 
 
 def options_of(kind: type) -> list[tuple[dataclasses.Field[Any], Option]]:
-    """The fields of a dataclass of options, each with what users are told of it."""
+    """The fields of a dataclass of options, each with its description for users."""
     return [(field, field.metadata[_KEY]) for field in dataclasses.fields(kind)]
 
 
@@ -52,7 +52,7 @@ def read_options(kind: type[Options], given: Mapping[str, Any], purpose: str) ->
     Args:
         kind: a frozen dataclass whose fields are made by `option`.
         given: values by the name of the field.
-        purpose: of the options, for messages, such as "a conversion to onnx".
+        purpose: purpose of the options in messages, such as "a conversion to onnx".
 
     Raises:
         InputError: a name that is no option, or a value out of range.

@@ -99,7 +99,7 @@ def _convolved(
 
     Args:
         flat: weights in the order (..., O, k..., C/g).
-        shape: of the weights as Conv has them, (O, C/g, k...).
+        shape: shape of the weights in Conv, (O, C/g, k...).
         window: strides, dilations and pads.
     """
     strides, dilations, pads = window
@@ -153,7 +153,7 @@ def _added(
         taps: the image shifted to each of these positions.
         sizes: outputs, channels of a group, groups.
         start: the first of the positions.
-        positions: how many the kernel has.
+        positions: number of positions of the kernel.
     """
     outputs, channels, groups = sizes
     patches = build.op("Concat", *taps, axis=1) if len(taps) > 1 else taps[0]

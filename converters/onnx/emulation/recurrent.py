@@ -37,7 +37,7 @@ def unroll(
     Returns:
         The matrix products inside, and the op types of nodes that are left as they are: those with
         clipping, peepholes, coupled gates, activations that have parameters or batch-major layout,
-        and those of an opset older than 13.
+        and nodes of an opset older than 13.
     """
     products: list[ir.Node] = []
     left = set()
@@ -165,7 +165,7 @@ class _Direction:
         return self._build.op("Gather", value, index, axis=0)
 
     def _biases(self, bias: ir.Value) -> ir.Value:
-        """Both biases in one, but for that of a GRU's new state, which its reset gate scales."""
+        """Both biases in one, except a GRU's bias of the new state, which the reset gate scales."""
         build, size = self._build, self._gates * self._hidden
         halves = [
             build.op("Slice", bias, build.integers([start]), build.integers([start + size]))

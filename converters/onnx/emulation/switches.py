@@ -63,11 +63,11 @@ def switchable_nodes(model: ir.Model, decisions: Decisions) -> list[ir.Node]:
 
 @dataclass(frozen=True)
 class _Body:
-    """What of a body has the type of the node that it belongs to.
+    """The values of a body that have the type of the node that it belongs to.
 
     Attributes:
         graph: the body.
-        inputs: those that are states, or read slice by slice.
+        inputs: inputs that are states, or read slice by slice.
         outputs: indices of the states, or results, that it gives.
     """
 
@@ -90,13 +90,13 @@ def _typed_bodies(node: ir.Node) -> list[_Body]:
 
 @dataclass(frozen=True)
 class _Edge:
-    """What a node reads through a choice.
+    """A value that a node reads through a choice.
 
     Attributes:
         input: the Boolean that is true where the value is read as it is.
         node: name of the node.
-        makers: names of the nodes of which each rounds what it makes in FP16; None where something
-            else makes some of the value.
+        makers: names of the nodes that each round their results in FP16; None if another node makes
+            some of the value.
     """
 
     input: str
@@ -170,7 +170,7 @@ class SwitchedSession:
 
 
 def _main_values(model: ir.Model, nodes: Sequence[ir.Node]) -> Mapping[str, list[ir.Value]]:
-    """What each node of the main graph reads and writes in float32 that is made at run time."""
+    """The float32 values, made at run time, that each node of the main graph reads and writes."""
     return {
         str(node.name): [
             value
@@ -186,8 +186,8 @@ class _Builder:
     """Puts the choices in.
 
     Attributes:
-        edges: what is read through a choice.
-        constants: what was a constant and is now an input.
+        edges: values that are read through a choice.
+        constants: constants that have become inputs.
     """
 
     def __init__(self, model: ir.Model, nodes: Sequence[ir.Node]) -> None:
@@ -229,7 +229,7 @@ class _Builder:
                 del graph.initializers[str(value.name)]
 
     def _rounded_by(self, node: ir.Node, described: Slots) -> list[ir.Value]:
-        """What holds FP16 numbers alone where a node is FP16."""
+        """The values that hold only FP16 numbers if a node is FP16."""
         if not has_typed_body(node, self._model):
             return _rounded_outputs(node, described)
         bodies = _typed_bodies(node)
@@ -238,7 +238,7 @@ class _Builder:
         return [value for value in found if is_float(value)]
 
     def _switch_bodies(self, node: ir.Node, switch: ir.Value) -> None:
-        """Rounds what the bodies of a node give it."""
+        """Rounds the results of a node's bodies."""
         for body in _typed_bodies(node):
             for index in body.outputs:
                 value = body.graph.outputs[index]
@@ -309,7 +309,7 @@ class _Builder:
         return self._makers[value]
 
     def _moved(self, node: ir.Node | None) -> frozenset[str] | None:
-        """The same for what a node makes that only moves or picks values."""
+        """The same for the results of a node that only moves or picks values."""
         if node is None or node.domain != "" or node.op_type not in EXACT:
             return None
         makers = [self._made_by(value) for value in node.inputs if value and is_float(value)]
@@ -354,7 +354,7 @@ class _Builder:
 
 
 def _rounded_outputs(node: ir.Node, described: Slots) -> list[ir.Value]:
-    """What an FP16 node writes in FP16."""
+    """The outputs that an FP16 node writes in FP16."""
     return [
         value
         for value, slot in zip(node.outputs, described.outputs, strict=True)

@@ -1,9 +1,9 @@
 """Makes tf2onnx give the same graph for the same model in every process.
 
-It walks sets of names and of nodes. Python orders those by hashes, which differ from process to
-process, and by memory addresses; on that order depends which of two equal nodes survives, what
-the others are called and where they stand. It also writes addresses into names. In here its
-modules find a `set` that remembers and an `id` that counts.
+tf2onnx walks sets of names and of nodes. Python orders these by hashes, which differ from process
+to process, and by memory addresses. The order decides which of two equal nodes survives, and the
+names and places of the others. tf2onnx also writes addresses into names. In this module it finds a
+`set` that remembers the order and an `id` that counts.
 """
 
 import sys

@@ -56,9 +56,9 @@ def first_wrong(model: ir.Model, source: Source, batch: Batch) -> str | None:
 
 
 def _before_what_is_right(model: ir.Model, alike: Mapping[ir.Value, bool]) -> set[ir.Node]:
-    """The nodes from which something is computed that is right, in floats.
+    """The nodes whose results lead to floats that are right.
 
-    What makes it cannot be wrong: it only means something else, where two ops became one.
+    These nodes cannot be wrong: their values only mean something else if two ops became one.
     """
     found: set[ir.Node] = set()
     for node in reversed(list(model.graph)):
@@ -98,7 +98,7 @@ def _in_tensorflow(frozen: FrozenGraph, names: list[str], batch: Batch) -> Batch
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether these are the same numbers, in whatever layout: tf2onnx moves axes."""
+    """Whether these are the same numbers in any layout: tf2onnx moves axes."""
     if np.iscomplexobj(other):
         other = np.stack([other.real, other.imag])
     if one.size != other.size:

@@ -74,7 +74,7 @@ def freeze(source: Source) -> FrozenGraph:
     from tensorflow.python.framework import convert_to_constants
 
     class Data(convert_to_constants._FunctionConverterDataInEager):
-        """TensorFlow's table of what to turn into constants, without the large values."""
+        """TensorFlow's table of values to turn into constants, without the large ones."""
 
         def _eval(self, tensor: Variable) -> _Weight | Tensor:
             large = hasattr(tensor, "read_value") and _bytes(tensor) > _BESIDE_BYTES

@@ -39,7 +39,7 @@ def unwrap_single_lists(graph_def: GraphDef) -> None:
 def turn_backward_stacks(graph_def: GraphDef) -> None:
     """Changes a TensorFlow graph: the stacks of a loop that counts down are turned round.
 
-    tf2onnx stacks what a loop writes in the order in which it is written, whatever the index.
+    tf2onnx stacks the results of a loop in the order of writing and ignores the index.
     """
     functions = {function.signature.name: function for function in graph_def.library.function}
     for loop in _loops(graph_def):
@@ -93,7 +93,7 @@ def _loops(graph_def: GraphDef) -> list[NodeDef]:
 
 
 def _drop_unread_stacks(graph_def: GraphDef) -> None:
-    """`keras.ops.scan` stacks its outputs even where there are none."""
+    """Removes stacks without readers: `keras.ops.scan` stacks outputs that do not exist."""
     read = {_node(name) for node in graph_def.node for name in node.input}
     for node in [node for node in graph_def.node if node.op == _STACK]:
         if node.name not in read:

@@ -187,7 +187,7 @@ class _Rewriter:
             self._retype(node, decision.dtype)
 
     def _retype(self, node: ir.Node, dtype: ir.DataType) -> None:
-        """Casts the operands of one node to what it reads, and types what it writes."""
+        """Casts the operands of one node to the types that it reads, and types its outputs."""
         described = slots(node, self.model.opset_imports.get(node.domain, 1))
         for index, value in enumerate(node.inputs):
             if not (is_float(value, FP16) or is_float(value)):

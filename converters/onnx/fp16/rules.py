@@ -359,7 +359,7 @@ def _settle_movers(decisions: Decisions, view: GraphView) -> None:
 
 
 def _boundary(graph: object, decisions: Decisions, view: GraphView) -> ir.DataType:
-    """The precision of a graph's inputs and outputs: a body's is that of the node it belongs to."""
+    """The precision of a graph's inputs and outputs; a body takes the precision of its node."""
     return decisions.get(view.owner(graph), Decision(FP32)).dtype
 
 

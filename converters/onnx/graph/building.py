@@ -20,10 +20,10 @@ def new_cast(value: ir.Value, dtype: ir.DataType, name: str, node_name: str) -> 
     """A Cast of `value`, which is in no graph yet.
 
     Args:
-        value: what it reads.
-        dtype: what it makes of it.
-        name: of its output.
-        node_name: of the node itself.
+        value: value to cast.
+        dtype: dtype of the output.
+        name: name of the output.
+        node_name: name of the node.
     """
     node = ir.Node("", "Cast", [value], [ir.AttrInt64("to", dtype.value)], name=node_name)
     output = node.outputs[0]

@@ -160,7 +160,7 @@ class Pattern:
         self._drop(node)
 
     def _drop(self, node: ir.Node) -> None:
-        """Removes a node that nothing reads, and what only it read: no pattern should see them."""
+        """Removes a node without readers, and nodes that only it read, so no pattern sees them."""
         graph = node.graph
         if graph is None or any(bodies_of(node)) or is_used(node):
             return

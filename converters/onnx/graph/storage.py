@@ -53,7 +53,7 @@ def open_once(model: ir.Model) -> Run:
 
 
 def _open_light(model: ir.Model, proto: onnx.ModelProto, weights: Batch) -> Run:
-    """`open_once` with what `light_proto` gives of the model, and its weights."""
+    """`open_once` with the model's `light_proto` and its weights."""
     try:
         session = cpu_session(proto.SerializeToString(), optimized=False)
     except Exception:  # ONNX Runtime's exceptions share no base class
@@ -139,7 +139,7 @@ def external_files(path: Path) -> tuple[Path, ...]:
 def _serialized(proto: onnx.ModelProto, weights: Batch) -> Iterator[bytes | memoryview]:
     """The model's protobuf bytes, piece by piece, weights as they lie in memory.
 
-    Protobuf's own serializer would hold two more copies of all weights. Field numbers are those of
+    Protobuf's own serializer would hold two more copies of all weights. Field numbers come from
     onnx.proto: ModelProto.graph = 7, GraphProto.initializer = 5, TensorProto.raw_data = 9.
     """
     graph = proto.graph.SerializeToString()

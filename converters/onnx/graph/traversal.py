@@ -7,7 +7,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 
 def nodes_of(graph: ir.Graph) -> list[ir.Node]:
-    """The nodes of a graph in order, each followed by those of its bodies."""
+    """The nodes of a graph in order, each followed by the nodes of its bodies."""
     found: list[ir.Node] = []
     _collect(graph, found)
     return found

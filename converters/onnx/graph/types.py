@@ -50,7 +50,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
 def light_proto(model: ir.Model) -> onnx.ModelProto:
     """The model as protobuf with large initializers as graph inputs: the same types in few bytes.
 
-    Protobuf cannot hold more than 2 GiB, and ONNX's C++ functions copy what they are given.
+    Protobuf cannot hold more than 2 GiB, and ONNX's C++ functions copy their arguments.
     """
     proto, weights = detach_weights(model)
     weights_as_inputs(proto, weights)
@@ -84,7 +84,7 @@ def infer_types(model: ir.Model) -> None:
 
 
 def _take_types(graph: ir.Graph, before: onnx.GraphProto, after: onnx.GraphProto) -> None:
-    """Gives the values of a graph, and of the bodies in it, what inference added to them."""
+    """Gives the values of a graph, and of the bodies in it, the types that inference added."""
     known = _described(before)
     news = {name: info for name, info in _described(after).items() if known.get(name) != info}
     for value in graph.inputs if news else ():

@@ -177,7 +177,7 @@ def _spread(array: np.ndarray, sizes: tuple[int, ...], rank: int) -> np.ndarray 
 def _absorb(
     pattern: Pattern, last: ir.Node, op_type: str, sizes: tuple[int, ...]
 ) -> tuple[ir.Node, np.ndarray | None]:
-    """The node after a normalization that scales or shifts it, and by what, if there is one."""
+    """The node that scales or shifts the result of `last`, else `last`; and the constant."""
     node, shape = pattern.reader(last.outputs[0], op_type), last.outputs[0].shape
     array = _other_constant(node, last.outputs[0]) if node is not None else None
     if node is None or array is None or shape is None:

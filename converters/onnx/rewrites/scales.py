@@ -39,7 +39,7 @@ def fold_scales(pattern: Pattern) -> None:
 
 
 def _takers(pattern: Pattern, value: ir.Value, factor: float) -> list[Callable[[], None]] | None:
-    """What has to be done for `value` to be without its factor; None if that cannot be."""
+    """The changes that allow `value` to be without its factor; None if it cannot be."""
     readers = pattern.readers(value, *_CARRIES, *_CARRIES_POOLED, *_TAKES)
     if not readers:
         return None

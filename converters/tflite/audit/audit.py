@@ -41,7 +41,7 @@ _VANISHING_SHARE = 0.01
 
 @dataclass(frozen=True)
 class ActivationFinding:
-    """One computed tensor, and its distance from what FP16 can hold.
+    """One computed tensor, and its distance from the limits of FP16.
 
     Attributes:
         name: the tensor's name.
@@ -138,7 +138,7 @@ def audit_model(
         source: the model.
         batches: real samples, arrays by input name; None to look at constants only.
         progress: told of the stages.
-        converter: see `export_tflite`.
+        converter: the process that converts; see `export_tflite`.
 
     Raises:
         InputError: the model is an ONNX file.

@@ -93,7 +93,7 @@ def _told_apart(values: Sequence[Tensor], origins: Sequence[Tensor]) -> list[Ten
     """The values, copied where one tensor would be two outputs, or an input and an output.
 
     LiteRT's CompiledModel reads garbage from such an input, and finds only one such output. It
-    cannot hand out what a loop or a branch gives either, since that is allocated as it comes.
+    cannot hand out results of a loop or a branch either, because they are allocated as they come.
     """
     import tensorflow as tf
 

@@ -27,7 +27,7 @@ def accumulation(model: TFLiteModel) -> str | None:
 def allow_accumulation(path: Path, precision: str) -> None:
     """Changes the sums that an FP16 file allows, in place; a file that says nothing is not changed.
 
-    TensorFlow's converter writes "fp16accfp32" whatever it is told when it reads a SavedModel.
+    When TensorFlow's converter reads a SavedModel, it always writes "fp16accfp32".
 
     Args:
         path: a .tflite file.

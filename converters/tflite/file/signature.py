@@ -2,7 +2,7 @@
 
 The converter sorts a signature by name, orders the graph's outputs as it likes, and calls the
 tensors "serving_default_x:0" and "StatefulPartitionedCall:0". Only strings and indices differ
-from what a user expects: they are patched without unpacking the weights.
+from the names and order of the model: they are patched without unpacking the weights.
 """
 
 import mmap
@@ -59,12 +59,12 @@ def restore_names(path: Path, signatures: Mapping[str, tuple[Specs, Specs]]) -> 
 
 @dataclass
 class _Patches:
-    """What to write: bytes by position, and bytes behind the end.
+    """Changes to write: bytes by position, and bytes after the end.
 
     Attributes:
-        size: of the file before anything is appended.
+        size: size of the file before anything is appended.
         changed: new bytes by their position.
-        appended: what to write behind the end.
+        appended: bytes to write after the end.
     """
 
     size: int

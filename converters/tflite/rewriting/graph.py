@@ -1,7 +1,7 @@
 """A source's TensorFlow graph as nodes that can be read, measured and rewritten.
 
-A rewrite is a function of the graph, not a changed graph: the repaired source traces the original
-again whenever it is traced, with whatever batch size, and rewrites that.
+A rewrite is a function of the graph, not a changed graph: whenever the repaired source is
+traced, with any batch size, it traces the original again and rewrites the trace.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -250,7 +250,7 @@ def _insert(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> l
 
 
 def _label(tensor: str) -> str:
-    """A name for what is made of a tensor."""
+    """A name for tensors that are made from a tensor."""
     name, _, index = tensor.partition(":")
     return name if index == "0" else f"{name}_{index}"
 

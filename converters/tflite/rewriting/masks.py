@@ -1,12 +1,12 @@
 """Attention masks that FP16 can hold.
 
-A mask adds a number to logits that is so low that softmax gives 0 there: Keras takes -1e9. FP16
-makes that -65504, and two of them, or one and a low logit, minus infinity; a row of nothing else
-comes out of softmax as NaN. A number well inside FP16 gives the same 0.
+A mask adds a very low number to logits, for which softmax gives 0: Keras takes -1e9. FP16 turns it
+into -65504, and the sum of two masks, or of a mask and a low logit, into minus infinity; softmax
+turns a row of minus infinities into NaN. A number well inside FP16 gives the same 0.
 
 A row that is masked throughout has another trap: -1e9 swallows the logits that it is added to, and
-the row comes out uniform; a smaller number leaves their differences. So what the softmax reads is
-kept from falling below a floor, where all that is masked is equal again.
+the row comes out uniform; a smaller number leaves their differences. Therefore a floor is put under
+the inputs of the softmax, at which all masked logits are equal again.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def finite_masks(graph: Graph, edits: Edits) -> None:
 
 
 def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
-    """Masks, their values, and the softmaxes that read what they were added to."""
+    """Masks, their values, and the softmaxes that read the sums with them."""
     for node in graph.nodes:
         values = _lowest(node)
         ends = None if values is None else _only_masks(node, graph)

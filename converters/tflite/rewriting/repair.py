@@ -35,7 +35,7 @@ class Change:
         layer: the layer, or an operation that belongs to no layer, in words.
         what: "scaled by powers of two", "mask kept finite" or "largest exponent taken out".
         before: largest magnitude of a value, or of a sum on the way to one.
-        after: that magnitude in the repaired model.
+        after: the same magnitude in the repaired model.
     """
 
     layer: str

@@ -63,7 +63,7 @@ def rescale(graph: Graph, edits: Edits, seen: Magnitudes) -> None:
 
 
 class _Needs:
-    """The smallest exponent with which each tensor fits, and what is made from it."""
+    """The smallest exponent with which each tensor, and the tensors made from it, fit."""
 
     def __init__(self, graph: Graph, seen: Magnitudes) -> None:
         self._graph, self._seen = graph, seen
@@ -78,7 +78,7 @@ class _Needs:
                 self.by_tensor[name] = max(self.by_tensor.get(name, 0), exponent)
 
     def _asks(self, node: Node, need: int) -> list[tuple[str, int]]:
-        """What a node asks of its inputs, so that its result has the exponent it needs."""
+        """The exponents that a node's inputs need for its result to have the exponent it needs."""
         data = _data_inputs(node, self._graph)
         if not data:
             return []

@@ -106,7 +106,7 @@ def bad_files(folder):
         ("missing.keras", "no such file. Check the path"),
         ("empty.keras", "not a .keras model: it is empty"),
         ("junk.keras", "not a .keras model: it starts with b'no zip a'"),
-        ("cut.keras", "not a .keras model: its end is missing"),
+        ("cut.keras", "not a .keras model: its end, with the list of its contents, is missing"),
         ("junk.h5", "not a .h5 model"),
         (
             "model.pt",

@@ -42,7 +42,7 @@ class Builder:
         self._builder = GraphBuilder(graph)
 
     def const(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
-        """A constant; float dtypes default to that of the node's first input."""
+        """A constant; the default dtype of floats is the dtype of the node's first input."""
         if dtype is None:
             dtype = NUMPY[self.graph.get_dtype(self.node.input[0])]
         array = np.asarray(value, dtype=dtype)
@@ -102,7 +102,7 @@ def handler(*ops: str, opset: int) -> Callable[[Build], Build]:
 
     Args:
         *ops: TensorFlow's names of the ops.
-        opset: the first ONNX opset that has what the function builds.
+        opset: the first ONNX opset that has the ops that the function builds.
     """
 
     def register(build: Build) -> Build:
@@ -130,7 +130,7 @@ _STATIC = frozenset(["Concat", "Squeeze", "Unsqueeze", "Add", "Sub", "Mul", "Div
 
 
 def static_value(node: Node) -> np.ndarray | None:
-    """What a node gives in every run: a constant, or computed from fixed sizes; else None."""
+    """The value of a node that is the same in every run (a constant or fixed sizes), else None."""
     if node.is_const():
         return node.get_tensor_value(as_list=False)
     if node.type == "Shape":

@@ -52,7 +52,7 @@ class ResizeBicubic(_FixedResize):
 
 @tf_op("ResizeArea")
 class ResizeArea(_FixedResize):
-    """The mean of the area under each pixel; tf2onnx averages whole pixels alone."""
+    """The mean of the area under each pixel; tf2onnx averages only whole pixels."""
 
 
 @handler("ScaleAndTranslate", opset=13)
@@ -88,7 +88,7 @@ def _by_matrices(
     """Replaces a resizing to a fixed size by a matrix product along each axis.
 
     Args:
-        b: at TensorFlow's node; its first input are the images.
+        b: builder at TensorFlow's node, whose first input holds the images.
         resize: TensorFlow's resizing of images one pixel wide, to a height, along axis 0 or 1.
         sizes: height and width of the result.
     """

@@ -116,7 +116,7 @@ def floor_mod(b: Builder, node: Node) -> None:
 
 @tf_op("FloorDiv")
 class FloorDiv(TensorFloorDiv):
-    """The quotient rounded down; tf2onnx rounds that of integers towards zero, as ONNX's Div."""
+    """The quotient rounded down; tf2onnx rounds integers towards zero, as ONNX's Div does."""
 
     @classmethod
     def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
