@@ -33,7 +33,7 @@ SHOWN = {
     "custom_loop.py": ["epoch 9: loss", "loss scale 32768, 0 steps skipped"],
     "static_scale.py": ["Recommended static loss scale: 131072", "skipped 0 of 48"],
     "scale_schedule.py": ["its end 1024", "its end 4096", "its end 16384"],
-    "find_nan.py": ["output of layer big", "65504", "is in row 7", "Everything is finite"],
+    "find_nan.py": ["output of layer big", "65504", "is in row 7", "All values are finite"],
     "keep_float32.py": ["keep_float32: delicate", "delicate: computes in float32"],
     "graph_rewrite.py": ["5 MatMul", "operations in float16", "loss"],
     "colocate_precisions.py": ["fairness", "float64: weights float64", "bit for bit: True"],
