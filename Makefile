@@ -1,6 +1,5 @@
-# Two commands are all the set-up there is:
-#   make demo   train, convert and prove a small model (about three minutes, installation apart)
-#   make test   lint, types and tests
+# Two commands are all the set-up there is: make demo, make test. `make help` lists all, with their
+# times on two cores after installation.
 PYTHON ?= python3
 # Options for pytest; a process for each core.
 PYTEST ?= -n auto --dist worksteal
@@ -24,34 +23,39 @@ $(STAMP): pyproject.toml setup.cfg
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
-install: $(STAMP)  ## make the virtual environment
+install: $(STAMP)  ## make the virtual environment (minutes, once)
 
-demo: $(STAMP)  ## train a digits model in mixed precision, convert it to FP16 and prove it
+demo: $(STAMP)  ## train a digits model in mixed precision, convert it to FP16, prove it (half a minute)
 	@$(BIN)/python samples/digits_end_to_end.py
 
-lint: $(STAMP)
+lint: $(STAMP)  ## lint and format (a second)
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
 # mypy cannot follow setup.cfg's map from tfmp.converters to converters/: links draw the tree that
 # users install.
-types: $(STAMP)
+types: $(STAMP)  ## types (10 seconds)
 	@echo "== types"
 	@rm -rf build/types && mkdir -p build/types/tfmp && ln -s $(CURDIR)/tfmp/* $(CURDIR)/converters build/types/tfmp
 	@cd build/types && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p tfmp
 
-test: $(STAMP) lint types  ## lint, types and every test that takes less than minutes
+check: lint types  ## lint, types and the tests of what you changed (a minute)
+	@echo "== tests of what changed since the last commit"
+	@tests=$$($(BIN)/python tests/support/touched.py) || exit; \
+		test -z "$$tests" || $(BIN)/pytest -m "not slow" $(PYTEST) $$tests || test $$? = 5
+
+test: lint types  ## lint, types and all tests but the slow ones (6 minutes)
 	@echo "== tests"
 	@$(BIN)/pytest -m "not slow" $(PYTEST)
 
-test-slow: $(STAMP)  ## the tests that take minutes
+test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (20 minutes)
 	@$(BIN)/pytest -m slow $(PYTEST)
 
-bench: $(STAMP)  ## measure against rivals; prints tables
+bench: $(STAMP)  ## measure against rivals; prints tables (hours)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove what these commands made
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install demo lint types test test-slow bench clean
+.PHONY: help install demo lint types check test test-slow bench clean

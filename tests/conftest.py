@@ -1,12 +1,50 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # Before any test imports TensorFlow: its start-up chatter is no part of a result.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def pytest_collection_finish() -> None:
+    """What the frameworks made when they were imported stays: collections need not look at it.
+
+    `keras.backend.clear_session` and others collect garbage, half a second each without this.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def forget_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Modules that a test wrote are not found by another test that writes one of that name."""
+    before = set(sys.modules)
+    yield
+    folder = str(tmp_path_factory.getbasetemp())
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def converter() -> Iterator[Any]:
+    """One process with TensorFlow's TFLite converter for all conversions of this process."""
+    from shared_converter import SharedConverter
+
+    export = import_module("tfmp.converters.tflite.export.export")
+    shared = SharedConverter(export.start_converter)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "start_converter", lambda: shared)
+        yield shared
+    shared.close()
 
 
 @pytest.fixture(scope="session")

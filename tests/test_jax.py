@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from repository import ROOT
@@ -11,45 +10,53 @@ from repository import ROOT
 TESTS = ROOT / "tests"
 
 # Tests that know nothing of a backend: they run on TensorFlow and, here, on JAX.
-BOTH = (
-    "calibration/test_measure fit/test_callback fit/test_nonfinite_watch fit/test_preflight "
-    "loss_scaling/test_attach loss_scaling/test_strategies nonfinite/test_locate "
-    "precision/test_dry_run precision/test_policy precision/test_precision_layer_families "
+QUICK = (
+    "calibration/test_measure fit/test_preflight loss_scaling/test_attach "
+    "loss_scaling/test_strategies nonfinite/test_locate precision/test_dry_run "
     "precision/test_rules"
 ).split()
 
-# Two minutes of compiling.
-SLOW = "colocation/test_run profiling/test_profile".split()
+# Minutes of compiling.
+SLOW = (
+    "colocation/test_run fit/test_callback fit/test_nonfinite_watch precision/test_policy "
+    "precision/test_precision_layer_families profiling/test_profile"
+).split()
+
+# What these show in one test each.
+SHORT = (
+    "fit/test_callback.py::test_it_learns_what_float32_learns "
+    "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
+    "precision/test_precision_layer_families.py::test_a_family[dense-mixed_float16]"
+).split()
 
 
-def files(names: list[str]) -> list[Path]:
-    return [TESTS / "tfmp" / f"{name}.py" for name in names]
+def below(names: list[str], suffix: str = ".py") -> list[str]:
+    return [f"{TESTS}/tfmp/{name}{suffix}" for name in names]
 
 
 @pytest.mark.parametrize(
     "paths",
-    [[TESTS / "jax", *files(BOTH)], pytest.param(files(SLOW), marks=pytest.mark.slow)],
+    [
+        [f"{TESTS}/jax", *below(QUICK), *below(SHORT, "")],
+        pytest.param(below(SLOW), marks=pytest.mark.slow),
+    ],
     ids=["fast", "slow"],
 )
-def test_everything_passes_on_jax(paths):
+def test_everything_passes_on_jax(paths, tmp_path):
     environment = {
         **os.environ,
         "KERAS_BACKEND": "jax",
         "JAX_PLATFORMS": "cpu",
+        # Many tests compile the same functions of Keras and of their models again.
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         # Most of the time goes into compiling functions that run once.
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0 "
         "--xla_llvm_disable_expensive_passes=true",
     }
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *map(str, paths),
-        ],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -240,9 +240,9 @@ comparison = _options(
     click.option(
         "--emulate",
         metavar="PROFILE",
-        help="Precision of sums where a CPU emulates FP16 ONNX files: gpu (FP32, the default of GPU "
-        "kernels), pessimistic (FP16, rounded after every 16 terms) or pessimistic:BLOCK [default: "
-        "gpu].",
+        help="Precision of sums where a CPU emulates FP16 ONNX files: gpu (FP32, the default of "
+        "GPU kernels), pessimistic (FP16, rounded after every 16 terms) or pessimistic:BLOCK "
+        "[default: gpu].",
     ),
     click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of each file."

@@ -1,6 +1,6 @@
 """Models converted to TFLite once for all tests that run or read such files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -15,13 +15,9 @@ def models() -> ModuleType:
     return litert_models
 
 
-@pytest.fixture(scope="session")
-def converter() -> Iterator[Any]:
-    """One process with TensorFlow's TFLite converter for all tests."""
-    from tfmp.converters.tflite.export.export import start_converter
-
-    with start_converter() as worker:
-        yield worker
+@pytest.fixture(scope="session", autouse=True)
+def shared_converter(converter: Any) -> None:
+    """Conversions to TFLite here, those of the command line too, share a process."""
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ from tfmp.converters.shared.tensors import Batch
 SAMPLES = 8
 
 
-# Two architectures stand for the others: each takes half a minute.
-QUICK_APPLICATIONS = ("MobileNet", "ResNet50")
+# One architecture stands for the others: each takes half a minute.
+QUICK_APPLICATIONS = ("MobileNet",)
 
 
 def cases() -> list:
@@ -108,7 +108,9 @@ def test_the_zoo_converts_validly_at_fp16_and_mixed(zoo: Path, tmp_path: Path):
         assert_converts(case, folder)
 
 
-@pytest.mark.parametrize("name", ["wide", "MobileNet", "ResNet50"])
+@pytest.mark.parametrize(
+    "name", ["wide", "MobileNet", pytest.param("ResNet50", marks=pytest.mark.slow)]
+)
 def test_a_model_that_is_nearly_all_weights_ends_at_half_its_size(name: str, tmp_path: Path):
     source = corpus()[name].open()
     sizes = {

@@ -79,6 +79,36 @@ UNSUPPORTED: dict[str, str] = {
 }
 
 
+# Rows that take together every way through the exporter that all rows take, as coverage says:
+# `make test` runs these, `make test-slow` all others.
+REPRESENTATIVE = {
+    *(
+        "applications: MobileNet|layers: CategoryEncoding num_tokens=4 output_mode=multi_hot"
+        "|layers: ContrastLimitedAdaptiveHistogramEqualization"
+        "|layers: Conv3D filters=3 kernel_size=2 groups=3"
+        "|layers: IntegerLookup vocabulary=[0, 1, 2]|layers: LayerNormalization axis=(1, 2, 3)"
+        "|layers: MelSpectrogram fft_length=128 sequence_stride=64 num_mel_bins=8"
+        "|layers: RMSNormalization|layers: Resizing height=8 width=6 crop_to_aspect_ratio=True"
+        "|sequences: Attention causal|sequences: LSTM with masked embedding"
+        "|sequences: MultiHeadAttention causal on (None, 6)|sequences: ops.scan reversed"
+        "|sequences: ops.scan without outputs|sequences: ops.switch"
+        "|ops: image.resize interpolation=area antialias=False"
+        "|ops: image.resize interpolation=lanczos5 antialias=False"
+        "|ops: image.resize interpolation=nearest antialias=False"
+    ).split("|"),
+    *(
+        f"ops: {name}"
+        for name in (
+            "argpartition associative_scan cholesky_inverse cross diag digitize erfc erfinv expm1 "
+            "fft floor_divide image.affine_transform image.hsv_to_rgb image.rgb_to_hsv in_top_k "
+            "istft layer_normalization log1p logsumexp mod moments nancumprod nanmedian nanstd "
+            "normalize right_shift rsqrt scatter searchsorted slice_update std trace triu "
+            "vectorize"
+        ).split()
+    ),
+}
+
+
 def application_rows(every: bool = False) -> Iterator[Row]:
     """The smallest member of each family of `keras.applications`, or every one."""
     smallest = (

@@ -86,18 +86,25 @@ def test_two_workers_report_what_one_process_does(cluster, converted):
     assert there.environment["ray"] == f"{ray.__version__}, 2 workers with 1 CPU each"
 
 
-def test_a_conversion_is_validated_there_too(cluster, tmp_path):
-    """TFLite: each worker has a LiteRT process of its own. ONNX: emulated as asked."""
+@pytest.mark.parametrize(
+    ("to", "asked", "runner"),
+    [
+        # Each worker has a LiteRT process of its own.
+        ("tflite", {}, "litert-fp16"),
+        pytest.param(
+            *("onnx", {"emulate": "pessimistic", "split": True}, "emulated"),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_conversion_is_validated_there_too(cluster, tmp_path, to, asked, runner):
     data = np.random.default_rng(1).standard_normal((300, 4), dtype=np.float32)
     model = small_model()
-    for to, asked in (("tflite", {}), ("onnx", {"emulate": "pessimistic", "split": True})):
-        there = convert(
-            model, to, tmp_path / f"small.{to}", data=data, ray="local", workers=2, **asked
-        )
-        here, there = validate(model, there, data, **asked), there.report
-        assert evidence(there) == evidence(here)
-        assert "2 workers" in there.environment["ray"]
-        assert there.candidates[0].runner.name == {"tflite": "litert-fp16", "onnx": "emulated"}[to]
+    there = convert(model, to, tmp_path / f"small.{to}", data=data, ray="local", workers=1, **asked)
+    here, there = validate(model, there, data, **asked), there.report
+    assert evidence(there) == evidence(here)
+    assert "1 worker" in there.environment["ray"]
+    assert there.candidates[0].runner.name == runner
 
 
 def test_workers_that_never_start_are_told(monkeypatch):
@@ -130,6 +137,7 @@ def test_workers_that_never_start_are_told(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, converted, monkeypatch):
     """Killed with a batch in its hands, which then runs elsewhere, and with answers given."""
     model, candidates, (data, labels), _ = converted
@@ -160,6 +168,7 @@ def test_a_worker_s_input_error_is_the_user_s(cluster, converted):
         validate(model, candidates[0], data, np.ones((330, 7)), ray="local", workers=1)
 
 
+@pytest.mark.slow
 def test_the_command_line_reports_the_same(cluster, converted):
     _, (good, _), _, folder = converted
     arguments = ["validate", f"{folder}/two.keras", str(good.path), "--data", f"{folder}/data.npz"]

@@ -18,6 +18,12 @@ from tfmp.colocation.training import Training
 ON_JAX = keras.backend.backend() == "jax"
 TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
 
+# Errors end a job in the same place in every mode but the fused one.
+QUICKLY = [
+    pytest.param(mode, marks=[] if mode in ("threads", "fused") else pytest.mark.slow)
+    for mode in IN_PROCESS
+]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def reproducible():
@@ -96,7 +102,7 @@ def test_nothing_of_the_jobs_leaks(alone):
         assert_same(job, alone[job.name])
 
 
-@pytest.mark.parametrize("mode", IN_PROCESS)
+@pytest.mark.parametrize("mode", QUICKLY)
 def test_a_job_that_raises_ends_alone(mode, alone):
     class Tripping(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -145,7 +151,7 @@ def test_a_step_that_fails_inside_is_put_down_to_its_job(mode, alone):
 
 
 @pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
-@pytest.mark.parametrize("mode", IN_PROCESS)
+@pytest.mark.parametrize("mode", QUICKLY)
 def test_a_job_that_runs_out_of_memory_ends_alone(mode, alone):
     from colocated_jobs import starving
 

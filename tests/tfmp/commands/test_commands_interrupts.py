@@ -97,7 +97,13 @@ def wait_until_training(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "mode", ["sequential", "threads", pytest.param("fused", marks=pytest.mark.slow), "processes"]
+    "mode",
+    [
+        "threads",
+        "processes",
+        pytest.param("sequential", marks=pytest.mark.slow),
+        pytest.param("fused", marks=pytest.mark.slow),
+    ],
 )
 def test_ctrl_c_ends_jobs_with_one_line_and_no_process_left(endless, mode, tmp_path):
     process = endless(mode)

@@ -60,7 +60,8 @@ def test_one_json_document_and_the_options(model):
 
 
 def test_pages_are_written_and_kept_without_force(model, tmp_path):
-    arguments = (model, "--data", "d.npz", *FAST, "--report", "p.html", "--report", "p.json")
+    arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32", "--report", "p.html")
+    arguments += ("--report", "p.json")
     assert run(*arguments).exit_code == 0
     before = (tmp_path / "p.html").read_bytes()
     assert before.startswith(b"<!doctype html>")
@@ -79,7 +80,7 @@ def test_a_model_from_a_function(model, tmp_path):
         "    return net\n"
         "number = 3\n"
     )
-    result = run("profiled_models:build", "--data", "d.npz", *FAST)
+    result = run("profiled_models:build", "--data", "d.npz", *FAST, "--policy", "float32")
     assert result.exit_code == 0, result.output
     result = run("profiled_models:number", "--data", "d.npz")
     assert "has to be a function that builds and compiles a model; it is a int" in result.stderr

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 
-import pytest
 from repository import DOCS
 
 from tfmp.commands.cli import main
@@ -19,18 +18,20 @@ def code(jax: bool) -> str:
     return "\n".join(block for block in blocks if block.startswith("# JAX") is jax)
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_the_code_runs_from_top_to_bottom(backend, tmp_path):
+def test_the_code_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(code(jax=False), {"__name__": "loss_scaling"})
+    assert (tmp_path / "gradients.json").exists()
+
+
+def test_the_code_for_jax_runs():
     done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning:tfmp", "-c", code(jax=backend == "jax")],
-        cwd=tmp_path,
-        env={**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        [sys.executable, "-W", "error::UserWarning:tfmp", "-c", code(jax=True)],
+        env={**os.environ, "KERAS_BACKEND": "jax"},
         capture_output=True,
         text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "gradients.json").exists() is (backend == "tensorflow")
 
 
 def test_its_commands_exist():

@@ -152,7 +152,10 @@ def test_an_unbuilt_optimizer_says_that_the_state_is_skipped(halfway, tmp_path):
         model(wrapped()).load_weights(tmp_path / "m.weights.h5")
 
 
-@pytest.mark.parametrize("imports", ["import tfmp, keras", "import keras, tfmp"])
+@pytest.mark.parametrize(
+    "imports",
+    ["import tfmp, keras", pytest.param("import keras, tfmp", marks=pytest.mark.slow)],
+)
 def test_a_file_loads_in_a_process_that_only_imports_the_packages(halfway, tmp_path, imports):
     halfway.save(tmp_path / "m.keras")
     code = f"{imports}\nprint(type(keras.models.load_model('m.keras').optimizer).__module__)"

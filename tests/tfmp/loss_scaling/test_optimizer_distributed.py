@@ -73,6 +73,7 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_two_workers_skip_the_same_steps():
     hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
     workers = []

@@ -28,7 +28,14 @@ def test_corpus_exports_to_fp32_accuracy_and_converts_to_valid_fp16(name: str):
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
-@pytest.mark.parametrize("name", ["EfficientNetB0", "ConvNeXtTiny", "MobileNetV3Small"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MobileNetV3Small",
+        pytest.param("EfficientNetB0", marks=pytest.mark.slow),
+        pytest.param("ConvNeXtTiny", marks=pytest.mark.slow),
+    ],
+)
 def test_applications_that_keras_exports_wrongly(name: str):
     """Keras's own exporter gives extra inputs, un-inlined calls, or misses an op (DESIGN.md)."""
     keras.utils.set_random_seed(0)

@@ -13,6 +13,7 @@ from tfmp.converters.onnx.graph.types import check
 from tfmp.converters.shared.errors import ConversionError
 
 SMALL = [row for row in sweep.all_rows() if row.group != "applications"]
+APPLICATIONS = list(sweep.application_rows(every=True))
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,19 @@ def assert_exports_and_converts(row: sweep.Row) -> None:
     check(model)
 
 
-@pytest.mark.parametrize("row", SMALL, ids=str)
+def marked(rows: list[sweep.Row]) -> list:
+    """As parameters: all but a few are for the slow tests."""
+    return [
+        pytest.param(
+            row,
+            id=str(row),
+            marks=[] if str(row) in sweep.REPRESENTATIVE else pytest.mark.slow,
+        )
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("row", marked(SMALL))
 def test_row(row: sweep.Row):
     reason = sweep.UNSUPPORTED.get(row.name)
     if reason is None:
@@ -44,15 +57,13 @@ def test_row(row: sweep.Row):
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("row", list(sweep.application_rows()), ids=str)
-def test_smallest_application_of_each_family(row: sweep.Row):
+@pytest.mark.parametrize("row", marked(APPLICATIONS))
+def test_application(row: sweep.Row):
     assert_exports_and_converts(row)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("row", list(sweep.application_rows(every=True)), ids=str)
-def test_every_application(row: sweep.Row):
-    assert_exports_and_converts(row)
+def test_what_represents_the_rest_is_there():
+    assert {*map(str, SMALL), *map(str, APPLICATIONS)} >= sweep.REPRESENTATIVE
 
 
 def public(module: object, wanted) -> set[str]:

@@ -35,9 +35,19 @@ EXCEPTIONS = {
 BY_CHANCE = {name for name, cause in EXCEPTIONS.items() if cause == RANDOM}
 
 
+@pytest.fixture(
+    scope="module", params=["each operator once", pytest.param("all", marks=pytest.mark.slow)]
+)
+def chosen(request: pytest.FixtureRequest) -> list:
+    found = cases()
+    if request.param == "all":
+        return found
+    return list({case.model.graph.node[0].op_type: case for case in found}.values())
+
+
 @pytest.fixture(scope="module")
-def outcomes() -> list[Outcome]:
-    return [outcome(case) for case in cases()]
+def outcomes(chosen: list) -> list[Outcome]:
+    return [outcome(case) for case in chosen]
 
 
 def test_every_node_converts_runs_and_stays_within_fp16_tolerance(outcomes: list[Outcome]):
@@ -50,7 +60,7 @@ def test_every_node_converts_runs_and_stays_within_fp16_tolerance(outcomes: list
 
 def test_most_nodes_compute_in_fp16_and_all_others_say_why(outcomes: list[Outcome]):
     counts = Counter(item.result for item in outcomes)
-    assert counts["fp16"] > 1000
+    assert counts["fp16"] > 3 * counts["fp32"] > 0
     assert counts["not run"] == 0
     assert all(item.detail for item in outcomes if item.result == "fp32")
 
@@ -59,14 +69,12 @@ def test_most_nodes_compute_in_fp16_and_all_others_say_why(outcomes: list[Outcom
 SUMS = re.compile("conv|einsum|gemm|gru|lstm|matmul|norm|pool|reduce|rnn|softmax")
 
 
-def test_sums_in_fp16_are_the_same_sums():
+def test_sums_in_fp16_are_the_same_sums(chosen: list):
     """With blocks of two terms almost every sum is taken apart."""
-    outcomes = [
-        outcome(case, profile="pessimistic:2") for case in cases() if SUMS.search(case.name)
-    ]
+    outcomes = [outcome(case, profile="pessimistic:2") for case in chosen if SUMS.search(case.name)]
     failed = {item.name: item.detail for item in outcomes if item.result == "failed"}
     assert failed.keys() - EXCEPTIONS.keys() == set(), failed
-    assert sum(item.result == "fp16" for item in outcomes) > 300
+    assert sum(item.result == "fp16" for item in outcomes) > len(outcomes) / 2
 
 
 def test_the_comparison_sees_a_wrong_conversion(monkeypatch: pytest.MonkeyPatch):

@@ -1,14 +1,17 @@
 """ONNX files on disk: streamed bytes, external data, and models past protobuf's 2 GiB."""
 
-import keras
+import subprocess
+import sys
+
 import keras_models
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 from onnx_graphs import parse
+from repository import SUPPORT
 
-from tfmp.converters import convert, open_source
+from tfmp.converters import open_source
 from tfmp.converters.onnx.export.export import export_onnx
 from tfmp.converters.onnx.fp16.rewriter import prepare
 from tfmp.converters.onnx.graph.storage import open_once, open_session, save_checked
@@ -106,32 +109,7 @@ def test_an_invalid_model_leaves_nothing(exported, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_past_two_gibibytes(tmp_path):
-    keras.utils.set_random_seed(0)
-    ids = keras.Input((4,), dtype="int32", name="ids")
-    rows = keras.layers.Embedding(1_160_000, 512, name="table")(ids)
-    model = keras.Model(ids, keras.layers.GlobalAveragePooling1D(name="mean")(rows), name="large")
-    source = open_source(model)
-    large = convert(source, output=tmp_path / "large.onnx", precision="fp32")
-    assert (tmp_path / "large.onnx.data").stat().st_size > 2.2 * 2**30
-    assert_runs_like(source, large.path)
-    half = convert(source, output=tmp_path / "half.onnx")
-    assert 1.1 * 2**30 < half.path.stat().st_size < 1.2 * 2**30
-
-
-@pytest.mark.slow
-def test_a_saved_model_past_two_gibibytes(tmp_path):
-    """TensorFlow's own freezing ends there: it writes the weights into one protobuf."""
-    import tensorflow as tf
-
-    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.int32, name="ids")])
-    def mean(ids):
-        return {"mean": tf.reduce_mean(tf.gather(module.table, ids), axis=1)}
-
-    module = tf.Module()
-    module.table = tf.Variable(tf.random.stateless_normal((1_160_000, 512), seed=(0, 1)))
-    tf.saved_model.save(module, tmp_path / "saved", signatures={"mean": mean})
-    source = open_source(tmp_path / "saved")
-    large = convert(source, output=tmp_path / "large.onnx", precision="fp32")
-    assert (tmp_path / "large.onnx.data").stat().st_size > 2.2 * 2**30
-    assert_runs_like(source, large.path)
+def test_models_past_two_gibibytes(tmp_path):
+    script = [sys.executable, SUPPORT / "past_two_gibibytes.py", tmp_path]
+    done = subprocess.run(script, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
