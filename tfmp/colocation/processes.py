@@ -31,6 +31,9 @@ _READY, _STEP, _DONE = "ready", "step", "done"
 # A process that was told to end, or has sent its last message, may take so long to end.
 _PATIENCE_S = 30.0
 
+# Exit status of a child whose parent has ended; nobody is left to read it.
+_ORPHANED = 1
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -223,7 +226,7 @@ def _end_with_parent() -> None:
 
     def watch(sentinel: int) -> None:
         wait([sentinel])
-        os._exit(1)
+        os._exit(_ORPHANED)
 
     threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
 
@@ -280,9 +283,34 @@ def _settings(memory_limit: int | None) -> Settings:
     )
 
 
+class _Parent:
+    """The process that listens to this child; without it, the child has nothing left to do.
+
+    A pipe may break before `_end_with_parent` notices: that is no error of the job.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def tell(self, kind: str, content: object) -> None:
+        """Sends a message, or ends this process if nobody listens any more."""
+        try:
+            self._pipe.send((kind, content))
+        except OSError:
+            os._exit(_ORPHANED)
+
+    def wait_for_go(self) -> None:
+        """Waits for the start, or ends this process if nobody will give it any more."""
+        try:
+            self._pipe.recv()
+        except (EOFError, OSError):
+            os._exit(_ORPHANED)
+
+
 def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> None:
     """The work of a child process."""
     _end_with_parent()
+    parent = _Parent(pipe)
     with held_back():
         _prepare(settings)
     from tfmp.colocation.modes import JobRun, describe
@@ -293,25 +321,25 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
         job = pickle.loads(pickled)
     except Exception as error:
         text = f"its functions cannot be found in a new process: {describe(error)}"
-        pipe.send((_DONE, (JobResult("", "", 0, 0, 0.0, 0.0, 0.0, error=text), None)))
+        parent.tell(_DONE, (JobResult("", "", 0, 0, 0.0, 0.0, 0.0, error=text), None))
         return
     _limit_host_memory(settings.memory_limit)
     meter = PeakMemory()
 
     def tell(done: int, steps: int | None) -> None:
-        pipe.send((_STEP, (done, steps)))
+        parent.tell(_STEP, (done, steps))
 
     run = JobRun(job, Told(counted=tell) if settings.tell else SILENT)
     run.set_up()
-    pipe.send((_READY, None))
-    pipe.recv()
+    parent.tell(_READY, None)
+    parent.wait_for_go()
     run.begin()
     start = time.perf_counter()
     run.run()
     result = run.result(start, keep)
     if result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))
-    pipe.send((_DONE, (replace(result, model=None), meter.read())))
+    parent.tell(_DONE, (replace(result, model=None), meter.read()))
 
 
 def _prepare(settings: Settings) -> None:
