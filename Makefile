@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Keeps TensorFlow's start-up chatter out of what these commands print.
+# Keeps TensorFlow's start-up chatter out of the output of these commands.
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .DEFAULT_GOAL := help
@@ -40,8 +40,8 @@ types: $(STAMP)  ## types (10 seconds)
 	@rm -rf build/types && mkdir -p build/types/tfmp && ln -s $(CURDIR)/tfmp/* $(CURDIR)/converters build/types/tfmp
 	@cd build/types && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p tfmp
 
-check: lint types  ## lint, types and the tests of what you changed (a minute)
-	@echo "== tests of what changed since the last commit"
+check: lint types  ## lint, types and the tests of your change (a minute)
+	@echo "== tests of the changes since the last commit"
 	@tests=$$($(BIN)/python tests/support/touched.py) || exit; \
 		test -z "$$tests" || $(BIN)/pytest -m "not slow" $(PYTEST) $$tests || test $$? = 5
 
@@ -55,7 +55,7 @@ test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (
 bench: $(STAMP)  ## measure against rivals; prints tables (hours)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-clean:  ## remove what these commands made
+clean:  ## remove everything that these commands made
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .PHONY: help install demo lint types check test test-slow bench clean

@@ -1,4 +1,4 @@
-"""Static FP16 ONNX and TFLite from any Keras or TensorFlow model, with proof of what it cost.
+"""Static FP16 ONNX and TFLite from any Keras or TensorFlow model, with proof of the cost.
 
 The folder `converters/` is installed and imported as `tfmp.converters`.
 """

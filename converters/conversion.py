@@ -43,7 +43,7 @@ def convert(
     """Converts a model to a static ONNX or TFLite file.
 
     Args:
-        model: whatever `open_source` takes, or what it returned.
+        model: anything that `open_source` takes, or its result.
         to: "onnx" or "tflite".
         output: file to write; by default the model's name with the format's suffix, beside the
             model's file (for a live model, in the working directory).
@@ -84,7 +84,7 @@ def convert(
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion gave.
+    """The result of a conversion.
 
     Attributes:
         artifacts: in the order of the targets.
@@ -174,7 +174,7 @@ def targets_of(
 
     Args:
         outputs: path of the file, or None, by the name of its format.
-        options: of all formats together; each takes those that it has.
+        options: of all formats together; each format takes its own.
     """
     targets = []
     for to, output in outputs.items():
@@ -204,7 +204,7 @@ def for_formats(model: Any, formats: Collection[Format]) -> Any:
 
 @contextmanager
 def starting(formats: Collection[Format]) -> Iterator[dict[Format, Any]]:
-    """What helps each format to write, such as a process that starts while the model is loaded."""
+    """The helper of each format, such as a process that starts while the model is loaded."""
     with ExitStack() as stack:
         yield {format: stack.enter_context(format.starting()) for format in formats}
 
@@ -222,8 +222,8 @@ def write_file(
     Args:
         source: the model.
         samples: for searches and repairs; None where there are none.
-        target: what `target_of` allowed.
-        budget: what a search keeps to.
+        target: a file that `target_of` allowed.
+        budget: the limits that a search keeps.
         helper: of the target's format, see `starting`.
         progress: told of the stages.
 
@@ -250,7 +250,7 @@ def write_file(
 
 @contextmanager
 def _naming(artifacts: Sequence[Artifact]) -> Iterator[None]:
-    """Says of a mistake that shows only late in the data what was written before it."""
+    """Adds the files that are complete to a mistake that shows only late in the data."""
     try:
         yield
     except InputError as error:

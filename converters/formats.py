@@ -50,14 +50,14 @@ class Format(ABC):
     """A file format: how such files are written, opened, run and looked into.
 
     Attributes:
-        name: what `to` and reports call it; the suffix is this behind a dot.
-        title: what sentences call it.
+        name: the word for it in `to` and in reports; the suffix is this word behind a dot.
+        title: the word for it in sentences.
         takes: the models that become such files, for help texts.
         options: the dataclass of its options, see `tfmp.converters.shared.options`.
         mixes_precision: whether one file can hold nodes in FP16 and nodes in FP32.
         all_signatures: whether one file takes every signature of a SavedModel.
         emulated: whether FP16 arithmetic is emulated on a CPU, with the sums of a `Profile`.
-        gpu: what a GPU runs such files through; None where no runner uses a GPU.
+        gpu: the software that runs such files on a GPU; None where no runner uses a GPU.
         gpu_by_default: whether device "auto" takes that GPU where it works.
         gpu_advice: how to get that GPU to work, as the end of a sentence.
     """
@@ -134,9 +134,9 @@ class Format(ABC):
         Args:
             source: the open model.
             target: the file to write.
-            samples: for searches and repairs; None where there are none.
+            samples: for searches and repairs; None without data.
             budget: the drift that a search keeps to.
-            helper: what `starting` gave; None to start one here.
+            helper: the result of `starting`; None to start one here.
             progress: told of the stages.
 
         Raises:
@@ -184,7 +184,7 @@ class Format(ABC):
 
     @abstractmethod
     def open_fp32(self, path: Path) -> "Runner":
-        """A runner of what `write_fp32` wrote; raises `RunnerError`."""
+        """A runner of a file that `write_fp32` wrote; raises `RunnerError`."""
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
         """The runner of a reference that is a file of this format already."""

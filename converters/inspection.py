@@ -1,4 +1,4 @@
-"""`inspect`: what of a model overflows or vanishes in FP16, before it is converted."""
+"""`inspect`: the values of a model that overflow or vanish in FP16, before it is converted."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,6 +27,6 @@ def inspect_model(model: Any, data: Any, progress: Progress) -> Audit:
     samples = open_samples(source, data, None, DriftBudget())
     reading = samples.read()
     audit = audit_model(source, (batch for batch, _ in reading), progress)
-    blame = "; what is not finite behind it may be the data's doing"
+    blame = "; the data may be the cause of values behind it that are not finite"
     told = (note + blame for note in nonfinite_notes(reading.description))
     return replace(audit, unknown=(*told, *audit.unknown))

@@ -43,20 +43,21 @@ def validate(
         labels: class ids, one-hot rows or regression targets, if `data` has none.
         budget: the allowed drift, declared before the run; `DriftBudget()` if None.
         device: "cpu"; "gpu", for reference and candidates alike; or "auto", which takes a GPU for
-            ONNX files where CUDA works. The report says what was chosen.
-        emulate: what sums of FP16 ONNX files are held in where a CPU emulates them: "gpu" (FP32, as
-            GPU kernels accumulate by default; so it is if this is None), "pessimistic" (FP16,
-            rounded after every 16 terms) or "pessimistic:BLOCK".
-        split: also measure where the drift comes from (FP32 file, FP16 weights, FP16 arithmetic)
-            and the noise floor of float32. Takes a conversion to FP32 and three more runs.
+            ONNX files where CUDA works. The report names the choice.
+        emulate: precision of sums where a CPU emulates FP16 ONNX files: "gpu" (FP32, the default
+            of GPU kernels, and of this argument), "pessimistic" (FP16, rounded after every 16
+            terms) or "pessimistic:BLOCK".
+        split: also measure the share of each step in the drift (FP32 file, FP16 weights, FP16
+            arithmetic) and the noise floor of float32. Takes a conversion to FP32 and three more
+            runs.
         explain: also find the samples and the layers that the drift is from. A path is a folder
             that gets, for each candidate, the smallest model and input that show its error.
         latency: also time single calls of the reference and of every candidate.
         ray: compare on Ray's workers: "local" starts a Ray on this machine, "auto" and HOST:PORT
-            take one that runs. The report is the same as without. Takes the extra `ray`.
-        workers: how many there are to be; None for as many as fit, with four CPUs each.
+            take one that runs. The report is the same as without Ray. Needs the extra `ray`.
+        workers: number of workers for `ray`; None for as many as fit, with four CPUs each.
         progress: called with a short text when a stage begins.
-        count: called with the samples done and, where it is known, how many there are.
+        count: called with the number of samples done and, where it is known, of all samples.
 
     Returns:
         The report; `report.verdict` is PASS, FAIL or INCONCLUSIVE.
@@ -104,7 +105,7 @@ def open_model(model: Any, progress: Progress) -> AnySource:
     """Loads and traces a model, once for any number of conversions and validations.
 
     Args:
-        model: whatever `open_source` takes, what it returned, or a `ModelRequest`.
+        model: anything that `open_source` takes, its result, or a `ModelRequest`.
         progress: told that the stage begins.
     """
     if is_open(model):

@@ -1,1 +1,1 @@
-"""The `tfmp-convert` command: what is asked on its line, and what it prints."""
+"""The `tfmp-convert` command: its options and its output."""

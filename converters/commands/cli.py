@@ -132,7 +132,7 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
     sys.exit(report.verdict.exit_status)
 
 
-@main.command("inspect", short_help="Find what overflows in FP16 in MODEL.")
+@main.command("inspect", short_help="Find the values of MODEL that overflow in FP16.")
 @click.argument("model", metavar="MODEL", type=options.PATH)
 @options.intake
 @options.inspection

@@ -121,7 +121,7 @@ def _checked(path: str, option: click.Option, value: Any) -> Any:
 
 
 def given_options(context: click.Context) -> dict[str, Any]:
-    """What a command was given, on its line or in a file, by long name of the option."""
+    """The options that a command was given, on its line or in a file, by their long names."""
     given = {}
     for name, option in _options(context.command).items():
         source = context.get_parameter_source(str(option.name))

@@ -1,4 +1,4 @@
-"""Writes `docs/cli.md` from what the commands themselves say:
+"""Writes `docs/cli.md` from the help of the commands themselves:
 
 python -m tfmp.converters.commands.docs > docs/cli.md
 """
@@ -33,9 +33,9 @@ none replaces a file without `--force`.
 _TAIL = """\
 ## Options from a file
 
-`--config FILE` takes options from a TOML file, `--save-config FILE` writes those that a run was
-given. Keys are long names of options. Those at the top hold for every command that has them; a
-table named like a command is for that command alone and overrules the top; the command line
+`--config FILE` takes options from a TOML file, and `--save-config FILE` writes the options of a run
+to one. Keys are long names of options. Keys at the top hold for every command that has the option;
+a table named like a command holds for that command only and overrules the top; the command line
 overrules both. With this file, `tfmp-convert all model.keras --config release.toml` needs no more:
 
 ```toml

@@ -1,4 +1,4 @@
-"""The options of a command as what the converters take: a request, a plan, files to write.
+"""The options of a command in the types of the converters: a request, a plan, files to write.
 
 Everything that can be wrong with an option is told here, before a model is loaded.
 """
@@ -106,7 +106,7 @@ def check_paths(paths: Sequence[str], check: Callable[[str], None]) -> None:
 
 
 def _explanation(asked: Asked, shown: Shown) -> bool | Path:
-    """What is to be explained, and the folder for what shows the error.
+    """Whether to explain the drift, and the folder for the error that is saved.
 
     Raises:
         InputError: --reproduce without --explain, or a folder that cannot be made or is in use.
@@ -115,7 +115,9 @@ def _explanation(asked: Asked, shown: Shown) -> bool | Path:
 
     if not asked.explain:
         if asked.reproduce:
-            raise InputError("--reproduce saves what --explain finds: give --explain too.")
+            raise InputError(
+                "--reproduce saves the error that --explain finds: give --explain, too."
+            )
         return False
     if asked.reproduce:
         folder = Path(asked.reproduce)
@@ -126,7 +128,7 @@ def _explanation(asked: Asked, shown: Shown) -> bool | Path:
     check_folder(folder if folder.exists() else folder.parent)
     if folder.exists() and any(folder.iterdir()) and not shown.force:
         raise InputError(
-            f"{folder}: is not empty. Choose another folder with --reproduce, or replace what is "
-            "in it with --force."
+            f"{folder}: is not empty. Choose another folder with --reproduce, or replace its files "
+            "with --force."
         )
     return folder

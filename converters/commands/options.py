@@ -30,7 +30,7 @@ class Intake:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be compared, how and where; each field is the option of its name.
+    """The comparison that is asked for; each field is the option of its name.
 
     A command that lacks some of the options has their defaults.
     """
@@ -51,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is printed and replaced; each field is the option of its name."""
+    """The printing and replacing that is asked for; each field is the option of its name."""
 
     as_json: bool = False
     quiet: bool = False
@@ -66,7 +66,7 @@ class Written:
     Attributes:
         output: of -o.
         precision: of --precision.
-        options: those of the formats, by name.
+        options: of the formats, by name.
     """
 
     output: str | None
@@ -206,7 +206,7 @@ comparison = _options(
         "--labels",
         type=PATH,
         metavar="FILE",
-        help="Labels of the samples, if the data holds none: an .npy or .npz file.",
+        help="Labels of the samples, if the data lacks them: an .npy or .npz file.",
     ),
     _budget,
     _reports,

@@ -1,4 +1,4 @@
-"""What surrounds the work of every command: progress on stderr, mistakes told, results printed."""
+"""The frame of every command: progress and mistakes on stderr, results on stdout."""
 
 import io
 import json
@@ -135,7 +135,7 @@ def _save_config(path: Path) -> None:
 
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
-    """Keeps the exit status that of the work where nobody reads on, as before `head`."""
+    """Keeps the exit status of the work where nobody reads on, as before `head`."""
     try:
         yield
         sys.stdout.flush()
@@ -155,7 +155,7 @@ def print_results(
 
 
 def print_inspection(audit: "Audit", asked: Asked, shown: Shown) -> None:
-    """What would go wrong in FP16: a table, or one JSON document."""
+    """The values that FP16 cannot hold: a table, or one JSON document."""
     with readers_may_leave():
         if shown.as_json:
             click.echo(json.dumps(audit.to_dict(), indent=2, allow_nan=False))

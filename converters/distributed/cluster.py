@@ -21,7 +21,7 @@ _ANSWER_S = 5.0
 
 @dataclass(frozen=True)
 class Staffing:
-    """Workers, and what each is given.
+    """Workers, and the share of each.
 
     Attributes:
         workers: how many.
@@ -40,7 +40,7 @@ class Staffing:
 
     @property
     def each(self) -> str:
-        """What each is given, in words."""
+        """The share of each worker, in words."""
         return _count(self.cpus, "CPU") + (" and a GPU" if self.gpus else "")
 
 
@@ -116,7 +116,7 @@ def _check_answer(address: str) -> None:
 def staffing(
     nodes: Sequence[Mapping[str, float]], workers: int | None, device: str, gpu_by_default: bool
 ) -> Staffing:
-    """How many workers fit on a cluster, and what each is given.
+    """The number of workers that fit on a cluster, and the share of each.
 
     Args:
         nodes: resources of each machine: "CPU", "GPU".

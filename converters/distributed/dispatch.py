@@ -19,7 +19,7 @@ class Lost(Exception):
 
 
 class Crew(Protocol):
-    """Workers, and what they are asked; a ticket stands for an answer that is not there yet."""
+    """Workers, and their tasks; a ticket stands for an answer that is not there yet."""
 
     size: int
 
@@ -36,7 +36,7 @@ class Crew(Protocol):
         """Waits for one of the tickets."""
 
     def result(self, ticket: Any) -> Any:
-        """What a ticket stands for; raises `Lost` if its worker has ended."""
+        """The answer that a ticket stands for; raises `Lost` if its worker has ended."""
 
     def dismiss(self, worker: Any) -> None:
         """Ends a worker, if it has not ended yet."""

@@ -53,7 +53,7 @@ def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compar
     merges exactly: so does the evidence, wherever a batch ran and however often a worker died.
 
     Args:
-        plan: what is to be measured, and where Ray is.
+        plan: of the validation, with the address of Ray.
         formats: of the candidates.
 
     Raises:
@@ -133,7 +133,7 @@ def _compare(crew: "RayCrew", samples: Samples, progress: Progress) -> tuple[Evi
 
 
 def _with_paths(evidence: Evidence, paths: Mapping[str, Path]) -> Evidence:
-    """What a worker measured, with the files where the driver has them."""
+    """Evidence of a worker, with the files where the driver has them."""
     candidates = []
     for candidate in evidence.candidates:
         there, here = str(candidate.path), str(paths[candidate.name])
@@ -164,8 +164,8 @@ class RayCrew:
 
         Args:
             ray: the module, connected.
-            staff: how many workers, and what each is given.
-            models: what they open.
+            staff: the number of workers, and the share of each.
+            models: for the workers to open.
             paths: of the candidates, by name.
         """
         self._ray = ray
@@ -206,7 +206,7 @@ class RayCrew:
             raise InputError(
                 f"ray: none of {self.size} workers with {self._needs} has started within "
                 f"{_START_S:g} s; free are {free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} "
-                "GPUs. See what else runs on it with `ray status`, ask for fewer workers, or wait."
+                "GPUs. `ray status` shows the other jobs on it; ask for fewer workers, or wait."
             )
         self._answered = True
         return done[0]

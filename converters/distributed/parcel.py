@@ -66,7 +66,7 @@ def pack_source(source: AnySource) -> Model:
 
 
 def unpack_source(model: Model, folder: Path) -> AnySource:
-    """The reference, written to `folder` and opened from there; it computes what it did."""
+    """The reference, written to `folder` and opened from there; it computes as before."""
     unpack(model.files, folder)
     shapes: dict[str, Any] = {spec.name: spec.shape for spec in model.inputs}
     if model.form == _FILE:

@@ -1,4 +1,4 @@
-"""What runs in a process of Ray's: the models, opened once, and comparisons of single batches."""
+"""The work of a process of Ray's: models, opened once, and comparisons of single batches."""
 
 import os
 import tempfile
@@ -25,7 +25,7 @@ class PackedCandidate:
     Attributes:
         name: the one that the report gives it.
         files: begin with the candidate itself.
-        known: what its conversion found.
+        known: the findings of its conversion.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Models:
     Attributes:
         reference: the original.
         candidates: in the order of the report.
-        plan: what is to be measured.
+        plan: of the validation.
         baselines: the original as FP32 files, by format, where the drift is to be split; the text
             is why there is none.
     """
@@ -53,7 +53,7 @@ class Models:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one batch.
+    """The result of one batch.
 
     Attributes:
         evidence: of these samples alone.
@@ -68,7 +68,7 @@ class BenchWorker:
     """A bench in a process of its own; it keeps nothing of a batch once that is answered."""
 
     def __init__(self) -> None:
-        """Opens nothing: what fails in a constructor reaches the driver as a dead worker."""
+        """Opens nothing: an error in a constructor reaches the driver as a dead worker."""
         self._stack = ExitStack()
         self._bench: Bench | None = None
 

@@ -176,7 +176,7 @@ def _islands(
     budget: "DriftBudget",
     progress: Progress,
 ) -> "tuple[MixedSearch | None, list[str] | None]":
-    """Which nodes of the float32 model have to stay in FP32, and what was rewritten before.
+    """The nodes of the float32 model that have to stay in FP32, and the rewrites before.
 
     Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
     taken to be meant.

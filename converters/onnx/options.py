@@ -1,4 +1,4 @@
-"""What can be chosen of an ONNX file."""
+"""The options of an ONNX file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ def _check_opset(opset: Any) -> None:
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """Choices for ONNX files; each says in its `help` what it means."""
+    """Options of ONNX files; the `help` of each is its meaning."""
 
     keep_fp32: Sequence[str] = option(
         (),

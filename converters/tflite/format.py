@@ -60,8 +60,8 @@ class TFLiteFormat(Format):
             )
         if options.repair and not sampled:
             raise InputError(
-                "repair measures what overflows on samples, received none. Pass data (--data), or "
-                "leave repair out."
+                "repair finds the values that overflow on samples, received none. Pass data "
+                "(--data), or leave repair out."
             )
 
     def searches(self, target: Target) -> str | None:
@@ -201,21 +201,21 @@ def _traceable(source: "AnySource") -> "Source":
 def _looked_at(
     source: "Source", repair: bool, samples: "Samples | None", progress: Progress
 ) -> "tuple[Source, FileNotes]":
-    """The model, repaired if that was asked for, and what overflows in FP16 on the samples."""
+    """The model, repaired on request, and its values that overflow in FP16 on the samples."""
     from tfmp.converters.report import FileNotes
     from tfmp.converters.tflite.rewriting import overflows, repair_model
 
     if samples is None:
         return source, FileNotes((_NO_SAMPLES,))
     if repair:
-        progress("repairing what overflows in FP16")
+        progress("repairing layers that overflow in FP16")
         repaired = repair_model(source, samples.batches)
         changes = tuple(map(str, repaired.changes))
         left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
         return repaired.source, FileNotes(changes, left)
     if samples.once:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
-    progress("looking for what overflows in FP16")
+    progress("looking for layers that overflow in FP16")
     found = overflows(source, samples.for_search())
     return source, FileNotes(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
 

@@ -1,4 +1,4 @@
-"""What can be chosen of a .tflite file."""
+"""The options of a .tflite file."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tfmp.converters.shared.options import option
 
 @dataclass(frozen=True)
 class TFLiteOptions:
-    """Choices for TFLite files; each says in its `help` what it means."""
+    """Options of TFLite files; the `help` of each is its meaning."""
 
     dynamic_batch: bool = option(
         False, "Let the TFLite file take any number of samples at a time.", flag="dynamic"

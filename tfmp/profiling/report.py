@@ -149,7 +149,7 @@ class ProfileReport:
 
     @property
     def answer(self) -> str:
-        """One line that says whether 16 bits are worth it, and what holds them back."""
+        """One line that says whether 16 bits are worth it, with the obstacles."""
         best, base = self.best, self.baseline
         if base is None:
             return "Nothing could be measured: no variant ran"

@@ -1,4 +1,4 @@
-"""How frameworks are loaded: without a word, and for one command without what it does not need.
+"""How frameworks are loaded: without a word, and for one command without unneeded packages.
 
 Keras and TensorFlow import scikit-learn, matplotlib, pandas, PyTorch and JAX where they are
 installed, to offer wrappers for them: half of the time that `import tensorflow, keras` takes.
@@ -18,7 +18,7 @@ DATA = ("pandas", "torch", "jax")
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Keeps what is written to stderr in this block, and shows it only if the block raises.
+    """Keeps the text that this block writes to stderr, and shows it only if the block raises.
 
     TensorFlow greets with lines about oneDNN and CUDA before it reads TF_CPP_MIN_LOG_LEVEL.
     Ctrl-C is no failure: nothing is shown then either.

@@ -183,7 +183,7 @@ def _forget_xla(graph_def: GraphDef) -> None:
 
 @contextmanager
 def _quiet_tf2onnx() -> Iterator[list[str]]:
-    """Collects what tf2onnx logs as errors instead of letting it print."""
+    """Collects the errors that tf2onnx logs, instead of letting it print them."""
     complaints: list[str] = []
 
     class Collect(logging.Handler):

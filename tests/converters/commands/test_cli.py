@@ -78,8 +78,8 @@ def test_inspect_says_where_the_data_itself_is_not_finite(folder):
     result = tfmp_convert("inspect", "dense.keras", "--data", "nan.npz", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["unknown"][0] == (
-        "input 'features' holds 54 values that are NaN or infinite; what is not finite behind it "
-        "may be the data's doing"
+        "input 'features' holds 54 values that are NaN or infinite; the data may be "
+        "the cause of values behind it that are not finite"
     )
 
 
@@ -359,7 +359,7 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
     assert (again.exit_code, again.stderr) == (
         2,
         "Error: drift.reproduce: is not empty. Choose another folder with --reproduce, or replace "
-        "what is in it with --force.\n",
+        "its files with --force.\n",
     )
     document = tfmp_convert(*command, "--reproduce", "drift.reproduce", "--force", "--json")
     (candidate,) = json.loads(document.stdout)["candidates"]
@@ -371,7 +371,7 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
     [
         (
             ("--reproduce", "shown", "--data", "few.npz"),
-            "--reproduce saves what --explain finds: give --explain too.",
+            "--reproduce saves the error that --explain finds: give --explain, too.",
         ),
         (
             ("--explain", "--reproduce", "no/shown", "--data", "few.npz"),

@@ -133,7 +133,7 @@ def test_workers_that_never_start_are_told(monkeypatch):
         crew.next_done([object()])
     assert str(caught.value) == (
         "ray: none of 2 workers with 4 CPUs and a GPU has started within 600 s; free are 1 CPUs "
-        "and 0 GPUs. See what else runs on it with `ray status`, ask for fewer workers, or wait."
+        "and 0 GPUs. `ray status` shows the other jobs on it; ask for fewer workers, or wait."
     )
 
 

@@ -1,4 +1,4 @@
-"""Repairs: what overflows fits afterwards, and float32 computes what it did before."""
+"""Repairs: values that overflow fit afterwards, and float32 computes as before."""
 
 from collections.abc import Callable
 from functools import partial
