@@ -9,8 +9,8 @@ the terms were split and ordered.
 import math
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import fields
-from typing import TypeVar
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
 
 # The exact total as nearest float, nearest float of the rest, and so on: 0 is the empty tuple.
 Expansion = tuple[float, ...]
@@ -77,11 +77,18 @@ def merge(one: Mergeable, other: Mergeable) -> Mergeable:
     """Two dataclasses merged field by field, so that the result holds for the samples of both.
 
     Integers are counts and add up, floats are maxima, and booleans hold for all samples.
-    `Expansion`, `Histogram` and `Common` merge as their comments say.
+    `Expansion`, `Histogram` and `Common` merge as their comments say, dataclasses field by field,
+    and anything else by its method `merged`.
     """
     kind = type(one)
     merged = {
-        item.name: _RULES[item.type](getattr(one, item.name), getattr(other, item.name))
+        item.name: _merge_values(item.type, getattr(one, item.name), getattr(other, item.name))
         for item in fields(kind)  # type: ignore[arg-type]
     }
     return kind(**merged)
+
+
+def _merge_values(kind: object, one: Any, other: Any) -> object:
+    if kind in _RULES:
+        return _RULES[kind](one, other)
+    return merge(one, other) if is_dataclass(kind) else one.merged(other)

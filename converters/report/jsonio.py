@@ -59,7 +59,12 @@ def load(path: str | Path) -> DriftReport:
 
 
 def encode(value: object) -> Json:
-    """Dataclasses as objects, enums as their value, non-finite numbers as words."""
+    """Dataclasses as objects, enums as their value, non-finite numbers as words.
+
+    Anything with a method `to_json` is what that gives.
+    """
+    if hasattr(value, "to_json"):
+        return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
         # The schema comes first, where a reader of the file looks for it.
         names = sorted((item.name for item in fields(value)), key=lambda name: name != "schema")
@@ -98,6 +103,8 @@ def _decode(kind: FieldType, value: Json, where: str) -> object:
             return None
         (kind,) = (item for item in arguments if item is not type(None))
         return _decode(kind, value, where)
+    if hasattr(kind, "from_json"):
+        return kind.from_json(_expect(value, dict, where))
     if is_dataclass(kind):
         return _decode_dataclass(kind, value, where)
     if origin is tuple:

@@ -47,6 +47,8 @@ def _of(kind: FieldType, definitions: JsonObject) -> JsonObject:
         return {"type": "array", "items": _of(arguments[0], definitions)}
     if origin in (dict, Mapping):
         return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
+    if hasattr(kind, "to_json"):  # it has a form of its own
+        return {"type": "object", "description": (inspect.getdoc(kind) or "").partition("\n")[0]}
     if is_dataclass(kind):
         return _of_dataclass(kind, definitions)
     if kind is float:

@@ -1,0 +1,168 @@
+"""A table with a row for each distinct sample, in a form that merges exactly and stays small.
+
+Rates and distances of single samples need the samples, not only sums over them. The table keeps
+those with the smallest keys, up to `MOST_ROWS`: a key is a hash of the sample's inputs, so these are
+a random choice, and the same one however the samples were split and ordered ("bottom-k sketch",
+Cohen and Kaplan 2007). Below that number it holds every sample.
+"""
+
+import base64
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tfmp.converters.shared.errors import InputError
+from tfmp.shared.report_files import JsonObject
+
+# About 0.5 MB in memory for a table of four columns.
+MOST_ROWS = 20_000
+
+# Pieces that are held before they are sorted into one table: sorting at every batch takes longer
+# than the comparison itself.
+_MOST_PIECES = 64
+
+_KEY, _COUNT, _VALUE = np.dtype("<u8"), np.dtype("<u4"), np.dtype("<f4")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a table, in any order.
+
+    Attributes:
+        keys: uint64, one for each row.
+        counts: uint32, the number of samples with that key.
+        values: float32 of shape (rows, columns).
+    """
+
+    keys: np.ndarray
+    counts: np.ndarray
+    values: np.ndarray
+
+
+class Sketch:
+    """A row of numbers for each distinct sample; empty without arguments.
+
+    Two samples with the same key are the same inputs. Of their rows, which could differ in labels
+    or in the last digit of a result, the one with the smallest bytes is kept.
+    """
+
+    def __init__(self, pieces: Sequence[Piece] = ()) -> None:
+        """Holds pieces; they are sorted when somebody looks."""
+        self._pieces = tuple(pieces)
+
+    @classmethod
+    def of(cls, keys: np.ndarray, columns: Sequence[np.ndarray]) -> "Sketch":
+        """The rows of one batch.
+
+        Args:
+            keys: a key for each sample, uint64.
+            columns: arrays of one number for each sample.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.stack([np.asarray(column, _VALUE) for column in columns], axis=1)
+        values[np.isnan(values)] = np.nan  # one NaN for all: others have other bytes
+        return cls([Piece(np.asarray(keys, _KEY), np.ones(len(keys), _COUNT), values + 0)])
+
+    def merged(self, other: "Sketch") -> "Sketch":
+        """The rows of both."""
+        pieces = (*self._pieces, *other._pieces)
+        return Sketch(pieces if len(pieces) <= _MOST_PIECES else [_sorted(pieces)])
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The keys in ascending order, uint64."""
+        return self._table.keys
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The number of samples behind each row."""
+        return self._table.counts
+
+    @property
+    def values(self) -> np.ndarray:
+        """Numbers of shape (rows, columns), float64, in the order of the keys."""
+        return self._table.values.astype(np.float64)
+
+    @property
+    def repeated(self) -> float:
+        """How often a sample occurs on average: 1 where all are distinct."""
+        counts = self.counts
+        return float(counts.sum() / len(counts)) if len(counts) else 1.0
+
+    def __len__(self) -> int:
+        return len(self._table.keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sketch) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Sketch, ((self._table,) if self._pieces else (),)
+
+    @cached_property
+    def _table(self) -> Piece:
+        if not self._pieces:
+            return Piece(np.empty(0, _KEY), np.empty(0, _COUNT), np.empty((0, 0), _VALUE))
+        return _sorted(self._pieces)
+
+    def to_json(self) -> JsonObject:
+        """The table as compressed little-endian bytes, in base 64."""
+        table = self._table
+        return {
+            "rows": len(table.keys),
+            "columns": int(table.values.shape[1]),
+            "keys": _packed(table.keys),
+            "counts": _packed(table.counts),
+            "values": _packed(table.values.T),  # columns compress better than rows
+        }
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> "Sketch":
+        """Reads what `to_json` gave.
+
+        Raises:
+            InputError: the document was cut or changed.
+        """
+        try:
+            rows, columns = int(document["rows"]), int(document["columns"])
+            if not (0 <= rows <= MOST_ROWS and 0 <= columns <= 4096):
+                raise ValueError
+            keys = _unpacked(document["keys"], _KEY, rows)
+            counts = _unpacked(document["counts"], _COUNT, rows)
+            values = _unpacked(document["values"], _VALUE, rows * columns)
+        except (KeyError, TypeError, ValueError, OverflowError, zlib.error) as error:
+            raise InputError(
+                "a table of samples in the report cannot be read; the document was cut or "
+                "changed. Write the report again with tfmp-convert."
+            ) from error
+        return cls([Piece(keys, counts, values.reshape(columns, rows).T)]) if rows else cls()
+
+
+def _sorted(pieces: Sequence[Piece]) -> Piece:
+    """One piece with a row for each key, in ascending order of the keys."""
+    keys = np.concatenate([piece.keys for piece in pieces])
+    counts = np.concatenate([piece.counts for piece in pieces])
+    values = np.ascontiguousarray(np.concatenate([piece.values for piece in pieces]))
+    order = np.lexsort((*values.view("<u4").T, keys))
+    keys, counts, values = keys[order], counts[order], values[order]
+    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    counts = np.add.reduceat(counts, first).astype(_COUNT)
+    chosen = slice(MOST_ROWS)
+    return Piece(keys[first][chosen], counts[chosen], values[first][chosen])
+
+
+def _packed(array: np.ndarray) -> str:
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
+
+
+def _unpacked(text: str, dtype: np.dtype, size: int) -> np.ndarray:
+    expander = zlib.decompressobj()
+    data = expander.decompress(base64.b64decode(text, validate=True), size * dtype.itemsize + 1)
+    if len(data) != size * dtype.itemsize:
+        raise ValueError(f"{len(data)} bytes, expected {size * dtype.itemsize}")
+    return np.frombuffer(data, dtype)
