@@ -6,14 +6,12 @@ and each is timed again from the float32 file on disk to an FP16 file that is kn
 
 import contextlib
 import importlib.util
-import io
 import json
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,15 +193,3 @@ def all_passes(stack: contextlib.ExitStack, modelopt: str | None) -> dict[str, P
     else:
         print("AutoCast is left out: --modelopt names no Python", file=sys.stderr)
     return passes
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Hides what the passes print."""
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        yield

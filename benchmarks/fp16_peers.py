@@ -31,7 +31,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from corpus import Case, corpus
-from fp16_passes import Pass, Sample, copied, quiet
+from fp16_passes import Pass, Sample, copied
+from quiet import quiet
 
 from tfmp.converters.intake import open_source
 from tfmp.converters.intake.source import OnnxSource

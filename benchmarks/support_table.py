@@ -7,13 +7,10 @@ Run: python benchmarks/support_table.py [--every-application] [--again REGEX]
 """
 
 import argparse
-import contextlib
-import io
 import os
 import re
 import sys
 import tempfile
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +22,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import keras
 import numpy as np
 import sweep
+from quiet import quiet
 
 from tfmp.converters.intake import open_source
 from tfmp.converters.intake.source import Source
@@ -116,18 +114,6 @@ def first_words(text: str) -> str:
     """The first line of a message, short enough for a table."""
     line = re.sub(r"/\S+/", "", " ".join(text.split()))
     return (line[:117] + "...") if len(line) > 120 else line
-
-
-@contextlib.contextmanager
-def quiet():
-    """Hides what tf2onnx and Keras print."""
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def published() -> dict[tuple[str, str], tuple[Outcome, Outcome]]:

@@ -1,6 +1,7 @@
 """MixedPrecision under Keras's data parallelism on two JAX devices."""
 
 import keras
+import keras_models
 import numpy as np
 import pytest
 
@@ -39,17 +40,7 @@ def test_a_nan_on_one_device_skips_the_step_on_both(data_parallel):
 
 
 def test_a_layer_that_overflows_on_one_device_is_found_and_moved(data_parallel):
-    keras.utils.set_random_seed(1)
-    ones = {"use_bias": False, "kernel_initializer": "ones"}
-    model = keras.Sequential(
-        [
-            keras.layers.Input((8,)),
-            keras.layers.Dense(8, name="first", **ones),
-            keras.layers.Dense(8, name="sums", **ones),
-            keras.layers.LayerNormalization(),
-            keras.layers.Dense(1),
-        ]
-    )
+    model = keras_models.overflowing_sums()
     model.compile(keras.optimizers.SGD(1e-6), "mse")
     x = np.ones((24, 8), "float32")
     x[[4, 12, 20]] = 2000.0

@@ -4,6 +4,7 @@ import jax
 import keras
 import numpy as np
 import pytest
+from keras_models import adamw
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
@@ -119,17 +120,9 @@ def test_the_scale_follows_its_schedule_under_jit():
     ids=str,
 )
 def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone(options):
-    def inner():
-        return keras.optimizers.AdamW(
-            keras.optimizers.schedules.CosineDecay(0.05, 12),
-            weight_decay=0.01,
-            global_clipnorm=0.5,
-            use_ema=True,
-            gradient_accumulation_steps=2,
-        )
-
     trained = []
-    for optimizer in (inner(), LossScaleOptimizer(inner(), DynamicLossScale(growth_interval=5))):
+    scaled = LossScaleOptimizer(adamw(), DynamicLossScale(growth_interval=5))
+    for optimizer in (adamw(), scaled):
         net = model(optimizer, **options)
         net.fit(*data(), batch_size=8, epochs=2, shuffle=False, verbose=0)
         trained.append(net.get_weights())

@@ -139,3 +139,29 @@ CORPUS = {
         subclassed,
     )
 }
+
+
+def overflowing_sums() -> keras.Model:
+    """The layer "sums" passes 65504 where inputs are 2000; float32 does not mind."""
+    keras.utils.set_random_seed(7)
+    ones = {"use_bias": False, "kernel_initializer": "ones"}
+    return keras.Sequential(
+        [
+            keras.Input((8,)),
+            layers.Dense(8, name="first", **ones),
+            layers.Dense(8, name="sums", **ones),
+            layers.LayerNormalization(),
+            layers.Dense(1),
+        ]
+    )
+
+
+def adamw() -> keras.optimizers.Optimizer:
+    """An optimizer with everything that a wrapper could count or scale wrongly."""
+    return keras.optimizers.AdamW(
+        keras.optimizers.schedules.CosineDecay(0.05, 12),
+        weight_decay=0.01,
+        global_clipnorm=0.5,
+        use_ema=True,
+        gradient_accumulation_steps=2,
+    )

@@ -9,6 +9,7 @@ import json
 import sys
 
 import keras
+import keras_models
 import numpy as np
 import tensorflow as tf
 
@@ -17,18 +18,8 @@ import tfmp
 
 def overflow(strategy: tf.distribute.Strategy) -> dict[str, object]:
     """A fit in which the sums of one layer pass 65504, on the second replica alone."""
-    keras.utils.set_random_seed(7)
-    ones = {"use_bias": False, "kernel_initializer": "ones"}
     with strategy.scope():
-        model = keras.Sequential(
-            [
-                keras.layers.Input((8,)),
-                keras.layers.Dense(8, name="first", **ones),
-                keras.layers.Dense(8, name="sums", **ones),
-                keras.layers.LayerNormalization(),
-                keras.layers.Dense(1),
-            ]
-        )
+        model = keras_models.overflowing_sums()
         model.compile(keras.optimizers.SGD(1e-6), "mse")
     # Batches of 8 and a last one of 1, which leaves the second replica with none.
     x = np.full((25, 8), 1.0, "float32")

@@ -9,8 +9,8 @@ from tfmp.colocation import MODES
 from tfmp.commands.options import (
     count_option,
     json_option,
+    memory_limit_option,
     mistakes_end_the_command,
-    parse_bytes,
     print_report,
     quiet_option,
 )
@@ -37,12 +37,7 @@ _FORM = "package.module:function, which returns a list of tfmp.Job"
     least=0,
 )
 @click.option("--measure-only", is_flag=True, help="Recommend a mode without training.")
-@click.option(
-    "--memory-limit",
-    metavar="SIZE",
-    callback=parse_bytes,
-    help="Memory that each process may use in mode processes, such as 2GiB.",
-)
+@memory_limit_option("Memory that each process may use in mode processes, such as 2GiB.")
 @quiet_option
 @json_option
 def command(

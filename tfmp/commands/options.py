@@ -75,6 +75,11 @@ def parse_bytes(context: click.Context, parameter: click.Parameter, text: str | 
     return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
+def memory_limit_option(help: str) -> Callable[[Command], Command]:
+    """The option --memory-limit, in bytes."""
+    return click.option("--memory-limit", metavar="SIZE", callback=parse_bytes, help=help)
+
+
 def check_reports(paths: Iterable[str], suffixes: Sequence[str], force: bool) -> None:
     """Refuses reports that could not be written, before minutes of measuring.
 

@@ -8,8 +8,8 @@ from tfmp.commands.options import (
     count_option,
     data_option,
     json_option,
+    memory_limit_option,
     mistakes_end_the_command,
-    parse_bytes,
     print_report,
     quiet_option,
     report_options,
@@ -42,11 +42,8 @@ from tfmp.precision import FIXED_POLICIES
     "times.",
 )
 @click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
-@click.option(
-    "--memory-limit",
-    metavar="SIZE",
-    callback=parse_bytes,
-    help="Memory that a step may need in that search, such as 2GiB. On a CPU it is required.",
+@memory_limit_option(
+    "Memory that a step may need in that search, such as 2GiB. On a CPU it is required."
 )
 @click.option(
     "--log-dir", metavar="FOLDER", help="Folder for the profiler's traces, for TensorBoard."

@@ -13,11 +13,6 @@ X = np.random.default_rng(0).standard_normal((20, 4)).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture(autouse=True)
-def in_tmp_path(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def model() -> str:
     keras.utils.set_random_seed(1)

@@ -22,9 +22,8 @@ def run(*arguments: str):
 
 
 @pytest.fixture
-def two_jobs(tmp_path, monkeypatch):
+def two_jobs():
     """A module of a user's, in the folder in which the command runs."""
-    monkeypatch.chdir(tmp_path)
     Path("jobs_of_test.py").write_text(
         "from colocated_jobs import *\n"
         "def two():\n"

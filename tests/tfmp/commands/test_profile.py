@@ -15,11 +15,6 @@ X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
 FAST = ("--rounds", "1", "--steps", "1", "--no-layers", "--batch-size", "4")
 
 
-@pytest.fixture(autouse=True)
-def in_tmp_path(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def model() -> str:
     keras.utils.set_random_seed(1)

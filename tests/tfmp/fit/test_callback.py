@@ -2,12 +2,12 @@
 
 import json
 import re
-from typing import ClassVar
 
 import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from probe_layer import Probe
 
 import tfmp
 from tfmp import MixedPrecision, StaticLossScale
@@ -20,17 +20,6 @@ CLASSES = 3
 @pytest.fixture(autouse=True)
 def seeded():
     keras.utils.set_random_seed(7)
-
-
-@keras.saving.register_keras_serializable("test_callback")
-class Probe(layers.Layer):
-    """Passes values on, and remembers the dtypes that it was traced with."""
-
-    seen: ClassVar[list[str]] = []
-
-    def call(self, x):
-        Probe.seen.append(keras.backend.standardize_dtype(x.dtype))
-        return x
 
 
 def model(*middle, optimizer="adam", **compile_options) -> keras.Model:

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras_models import adamw
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
@@ -383,17 +384,9 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     ids=lambda options: "-".join(f"{key}={value}" for key, value in options.items()),
 )
 def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone(options):
-    def inner():
-        return keras.optimizers.AdamW(
-            keras.optimizers.schedules.CosineDecay(0.05, 12),
-            weight_decay=0.01,
-            global_clipnorm=0.5,
-            use_ema=True,
-            gradient_accumulation_steps=2,
-        )
-
     trained = []
-    for optimizer in (inner(), LossScaleOptimizer(inner(), DynamicLossScale(growth_interval=5))):
+    scaled = LossScaleOptimizer(adamw(), DynamicLossScale(growth_interval=5))
+    for optimizer in (adamw(), scaled):
         model = small_model(optimizer, **options)
         model.fit(*data(), batch_size=8, epochs=2, shuffle=False, verbose=0)
         trained.append(model.get_weights())

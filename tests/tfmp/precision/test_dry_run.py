@@ -34,6 +34,17 @@ def times_raw_one(x):
     return tf.multiply(x, tf.constant(1.0))
 
 
+class Stubborn(layers.Layer):
+    """Cannot be traced, because it needs real numbers."""
+
+    def call(self, x):
+        float(np.asarray(x).sum())
+        return x
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+
 class Block(layers.Layer):
     """A residual block with layers of its own."""
 
@@ -212,14 +223,6 @@ def test_an_add_loss_of_a_models_own_code_is_noted_with_the_fix():
 
 
 def test_a_model_that_cannot_be_traced_keeps_its_own_code_in_float32():
-    class Stubborn(layers.Layer):
-        def call(self, x):
-            float(np.asarray(x).sum())  # needs real numbers
-            return x
-
-        def compute_output_spec(self, x):
-            return keras.KerasTensor(x.shape, x.dtype)
-
     model = model_of(layers.Dense(8, name="hidden"), Stubborn(name="own"))
     with pytest.raises(DryRunError):
         dry_run(walk(model))
@@ -301,14 +304,6 @@ def test_a_model_without_a_call_whose_parts_are_not_built_is_refused():
 
 
 def test_one_part_that_cannot_be_traced_does_not_hold_the_others_back():
-    class Stubborn(layers.Layer):
-        def call(self, x):
-            float(np.asarray(x).sum())  # needs real numbers
-            return x
-
-        def compute_output_spec(self, x):
-            return keras.KerasTensor(x.shape, x.dtype)
-
     class Pair(keras.Model):
         def __init__(self, first, second):
             super().__init__()

@@ -3,12 +3,12 @@
 import json
 import re
 import threading
-from typing import ClassVar
 
 import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from probe_layer import Probe
 
 import tfmp
 from tfmp import PrecisionPlan, plan, policy_scope, revert
@@ -17,17 +17,6 @@ from tfmp import PrecisionPlan, plan, policy_scope, revert
 @pytest.fixture(autouse=True)
 def seeded():
     keras.utils.set_random_seed(7)
-
-
-@keras.saving.register_keras_serializable("test_policy")
-class Probe(layers.Layer):
-    """Passes values on, and remembers the dtypes that it was traced with."""
-
-    seen: ClassVar[list[str]] = []
-
-    def call(self, x):
-        Probe.seen.append(keras.backend.standardize_dtype(x.dtype))
-        return x
 
 
 def dtypes_traced() -> set[str]:
