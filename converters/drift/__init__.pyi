@@ -15,10 +15,5 @@ from .metrics import (
 )
 from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .totals import Totals as Totals, is_floating as is_floating
-from .verdict import (
-    Check as Check,
-    Verdict as Verdict,
-    check_overrides as check_overrides,
-    judge as judge,
-    overall as overall,
-)
+from .verdict.check import Check as Check, Verdict as Verdict, overall as overall
+from .verdict.judge import check_overrides as check_overrides, judge as judge

@@ -1,9 +1,9 @@
 """A table with a row for each distinct sample, in a form that merges exactly and stays small.
 
 Rates and distances of single samples need the samples, not only sums over them. The table keeps
-those with the smallest keys, up to `MOST_ROWS`: a key is a hash of the sample's inputs, so these are
-a random choice, and the same one however the samples were split and ordered ("bottom-k sketch",
-Cohen and Kaplan 2007). Below that number it holds every sample.
+those with the smallest keys, up to `MOST_ROWS`. A key is a hash of the inputs of a sample, so these
+rows are a random choice, and the same one however the samples were split and ordered ("bottom-k
+sketch", Cohen and Kaplan 2007). Below that number it holds every sample.
 """
 
 import base64

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.metrics import OutputAccumulator
-from tfmp.converters.drift.verdict import Check, Verdict
+from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.report.figures import (
     BUDGET_LINE,
     Bar,

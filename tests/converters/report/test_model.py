@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tfmp.converters.drift.budget import DriftBudget
-from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.report.model import SUFFIXES, check_path, render
 from tfmp.converters.shared.errors import InputError
 

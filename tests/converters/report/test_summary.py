@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation, LayerError
 from tfmp.converters.report.summary import (
     culprit_text,

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.exact import total
@@ -15,55 +14,11 @@ from tfmp.converters.drift.statistics import (
     mean_bounds,
     paired_difference,
 )
+from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, bound_text, overall
 from tfmp.converters.shared.errors import InputError
 
 # `RunnerInfo.fp16` of FP16 weights in FP32 arithmetic.
 WEIGHTS_ONLY = "weights-only"
-
-
-class Verdict(StrEnum):
-    """Whether a candidate may ship; `exit_status` is the exit status of a command."""
-
-    PASS = "PASS"
-    FAIL = "FAIL"
-    INCONCLUSIVE = "INCONCLUSIVE"
-
-    @property
-    def exit_status(self) -> int:
-        """0 PASS, 1 FAIL, 3 INCONCLUSIVE (2 is bad usage or input)."""
-        return {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}[self]
-
-
-def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """FAIL if any is FAIL, else INCONCLUSIVE if any is (or the list is empty), else PASS."""
-    if Verdict.FAIL in verdicts:
-        return Verdict.FAIL
-    return Verdict.PASS if verdicts and set(verdicts) == {Verdict.PASS} else Verdict.INCONCLUSIVE
-
-
-@dataclass(frozen=True)
-class Check:
-    """One question that the verdict rests on.
-
-    Attributes:
-        name: the quantity that was checked, such as "rel_l2" or "flip_rate".
-        output: the output that was checked; "" for the whole run.
-        measured: the number that was seen; None for a check without one.
-        lower: lower bound of the true number, at the budget's confidence; None without a bound.
-        upper: upper bound of the true number.
-        limit: the budget's limit; None for a fault that no budget allows.
-        verdict: verdict of this check by itself.
-        text: the finding in a sentence.
-    """
-
-    name: str
-    output: str
-    measured: float | None
-    lower: float | None
-    upper: float | None
-    limit: float | None
-    verdict: Verdict
-    text: str
 
 
 @dataclass(frozen=True)
@@ -214,20 +169,20 @@ def _flips(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         return []
     flips, samples = output.flips, output.samples
     lower, upper = binomial_bounds(flips, samples, budget.confidence)
-    verdict = _against(lower, upper, limit)
+    verdict = against(lower, upper, limit)
     what = "differ" if output.decision == EQUALITY else "flip"
     text = (
         f"output {output.name!r}: {flips:,} of {samples:,} samples {what}; the true rate is at "
-        f"{_bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
+        f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
     )
     if verdict is Verdict.INCONCLUSIVE:
         rate = flips / samples
 
         def decides(count: int) -> bool:
             low, high = binomial_bounds(round(rate * count), count, budget.confidence)
-            return _against(low, high, limit) is not Verdict.INCONCLUSIVE
+            return against(low, high, limit) is not Verdict.INCONCLUSIVE
 
-        text += _advice(fewest_samples(decides, samples), "rate")
+        text += advice(fewest_samples(decides, samples), "rate")
     rate_check = Check(
         "flip_rate", output.name, flips / samples, lower, upper, limit, verdict, text
     )
@@ -248,11 +203,11 @@ def _accuracy_drop(label: LabelDrift, budget: DriftBudget) -> list[Check]:
         return []
     lost, gained, samples = label.lost, label.gained, label.samples
     lower, upper = paired_difference(lost, gained, samples, budget.confidence)
-    verdict = _against(lower, upper, limit)
+    verdict = against(lower, upper, limit)
     text = (
         f"output {label.output!r}: accuracy {label.reference:.2%} -> {label.candidate:.2%} "
         f"({lost:,} lost, {gained:,} gained, McNemar p = {label.mcnemar_p:.2g}); the true drop is "
-        f"at {_bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
+        f"at {bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
     )
     if verdict is Verdict.INCONCLUSIVE:
 
@@ -261,9 +216,9 @@ def _accuracy_drop(label: LabelDrift, budget: DriftBudget) -> list[Check]:
             bounds = paired_difference(
                 round(lost * scale), round(gained * scale), count, budget.confidence
             )
-            return _against(*bounds, limit) is not Verdict.INCONCLUSIVE
+            return against(*bounds, limit) is not Verdict.INCONCLUSIVE
 
-        text += _advice(fewest_samples(decides, samples), "drop")
+        text += advice(fewest_samples(decides, samples), "drop")
     drop = (lost - gained) / samples
     return [Check("accuracy_drop", label.output, drop, lower, upper, limit, verdict, text)]
 
@@ -278,11 +233,11 @@ def _error_increase(label: LabelDrift, budget: DriftBudget) -> list[Check]:
     lower, upper = bounds[0] / scale, bounds[1] / scale
     if label.reference == 0 and change == 0:
         lower = upper = 0.0
-    verdict = _against(lower, upper, limit)
+    verdict = against(lower, upper, limit)
     text = (
         f"output {label.output!r}: mean absolute error {label.reference:.4g} -> "
         f"{label.candidate:.4g}; the true increase is at "
-        f"{_bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
+        f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
     )
     measured = change / scale if change else 0.0
     return [Check("error_increase", label.output, measured, lower, upper, limit, verdict, text)]
@@ -323,21 +278,3 @@ def _no_arithmetic() -> Check:
         "arithmetic is unknown. Run it where FP16 is computed or emulated (--device cpu does)"
     )
     return Check("arithmetic", "", None, None, None, None, Verdict.INCONCLUSIVE, text)
-
-
-def _against(lower: float, upper: float, limit: float) -> Verdict:
-    """FAIL if even the lower bound is over the limit, PASS if the upper is not; NaN is neither."""
-    if lower > limit:
-        return Verdict.FAIL
-    return Verdict.PASS if upper <= limit else Verdict.INCONCLUSIVE
-
-
-def _bound_text(verdict: Verdict, lower: float, upper: float, budget: DriftBudget) -> str:
-    bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
-    return f"{bound} ({budget.confidence:.0%} confidence)"
-
-
-def _advice(samples: int | None, what: str) -> str:
-    if samples is None:
-        return f". This {what} is so near the budget that more samples will not decide"
-    return f". About {samples:,} samples at this {what} would decide"

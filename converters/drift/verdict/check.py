@@ -1,0 +1,109 @@
+"""One question that a verdict rests on, and how bounds and limits answer it."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfmp.converters.drift.budget import DriftBudget
+
+# One-sided bounds of a number at a confidence: lower, upper.
+Bounds = Callable[[float], tuple[float, float]]
+
+# A p-value below it is told as this one.
+_SMALLEST_P = 1e-12
+
+
+class Verdict(StrEnum):
+    """Whether a candidate may ship; `exit_status` is the exit status of a command."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+    @property
+    def exit_status(self) -> int:
+        """0 PASS, 1 FAIL, 3 INCONCLUSIVE (2 is bad usage or input)."""
+        return {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}[self]
+
+
+def overall(verdicts: Sequence[Verdict]) -> Verdict:
+    """FAIL if any is FAIL, else INCONCLUSIVE if any is (or the list is empty), else PASS."""
+    if Verdict.FAIL in verdicts:
+        return Verdict.FAIL
+    return Verdict.PASS if verdicts and set(verdicts) == {Verdict.PASS} else Verdict.INCONCLUSIVE
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question that the verdict rests on.
+
+    Attributes:
+        name: the quantity that was checked, such as "rel_l2" or "flip_rate".
+        output: the output that was checked; "" for the whole run.
+        measured: the number that was seen; None for a check without one.
+        lower: lower bound of the true number, at the budget's confidence; None without a bound.
+        upper: upper bound of the true number.
+        limit: the budget's limit; None for a fault that no budget allows.
+        verdict: verdict of this check by itself.
+        text: the finding in a sentence.
+        p: probability of evidence as bad as this one if the true number kept the limit; None for a
+            check that makes no statement beyond the samples that were seen.
+    """
+
+    name: str
+    output: str
+    measured: float | None
+    lower: float | None
+    upper: float | None
+    limit: float | None
+    verdict: Verdict
+    text: str
+    p: float | None = None
+
+
+def fault(name: str, output: str, text: str, count: float | None = None) -> Check:
+    """A fault that no budget allows."""
+    return Check(name, output, count, None, None, None, Verdict.FAIL, text)
+
+
+def doubt(name: str, output: str, text: str, measured: float | None = None) -> Check:
+    """A reason why nothing is certified."""
+    return Check(name, output, measured, None, None, None, Verdict.INCONCLUSIVE, text)
+
+
+def against(lower: float, upper: float, limit: float) -> Verdict:
+    """FAIL if even the lower bound is over the limit, PASS if the upper is not; NaN is neither."""
+    if lower > limit:
+        return Verdict.FAIL
+    return Verdict.PASS if upper <= limit else Verdict.INCONCLUSIVE
+
+
+def p_over(bounds: Bounds, limit: float) -> float:
+    """The p-value of the hypothesis that the truth is at most `limit`.
+
+    It is the smallest error rate at which the lower bound is over the limit, found by bisection on
+    a logarithmic scale; 1 if it is not over it at an error rate of one half.
+    """
+    if not bounds(0.5)[0] > limit:
+        return 1.0
+    low, high = math.log(_SMALLEST_P), math.log(0.5)
+    if bounds(1 - _SMALLEST_P)[0] > limit:
+        return _SMALLEST_P
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if bounds(-math.expm1(middle))[0] > limit else (middle, high)
+    return math.exp(high)
+
+
+def bound_text(verdict: Verdict, lower: float, upper: float, budget: DriftBudget) -> str:
+    """The bound that decides, in words: "most 0.99% (95% confidence)"."""
+    bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
+    return f"{bound} ({budget.confidence:.0%} confidence)"
+
+
+def advice(samples: int | None, what: str) -> str:
+    """The number of samples that would decide, as the last sentence of a text."""
+    if samples is None:
+        return f". This {what} is so near the budget that more samples will not decide"
+    return f". About {samples:,} samples at this {what} would decide"
