@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tfmp.converters.comparison import Compare, Plan, candidate_files, compare_here
-from tfmp.converters.drift import Comparison, DriftBudget, check_overrides
+from tfmp.converters.drift import Comparison, DriftBudget
+from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, is_open, request_of
 from tfmp.converters.report import DriftReport
@@ -131,11 +132,11 @@ def open_samples(source: AnySource, data: Any, labels: Any, budget: DriftBudget)
         return made_up(source.inputs)
     samples = open_data(data, source.inputs, labels)
     first = samples.first()
-    if first is not None and first[1] is not None:
-        inputs, labels = first
+    if first is not None and first.labels is not None:
         with running_on_samples(source.name):
-            expected = source.forward(inputs)
-        Comparison("labels", source.outputs, source.outputs).update(expected, expected, labels)
+            expected = source.forward(first.inputs)
+        comparison = Comparison("labels", source.outputs, source.outputs)
+        comparison.update(expected, expected, first.labels, first.keys)
     return samples
 
 

@@ -7,7 +7,8 @@ a phone and a sheet of paper. The table around it has its text for readers who c
 import math
 from itertools import pairwise
 
-from tfmp.converters.drift import MARGIN_EDGES, ULP_LABELS, Check, OutputDrift, Verdict
+from tfmp.converters.drift import MARGIN_EDGES, ULP_LABELS, OutputDrift
+from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
     latency_text,

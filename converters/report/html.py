@@ -4,7 +4,7 @@ from functools import cache
 
 from jinja2 import Environment
 
-from tfmp.converters.drift import Verdict
+from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report import figures, layers, summary
 from tfmp.converters.report.model import DriftReport
 from tfmp.shared.html_page import page_environment

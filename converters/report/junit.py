@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from tfmp.converters.drift import Verdict
+from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import printable
 

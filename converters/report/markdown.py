@@ -3,7 +3,8 @@
 import re
 from dataclasses import fields
 
-from tfmp.converters.drift import ACCURACY, Verdict
+from tfmp.converters.drift import ACCURACY
+from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.summary import (
     HEADINGS,

@@ -5,15 +5,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
-from tfmp.converters.drift import (
-    Check,
-    DriftBudget,
-    LabelDrift,
-    OutputDrift,
-    Verdict,
-    judge,
-    overall,
-)
+from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift
+from tfmp.converters.drift.verdict import Check, Verdict, judge, overall
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
 from tfmp.converters.samples import DataReport

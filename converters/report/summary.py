@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfmp.converters.drift import ACCURACY, OutputDrift, Verdict
+from tfmp.converters.drift import ACCURACY, OutputDrift
+from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import RunnerInfo

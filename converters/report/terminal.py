@@ -8,7 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tfmp.converters.drift import Verdict
+from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
     HEADINGS,

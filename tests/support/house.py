@@ -11,10 +11,10 @@ TRAINING = (
     "commands"
 ).split()
 CONVERSION = (
-    "shared intake "
+    "shared intake.keras2 intake "
     "onnx.graph onnx.export.handlers onnx.export onnx.rewrites onnx.fp16 onnx.emulation "
     "tflite.file tflite.rewriting tflite.export tflite.audit "
-    "drift samples onnx.mixed runners report explain "
+    "drift drift.verdict samples onnx.mixed runners report explain "
     "formats onnx.options onnx.format tflite.options tflite.format comparison distributed "
     "validation inspection conversion commands"
 ).split()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift import DriftBudget
 
 # One-sided bounds of a number at a confidence: lower, upper.
 Bounds = Callable[[float], tuple[float, float]]

@@ -4,15 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfmp.converters.drift.budget import DriftBudget
-from tfmp.converters.drift.exact import total
-from tfmp.converters.drift.labels import REGRESSION, LabelDrift
-from tfmp.converters.drift.metrics import EQUALITY, OutputDrift
-from tfmp.converters.drift.statistics import (
+from tfmp.converters.drift import (
+    EQUALITY,
+    REGRESSION,
+    DriftBudget,
+    LabelDrift,
+    OutputDrift,
     binomial_bounds,
     fewest_samples,
     mean_bounds,
     paired_difference,
+    total,
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, bound_text, overall
 from tfmp.converters.shared.errors import InputError

@@ -10,7 +10,7 @@ from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.labels import LabelDrift, LabelTotals, label_drift
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.verdict.check import Verdict, overall
-from tfmp.converters.drift.verdict.judge import Judgement, judge
+from tfmp.converters.drift.verdict.judgement import Judgement, judge
 from tfmp.converters.shared.errors import InputError
 
 
