@@ -1,12 +1,31 @@
-"""Saved Keras models: `.keras`, `.h5` and `.hdf5`, written by Keras 3 or Keras 2."""
+"""Saved Keras models: `.keras`, `.h5` and `.hdf5`, each read by the Keras that wrote it."""
 
 import re
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tfmp.converters.intake.custom_objects import CustomObjects
+from tfmp.converters.intake.keras2 import (
+    LAMBDA,
+    Archive,
+    Config,
+    code_in,
+    named_by_content,
+    read_archive,
+    read_model,
+)
+from tfmp.converters.intake.keras2_model import from_keras2
 from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
 from tfmp.converters.intake.source import Source
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.frameworks import KerasModel
+
+_WEIGHTS_ONLY = (
+    "holds weights without an architecture (`save_weights`), so there is no model in it. Build the "
+    "model in Python, load the weights and save all of it: model.save('model.keras')."
+)
 
 
 def from_keras_file(
@@ -23,29 +42,113 @@ def from_keras_file(
         InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
+    archive = read_archive(path)
+    if archive.config is None:
+        raise InputError(f"{path}: {_WEIGHTS_ONLY}")
+    used = _used(archive.config, custom_objects or {})
+    try:
+        if archive.from_keras_3 or _of_keras_3(used):
+            model = _keras_3_model(archive, custom_objects or {}, unsafe_load)
+            return from_keras(model, path, _misnamed(archive))
+        reason = None if unsafe_load else code_in(archive.config, used)
+        if reason is not None:
+            raise InputError(f"{path}: {reason}")
+        model = read_model(archive, used, unsafe_load)
+    except InputError:
+        raise
+    except Exception as error:  # Keras raises every kind of exception here
+        raise InputError(f"{path}: {_reason(error)}") from error
+    return from_keras2(model, path, _misnamed(archive))
+
+
+def _keras_3_model(
+    archive: Archive, custom_objects: CustomObjects, unsafe_load: bool
+) -> KerasModel:
     import keras
 
-    known = {**_keras2_classes(), **(custom_objects or {})}
-    try:
+    known = {**_keras2_classes(), **custom_objects}
+    with named_by_content(archive) as path, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about optimizers and shapes, which play no part
         model = keras.models.load_model(
             path, custom_objects=known, compile=False, safe_mode=not unsafe_load
         )
-    except Exception as error:  # Keras raises every kind of exception here
-        raise InputError(f"{path}: {_reason(error)}") from error
-    return from_keras(model, path)
+    if not archive.from_keras_3:
+        _check_shapes(archive, model)
+    return model
+
+
+def _check_shapes(archive: Archive, model: KerasModel) -> None:
+    """Raises `InputError` where Keras 3 took the inputs of an older file for others."""
+    declared = list(_declared_shapes(archive.config))
+    found = [list(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
+    if declared and sorted(map(str, declared)) != sorted(map(str, found)):
+        raise InputError(
+            f"{archive.path}: Keras 3 misreads this file of Keras {archive.version}: its inputs "
+            f"have shapes {declared}, and the model that was read takes {found}. Write the custom "
+            "classes of --custom-objects for Keras 2 (import tf_keras), which will read it then."
+        )
+
+
+def _declared_shapes(config: Config) -> Iterator[list[int | None]]:
+    """Shapes of the inputs of an architecture's outermost model."""
+    inner = config.get("config")
+    layers = inner if isinstance(inner, list) else inner.get("layers", [])
+    if config.get("class_name") == "Sequential":
+        layers = layers[:1]
+    for layer in layers:
+        details = layer.get("config", {})
+        shape = details.get("batch_input_shape", details.get("batch_shape"))
+        if shape is not None and (
+            layer.get("class_name") == "InputLayer" or config.get("class_name") == "Sequential"
+        ):
+            yield list(shape)
+
+
+def _misnamed(archive: Archive) -> tuple[str, ...]:
+    """A note for the report on a file whose name tells of another format than it has."""
+    if archive.zipped == (archive.path.suffix.lower() == ".keras"):
+        return ()
+    kind = "a .keras archive" if archive.zipped else "an HDF5 file"
+    return (f"{archive.path.name} is {kind} by its content, and was read as one",)
+
+
+def _used(config: Config, custom_objects: CustomObjects) -> CustomObjects:
+    """The objects that an architecture names; those that modules imported from Keras are not."""
+    names = set(_texts(config))
+    own = {
+        name: value
+        for name, value in custom_objects.items()
+        if str(getattr(value, "__module__", "")).partition(".")[0] not in ("keras", "tf_keras")
+    }
+    return {name: own[tail] for name in names if (tail := name.rpartition(">")[2]) in own}
+
+
+def _texts(config: Config) -> Iterator[str]:
+    if isinstance(config, str):
+        yield config
+    elif isinstance(config, dict):
+        for value in config.values():
+            yield from _texts(value)
+    elif isinstance(config, list):
+        for value in config:
+            yield from _texts(value)
+
+
+def _of_keras_3(objects: CustomObjects) -> bool:
+    import keras
+
+    return any(
+        isinstance(item, type) and issubclass(item, keras.Layer) for item in objects.values()
+    )
 
 
 def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())
     if "safe_mode=False" in text:
-        return (
-            "the model holds a Lambda layer, which is Python code that would run here. If you "
-            "trust the source of the file, allow it with --unsafe-load (unsafe_load=True); "
-            "else rebuild the layer as a class."
-        )
+        return LAMBDA
     missing = re.search(
-        r"Could not locate (?:class|function) '([^']+)'|Unknown (?:layer|object|function): "
-        r"'([^']+)'",
+        r"Could not locate (?:class|function) '([^']+)'|Unknown (?:layer|object|function|"
+        r"activation function|initializer|regularizer|constraint): '([^']+)'",
         text,
     )
     if missing:
@@ -55,12 +158,17 @@ def _reason(error: Exception) -> str:
             "with --custom-objects package.module (custom_objects={...})."
         )
     return (
-        f"Keras cannot load this model ({type(error).__name__}: {text[:300]}). If it is damaged, "
+        f"Keras cannot load this model ({type(error).__name__}: {_cut(text)}). If it is damaged, "
         "save it again."
     )
 
 
-def _keras2_classes() -> CustomObjects:
+def _cut(text: str, characters: int = 300) -> str:
+    """The beginning of a long text, up to the end of a word."""
+    return text if len(text) <= characters else text[:characters].rpartition(" ")[0] + " …"
+
+
+def _keras2_classes() -> dict[str, Any]:
     """Layer classes that accept arguments of Keras 2's H5 files, which Keras 3 refuses."""
     import keras
 

@@ -36,8 +36,14 @@ def require_tensorflow_backend() -> None:
         )
 
 
-def from_keras(model: KerasModel, path: Path | None = None) -> Source:
-    """Opens a built Keras model; `path` is the file that it was loaded from, if there is one."""
+def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ...] = ()) -> Source:
+    """Opens a built Keras model.
+
+    Args:
+        model: the model.
+        path: the file that it was loaded from, if there is one.
+        notes: on how that file was opened.
+    """
     import keras
 
     arguments = _input_structure(model)
@@ -65,7 +71,7 @@ def from_keras(model: KerasModel, path: Path | None = None) -> Source:
         path=path,
         sha256=path_sha256(path) if path else _weights_sha256(model),
         size_bytes=path_size(path) if path else None,
-        notes=precision_note(model),
+        notes=(*notes, *precision_note(model)),
     )
     source = Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
     # A functional model declares its dtypes, a SavedModel and a function as well.

@@ -17,11 +17,8 @@ Model: TypeAlias = Any
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")
 
-_MAGIC = {
-    ".keras": b"PK\x03\x04",
-    ".h5": b"\x89HDF\r\n\x1a\n",
-    ".hdf5": b"\x89HDF\r\n\x1a\n",
-}
+_ZIP_MAGIC = b"PK\x03\x04"
+_KERAS_MAGIC = (_ZIP_MAGIC, b"\x89HDF\r\n\x1a\n")
 
 
 @dataclass(frozen=True)
@@ -188,13 +185,14 @@ def check_model_file(path: Path) -> None:
             head = file.read(8)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}). Check its rights.") from error
-    if not head or not head.startswith(_MAGIC.get(suffix, b"")):
+    # People rename files: whatever Keras format a file has, it is opened as that.
+    if not head or (suffix in KERAS_SUFFIXES and not head.startswith(_KERAS_MAGIC)):
         found = f"starts with {head!r}" if head else "is empty"
         raise InputError(
             f"{path}: not a {suffix} model: it {found}. It may be truncated or misnamed; "
             "save the model again."
         )
-    if suffix == ".keras" and not is_zipfile(path):
+    if head.startswith(_ZIP_MAGIC) and suffix in KERAS_SUFFIXES and not is_zipfile(path):
         raise InputError(
             f"{path}: not a .keras model: its end, with the list of its contents, is missing. Copy "
             "or save the model again."

@@ -1,0 +1,112 @@
+"""What a Keras file holds, found by its content and not by its name."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+from zipfile import BadZipFile, ZipFile, is_zipfile
+
+from tfmp.converters.shared.errors import InputError
+
+# JSON of a Keras file: dicts, lists, strings, numbers, None.
+Config: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A Keras file, read as far as no framework is needed.
+
+    Attributes:
+        path: the file.
+        zipped: whether it is an archive of Keras 2.12 or later (`.keras`); else it is HDF5.
+        config: the architecture; None for a file of weights.
+        version: the version of Keras that wrote it, such as "2.8.0"; None where the file lacks it.
+    """
+
+    path: Path
+    zipped: bool
+    config: Config | None
+    version: str | None
+
+    @property
+    def from_keras_3(self) -> bool:
+        """Whether Keras 3 wrote the file."""
+        return (self.version or "").startswith("3")
+
+
+def read_archive(path: Path) -> Archive:
+    """Reads the architecture and the version of a Keras file.
+
+    Raises:
+        InputError: the file is damaged, or neither HDF5 nor an archive of Keras.
+    """
+    return _zipped(path) if is_zipfile(path) else _hdf5(path)
+
+
+@contextmanager
+def named_by_content(archive: Archive) -> Iterator[Path]:
+    """The path of the file under a name that tells its format, as Keras goes by the name."""
+    path, suffix = archive.path, ".keras" if archive.zipped else ".h5"
+    if path.suffix == suffix and not path.name.endswith(".weights.h5"):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        named = Path(folder, f"model{suffix}")
+        os.symlink(path.resolve(), named)
+        yield named
+
+
+def _zipped(path: Path) -> Archive:
+    try:
+        with ZipFile(path) as archive:
+            config = json.loads(archive.read("config.json"))
+            metadata = json.loads(archive.read("metadata.json"))
+    except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
+        raise InputError(
+            f"{path}: not a .keras model: its config.json and metadata.json cannot be read "
+            f"({type(error).__name__}: {error}). Copy or save the model again."
+        ) from error
+    version = metadata.get("keras_version") if isinstance(metadata, dict) else None
+    return Archive(path, True, _uncompiled(config), version if isinstance(version, str) else None)
+
+
+def _hdf5(path: Path) -> Archive:
+    import h5py
+
+    try:
+        with h5py.File(path) as file:
+            weights = file.get("model_weights", file)
+            config = _text(file.attrs.get("model_config"))
+            version = _text(file.attrs.get("keras_version", weights.attrs.get("keras_version")))
+    except (OSError, RuntimeError, KeyError) as error:
+        raise InputError(
+            f"{path}: HDF5 cannot read this file ({' '.join(str(error).split())[:300]}). It is "
+            "damaged: copy or save the model again."
+        ) from error
+    try:
+        parsed = None if config is None else json.loads(config)
+    except ValueError as error:
+        raise InputError(
+            f"{path}: the architecture in this file is not JSON ({error}). It is damaged: copy or "
+            "save the model again."
+        ) from error
+    return Archive(path, False, parsed, version)
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return None if value is None else str(value)
+
+
+def _uncompiled(config: Config) -> Config:
+    """The architecture without losses, metrics and optimizers, which a conversion needs not."""
+    if isinstance(config, list):
+        return [_uncompiled(item) for item in config]
+    if isinstance(config, dict):
+        return {key: _uncompiled(item) for key, item in config.items() if key != "compile_config"}
+    return config

@@ -1,0 +1,99 @@
+"""Puts an old architecture into the words that tf_keras reads."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfmp.converters.intake.keras2.archive import Config
+
+NARROW = ("float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
+
+
+@dataclass
+class Changes:
+    """What was changed, for the report's notes."""
+
+    policies: set[str] = field(default_factory=set)
+    fused: list[str] = field(default_factory=list)
+    stateful: list[str] = field(default_factory=list)
+
+    def notes(self) -> Iterator[str]:
+        """One sentence for each kind of change."""
+        if self.policies:
+            listed = ", ".join(sorted(self.policies))
+            yield f"trained under {listed}: converted in float32 from the weights of the file"
+        if self.fused:
+            yield f"cuDNN's layers read as the plain LSTM and GRU: {', '.join(self.fused)}"
+        if self.stateful:
+            yield (
+                f"stateful layers start from zeros in each call of the files: "
+                f"{', '.join(self.stateful)}"
+            )
+
+
+def readable(config: Config, changes: Changes) -> Config:
+    """The same architecture in today's words.
+
+    Args:
+        config: JSON of an architecture; it is left as it is.
+        changes: where to note what was changed.
+    """
+    if isinstance(config, list):
+        return [readable(item, changes) for item in config]
+    if not isinstance(config, dict):
+        return config
+    if set(config) == {"type", "value"}:  # a NumPy scalar, as Keras up to 2.2 wrote it
+        return config["value"]
+    found = {
+        key: _dtype(value, changes) if key == "dtype" else value for key, value in config.items()
+    }
+    inner = found.get("config")
+    kind = found.get("class_name")
+    if isinstance(kind, str) and isinstance(inner, dict):
+        rule = _LAYERS.get(kind)
+        if rule is not None:
+            found["class_name"], inner = rule(kind, dict(inner), changes)
+            found["config"] = inner
+            if found["class_name"] != kind:
+                found.pop("registered_name", None)
+                if found.get("module"):
+                    found["module"] = "keras.layers"
+        if inner.get("stateful") is True:
+            changes.stateful.append(str(inner.get("name")))
+    return {key: readable(value, changes) for key, value in found.items()}
+
+
+def _dtype(value: Config, changes: Changes) -> Config:
+    """A dtype or a policy; 16-bit ones become float32."""
+    name = value
+    if isinstance(value, dict) and isinstance(value.get("config"), dict):
+        name = value["config"].get("name")
+    if name in NARROW:
+        changes.policies.add(name)
+        return "float32"
+    return value
+
+
+def _cudnn_lstm(_: str, inner: dict[str, Any], changes: Changes) -> tuple[str, dict[str, Any]]:
+    changes.fused.append(str(inner.get("name")))
+    return "LSTM", {**inner, "activation": "tanh", "recurrent_activation": "sigmoid"}
+
+
+def _cudnn_gru(_: str, inner: dict[str, Any], changes: Changes) -> tuple[str, dict[str, Any]]:
+    changes.fused.append(str(inner.get("name")))
+    exact = {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}
+    return "GRU", {**inner, **exact}
+
+
+def _gru(kind: str, inner: dict[str, Any], _: Changes) -> tuple[str, dict[str, Any]]:
+    # Until Keras 2.1.3 there was one kind of GRU; TensorFlow 2 made the other one the default.
+    return kind, {"reset_after": False, **inner}
+
+
+_Rule = Callable[[str, dict[str, Any], Changes], tuple[str, dict[str, Any]]]
+_LAYERS: dict[str, _Rule] = {
+    "CuDNNLSTM": _cudnn_lstm,
+    "CuDNNGRU": _cudnn_gru,
+    "GRU": _gru,
+    "GRUCell": _gru,
+}

@@ -1,0 +1,133 @@
+"""A file of Keras 1 or 2 as a model of Keras 2."""
+
+import json
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from tfmp.converters.intake.keras2.archive import Archive, Config, named_by_content
+from tfmp.converters.intake.keras2.configs import Changes, readable
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.frameworks import KerasModel
+
+_MODULE = "tf_keras"
+_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model of Keras 2 that was read from a file.
+
+    Attributes:
+        model: the model, in float32.
+        notes: on how it was read, for the report.
+    """
+
+    model: KerasModel
+    notes: tuple[str, ...]
+
+
+def read_model(
+    archive: Archive, custom_objects: Mapping[str, Any], unsafe_load: bool = False
+) -> ModelFile:
+    """Reads the model; its architecture was checked for code before.
+
+    Args:
+        archive: the file, with an architecture.
+        custom_objects: classes and functions by the names that the file uses for them.
+        unsafe_load: also run Python code that the file holds.
+
+    Raises:
+        InputError: tf_keras is not installed.
+        Exception: whatever tf_keras raises for a file that it cannot read.
+    """
+    tf_keras = _imported(archive)
+    changes = Changes()
+    config = readable(archive.config, changes)
+    known = {**_gallery(), **custom_objects}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about optimizers and initializers, which play no part
+        if archive.zipped:
+            with _rewritten(archive.path, config) as path:
+                model = tf_keras.models.load_model(
+                    path, custom_objects=known, compile=False, safe_mode=not unsafe_load
+                )
+        else:
+            model = tf_keras.models.model_from_json(json.dumps(config), custom_objects=known)
+            with named_by_content(archive) as path:
+                model.load_weights(str(path))
+    _without_cudnn(model)
+    version = f"Keras {archive.version}" if archive.version else "an early Keras"
+    note = f"written by {version}, read by tf_keras {tf_keras.__version__}"
+    return ModelFile(model, (note, *changes.notes()))
+
+
+def _imported(archive: Archive) -> Any:
+    try:
+        import tf_keras
+    except ImportError as error:
+        if error.name != _MODULE:
+            raise
+        raise InputError(
+            f"{archive.path}: was written by Keras {archive.version or '1 or 2'}, which Keras 3 "
+            "misreads. Install Keras 2 beside it: pip install tf_keras"
+        ) from error
+    return tf_keras
+
+
+def _gallery() -> dict[str, Any]:
+    """Functions that Keras's own gallery of models defined, and its files name."""
+    import tensorflow as tf
+
+    return {"relu6": tf.nn.relu6}
+
+
+@contextmanager
+def _rewritten(path: Path, config: Config) -> Iterator[str]:
+    """A copy of an archive with another architecture, and with POSIX paths inside."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "model.keras")
+        with ZipFile(path) as source, ZipFile(copy, "w") as target:
+            for item in source.infolist():
+                name = item.filename.replace("\\", "/")
+                if name == _CONFIG:
+                    target.writestr(name, json.dumps(config))
+                elif name == _WEIGHTS:
+                    _copy_weights(Path(source.extract(item, folder)), Path(folder, "weights"))
+                    target.write(Path(folder, "weights"), name)
+                else:
+                    with source.open(item) as stream, target.open(name, "w") as written:
+                        shutil.copyfileobj(stream, written)
+        yield str(copy)
+
+
+def _copy_weights(source: Path, target: Path) -> None:
+    """Copies the layers' weights to the paths where tf_keras looks for them.
+
+    Windows wrote backslashes into the paths, and Keras up to 2.13 called the folder of a model's
+    layers by the name of a private attribute.
+    """
+    import h5py
+
+    with h5py.File(source) as old, h5py.File(target, "w") as new:
+        new.create_group("vars")
+
+        def copy(name: str, item: Any) -> None:
+            place = name.replace("\\", "/").replace("_layer_checkpoint_dependencies", "layers")
+            if isinstance(item, h5py.Dataset) and not place.startswith(("optimizer/", "metrics/")):
+                old.copy(item, new, name=place)
+
+        old.visititems(copy)
+
+
+def _without_cudnn(model: KerasModel) -> None:
+    """Lets LSTM and GRU run as the loops that exporters read, and not as cuDNN's fused cells."""
+    for layer in model._flatten_layers():
+        if getattr(layer, "_could_use_gpu_kernel", False):
+            layer._could_use_gpu_kernel = False
