@@ -91,8 +91,9 @@ def measure(model: keras.Model, samples: int, rounds: int) -> Result:
 
     def compared() -> None:
         comparison = Comparison("model.onnx", source.outputs, candidate.outputs)
-        for batch, labels in open_data(data, source.inputs, batch_size=BATCH).read():
-            comparison.update(reference.run(batch), candidate.run(batch), labels)
+        for batch in open_data(data, source.inputs, batch_size=BATCH).read():
+            expected, received = reference.run(batch.inputs), candidate.run(batch.inputs)
+            comparison.update(expected, received, batch.labels, batch.keys)
         comparison.outputs()
 
     with reference:

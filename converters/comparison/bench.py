@@ -9,12 +9,11 @@ from tfmp.converters.comparison.drift_stages import Baselines, NoiseFloor
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.comparison.trials import CandidateFile, Trial
-from tfmp.converters.drift import Labels
 from tfmp.converters.formats import format_named
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence, Latency, ReferenceReport
 from tfmp.converters.runners import Runner, TensorFlowRunner, time_runner
-from tfmp.converters.samples import DataReport
+from tfmp.converters.samples import DataReport, SampleBatch
 from tfmp.converters.shared.environment import environment
 from tfmp.converters.shared.errors import running_on_samples
 from tfmp.converters.shared.tensors import Batch
@@ -54,9 +53,9 @@ class Bench:
             for file in files
         ]
 
-    def update(self, inputs: Batch, labels: Labels | None) -> None:
+    def update(self, batch: SampleBatch) -> None:
         """Runs and compares one batch."""
-        self._sample = inputs
+        inputs = self._sample = batch.inputs
         with running_on_samples(self._source.name):
             expected = self._original.run(inputs)
         if self._baselines is not None:
@@ -64,7 +63,7 @@ class Bench:
         if self._noise is not None:
             self._noise.update(inputs, expected)
         for trial in self._trials:
-            trial.update(inputs, expected, labels)
+            trial.update(batch, expected)
 
     def start_over(self, label_kinds: Mapping[str, str] | None) -> None:
         """Forgets what was measured, but not what failed.

@@ -42,8 +42,8 @@ def compare_here(
         bench = Bench(source, files, plan, placing, stack)
         progress("comparing")
         reading = samples.read()
-        for inputs, labels in reading:
-            bench.update(inputs, labels)
+        for batch in reading:
+            bench.update(batch)
             progress.count(reading.description.samples, samples.count)
         if plan.latency:
             progress("timing calls")

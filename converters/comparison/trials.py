@@ -17,6 +17,7 @@ from tfmp.converters.intake import AnySource, file_sha256
 from tfmp.converters.onnx.emulation import GPU
 from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Latency
 from tfmp.converters.runners import Runner, RunnerInfo
+from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 
@@ -164,19 +165,24 @@ class Trial:
         except RunnerError as error:
             self._error = str(error)
 
-    def update(self, inputs: Batch, expected: Batch, labels: Any) -> None:
-        """Runs and compares one batch, unless an earlier one failed."""
+    def update(self, batch: SampleBatch, expected: Batch) -> None:
+        """Runs and compares one batch, unless an earlier one failed.
+
+        Args:
+            batch: the samples.
+            expected: the reference's outputs on them.
+        """
         if self._error is not None or self._comparison is None:
             return
         with self._surviving():
-            fed = {self._input_names[name]: array for name, array in inputs.items()}
+            fed = {self._input_names[name]: array for name, array in batch.inputs.items()}
             received = self._runner.run(fed)
-            self._comparison.update(expected, received, labels)
+            self._comparison.update(expected, received, batch.labels, batch.keys)
             named = {name: received[theirs] for name, theirs in self._output_names.items()}
             if self._stages is not None:
-                self._stages.update(inputs, expected, named)
+                self._stages.update(batch.inputs, expected, named)
             if self._explainer is not None:
-                self._explainer.update(inputs, expected, named)
+                self._explainer.update(batch.inputs, expected, named)
 
     def start_over(self, label_kinds: Mapping[str, str] | None) -> None:
         """Forgets what was measured; see `Bench.start_over`."""

@@ -36,8 +36,8 @@ class Task:
     """A batch on its way to a worker.
 
     Attributes:
-        batch: Ray's reference to its inputs and labels, which stay with the driver until an answer
-            is in.
+        batch: Ray's reference to the samples and their description, which stay with the driver
+            until an answer is in.
         done: samples read up to its end.
     """
 
@@ -149,9 +149,9 @@ def _with_paths(evidence: Evidence, paths: Mapping[str, Path]) -> Evidence:
 
 
 def _tasks(crew: "RayCrew", reading: Reading) -> Iterator[Task]:
-    for inputs, labels in reading:
+    for batch in reading:
         described = reading.description
-        yield Task(crew.put((inputs, labels, described)), described.samples)
+        yield Task(crew.put((batch, described)), described.samples)
 
 
 class RayCrew:

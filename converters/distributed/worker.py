@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tfmp.converters.samples import DataReport
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.samples import DataReport, SampleBatch
 from tfmp.shared.progress import SILENT
 
 if TYPE_CHECKING:
@@ -99,22 +98,21 @@ class BenchWorker:
         self._bench = Bench(source, files, models.plan, placing, self._stack, baselines)
 
     def compare(
-        self, batch: tuple[Batch, Any, DataReport], label_kinds: Mapping[str, str] | None
+        self, batch: tuple[SampleBatch, DataReport], label_kinds: Mapping[str, str] | None
     ) -> Answer:
         """Runs one batch.
 
         Args:
-            batch: arrays by the reference's names; labels of these samples, if there are any; and
-                the description of samples that the report is to carry.
+            batch: the samples, and the description of samples that the report is to carry.
             label_kinds: see `Bench.start_over`.
 
         Raises:
             InputError: labels that fit no output.
         """
         assert self._bench is not None
-        inputs, labels, data = batch
+        samples, data = batch
         self._bench.start_over(label_kinds)
-        self._bench.update(inputs, labels)
+        self._bench.update(samples)
         return Answer(self._bench.evidence(data, SILENT), dict(self._bench.label_kinds))
 
     def identity(self) -> int:

@@ -175,13 +175,21 @@ class Comparison:
         """The kind of labels by output, once some have come; see `label_kind`."""
         return self._label_kinds
 
-    def update(self, reference: Batch, candidate: Batch, labels: Labels | None = None) -> None:
+    def update(
+        self,
+        reference: Batch,
+        candidate: Batch,
+        labels: Labels | None = None,
+        keys: np.ndarray | None = None,
+    ) -> None:
         """Adds one batch.
 
         Args:
             reference: the reference's outputs by name.
             candidate: the candidate's outputs by its own names.
             labels: labels of these samples, if there are any.
+            keys: uint64 of shape (samples,), the same one for samples with the same inputs; None
+                if every sample counts as a new one.
 
         Raises:
             RunnerError: the candidate's outputs have other shapes or kinds of values.

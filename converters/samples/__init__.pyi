@@ -1,6 +1,7 @@
 from .data import (
     DataReport as DataReport,
     Reading as Reading,
+    SampleBatch as SampleBatch,
     Samples as Samples,
     open_data as open_data,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from tfmp.converters.drift import Labels
 from tfmp.converters.samples.files import load_labels, open_path
 from tfmp.converters.samples.fit import arrays_by_name, cast, check, count_batch
-from tfmp.converters.samples.hashes import add_hashes, sample_hashes
+from tfmp.converters.samples.hashes import add_hashes, hash_samples
 from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, stream_of
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
@@ -47,6 +47,21 @@ class DataReport:
     def nonfinite_values(self) -> int:
         """The number of NaN and infinite values in all inputs together."""
         return sum(self.nonfinite.values())
+
+
+@dataclass(frozen=True)
+class SampleBatch:
+    """Samples that are run and compared together.
+
+    Attributes:
+        inputs: arrays by input name, in the inputs' dtypes.
+        labels: labels of these samples; None without labels.
+        keys: uint64 of shape (samples,); samples with the same inputs have the same key.
+    """
+
+    inputs: Batch
+    labels: Labels | None
+    keys: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -95,13 +110,13 @@ class Samples:
 
     def batches(self) -> Iterator[Batch]:
         """The inputs of all samples, read from front to back."""
-        return (batch for batch, _ in self.read())
+        return (batch.inputs for batch in self.read())
 
-    def first(self) -> tuple[Batch, Labels | None] | None:
+    def first(self) -> SampleBatch | None:
         """The first batch, for callers that check the data before they begin other work.
 
         Returns:
-            The batch and its labels; None for data that can be read only once.
+            The batch; None for data that can be read only once.
 
         Raises:
             InputError: the batch does not fit, or there are no samples.
@@ -133,11 +148,8 @@ class Reading:
         self._labelled = False
         self._nonfinite = dict.fromkeys((spec.name for spec in samples.inputs), 0)
 
-    def __iter__(self) -> Iterator[tuple[Batch, Labels | None]]:
+    def __iter__(self) -> Iterator[SampleBatch]:
         """The batches, each once.
-
-        Yields:
-            Arrays by input name in the inputs' dtypes, and the labels of these samples or None.
 
         Raises:
             InputError: arrays that do not fit the inputs, no samples, or a second reading of data
@@ -152,9 +164,10 @@ class Reading:
                 continue
             labels = self._labels_for(labels, rows)
             self._check_labelled(labels)
-            self._content = add_hashes(self._content, *sample_hashes(batch, labels))
+            hashes, keys = hash_samples(batch, labels)
+            self._content = add_hashes(self._content, *hashes)
             self._count += rows
-            yield batch, labels
+            yield SampleBatch(batch, labels, keys)
         self._check_end()
 
     @property

@@ -24,7 +24,8 @@ Y = np.arange(70) % 10
 def read(dataset: Samples) -> tuple[list[Any], list[Any], DataReport]:
     reading = dataset.read()
     batches = list(reading)
-    return [batch for batch, _ in batches], [labels for _, labels in batches], reading.description
+    inputs, labels = [batch.inputs for batch in batches], [batch.labels for batch in batches]
+    return inputs, labels, reading.description
 
 
 def refusal(data: Any, inputs: list[TensorSpec], labels: Any = None) -> str:

@@ -32,9 +32,9 @@ def test_class_folders_give_the_batches_and_labels_of_keras(folder: Path) -> Non
     expected = keras.utils.image_dataset_from_directory(
         folder, image_size=(6, 5), shuffle=False, batch_size=2, verbose=False
     )
-    for (batch, labels), (images, ids) in zip(batches, expected, strict=True):
-        np.testing.assert_array_equal(batch["image"], images)
-        np.testing.assert_array_equal(labels, ids)
+    for batch, (images, ids) in zip(batches, expected, strict=True):
+        np.testing.assert_array_equal(batch.inputs["image"], images)
+        np.testing.assert_array_equal(batch.labels, ids)
     assert reading.description.notes == (
         "pixels are 0 to 255, resized to 6 x 5 (bilinear), as Keras loads them",
         "class ids by folder name: 0 cat, 1 dog",
@@ -43,23 +43,24 @@ def test_class_folders_give_the_batches_and_labels_of_keras(folder: Path) -> Non
 
 def test_a_flat_folder_has_no_labels(folder: Path) -> None:
     dataset = open_data(folder / "cat", [IMAGE])
-    ((batch, labels),) = (reading := dataset.read())
-    assert batch["image"].shape == (3, 6, 5, 3)
-    assert labels is None
+    (batch,) = (reading := dataset.read())
+    assert batch.inputs["image"].shape == (3, 6, 5, 3)
+    assert batch.labels is None
     assert not reading.description.labelled
 
 
 def test_channels_first(folder: Path) -> None:
     first = TensorSpec("image", (None, 3, 6, 5), "float32")
-    ((batch, _),) = open_data(folder, [first]).read()
-    ((expected, _),) = open_data(folder, [IMAGE]).read()
-    np.testing.assert_array_equal(batch["image"], expected["image"].transpose(0, 3, 1, 2))
+    (batch,) = open_data(folder, [first]).read()
+    (expected,) = open_data(folder, [IMAGE]).read()
+    channels_first = expected.inputs["image"].transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(batch.inputs["image"], channels_first)
 
 
 def test_gray_images(folder: Path) -> None:
     gray = TensorSpec("image", (None, 6, 5, 1), "float32")
-    ((batch, _),) = open_data(folder, [gray]).read()
-    assert batch["image"].shape == (5, 6, 5, 1)
+    (batch,) = open_data(folder, [gray]).read()
+    assert batch.inputs["image"].shape == (5, 6, 5, 1)
 
 
 @pytest.mark.parametrize(

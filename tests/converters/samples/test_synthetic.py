@@ -14,7 +14,7 @@ IDS = TensorSpec("ids", (None, 3), "int32")
 
 def read(samples: Samples) -> tuple[list[Any], DataReport]:
     reading = samples.read()
-    return [batch for batch, _ in reading], reading.description
+    return [batch.inputs for batch in reading], reading.description
 
 
 def test_is_seeded_and_marked() -> None:
