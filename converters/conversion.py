@@ -189,7 +189,7 @@ def check_nothing_asked(plan: Plan, **others: Any) -> None:
     given = {name: value for name, value in others.items() if value is not None}
     for name in (*given, *plan.asked()):
         raise InputError(
-            f"{name} (--{name}) needs samples to compare on, and there are none. Give them with "
+            f"{name} (--{name}) needs samples to compare on, and this conversion has no data. Pass "
             f"data (--data FILE), or leave {name} out."
         )
 
@@ -221,7 +221,7 @@ def write_file(
 
     Args:
         source: the model.
-        samples: for searches and repairs; None where there are none.
+        samples: for searches and repairs; None without data.
         target: a file that `target_of` allowed.
         budget: the limits that a search keeps.
         helper: of the target's format, see `starting`.

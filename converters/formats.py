@@ -103,8 +103,8 @@ class Format(ABC):
             )
         if not sampled:
             raise InputError(
-                "precision mixed (--precision) finds the nodes that need FP32 on samples, received "
-                "none. Pass data (--data), or use precision fp16."
+                "precision mixed (--precision) finds the nodes that need FP32 on samples, and this "
+                "conversion has no data. Pass data (--data FILE), or use precision fp16."
             )
 
     def searches(self, target: Target) -> str | None:

@@ -60,8 +60,8 @@ class TFLiteFormat(Format):
             )
         if options.repair and not sampled:
             raise InputError(
-                "repair finds the values that overflow on samples, received none. Pass data "
-                "(--data), or leave repair out."
+                "repair (--repair) finds the values that overflow on samples, and this conversion "
+                "has no data. Pass data (--data FILE), or leave repair out."
             )
 
     def searches(self, target: Target) -> str | None:

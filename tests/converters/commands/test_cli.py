@@ -204,7 +204,7 @@ def test_force_replaces(folder):
         (["onnx", "dense.keras", "--report", "x.html"], "report (--report) needs samples"),
         (
             ["onnx", "dense.keras", "--device", "cpu"],
-            "needs samples to compare on, and there are none",
+            "needs samples to compare on, and this conversion has no data",
         ),
         (["validate", "dense.keras", "d.onnx", "--device", "tpu"], "'tpu' is not one of 'auto'"),
         (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
@@ -379,8 +379,8 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
         ),
         (
             ("--explain",),
-            "explain (--explain) needs samples to compare on, and there are none. Give them with "
-            "data (--data FILE), or leave explain out.",
+            "explain (--explain) needs samples to compare on, and this conversion has no data. "
+            "Pass data (--data FILE), or leave explain out.",
         ),
     ],
 )

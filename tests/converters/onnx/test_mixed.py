@@ -388,7 +388,10 @@ def test_convert_ends_in_pass_with_at_most_five_fp32_nodes(tmp_path: Path, model
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "mixed"}, "finds the nodes that need FP32 on samples, received none"),
+        (
+            {"precision": "mixed"},
+            "finds the nodes that need FP32 on samples, and this conversion has no data",
+        ),
         (
             {"precision": "mixed", "to": "tflite", "data": np.zeros((2, 6), np.float32)},
             r"precision mixed .--precision. is for ONNX files",
