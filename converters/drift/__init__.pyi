@@ -4,9 +4,11 @@ from .distances import ULP_LABELS as ULP_LABELS, distances_of as distances_of
 from .exact import Expansion as Expansion, merge as merge, total as total
 from .labels import (
     ACCURACY as ACCURACY,
+    CustomMetric as CustomMetric,
     REGRESSION as REGRESSION,
     LabelDrift as LabelDrift,
     LabelTotals as LabelTotals,
+    custom_metrics as custom_metrics,
     label_drift as label_drift,
 )
 from .metrics import (

@@ -3,9 +3,7 @@
 A file of any size is read from front to back, once, with one batch of it in memory.
 """
 
-import importlib
 import os
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +26,7 @@ from tfmp.converters.samples.sources import (
 )
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.shared.user_functions import import_function
 
 
 def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
@@ -175,23 +174,12 @@ def _reader(file: IO[bytes], header: _Header, size: int) -> Iterator[np.ndarray]
 
 def _call(text: str, module: str, function: str, inputs: Sequence[TensorSpec]) -> Stream:
     """Calls `package.module:function` of the user's, found from the current folder too."""
-    where = os.getcwd()
-    sys.path.insert(0, where)
     try:
-        found = getattr(importlib.import_module(module), function)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"data {text!r}: there is no module {error.name!r}. Name it as in an import, "
-            "without .py, and run from the folder that holds it or install it."
-        ) from error
-    except AttributeError as error:
-        raise InputError(
-            f"data {text!r}: module {module!r} has no {function!r}. Check the function's name."
-        ) from error
+        found = import_function(f"data {text!r}", module, function)
+    except InputError:
+        raise
     except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
         raise user_error(text, error) from error
-    finally:
-        sys.path.remove(where)
     return called(text, found, inputs)
 
 

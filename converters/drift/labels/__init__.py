@@ -1,0 +1,5 @@
+"""Answers against labels: how labels are read, and the metrics that they choose."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,229 @@
+"""Metrics of the user's own: a function of predictions and labels."""
+
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.user_functions import import_function
+
+# Arrays by output name, or the array of the only output.
+Predictions = np.ndarray | Mapping[str, np.ndarray]
+
+_FORM = (
+    "expected package.module:function, or a function of predictions and labels that returns a "
+    "number, or a number for each sample"
+)
+
+
+class MetricError(Exception):
+    """A failure of the user's function; its text says in what, and on what."""
+
+
+class CustomMetric:
+    """A function of predictions and labels that says how good predictions are.
+
+    `Plan.metrics` and `Comparison(..., metrics=...)` take a tuple of them; see `custom_metrics`.
+    The function gets
+
+    - predictions: the array of the only output, or a dict of arrays by output name;
+    - labels: as the user passed them, an array or a dict of arrays.
+
+    Samples lie along axis 0. Where their shapes differ, an array is one of objects, with an array
+    for each sample. It returns a number for all of these samples, or an array with a number for
+    each; their mean is the metric then, and no predictions need to be kept. A higher value is
+    better, unless the function has an attribute `lower_is_better` that is true.
+
+    A metric travels to other processes by its name where it can be imported there.
+
+    Attributes:
+        name: "package.module:function".
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any] | None, folder: str) -> None:
+        """Takes a function, or imports it when it is first called; see `of`.
+
+        Args:
+            name: "package.module:function".
+            function: the function; None to import it.
+            folder: a folder where its module is found, if it is not installed.
+        """
+        self.name = name
+        self._function = function
+        self._folder = folder
+
+    @classmethod
+    def of(cls, metric: "str | Callable[..., Any] | CustomMetric") -> "CustomMetric":
+        """A metric by its name, or of a callable; imported and checked.
+
+        Raises:
+            InputError: there is no such function, or it does not take predictions and labels.
+        """
+        if isinstance(metric, CustomMetric):
+            return metric
+        if isinstance(metric, str):
+            found = cls(metric, None, os.getcwd())
+            found._check()
+            return found
+        if not callable(metric):
+            raise InputError(f"metric: {_FORM}; received {metric!r} ({type(metric).__name__}).")
+        named = metric if hasattr(metric, "__qualname__") else type(metric)
+        name = f"{named.__module__}:{named.__qualname__}"
+        found = cls(name, metric, os.getcwd())
+        found._check()
+        return found
+
+    @property
+    def title(self) -> str:
+        """The name of the function without its module."""
+        return self.name.rpartition(":")[2]
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a smaller value is a better one."""
+        return bool(getattr(self.function, "lower_is_better", False))
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function, imported if need be.
+
+        Raises:
+            InputError: it cannot be imported.
+        """
+        if self._function is None:
+            self._function = self._imported()
+        return self._function
+
+    def __call__(self, predictions: Predictions, labels: Any, samples: int) -> float | np.ndarray:
+        """The value for some samples.
+
+        Args:
+            predictions: see the class.
+            labels: see the class.
+            samples: number of samples.
+
+        Returns:
+            A number, or an array of shape (samples,).
+
+        Raises:
+            MetricError: the function raised an error, or returned something else.
+        """
+        try:
+            returned = self.function(predictions, labels)
+            value = np.asarray(returned, np.float64)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:
+            received = f"It received {_shapes(predictions, labels)}."
+            raise MetricError(
+                f"metric {self.name!r} raised {type(error).__name__}: {error}{_place(error)}. "
+                f"{received}"
+            ) from error
+        if value.ndim == 0:
+            return float(value)
+        if value.shape == (samples,):
+            return value
+        raise MetricError(
+            f"metric {self.name!r} returned an array of shape {value.shape}; expected a number, or "
+            f"an array of shape ({samples},), a number for each sample. It received "
+            f"{_shapes(predictions, labels)}."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By name where that leads back to the function: other processes may not be able to load
+        # the folder's modules before they know the folder.
+        return CustomMetric, (
+            self.name,
+            None if self._importable() else self._function,
+            self._folder,
+        )
+
+    def _check(self) -> None:
+        function = self.function
+        if not callable(function):
+            raise InputError(
+                f"metric {self.name!r} is no function: {_FORM}; received {function!r} "
+                f"({type(function).__name__})."
+            )
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # a function of C's says nothing about its arguments
+            return
+        try:
+            signature.bind(None, None)
+        except TypeError as error:
+            raise InputError(
+                f"metric {self.name!r} takes {signature}, and cannot be called with two arguments, "
+                f"predictions and labels: {error}. Wrap it in a function of these two."
+            ) from error
+
+    def _imported(self) -> Callable[..., Any]:
+        module, colon, function = self.name.rpartition(":")
+        what = f"metric {self.name!r}"
+        if not (colon and module and function.isidentifier()):
+            raise InputError(f"{what} cannot be read: {_FORM}.")
+        try:
+            found: Callable[..., Any] = import_function(what, module, function, self._folder)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise InputError(
+                f"{what}: its module raised {type(error).__name__} when it was imported: "
+                f"{error}{_place(error)}. Fix the module."
+            ) from error
+        return found
+
+    def _importable(self) -> bool:
+        if self._function is None:
+            return True
+        module, _, function = self.name.rpartition(":")
+        loaded = sys.modules.get(module)
+        # __main__ is another module in another process.
+        return module != "__main__" and getattr(loaded, function, None) is self._function
+
+
+def custom_metrics(metrics: Any) -> tuple[CustomMetric, ...]:
+    """The metrics that a user declares: None, one, or several.
+
+    Args:
+        metrics: "package.module:function", a function of predictions and labels, or a list of
+            them.
+
+    Raises:
+        InputError: one of them cannot be used, or is named twice.
+    """
+    if metrics is None:
+        return ()
+    given = list(metrics) if isinstance(metrics, list | tuple) else [metrics]
+    found = tuple(CustomMetric.of(metric) for metric in given)
+    names = [metric.name for metric in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"metric {name!r} is named twice. Name each metric once.")
+    return found
+
+
+def _shapes(predictions: Predictions, labels: Any) -> str:
+    return f"predictions {_shape(predictions)} and labels {_shape(labels)}"
+
+
+def _shape(arrays: Any) -> str:
+    if isinstance(arrays, Mapping):
+        return "{" + ", ".join(f"{name!r}: {_shape(array)}" for name, array in arrays.items()) + "}"
+    return f"of shape {np.shape(arrays)}"
+
+
+def _place(error: BaseException) -> str:
+    """The user's own line that raised an error; "" if no line of theirs is known."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename not in (__file__, import_function.__code__.co_filename)
+        and not frame.filename.startswith("<")
+    ]
+    return f" at {frames[0].filename}, line {frames[0].lineno}" if frames else ""

@@ -1,0 +1,40 @@
+"""Functions of the user's, named as package.module:function."""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from tfmp.converters.shared.errors import InputError
+
+
+def import_function(what: str, module: str, function: str, folder: str | None = None) -> Any:
+    """The function of a module that is installed or lies in a folder.
+
+    Args:
+        what: word and text for messages, such as "data 'shop.data:samples'".
+        module: name of the module, as in an import.
+        function: name in the module.
+        folder: a folder where modules are found, too; None for the current one.
+
+    Raises:
+        InputError: there is no such module or function.
+        Exception: the module raised it while it was imported.
+    """
+    where = folder or os.getcwd()
+    sys.path.insert(0, where)
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{what}: there is no module {error.name!r}. Name it as in an import, "
+            "without .py, and run from the folder that holds it or install it."
+        ) from error
+    finally:
+        if where in sys.path:
+            sys.path.remove(where)
+    if not hasattr(loaded, function):
+        raise InputError(
+            f"{what}: module {module!r} has no {function!r}. Check the function's name."
+        )
+    return getattr(loaded, function)
