@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfmp.converters.drift.detections import by_rows, pair_rows
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.labels import (
     LabelDrift,
@@ -14,9 +16,13 @@ from tfmp.converters.drift.labels import (
     measure_labels,
 )
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
 from tfmp.converters.drift.totals import is_floating
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
+
+if TYPE_CHECKING:
+    from tfmp.converters.intake import OutputHint
 
 # Labels of one batch: for the one output they fit, or by output name.
 Labels = np.ndarray | Mapping[str, np.ndarray]
@@ -134,7 +140,12 @@ class Comparison:
     """Accumulates drift and label results of one candidate over batches."""
 
     def __init__(
-        self, name: str, reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]
+        self,
+        name: str,
+        reference: Sequence[TensorSpec],
+        candidate: Sequence[TensorSpec],
+        tasks: Mapping[str, Task] | None = None,
+        hints: "Mapping[str, OutputHint] | None" = None,
     ) -> None:
         """Pairs the outputs.
 
@@ -142,9 +153,12 @@ class Comparison:
             name: the candidate's name in messages.
             reference: outputs of the reference.
             candidate: outputs of the candidate.
+            tasks: what outputs mean, as the user declared it, by the reference's names.
+            hints: what the reference says of its outputs, by name.
 
         Raises:
-            InputError: an output of the reference has no counterpart, or it has no outputs at all.
+            InputError: an output of the reference has no counterpart, it has no outputs at all, or
+                a declared task does not fit its output.
         """
         if not reference:
             raise InputError(
@@ -155,6 +169,7 @@ class Comparison:
         self.name = name
         self.notes = matching.notes
         self._names = matching.names
+        self._tasks = known_tasks(reference, tasks or {}, hints or {})
         self._accumulators: list[OutputAccumulator] = []
         self._label_totals: dict[str, LabelTotals] = {}
         self._label_kinds: dict[str, str] = {}
@@ -166,7 +181,9 @@ class Comparison:
         Args:
             label_kinds: kind of labels by output; None to let the next batch decide.
         """
-        self._accumulators = [OutputAccumulator(name) for name in self._names]
+        self._accumulators = [
+            OutputAccumulator(name, task=self._tasks[name]) for name in self._names
+        ]
         self._label_totals = {}
         self._label_kinds = dict(label_kinds or {})
 
@@ -197,9 +214,15 @@ class Comparison:
         """
         pairs = {}
         for accumulator in self._accumulators:
-            pair = self._pair(accumulator.name, reference, candidate)
-            pairs[accumulator.name] = pair
-            accumulator.update(*pair)
+            expected, received = self._pair(accumulator.name, reference, candidate)
+            unmatched = None
+            if keys is not None and len(keys) == 1 and len(expected) != 1:
+                expected, received = expected[None], received[None]  # no batch axis: one sample
+            if expected.shape != received.shape and not _are_boxes(accumulator.task):
+                unmatched = by_rows(expected[0], received[0])
+                expected, received = (rows[None] for rows in pair_rows(expected[0], received[0]))
+            pairs[accumulator.name] = expected, received
+            accumulator.update(expected, received, keys, unmatched)
         if labels is not None:
             for output, truth in self._labels_by_output(labels, reference).items():
                 self._update_labels(output, np.asarray(truth), *pairs[output])
@@ -225,7 +248,7 @@ class Comparison:
                 f"{', '.join(map(repr, candidate)) or 'none'}."
             )
         expected, received = _plain(reference[output]), _plain(candidate[name])
-        if expected.shape != received.shape:
+        if expected.shape != received.shape and not _differ_in_rows(expected, received):
             raise RunnerError(
                 f"{self.name}: output {name!r} has shape {received.shape}, the reference's "
                 f"{output!r} has {expected.shape}: values have no counterparts. Convert this model "
@@ -273,6 +296,44 @@ class Comparison:
         found = measure_labels(kind, labels, reference, candidate, output)
         before = self._label_totals.get(output, LabelTotals())
         self._label_totals[output] = merge(before, found)
+
+
+def known_tasks(
+    outputs: Sequence[TensorSpec], tasks: Mapping[str, Task], hints: "Mapping[str, OutputHint]"
+) -> dict[str, Task | None]:
+    """What is known of each output before its values are, by name.
+
+    Raises:
+        InputError: a declared task is of no output, or does not fit its output.
+    """
+    specs = {spec.name: spec for spec in outputs}
+    for name, task in tasks.items():
+        if name not in specs:
+            raise InputError(
+                f"a task is declared for output {name!r}, which the reference does not have; its "
+                f"outputs: {', '.join(specs)}. Name one of these."
+            )
+        check_task(task, specs[name])
+    return {
+        name: tasks.get(name)
+        or infer_task(name, str(spec.dtype), tuple(spec.shape), hints.get(name))
+        for name, spec in specs.items()
+    }
+
+
+def _are_boxes(task: Task | None) -> bool:
+    return task is not None and task.kind is Kind.DETECTION
+
+
+def _differ_in_rows(expected: np.ndarray, received: np.ndarray) -> bool:
+    """Whether one sample has more rows on one side, as lists of detections do.
+
+    Rows are on the first axis, or on the second one behind a batch of one.
+    """
+    if expected.ndim != received.ndim or expected.ndim == 0:
+        return False
+    rows = 1 if expected.ndim > 1 and len(expected) == len(received) == 1 else 0
+    return expected.shape[rows + 1 :] == received.shape[rows + 1 :]
 
 
 def _accepts(labels: np.ndarray, output: np.ndarray, name: str) -> bool:

@@ -39,11 +39,22 @@ _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
 
 
 def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """The fields of `totals.Totals` that measure distance.
+    """The fields of `totals.Totals` that measure distance; see `distances_by_sample`."""
+    return distances_by_sample(reference, candidate)[0]
+
+
+def distances_by_sample(
+    reference: np.ndarray, candidate: np.ndarray
+) -> tuple[TotalsFields, np.ndarray, np.ndarray]:
+    """Measures distances.
 
     Args:
         reference: floating values of shape (samples, values).
         candidate: values of the same shape.
+
+    Returns:
+        The fields of `totals.Totals` that measure distance; the squared error of each sample; and
+        the sum of the reference's squares of each sample.
     """
     rows = len(reference)
     sums = {name: np.zeros(rows) for name in _SUMS}
@@ -81,13 +92,14 @@ def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
             counts["saturated"] += _count_saturated(one, other)
         ulps += _count_spacings(error, one)
         ulps[0] -= left_out  # zeros stand in for them, and zeros do not differ
-    return {
+    fields = {
         **{name: fold(values.tolist()) for name, values in sums.items()},
         **counts,
         "max_abs": largest,
         "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),
         "ulps": tuple(ulps.tolist()),
     }
+    return fields, sums["error_sq"], sums["reference_sq"]
 
 
 def _pieces(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
@@ -98,7 +110,14 @@ def _pieces(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
             yield slice(start, start + step), slice(begin, begin + CHUNK)
 
 
-_COUNTS = ("nonfinite", "reference_nan", "reference_infinite", "infinite_lost", "saturated")
+_COUNTS = (
+    "nonfinite",
+    "reference_nan",
+    "both_nan",
+    "reference_infinite",
+    "infinite_lost",
+    "saturated",
+)
 
 
 def _count_nonfinite(reference: np.ndarray, candidate: np.ndarray) -> dict[str, int]:
@@ -108,7 +127,8 @@ def _count_nonfinite(reference: np.ndarray, candidate: np.ndarray) -> dict[str, 
     lost = reference_infinite & ~candidate_nan & (reference != candidate)
     masks = {
         "nonfinite": new,
-        "reference_nan": reference_nan,
+        "reference_nan": reference_nan & ~candidate_nan,
+        "both_nan": reference_nan & candidate_nan,
         "reference_infinite": reference_infinite,
         "infinite_lost": lost,
     }

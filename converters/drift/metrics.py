@@ -1,17 +1,24 @@
 """Metrics of the drift of one output: their definitions, and an accumulator for batches."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import Totals, measure
 
 # How a sample is decided, and so what counts as a flip.
 ARGMAX = "argmax"
 THRESHOLD = "threshold 0.5"
+THRESHOLD_ZERO = "threshold 0"
 EQUALITY = "equality"
+BOXES = "boxes"
+
+# What an output means that nothing is known of.
+OTHER = Task(Kind.OTHER, why="nothing tells what it means")
 
 
 @dataclass(frozen=True)
@@ -39,12 +46,20 @@ class OutputDrift:
         saturated: values of c at the largest FP16 value where r lies beyond it: clamped overflow.
         collapsed: whether c is the same for every sample while r is not, or all zeros while r is
             not.
-        decision: kind of answer that a flip changes: "argmax" (rank 2, class scores), "threshold
-            0.5" (probabilities that do not add up to 1, or one per sample), "equality" (integers,
-            booleans, strings); None if the output decides nothing.
-        flips: samples that c decides differently from r; None without a decision.
+        decision: kind of answer that a flip changes: "argmax" (class scores), "threshold 0.5"
+            (probabilities), "threshold 0" (logits of labels), "equality" (integers, booleans,
+            strings, ids) or "boxes" (detections); None if the output decides nothing.
+        flips: samples of which c decides anything differently from r; None without a decision.
         top_k_agreement: share of r's 5 best classes that are among c's; None up to 5 classes.
         totals: sums that the metrics follow from; shards are merged through them.
+        task: what the output means, and how that is known.
+        known: the task as far as it was known before the values were; None if it follows from them.
+        decided: number of decisions (classes of tokens or pixels, labels, detections); None without
+            a decision.
+        changed: decisions that are others in the candidate.
+        sample_rel_l2: error of a single sample, relative to its own size, that 95 % of the samples
+            stay under; None without rows of samples. Samples that are small beside the others
+            count as larger ones, see `sample_errors`.
     """
 
     name: str
@@ -66,19 +81,52 @@ class OutputDrift:
     flips: int | None
     top_k_agreement: float | None
     totals: Totals
+    task: Task = OTHER
+    known: Task | None = None
+    decided: int | None = None
+    changed: int | None = None
+    sample_rel_l2: float | None = None
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """The decisions that the task makes of the output, counted; None if it makes none."""
+        return reading_of(self.decision, self.totals)
 
 
 class OutputAccumulator:
     """Collects one output batch by batch; the result does not depend on split or order."""
 
-    def __init__(self, name: str, totals: Totals | None = None) -> None:
-        """Starts without samples, or from the `totals` of an earlier result."""
+    def __init__(self, name: str, totals: Totals | None = None, task: Task | None = None) -> None:
+        """Starts without samples, or from the `totals` of an earlier result.
+
+        Args:
+            name: the output's name.
+            totals: of an earlier result.
+            task: what the output means; None if that has to follow from its values.
+        """
         self.name = name
+        self.task = task
         self._totals = totals if totals is not None else Totals()
 
-    def update(self, reference: np.ndarray, candidate: np.ndarray) -> None:
-        """Adds one batch: arrays of the same shape, batch axis first."""
-        self._totals = merge(self._totals, measure(reference, candidate))
+    def update(
+        self,
+        reference: np.ndarray,
+        candidate: np.ndarray,
+        keys: np.ndarray | None = None,
+        unmatched: Decisions | None = None,
+    ) -> None:
+        """Adds one batch.
+
+        Args:
+            reference: values, batch axis first.
+            candidate: values of the same shape, unless the task is a detection.
+            keys: a key for each sample, see `Sketch`.
+            unmatched: rows that only one side had.
+        """
+        found = measure(reference, candidate, self.task, keys)
+        if unmatched is not None:
+            found = replace(found, unmatched=unmatched)
+        self._totals = merge(self._totals, found)
 
     def merge(self, other: "OutputAccumulator") -> None:
         """Adds the samples that `other` has seen."""
@@ -86,19 +134,25 @@ class OutputAccumulator:
 
     def result(self) -> OutputDrift:
         """The metrics so far."""
-        return drift_of(self.name, self._totals)
+        return drift_of(self.name, self._totals, self.task)
 
 
-def drift_of(name: str, totals: Totals) -> OutputDrift:
-    """The metrics that follow from `totals`."""
+def drift_of(name: str, totals: Totals, known: Task | None = None) -> OutputDrift:
+    """The metrics that follow from `totals`.
+
+    Args:
+        name: the output's name.
+        totals: of all samples.
+        known: what the output means; None to conclude it from the values.
+    """
+    if not totals.unit:  # some batch was not: what the others counted at 0.5 means nothing
+        totals = replace(totals, half=Decisions(), threshold_flips=0)
     by_equality = totals.unequal_rows > 0 or totals.ulps == ()
     distances = {} if by_equality else _distances(totals)
-    decision = _decision(totals, by_equality)
-    flips = {
-        ARGMAX: totals.argmax_flips,
-        THRESHOLD: totals.threshold_flips,
-        EQUALITY: totals.unequal_rows,
-    }
+    task = known if known is not None and not by_equality else task_from_values(totals, by_equality)
+    decision = _decision(task, totals)
+    counted = reading_of(decision, totals)
+    errors, _ = sample_errors(totals)
     return OutputDrift(
         name=name,
         dtype=totals.dtype or "",
@@ -116,13 +170,18 @@ def drift_of(name: str, totals: Totals) -> OutputDrift:
         saturated=totals.saturated,
         collapsed=_collapsed(totals, by_equality),
         decision=decision,
-        flips=flips[decision] if decision else None,
+        flips=_flips(decision, counted, totals),
         top_k_agreement=(
             totals.top_k_hits / totals.top_k_slots
             if decision == ARGMAX and totals.top_k_slots
             else None
         ),
         totals=totals,
+        task=task,
+        known=known,
+        decided=counted.decisions if counted else None,
+        changed=counted.changed if counted else None,
+        sample_rel_l2=float(np.quantile(errors, 0.95, method="higher")) if len(errors) else None,
     )
 
 
@@ -174,16 +233,86 @@ def _kl(totals: Totals) -> float | None:
 def _collapsed(totals: Totals, by_equality: bool) -> bool:
     # A single sample makes both rows constant.
     constant = bool(totals.candidate_row) and not totals.reference_row
-    zeros = not by_equality and totals.candidate_sq == () and totals.reference_sq != ()
-    return constant or (zeros and not totals.nonfinite)
+    if by_equality:
+        return constant
+    zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
+    # A reference that varies by less than FP16 can show is constant to it, too.
+    return (constant or zeros) and (sum(totals.ulps[3:]) > 0 or totals.nonfinite > 0)
 
 
-def _decision(totals: Totals, by_equality: bool) -> str | None:
+def task_from_values(totals: Totals, by_equality: bool) -> Task:
+    """What an output means as far as its values tell."""
+    if totals.samples == 0:
+        return OTHER
+    if by_equality:
+        return Task(Kind.IDS, why="its values are compared by equality")
+    if totals.unit and totals.normalized and totals.distributions:
+        return Task(Kind.CLASSIFICATION, why="its values lie in [0, 1] and add up to 1")
+    if totals.unit and totals.one_score:
+        return Task(Kind.BINARY, why="its one value for each sample lies in [0, 1]")
+    if totals.unit and totals.class_scores:
+        return Task(Kind.MULTILABEL, why="its values lie in [0, 1] and do not add up to 1")
+    return OTHER
+
+
+def _decision(task: Task, totals: Totals) -> str | None:
     if totals.samples == 0:
         return None
-    if by_equality:
+    if task.kind is Kind.CLASSIFICATION:
+        return ARGMAX
+    if task.kind in (Kind.IDS, Kind.TOKENS):
         return EQUALITY
-    if totals.class_scores:
-        independent = totals.unit and not totals.normalized
-        return THRESHOLD if independent else ARGMAX
-    return THRESHOLD if totals.one_score and totals.unit else None
+    if task.kind in (Kind.BINARY, Kind.MULTILABEL):
+        return THRESHOLD if totals.unit else THRESHOLD_ZERO
+    return BOXES if task.kind is Kind.DETECTION else None
+
+
+def reading_of(decision: str | None, totals: Totals) -> Decisions | None:
+    """The decisions of one kind, as they were counted."""
+    counted = {
+        ARGMAX: totals.argmax,
+        THRESHOLD: totals.half,
+        THRESHOLD_ZERO: totals.zero,
+        EQUALITY: totals.equality,
+        BOXES: totals.boxes,
+    }
+    return counted[decision] if decision else None
+
+
+def _flips(decision: str | None, counted: Decisions | None, totals: Totals) -> int | None:
+    if counted is None:
+        return None
+    if counted.samples:
+        return counted.changed_samples
+    # Reports of before decisions were counted have these alone.
+    before = {
+        ARGMAX: totals.argmax_flips,
+        THRESHOLD: totals.threshold_flips,
+        EQUALITY: totals.unequal_rows,
+    }
+    return before.get(decision or "", 0)
+
+
+# A scalar crosses zero by chance, and vectors do not: samples smaller than this share of the median
+# one count as large as it.
+_SCALAR_FLOOR, _VECTOR_FLOOR = 0.1, 1e-3
+
+
+def sample_errors(totals: Totals) -> tuple[np.ndarray, np.ndarray]:
+    """The error of each distinct sample, relative to its own size.
+
+    That is its L2 error over the L2 norm of its reference, or over a share of the median norm if
+    that is larger: a tenth for outputs of one value, a thousandth for the others.
+
+    Returns:
+        The errors, in the order of the samples' keys, and how often each sample occurred.
+    """
+    rows = totals.rows
+    if not len(rows):
+        return np.empty(0), np.empty(0)
+    error, norm = rows.values[:, 0], rows.values[:, 1]
+    share = _SCALAR_FLOOR if totals.values == totals.samples else _VECTOR_FLOOR
+    floor = share * float(np.median(norm))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
+    return np.where(np.isnan(relative), np.inf, relative), rows.counts

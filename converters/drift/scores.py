@@ -6,6 +6,7 @@ import numpy as np
 
 from tfmp.converters.drift.distances import CHUNK, TotalsFields, scratch
 from tfmp.converters.drift.exact import fold
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.shared.numerics import FLOAT16
 
 # Upper edges of the reference's top-1 margin (best minus second score); the last bin is open.
@@ -17,18 +18,20 @@ TOP_K = 5
 _ROW_SUM_TOLERANCE = 1e-3
 
 
-def scores(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+def scores(reference: np.ndarray, candidate: np.ndarray, task: Task | None = None) -> TotalsFields:
     """The fields of `totals.Totals` that read an output as scores or probabilities.
 
     Args:
         reference: floating values, batch axis first.
         candidate: values of the same shape.
+        task: what the output means, if that is known.
     """
     rows = len(reference)
+    may_be_classes = task is None or task.kind is Kind.CLASSIFICATION
     found: TotalsFields = {
-        "class_scores": reference.ndim == 2 and reference.shape[1] > 1,
+        "class_scores": may_be_classes and reference.ndim == 2 and reference.shape[1] > 1,
         "one_score": rows > 0 and reference.size == rows,
-        "unit": bool(reference.min(initial=0) >= 0 and reference.max(initial=1) <= 1),
+        "unit": bool(_least(reference) >= 0 and _most(reference) <= 1),
         "normalized": False,
     }
     if found["unit"]:
@@ -39,6 +42,18 @@ def scores(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     if found["class_scores"]:
         found |= _ranks(reference, candidate)
     return found
+
+
+def _least(values: np.ndarray) -> float:
+    """The smallest value that is a number; 0 without one."""
+    least = values.min(initial=0)
+    return float(least if least == least else np.fmin.reduce(values, axis=None, initial=0))
+
+
+def _most(values: np.ndarray) -> float:
+    """The largest value that is a number; 1 without one."""
+    most = values.max(initial=1)
+    return float(most if most == most else np.fmax.reduce(values, axis=None, initial=1))
 
 
 def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:

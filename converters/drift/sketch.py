@@ -26,6 +26,17 @@ _MOST_PIECES = 64
 
 _KEY, _COUNT, _VALUE = np.dtype("<u8"), np.dtype("<u4"), np.dtype("<f4")
 
+# What reading a document raises that was cut or changed.
+UNREADABLE = (KeyError, TypeError, ValueError, OverflowError, zlib.error)
+
+
+def unreadable(what: str) -> InputError:
+    """The error to raise then."""
+    return InputError(
+        f"{what} in the report cannot be read; the document was cut or changed. Write the report "
+        "again with tfmp-convert."
+    )
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -116,9 +127,9 @@ class Sketch:
         return {
             "rows": len(table.keys),
             "columns": int(table.values.shape[1]),
-            "keys": _packed(table.keys),
-            "counts": _packed(table.counts),
-            "values": _packed(table.values.T),  # columns compress better than rows
+            "keys": packed(table.keys),
+            "counts": packed(table.counts),
+            "values": packed(table.values.T),  # columns compress better than rows
         }
 
     @classmethod
@@ -132,14 +143,11 @@ class Sketch:
             rows, columns = int(document["rows"]), int(document["columns"])
             if not (0 <= rows <= MOST_ROWS and 0 <= columns <= 4096):
                 raise ValueError
-            keys = _unpacked(document["keys"], _KEY, rows)
-            counts = _unpacked(document["counts"], _COUNT, rows)
-            values = _unpacked(document["values"], _VALUE, rows * columns)
-        except (KeyError, TypeError, ValueError, OverflowError, zlib.error) as error:
-            raise InputError(
-                "a table of samples in the report cannot be read; the document was cut or "
-                "changed. Write the report again with tfmp-convert."
-            ) from error
+            keys = unpacked(document["keys"], _KEY, rows)
+            counts = unpacked(document["counts"], _COUNT, rows)
+            values = unpacked(document["values"], _VALUE, rows * columns)
+        except UNREADABLE as error:
+            raise unreadable("a table of samples") from error
         return cls([Piece(keys, counts, values.reshape(columns, rows).T)]) if rows else cls()
 
 
@@ -156,11 +164,13 @@ def _sorted(pieces: Sequence[Piece]) -> Piece:
     return Piece(keys[first][chosen], counts[chosen], values[first][chosen])
 
 
-def _packed(array: np.ndarray) -> str:
+def packed(array: np.ndarray) -> str:
+    """The bytes of an array, compressed and in base 64."""
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
 
 
-def _unpacked(text: str, dtype: np.dtype, size: int) -> np.ndarray:
+def unpacked(text: str, dtype: np.dtype, size: int) -> np.ndarray:
+    """An array of that many numbers; raises one of `UNREADABLE` if the text was cut or changed."""
     expander = zlib.decompressobj()
     data = expander.decompress(base64.b64decode(text, validate=True), size * dtype.itemsize + 1)
     if len(data) != size * dtype.itemsize:

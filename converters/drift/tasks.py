@@ -4,8 +4,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec, describe
+
+if TYPE_CHECKING:
+    from tfmp.converters.intake import OutputHint
 
 
 class Kind(StrEnum):
@@ -130,6 +135,28 @@ def _columns(text: str, output: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(columns))
 
 
+def check_task(task: Task, spec: TensorSpec) -> None:
+    """Raises `InputError` if a declared task has an axis or columns that the output lacks."""
+    rank = len(spec.shape)
+    if task.axis >= rank or task.axis < -max(rank, 1) or task.axis == -rank:
+        raise InputError(
+            f"task of output {spec.name!r}: axis={task.axis} is not one of its axes; its shape is "
+            f"{describe([spec])}. Name an axis from 1 to {rank - 1}, or leave axis out."
+        )
+    width = spec.shape[-1] if rank > 1 else None
+    beyond = [column for column in task.columns if width is not None and column >= width]
+    if beyond:
+        raise InputError(
+            f"task of output {spec.name!r}: it has no column {beyond[0]}; its last axis has "
+            f"{width}, numbered from 0."
+        )
+    if task.columns and len(task.columns) != 4:
+        raise InputError(
+            f"task of output {spec.name!r}: a box has four columns, received {len(task.columns)}. "
+            "Name the four corners, such as columns=0-3."
+        )
+
+
 def read_tasks(tasks: Mapping[str, object] | None) -> dict[str, Task]:
     """The tasks that a user declares, by output name: `Task`s or texts such as "regression".
 
@@ -150,3 +177,103 @@ def read_tasks(tasks: Mapping[str, object] | None) -> dict[str, Task]:
             )
         found[output] = task if isinstance(task, Task) else Task.of(task, output)
     return found
+
+
+# What losses say of the output that they are computed from, by their name in Keras.
+_LOSSES = {
+    **dict.fromkeys(
+        (
+            "sparse_categorical_crossentropy categorical_crossentropy "
+            "categorical_focal_crossentropy categorical_hinge kl_divergence "
+            "kullback_leibler_divergence ctc"
+        ).split(),
+        Kind.CLASSIFICATION,
+    ),
+    **dict.fromkeys(
+        "binary_crossentropy binary_focal_crossentropy hinge squared_hinge".split(), Kind.MULTILABEL
+    ),
+    **dict.fromkeys(
+        (
+            "mse mean_squared_error mae mean_absolute_error mape mean_absolute_percentage_error "
+            "msle mean_squared_logarithmic_error huber huber_loss log_cosh logcosh poisson"
+        ).split(),
+        Kind.REGRESSION,
+    ),
+    **dict.fromkeys("cosine_similarity cosine_proximity circle".split(), Kind.EMBEDDING),
+}
+
+_ACTIVATIONS = {
+    "softmax": Kind.CLASSIFICATION,
+    "log_softmax": Kind.CLASSIFICATION,
+    "sigmoid": Kind.MULTILABEL,
+    "hard_sigmoid": Kind.MULTILABEL,
+    "log_sigmoid": Kind.MULTILABEL,
+    "argmax": Kind.IDS,
+}
+
+# Words in names. The first that fits decides: "class_logits" and "mask_logits" are logits.
+_WORDS = (
+    ("logit logits", Kind.CLASSIFICATION),
+    ("logprob logprobs log_prob log_probs softmax probs probabilities", Kind.CLASSIFICATION),
+    ("token_ids output_ids input_ids tokens sequences", Kind.TOKENS),
+    ("class_id class_ids classes class_index label_ids num_detections detections_count", Kind.IDS),
+    ("embedding embeddings embed sentence_embedding", Kind.EMBEDDING),
+    ("decoded reconstruction reconstructed recon denoised waveform audio", Kind.RECONSTRUCTION),
+    ("heatmap heatmaps depth image generated_image super_resolution", Kind.RECONSTRUCTION),
+    ("landmarks keypoints regression", Kind.REGRESSION),
+    ("mask masks segmentation", Kind.CLASSIFICATION),
+    ("scores class_scores confidence confidences objectness", Kind.MULTILABEL),
+)
+
+
+def infer_task(
+    name: str, dtype: str, shape: tuple[int | None, ...], hint: "OutputHint | None"
+) -> Task | None:
+    """What a model's own facts say of an output that nobody declared and no label explains.
+
+    The loss that the model was compiled with says more than the activation, and this more than the
+    name; a name is believed only where the shape agrees.
+
+    Args:
+        name: the output's name.
+        dtype: its dtype.
+        shape: its shape, batch first; None for an open size.
+        hint: facts of the model; None if there are none.
+
+    Returns:
+        The task; None if it has to follow from the values.
+    """
+    if not dtype.startswith(("float", "bfloat", "complex")):
+        return None  # integers, booleans and texts are compared by equality in any case
+    one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
+    loss = hint.loss if hint else None
+    if loss in _LOSSES:
+        return Task(_fitting(_LOSSES[loss], one, shape), why=f"the model was compiled with {loss}")
+    activation = hint.activation if hint else None
+    if activation in _ACTIVATIONS:
+        kind = _fitting(_ACTIVATIONS[activation], one, shape)
+        return Task(kind, why=f"its last operation is {activation}")
+    words = _words(name)
+    for names, kind in _WORDS:
+        found = next((word for word in names.split() if f"_{word}_" in words), None)
+        if found is None:
+            continue
+        if found in ("mask", "masks", "segmentation") and not (len(shape) > 2 and shape[-1] != 1):
+            return None
+        return Task(_fitting(kind, one, shape), why=f"its name says {found!r}")
+    return None
+
+
+def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...]) -> Kind:
+    """The kind for outputs of this shape: one score decides between yes and no."""
+    if one and kind in (Kind.CLASSIFICATION, Kind.MULTILABEL):
+        return Kind.BINARY
+    if kind is Kind.CLASSIFICATION and shape[-1] == 1:
+        return Kind.MULTILABEL
+    return kind
+
+
+def _words(name: str) -> str:
+    """ "StatefulPartitionedCall:classLogits" as "_stateful_partitioned_call_class_logits_"."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return f"_{re.sub('[^a-z]+', '_', parted.lower()).strip('_')}_"

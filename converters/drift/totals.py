@@ -6,13 +6,25 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from tfmp.converters.drift.distances import distances_of
+from tfmp.converters.drift.classes import MOST_CLASSES
+from tfmp.converters.drift.decisions import (
+    Counted,
+    Decisions,
+    by_argmax,
+    by_equality,
+    by_threshold,
+)
+from tfmp.converters.drift.detections import by_boxes
+from tfmp.converters.drift.distances import TotalsFields, distances_by_sample
 from tfmp.converters.drift.exact import Common, Expansion, Histogram
 from tfmp.converters.drift.scores import scores
+from tfmp.converters.drift.sketch import Sketch
+from tfmp.converters.drift.slices import Slices
+from tfmp.converters.drift.tasks import Kind, Task
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,8 @@ class Totals:
         unequal_rows: samples with such a value.
         nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
             candidate and infinite in the reference.
-        reference_nan: values that are NaN in the reference.
+        reference_nan: values that are NaN in the reference and not in the candidate. Reports of
+            before `both_nan` count both here.
         reference_infinite: values that are infinite in the reference.
         infinite_lost: values that are infinite in the reference, and finite or of the other sign
             in the candidate.
@@ -58,6 +71,16 @@ class Totals:
         margin_flips: argmax flips by the reference's margin.
         reference_row: digest of the row that all samples share; "" if they differ.
         candidate_row: digest of the candidate's common row in the same way.
+        both_nan: values that are NaN on both sides, which are left aside.
+        argmax: decisions for the largest score, where they were counted.
+        half: decisions of probabilities at 0.5, valid if `unit` holds.
+        zero: decisions of logits at 0.
+        equality: decisions for a value itself.
+        boxes: detections, each with its counterpart or without.
+        unmatched: rows that only one side has, of outputs whose length depends on the data.
+        slices: distances by channel or column, where they were measured.
+        rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
+            its decisions that changed, as `SHARES` lists them.
     """
 
     dtype: Common = None
@@ -92,6 +115,19 @@ class Totals:
     margin_flips: Histogram = ()
     reference_row: Common = None
     candidate_row: Common = None
+    both_nan: int = 0
+    argmax: Decisions = field(default_factory=Decisions)
+    half: Decisions = field(default_factory=Decisions)
+    zero: Decisions = field(default_factory=Decisions)
+    equality: Decisions = field(default_factory=Decisions)
+    boxes: Decisions = field(default_factory=Decisions)
+    unmatched: Decisions = field(default_factory=Decisions)
+    slices: Slices = field(default_factory=Slices)
+    rows: Sketch = field(default_factory=Sketch)
+
+
+# The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
+SHARES = ("argmax", "half", "zero", "equality", "boxes")
 
 
 def is_floating(dtype: np.dtype) -> bool:
@@ -99,26 +135,46 @@ def is_floating(dtype: np.dtype) -> bool:
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
 
 
-def measure(reference: np.ndarray, candidate: np.ndarray) -> Totals:
+def measure(
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    task: Task | None = None,
+    keys: np.ndarray | None = None,
+) -> Totals:
     """Compares one batch of one output.
 
     Args:
         reference: values of any shape and dtype; axis 0 is the batch.
         candidate: values of the same shape.
+        task: what the output means; None if that has to follow from the values of all batches.
+        keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
     """
     if not is_floating(reference.dtype):
-        return _measure_equality(reference, candidate)
+        return _measure_equality(reference, candidate, keys)
     dtype = str(reference.dtype)
     reference, candidate = _real(reference), _real(candidate)
-    rows = len(reference)
+    samples = len(reference)
+    distances, error_sq, reference_sq = distances_by_sample(
+        reference.reshape(samples, -1), candidate.reshape(samples, -1)
+    )
+    found = scores(reference, candidate, task)
+    decided = _decisions(reference, candidate, task, found)
     return Totals(
         dtype=dtype,
-        samples=rows,
+        samples=samples,
         values=reference.size,
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
-        **distances_of(reference.reshape(rows, -1), candidate.reshape(rows, -1)),
-        **scores(reference, candidate),
+        **distances,
+        **found,
+        **{name: counted for name, (counted, _) in decided.items()},
+        slices=_slices(reference, candidate, task, found),
+        rows=_rows(
+            keys,
+            np.sqrt(error_sq),
+            np.sqrt(reference_sq),
+            {name: shares for name, (_, shares) in decided.items()},
+        ),
     )
 
 
@@ -130,10 +186,61 @@ def _real(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.kind == "f" else array.astype(np.float32)
 
 
-def _measure_equality(reference: np.ndarray, candidate: np.ndarray) -> Totals:
+def _decisions(
+    reference: np.ndarray, candidate: np.ndarray, task: Task | None, found: TotalsFields
+) -> dict[str, Counted]:
+    """The readings of an output as decisions that its task allows, or that its values may mean."""
+    kind = task.kind if task else None
+    axis = task.axis if task else -1
+    several = reference.ndim > 1 and reference.shape[axis] > 1
+    decided: dict[str, Counted] = {}
+    if several and (
+        kind is Kind.CLASSIFICATION or (kind is None and reference.shape[-1] <= MOST_CLASSES)
+    ):
+        decided["argmax"] = by_argmax(reference, candidate, axis)
+    may_be_binary = kind is None and found["one_score"]
+    if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_binary:
+        decided["zero"] = by_threshold(reference, candidate, 0.0)
+    if found["unit"] and (kind in (Kind.BINARY, Kind.MULTILABEL, None)):
+        decided["half"] = by_threshold(reference, candidate, 0.5)
+    if kind in (Kind.IDS, Kind.TOKENS):
+        decided["equality"] = by_equality(reference, candidate)
+    if task is not None and kind is Kind.DETECTION and reference.ndim > 1:
+        decided["boxes"] = by_boxes(reference, candidate, task.columns)
+    return decided
+
+
+def _slices(
+    reference: np.ndarray, candidate: np.ndarray, task: Task | None, found: TotalsFields
+) -> Slices:
+    """Left out where nobody reads single columns: class scores, ids, vectors."""
+    kind = task.kind if task else None
+    if kind in (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.EMBEDDING):
+        return Slices()
+    if kind is Kind.RECONSTRUCTION and reference.ndim == 2:
+        return Slices()
+    if kind is None and found["normalized"]:
+        return Slices()
+    return Slices.of(reference, candidate, task.axis if task else -1)
+
+
+def _rows(
+    keys: np.ndarray | None, error: np.ndarray, norm: np.ndarray, shares: dict[str, np.ndarray]
+) -> Sketch:
+    if keys is None or len(keys) != len(error):
+        return Sketch()
+    nothing = np.zeros(len(keys))
+    return Sketch.of(keys, [error, norm, *(shares.get(name, nothing) for name in SHARES)])
+
+
+def _measure_equality(
+    reference: np.ndarray, candidate: np.ndarray, keys: np.ndarray | None
+) -> Totals:
     reference, candidate = np.atleast_1d(reference), np.atleast_1d(candidate)
     different = reference != candidate
     rows = different.reshape(len(different), -1).any(axis=1)
+    equality, shares = by_equality(reference, candidate)
+    nothing = np.zeros(len(reference))
     return Totals(
         dtype=str(reference.dtype),
         samples=len(reference),
@@ -144,6 +251,8 @@ def _measure_equality(reference: np.ndarray, candidate: np.ndarray) -> Totals:
         one_score=False,
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
+        equality=equality,
+        rows=_rows(keys, nothing, nothing, {"equality": shares}),
     )
 
 

@@ -1,0 +1,143 @@
+"""Decisions by class: how many of each the candidate loses, however rare the class is.
+
+A class is a place on the class axis, a label, or a value of integers and texts. The sample is the
+cluster: pixels of one photograph are not independent. So besides counts there are sums of squares
+and products over samples, from which `statistics.clustered_bounds` takes the variance.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tfmp.converters.drift.sketch import UNREADABLE, packed, unpacked, unreadable
+from tfmp.shared.report_files import JsonObject
+
+# Sums over samples, for one class: the samples that hold it, its decisions d in them, the changed
+# ones c among these, and the sums of c * c, c * d and d * d.
+SUMS = ("samples", "decisions", "changed", "changed_sq", "changed_decisions", "decisions_sq")
+
+# The six sums for decisions of the reference (changed: lost), then for those of the candidate
+# (changed: gained).
+COLUMNS = 2 * len(SUMS)
+
+# Values that are numbers rather than classes soon exceed it.
+MOST_CLASSES = 4096
+
+# Largest table of samples times classes that is counted at a time.
+_CELLS = 2**22
+
+_COUNT = np.dtype("<i8")
+
+
+class ClassTable:
+    """Counts by class; they merge exactly."""
+
+    def __init__(self, rows: Mapping[str, np.ndarray] | None = None) -> None:
+        """Takes `COLUMNS` counts for each class; more than `MOST_CLASSES` are not kept."""
+        self._rows = dict(rows or {})
+        self.overfull = len(self._rows) > MOST_CLASSES
+
+    @classmethod
+    def full(cls) -> "ClassTable":
+        """A table of too many classes, of which none is kept."""
+        table = cls()
+        table.overfull = True
+        return table
+
+    @property
+    def rows(self) -> Mapping[str, np.ndarray]:
+        """Counts by class, in the order of the classes' names; {} if there were too many."""
+        return {} if self.overfull else dict(sorted(self._rows.items(), key=_place))
+
+    def merged(self, other: "ClassTable") -> "ClassTable":
+        """The counts of both."""
+        if self.overfull or other.overfull:
+            return ClassTable.full()
+        rows = dict(self._rows)
+        for name, counts in other._rows.items():
+            rows[name] = rows[name] + counts if name in rows else counts
+        return ClassTable(rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClassTable) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.rows))
+
+    def to_json(self) -> JsonObject:
+        """The classes, and their counts as compressed bytes."""
+        rows = self.rows
+        counts = np.array(list(rows.values()), _COUNT).reshape(len(rows), COLUMNS)
+        return {"overfull": self.overfull, "classes": list(rows), "counts": packed(counts.T)}
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> "ClassTable":
+        """Reads what `to_json` gave; raises `InputError`."""
+        try:
+            if document["overfull"]:
+                return cls.full()
+            names = [str(name) for name in document["classes"]]
+            if len(names) > MOST_CLASSES:
+                raise ValueError
+            counts = unpacked(document["counts"], _COUNT, COLUMNS * len(names))
+        except UNREADABLE as error:
+            raise unreadable("a table of classes") from error
+        return cls(dict(zip(names, counts.reshape(COLUMNS, len(names)).T, strict=True)))
+
+
+def _place(row: tuple[str, np.ndarray]) -> tuple[int, str]:
+    """Numbers by size, then texts."""
+    name = row[0]
+    return (int(name), "") if name.removeprefix("-").isdecimal() else (2**63, name)
+
+
+def count_classes(
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    changed: np.ndarray,
+    names: Sequence[object] | int,
+) -> ClassTable:
+    """Counts one batch.
+
+    Args:
+        reference: class of each decision of the reference as a place in `names`, of shape
+            (samples, decisions); -1 for one that is of no class.
+        candidate: those of the candidate.
+        changed: whether a decision changed, as far as that counts.
+        names: the classes, or how many there are.
+    """
+    size = names if isinstance(names, int) else len(names)
+    counts = np.zeros((size, COLUMNS), np.int64)
+    step = max(1, _CELLS // max(1, size))
+    for start in range(0, len(reference), step):
+        part = slice(start, start + step)
+        for column, decided in ((0, reference[part]), (len(SUMS), candidate[part])):
+            _count(counts[:, column : column + len(SUMS)], decided, changed[part])
+    seen = np.flatnonzero(counts.any(axis=1))
+    if len(seen) > MOST_CLASSES:
+        return ClassTable.full()
+    return ClassTable(
+        {str(i if isinstance(names, int) else names[i]): counts[i] for i in seen.tolist()}
+    )
+
+
+def _count(counts: np.ndarray, decided: np.ndarray, changed: np.ndarray) -> None:
+    """Adds the six sums of some samples."""
+    size = len(counts)
+    valid = decided >= 0
+    if decided.shape[1] == 1:  # one decision a sample: its square is itself
+        held = np.bincount(decided[valid], minlength=size)
+        lost = np.bincount(decided[valid & changed], minlength=size)
+        counts += np.stack([held, held, lost, lost, lost, held], axis=1)
+        return
+    rows = len(decided)
+    place = decided + np.arange(rows)[:, None] * size
+    by_sample = [
+        np.bincount(place[chosen], minlength=rows * size).reshape(rows, size)
+        for chosen in (valid, valid & changed)
+    ]
+    held, lost = by_sample
+    used = np.flatnonzero(held.any(axis=0))
+    held, lost = held[:, used], lost[:, used]
+    sums = (held > 0, held, lost, lost * lost, lost * held, held * held)
+    counts[used] += np.stack([each.sum(axis=0) for each in sums], axis=1)

@@ -1,0 +1,157 @@
+"""Decisions that follow from an output: the class, the label or the id, and how many change.
+
+Rounding moves every score, and where two classes are as good as equal it decides between them: no
+format could keep such an answer. So a change is *firm* if the reference itself told the two answers
+apart by more than `TIE`; the others are counted and judged more gently.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tfmp.converters.drift.classes import ClassTable, count_classes
+
+# Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
+# which is the same ratio.
+TIE = 0.02
+
+# A row is probabilities if it lies in [0, 1] and adds up to 1 within this.
+ROW_SUM_TOLERANCE = 1e-3
+
+_HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Counted decisions of one output, and those that changed; they merge exactly.
+
+    Sums of squares and products run over samples, and let bounds respect that decisions of one
+    sample belong together: c and d are a sample's changed and all decisions.
+
+    Attributes:
+        samples: number of samples.
+        decisions: number of decisions.
+        changed: decisions that are others in the candidate.
+        changed_samples: samples with such a decision.
+        changed_sq: sum of c * c.
+        changed_decisions: sum of c * d.
+        decisions_sq: sum of d * d.
+        firm: changed decisions that were no ties in the reference.
+        firm_sq: sum of the squares of their number in a sample.
+        firm_decisions: sum of the products of their number and d.
+        classes: the firm changes by class.
+    """
+
+    samples: int = 0
+    decisions: int = 0
+    changed: int = 0
+    changed_samples: int = 0
+    changed_sq: int = 0
+    changed_decisions: int = 0
+    decisions_sq: int = 0
+    firm: int = 0
+    firm_sq: int = 0
+    firm_decisions: int = 0
+    classes: ClassTable = field(default_factory=ClassTable)
+
+
+# Decisions, and the share of them that changed in each sample.
+Counted = tuple[Decisions, np.ndarray]
+
+
+def by_argmax(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Counted:
+    """Decisions for the class with the largest score.
+
+    Args:
+        reference: scores, batch first.
+        candidate: scores of the same shape.
+        axis: the class axis.
+    """
+    one, other = (_classes_last(scores, axis) for scores in (reference, candidate))
+    best, chosen = one.argmax(axis=2), other.argmax(axis=2)
+    changed = best != chosen
+    firm = np.zeros_like(changed)
+    where = np.nonzero(changed)
+    if len(where[0]):
+        rows = one[where].astype(np.float64)
+        index = np.arange(len(rows))
+        high, low = rows[index, best[where]], rows[index, chosen[where]]
+        with np.errstate(invalid="ignore"):
+            probabilities = (rows.min(axis=1) >= 0) & (
+                np.abs(rows.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE
+            )
+            firm[where] = high - low > TIE * np.where(probabilities, high, 1.0)
+    return _counted(changed, firm, best, chosen, one.shape[2])
+
+
+def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:
+    """As (samples, decisions, classes)."""
+    moved = np.moveaxis(scores, axis, -1)
+    return moved.reshape(len(scores), -1, moved.shape[-1])
+
+
+def by_threshold(reference: np.ndarray, candidate: np.ndarray, threshold: float) -> Counted:
+    """Decisions for or against each value: one label for each place on the last axis.
+
+    Args:
+        reference: probabilities (threshold 0.5) or logits (threshold 0), batch first.
+        candidate: values of the same shape.
+        threshold: values from here on mean yes.
+    """
+    labels = reference.shape[-1] if reference.ndim > 1 else 1
+    one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
+    yes, said = one >= threshold, other >= threshold
+    changed = yes != said
+    # The logit of p is about 4 (p - 0.5) near 0.5.
+    firm = changed & (np.abs(one - threshold) > (TIE / 4 if threshold == _HALF else TIE))
+    label = np.broadcast_to(np.arange(one.shape[1]) % labels, one.shape)
+    classes = (np.where(answer, label, -1) for answer in (yes, said))
+    return _counted(changed, firm, *classes, labels)
+
+
+def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
+    """Decisions for the very value: integers, booleans, texts, or ids written as floats."""
+    one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
+    if one.dtype.kind == "f":
+        one, other = np.rint(one), np.rint(other)
+        changed = (one != other) & ~(np.isnan(one) & np.isnan(other))
+    else:
+        changed = np.asarray(one != other, bool)
+    values, place = np.unique(np.concatenate([one.ravel(), other.ravel()]), return_inverse=True)
+    place = place.reshape(2, *one.shape)
+    names = [_name(value) for value in values.tolist()]
+    return _counted(changed, changed, place[0], place[1], names)
+
+
+def _name(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _counted(
+    changed: np.ndarray,
+    firm: np.ndarray,
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    names: list[str] | int,
+) -> Counted:
+    samples, each = changed.shape
+    by_sample, firm_by_sample = (
+        np.count_nonzero(which, axis=1).astype(np.int64) for which in (changed, firm)
+    )
+    total, firm_total = int(by_sample.sum()), int(firm_by_sample.sum())
+    counted = Decisions(
+        samples=samples,
+        decisions=samples * each,
+        changed=total,
+        changed_samples=int(np.count_nonzero(by_sample)),
+        changed_sq=int((by_sample * by_sample).sum()),
+        changed_decisions=total * each,
+        decisions_sq=samples * each * each,
+        firm=firm_total,
+        firm_sq=int((firm_by_sample * firm_by_sample).sum()),
+        firm_decisions=firm_total * each,
+        classes=count_classes(reference, candidate, firm, names),
+    )
+    return counted, by_sample / max(each, 1)

@@ -1,0 +1,191 @@
+"""Distances by slice: each channel or column against its own size, however small it is.
+
+A pooled distance is the distance of the largest numbers. A column of yields beside one of prices,
+or one dead channel of 48, does not show in it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfmp.converters.drift.sketch import UNREADABLE, packed, unpacked, unreadable
+from tfmp.shared.report_files import JsonObject
+
+# Outputs with more columns are vectors, whose columns nobody looks at one by one.
+MOST_SLICES = 4096
+
+# A sum over samples is kept as whole multiples of a power of two, one for each band of exponents:
+# so it is exact, whatever the order. The bands are 2**8 wide and keep 20 bits below.
+_BAND, _BITS = 8, 20
+
+_SUM, _EDGE = np.dtype("<i8"), np.dtype("<f8")
+
+Bands = dict[int, np.ndarray]
+
+
+class Slices:
+    """Squared errors, squares and ranges by slice; they merge exactly."""
+
+    def __init__(
+        self,
+        error: Bands | None = None,
+        reference: Bands | None = None,
+        edges: np.ndarray | None = None,
+    ) -> None:
+        """Empty without arguments.
+
+        Args:
+            error: sums of squared errors, by band.
+            reference: sums of squares of the reference, by band.
+            edges: the smallest and the largest value of the reference, then of the candidate, of
+                shape (4, slices); None without samples.
+        """
+        self._error, self._reference = error or {}, reference or {}
+        self._edges = edges
+        self.uneven = False
+
+    @classmethod
+    def of(cls, reference: np.ndarray, candidate: np.ndarray, axis: int) -> "Slices":
+        """Measures one batch.
+
+        Args:
+            reference: floating values, batch first.
+            candidate: values of the same shape.
+            axis: the axis of the slices.
+        """
+        one, other = (_slices_last(values, axis) for values in (reference, candidate))
+        if one.shape[2] > MOST_SLICES or one.size == 0:
+            return cls()
+        finite = np.isfinite(one) & np.isfinite(other)
+        if not finite.all():
+            one, other = np.where(finite, one, 0.0), np.where(finite, other, 0.0)
+        with np.errstate(over="ignore", under="ignore"):
+            error = other - one
+            return cls(
+                _banded(np.einsum("spc,spc->sc", error, error)),
+                _banded(np.einsum("spc,spc->sc", one, one)),
+                np.stack([*_edges(one), *_edges(other)]),
+            )
+
+    @property
+    def count(self) -> int:
+        """The number of slices; 0 if they were not measured."""
+        return 0 if self._edges is None or self.uneven else self._edges.shape[1]
+
+    @property
+    def error_sq(self) -> np.ndarray:
+        """The sum of squared errors of each slice."""
+        return _total(self._error, self.count)
+
+    @property
+    def reference_sq(self) -> np.ndarray:
+        """The sum of squares of each slice of the reference."""
+        return _total(self._reference, self.count)
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Smallest and largest value of the reference, then of the candidate: (4, slices)."""
+        return np.zeros((4, 0)) if self._edges is None else self._edges
+
+    def merged(self, other: "Slices") -> "Slices":
+        """The sums of both."""
+        if self.uneven or other.uneven:
+            return _uneven()
+        if self._edges is None or other._edges is None:
+            return other if self._edges is None else self
+        if self._edges.shape != other._edges.shape:
+            return _uneven()
+        edges = np.where(
+            [[True], [False], [True], [False]],
+            np.minimum(self._edges, other._edges),
+            np.maximum(self._edges, other._edges),
+        )
+        return Slices(
+            _added(self._error, other._error), _added(self._reference, other._reference), edges
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slices) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.count)
+
+    def to_json(self) -> JsonObject:
+        """The sums as compressed bytes."""
+        return {
+            "slices": self.count,
+            "uneven": self.uneven,
+            "error_sq": {str(band): packed(sums) for band, sums in sorted(self._error.items())},
+            "reference_sq": {
+                str(band): packed(sums) for band, sums in sorted(self._reference.items())
+            },
+            "edges": packed(self.edges.astype(_EDGE)),
+        }
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> "Slices":
+        """Reads what `to_json` gave; raises `InputError`."""
+        try:
+            if document["uneven"]:
+                return _uneven()
+            count = int(document["slices"])
+            if not 0 <= count <= MOST_SLICES:
+                raise ValueError
+            if count == 0:
+                return cls()
+            error, reference = (
+                {int(band): unpacked(text, _SUM, count) for band, text in document[name].items()}
+                for name in ("error_sq", "reference_sq")
+            )
+            edges = unpacked(document["edges"], _EDGE, 4 * count).reshape(4, count)
+        except (*UNREADABLE, AttributeError) as error_read:
+            raise unreadable("a table of slices") from error_read
+        return cls(error, reference, edges)
+
+
+def _uneven() -> Slices:
+    """Slices of batches that had different numbers of them."""
+    slices = Slices()
+    slices.uneven = True
+    return slices
+
+
+def _slices_last(values: np.ndarray, axis: int) -> np.ndarray:
+    """As (samples, values of a slice, slices), float64."""
+    if values.ndim == 1:
+        return values.astype(np.float64).reshape(-1, 1, 1)
+    moved = np.moveaxis(values, axis, -1)
+    return moved.astype(np.float64).reshape(len(values), -1, moved.shape[-1])
+
+
+def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest value of each slice; no zero is negative."""
+    return values.min(axis=(0, 1)) + 0.0, values.max(axis=(0, 1)) + 0.0
+
+
+def _banded(sums: np.ndarray) -> Bands:
+    """Sums of single samples, (samples, slices), added up exactly as whole numbers."""
+    _, exponents = np.frexp(sums)
+    bands = exponents // _BAND
+    found: Bands = {}
+    for band in np.unique(bands[sums > 0]).tolist():
+        inside = np.where(bands == band, sums, 0.0)
+        whole = np.rint(np.ldexp(inside, _BITS - _BAND * band))
+        if not np.isfinite(whole).all():  # a square beyond float64: no finite claim is made
+            whole = np.where(np.isfinite(whole), whole, 2.0 ** (_BAND + _BITS))
+        found[band] = whole.astype(_SUM).sum(axis=0)
+    return found
+
+
+def _added(one: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> Bands:
+    return {
+        band: one.get(band, 0) + other.get(band, 0)  # type: ignore[misc]
+        for band in {*one, *other}
+    }
+
+
+def _total(bands: Mapping[int, np.ndarray], count: int) -> np.ndarray:
+    total = np.zeros(count)
+    for band, sums in sorted(bands.items()):
+        total += np.ldexp(sums.astype(np.float64), _BAND * band - _BITS)
+    return total
