@@ -11,7 +11,6 @@ from tfmp.converters.intake.keras2 import (
     LAMBDA,
     Archive,
     Config,
-    code_in,
     named_by_content,
     read_archive,
     read_model,
@@ -50,12 +49,9 @@ def from_keras_file(
         if archive.from_keras_3 or _of_keras_3(used):
             model = _keras_3_model(archive, custom_objects or {}, unsafe_load)
             return from_keras(model, path, _misnamed(archive))
-        reason = None if unsafe_load else code_in(archive.config, used)
-        if reason is not None:
-            raise InputError(f"{path}: {reason}")
         model = read_model(archive, used, unsafe_load)
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except Exception as error:  # Keras raises every kind of exception here
         raise InputError(f"{path}: {_reason(error)}") from error
     return from_keras2(model, path, _misnamed(archive))
@@ -83,7 +79,7 @@ def _check_shapes(archive: Archive, model: KerasModel) -> None:
     found = [list(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
     if declared and sorted(map(str, declared)) != sorted(map(str, found)):
         raise InputError(
-            f"{archive.path}: Keras 3 misreads this file of Keras {archive.version}: its inputs "
+            f"Keras 3 misreads this file of Keras {archive.version}: its inputs "
             f"have shapes {declared}, and the model that was read takes {found}. Write the custom "
             "classes of --custom-objects for Keras 2 (import tf_keras), which will read it then."
         )

@@ -5,4 +5,4 @@ from .archive import (
     read_archive as read_archive,
 )
 from .reader import ModelFile as ModelFile, read_model as read_model
-from .trust import LAMBDA as LAMBDA, code_in as code_in
+from .trust import LAMBDA as LAMBDA

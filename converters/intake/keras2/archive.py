@@ -25,12 +25,14 @@ class Archive:
         zipped: whether it is an archive of Keras 2.12 or later (`.keras`); else it is HDF5.
         config: the architecture; None for a file of weights.
         version: the version of Keras that wrote it, such as "2.8.0"; None where the file lacks it.
+        backend: the backend of Keras that computed the weights; None where the file lacks it.
     """
 
     path: Path
     zipped: bool
     config: Config | None
     version: str | None
+    backend: str | None = None
 
     @property
     def from_keras_3(self) -> bool:
@@ -82,6 +84,7 @@ def _hdf5(path: Path) -> Archive:
             weights = file.get("model_weights", file)
             config = _text(file.attrs.get("model_config"))
             version = _text(file.attrs.get("keras_version", weights.attrs.get("keras_version")))
+            backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
     except (OSError, RuntimeError, KeyError) as error:
         raise InputError(
             f"{path}: HDF5 cannot read this file ({' '.join(str(error).split())[:300]}). It is "
@@ -94,7 +97,7 @@ def _hdf5(path: Path) -> Archive:
             f"{path}: the architecture in this file is not JSON ({error}). It is damaged: copy or "
             "save the model again."
         ) from error
-    return Archive(path, False, parsed, version)
+    return Archive(path, False, parsed, version, backend)
 
 
 def _text(value: object) -> str | None:

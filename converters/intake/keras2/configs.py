@@ -1,17 +1,29 @@
 """Puts an old architecture into the words that tf_keras reads."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfmp.converters.intake.keras2.archive import Config
+from tfmp.converters.intake.keras2.archive import Archive, Config
+from tfmp.converters.intake.keras2.keras1 import in_words_of_keras_2
 
-NARROW = ("float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
+_NARROW = ("float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
+
+
+# Of use to training alone. Initializers come as large as the weights, and all four may be foreign.
+_TRAINING = re.compile(r"(^|_)(initializer|regularizer|constraint)$")
 
 
 @dataclass
 class Changes:
-    """What was changed, for the report's notes."""
+    """Changes to an architecture, for the report's notes.
+
+    Attributes:
+        policies: names of 16-bit dtypes and policies.
+        fused: names of layers that only cuDNN could run.
+        stateful: names of layers that keep their state between calls.
+    """
 
     policies: set[str] = field(default_factory=set)
     fused: list[str] = field(default_factory=list)
@@ -31,15 +43,23 @@ class Changes:
             )
 
 
-def readable(config: Config, changes: Changes) -> Config:
-    """The same architecture in today's words.
+def readable(archive: Archive, given: Container[str], changes: Changes) -> Config:
+    """The architecture of a file in the words of today's Keras 2.
 
     Args:
-        config: JSON of an architecture; it is left as it is.
+        archive: the file.
+        given: names of classes that the user brings, whose words are their own.
         changes: where to note what was changed.
+
+    Raises:
+        InputError: a layer of Keras 1 has no counterpart.
     """
+    return _readable(in_words_of_keras_2(archive.config), given, changes)
+
+
+def _readable(config: Config, given: Container[str], changes: Changes) -> Config:
     if isinstance(config, list):
-        return [readable(item, changes) for item in config]
+        return [_readable(item, given, changes) for item in config]
     if not isinstance(config, dict):
         return config
     if set(config) == {"type", "value"}:  # a NumPy scalar, as Keras up to 2.2 wrote it
@@ -52,15 +72,15 @@ def readable(config: Config, changes: Changes) -> Config:
     if isinstance(kind, str) and isinstance(inner, dict):
         rule = _LAYERS.get(kind)
         if rule is not None:
-            found["class_name"], inner = rule(kind, dict(inner), changes)
-            found["config"] = inner
-            if found["class_name"] != kind:
-                found.pop("registered_name", None)
-                if found.get("module"):
-                    found["module"] = "keras.layers"
+            found["class_name"], inner = rule(kind, inner, changes)
+        if kind not in given:
+            inner = {key: value for key, value in inner.items() if not _TRAINING.search(key)}
+        found["config"] = inner
+        if found["class_name"] != kind and found.get("module"):
+            found |= {"module": "keras.layers", "registered_name": None}
         if inner.get("stateful") is True:
             changes.stateful.append(str(inner.get("name")))
-    return {key: readable(value, changes) for key, value in found.items()}
+    return {key: _readable(value, given, changes) for key, value in found.items()}
 
 
 def _dtype(value: Config, changes: Changes) -> Config:
@@ -68,7 +88,7 @@ def _dtype(value: Config, changes: Changes) -> Config:
     name = value
     if isinstance(value, dict) and isinstance(value.get("config"), dict):
         name = value["config"].get("name")
-    if name in NARROW:
+    if name in _NARROW:
         changes.policies.add(name)
         return "float32"
     return value

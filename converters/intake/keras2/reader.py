@@ -13,10 +13,20 @@ from zipfile import ZipFile
 
 from tfmp.converters.intake.keras2.archive import Archive, Config, named_by_content
 from tfmp.converters.intake.keras2.configs import Changes, readable
+from tfmp.converters.intake.keras2.keras1 import merged_branches
+from tfmp.converters.intake.keras2.trust import code_in
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 
 _MODULE = "tf_keras"
+# Kernels that Keras turned over between Theano and TensorFlow.
+_TURNED = {
+    "Conv1D": ("kernel",),
+    "Conv2D": ("kernel",),
+    "Conv3D": ("kernel",),
+    "Conv2DTranspose": ("kernel",),
+    "ConvLSTM2DCell": ("kernel", "recurrent_kernel"),
+}
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 
 
@@ -36,7 +46,7 @@ class ModelFile:
 def read_model(
     archive: Archive, custom_objects: Mapping[str, Any], unsafe_load: bool = False
 ) -> ModelFile:
-    """Reads the model; its architecture was checked for code before.
+    """Reads the model.
 
     Args:
         archive: the file, with an architecture.
@@ -44,12 +54,15 @@ def read_model(
         unsafe_load: also run Python code that the file holds.
 
     Raises:
-        InputError: tf_keras is not installed.
+        InputError: tf_keras is not installed, or the file would run code of its own.
         Exception: whatever tf_keras raises for a file that it cannot read.
     """
     tf_keras = _imported(archive)
     changes = Changes()
-    config = readable(archive.config, changes)
+    config = readable(archive, custom_objects, changes)
+    foreign = None if unsafe_load else code_in(config, custom_objects)
+    if foreign is not None:
+        raise InputError(foreign)
     known = {**_gallery(), **custom_objects}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about optimizers and initializers, which play no part
@@ -61,7 +74,9 @@ def read_model(
         else:
             model = tf_keras.models.model_from_json(json.dumps(config), custom_objects=known)
             with named_by_content(archive) as path:
-                model.load_weights(str(path))
+                model.load_weights(str(path), by_name=merged_branches(archive.config))
+        if archive.backend == "theano":
+            _turn_kernels(model)
     _without_cudnn(model)
     version = f"Keras {archive.version}" if archive.version else "an early Keras"
     note = f"written by {version}, read by tf_keras {tf_keras.__version__}"
@@ -75,7 +90,7 @@ def _imported(archive: Archive) -> Any:
         if error.name != _MODULE:
             raise
         raise InputError(
-            f"{archive.path}: was written by Keras {archive.version or '1 or 2'}, which Keras 3 "
+            f"was written by Keras {archive.version or '1 or 2'}, which Keras 3 "
             "misreads. Install Keras 2 beside it: pip install tf_keras"
         ) from error
     return tf_keras
@@ -131,3 +146,12 @@ def _without_cudnn(model: KerasModel) -> None:
     for layer in model._flatten_layers():
         if getattr(layer, "_could_use_gpu_kernel", False):
             layer._could_use_gpu_kernel = False
+
+
+def _turn_kernels(model: KerasModel) -> None:
+    """Theano convolves where TensorFlow correlates: kernels are turned by half a turn."""
+    for layer in model._flatten_layers():
+        for name in _TURNED.get(type(layer).__name__, ()):
+            kernel = getattr(layer, name)
+            spatial = kernel.shape.rank - 2
+            kernel.assign(kernel.numpy()[(slice(None, None, -1),) * spatial])

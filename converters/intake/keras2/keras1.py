@@ -1,0 +1,211 @@
+"""Architectures of Keras 1 in the words of Keras 2."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfmp.converters.intake.keras2.archive import Config
+from tfmp.converters.shared.errors import InputError
+
+_Inner = dict[str, Any]
+
+# Names that Keras 2 changed: of classes, and of arguments of any layer.
+_CLASSES = {
+    "AtrousConvolution1D": "Conv1D",
+    "AtrousConvolution2D": "Conv2D",
+    "Convolution1D": "Conv1D",
+    "Convolution2D": "Conv2D",
+    "Convolution3D": "Conv3D",
+    "Deconvolution2D": "Conv2DTranspose",
+    "Deconvolution3D": "Conv3DTranspose",
+    "SeparableConvolution2D": "SeparableConv2D",
+}
+_ARGUMENTS = {
+    "atrous_rate": "dilation_rate",
+    "bias": "use_bias",
+    "border_mode": "padding",
+    "dropout_U": "recurrent_dropout",
+    "dropout_W": "dropout",
+    "filter_length": "kernel_size",
+    "inner_activation": "recurrent_activation",
+    "length": "size",
+    "nb_filter": "filters",
+    "p": "rate",
+    "pool_length": "pool_size",
+    "sigma": "stddev",
+    "stride": "strides",
+    "subsample": "strides",
+    "subsample_length": "strides",
+}
+# Of no use to a trained model.
+_DROPPED = (
+    "W_constraint W_regularizer U_regularizer b_constraint b_regularizer beta_init cache_enabled "
+    "consume_less forget_bias_init gamma_init gamma_regularizer beta_regularizer init inner_init"
+).split()
+# Layers of Keras 1 besides; a class of somebody else's may use the same words in another sense.
+_LAYERS = (
+    "Activation AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization ConvLSTM2D "
+    "Cropping1D Cropping2D Cropping3D Dense Dropout Embedding GRU GaussianDropout GaussianNoise "
+    "GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling2D GlobalMaxPooling3D "
+    "InputLayer LSTM MaxPooling1D MaxPooling2D MaxPooling3D PReLU SimpleRNN SpatialDropout1D "
+    "SpatialDropout2D SpatialDropout3D UpSampling1D UpSampling2D UpSampling3D ZeroPadding2D "
+    "ZeroPadding3D"
+).split()
+_RECURRENT = ("LSTM", "GRU", "SimpleRNN")
+_KERNEL = ("nb_row", "nb_col"), ("kernel_dim1", "kernel_dim2", "kernel_dim3")
+_ORDERS = {"tf": "channels_last", "th": "channels_first"}
+_MERGES = {
+    "ave": "Average",
+    "concat": "Concatenate",
+    "cos": "Dot",
+    "dot": "Dot",
+    "max": "Maximum",
+    "mul": "Multiply",
+    "sum": "Add",
+}
+
+
+def in_words_of_keras_2(config: Config) -> Config:
+    """The same architecture in the words of Keras 2; one that is in them already stays.
+
+    Raises:
+        InputError: a layer has no counterpart in Keras 2.
+    """
+    if isinstance(config, list):
+        return [in_words_of_keras_2(item) for item in config]
+    if not isinstance(config, dict):
+        return config
+    if merged_branches(config):
+        return in_words_of_keras_2(_branches(config["config"]))
+    config = {key: in_words_of_keras_2(value) for key, value in config.items()}
+    kind, inner = config.get("class_name"), config.get("config")
+    if isinstance(kind, str) and isinstance(inner, dict):
+        config["class_name"], config["config"] = _layer(kind, inner)
+    return config
+
+
+def merged_branches(config: Config) -> bool:
+    """Whether a Sequential model of Keras 1 begins with branches, whose weights go by name."""
+    inner = config.get("config")
+    return (
+        config.get("class_name") == "Sequential" and isinstance(inner, list) and _merges(inner[:1])
+    )
+
+
+def _merges(layers: list[Config]) -> bool:
+    return any(layer.get("class_name") == "Merge" for layer in layers)
+
+
+def _layer(kind: str, inner: _Inner) -> tuple[str, _Inner]:
+    if kind == "Merge":
+        return _merge(inner)
+    if kind == "TimeDistributedDense":
+        name = inner.get("name")
+        _, dense = _layer("Dense", {**inner, "name": f"{name}_dense"})
+        shape = {key: dense.pop(key) for key in ("batch_input_shape",) if key in dense}
+        inside = {"class_name": "Dense", "config": dense}
+        return "TimeDistributed", {"name": name, "layer": inside, **shape}
+    if kind == "BatchNormalization" and inner.get("mode") == 1:
+        raise InputError(
+            f"layer {inner.get('name')!r} normalizes each sample (mode=1), which only Keras 1 "
+            "could. Convert a model of Keras 2 or later."
+        )
+    words = {*_DROPPED, *_ARGUMENTS, "dim_ordering", "input_dtype"}
+    if kind not in _CLASSES and (kind not in _LAYERS or words.isdisjoint(inner)):
+        return kind, inner
+    found = {key: value for key, value in inner.items() if key not in _DROPPED}
+    if kind in _RECURRENT or kind == "Dense":
+        _rename(found, {"output_dim": "units"})
+    if kind in ("Embedding", "BatchNormalization"):
+        for key in ("dropout", "mode"):
+            found.pop(key, None)
+    else:
+        _place(kind, found)  # an Embedding has input_dim and input_length to this day
+    if kind.startswith("Deconvolution"):
+        found.pop("output_shape", None)
+    for sizes in _KERNEL:
+        if sizes[0] in found:
+            found["kernel_size"] = [found.pop(size) for size in sizes]
+    dtype = found.pop("input_dtype", None)  # of the inputs, where Keras 2 has the layer's own
+    if kind == "InputLayer":
+        found["dtype"] = dtype or "float32"
+    order = found.pop("dim_ordering", None)
+    if order is not None:
+        found["data_format"] = _ORDERS.get(order, "channels_last")
+    _rename(found, _ARGUMENTS)
+    return _CLASSES.get(kind, kind), found
+
+
+def _rename(inner: _Inner, names: Mapping[str, str]) -> None:
+    for old in [key for key in inner if key in names]:
+        inner[names[old]] = inner.pop(old)
+
+
+def _place(kind: str, inner: _Inner) -> None:
+    """Input sizes of a first layer, which Keras 1 also told apart, as one shape."""
+    size, length = inner.pop("input_dim", None), inner.pop("input_length", None)
+    if inner.get("batch_input_shape") or size is None:
+        return
+    flat = kind == "Dense"
+    inner["batch_input_shape"] = [None, size] if flat else [None, length, size]
+
+
+def _merge(inner: _Inner) -> tuple[str, _Inner]:
+    mode = inner.get("mode")
+    if mode not in _MERGES or inner.get("mode_type", "raw") != "raw":
+        raise InputError(
+            f"layer {inner.get('name')!r} merges by a function of its own, which is Python code "
+            "that would run here. Rebuild the layer as a class of Keras 2 or later."
+        )
+    found: _Inner = {"name": inner.get("name")}
+    if mode == "concat":
+        found["axis"] = inner.get("concat_axis", -1)
+    if mode in ("dot", "cos"):
+        axes = inner.get("dot_axes", -1)
+        found |= {"axes": _plain_axes(axes), "normalize": mode == "cos"}
+    return _MERGES[mode], found
+
+
+def _plain_axes(axes: Config) -> Config:
+    """The axes of a product: Keras 1 wrote each into a list of its own."""
+    if isinstance(axes, list):
+        return [axis[0] if isinstance(axis, list) else axis for axis in axes]
+    return axes
+
+
+def _branches(layers: list[Config]) -> Config:
+    """A Sequential model that begins with branches, as a functional one."""
+    nodes: list[Config] = []
+    inputs: list[list[Any]] = []
+    ends: list[list[Any]] = []
+    for branch in layers[0]["config"]["layers"]:
+        if branch.get("class_name") != "Sequential" or not isinstance(branch.get("config"), list):
+            raise InputError(
+                f"a branch of this model of Keras 1 is a {branch.get('class_name')}, which only "
+                "Keras 1 can join. Convert a model of Keras 2 or later."
+            )
+        inner = branch["config"]
+        shape = inner[0]["config"].get("batch_input_shape")
+        name = f"{inner[0]['config']['name']}_input"
+        first = {"name": name, "batch_input_shape": shape, "dtype": "float32", "sparse": False}
+        nodes.append(_node("InputLayer", first, []))
+        inputs.append([name, 0, 0])
+        ends.append(_chain(nodes, inner, [name, 0, 0, {}]))
+    kind, merge = _merge(layers[0]["config"])
+    nodes.append(_node(kind, merge, [ends]))
+    last = _chain(nodes, layers[1:], [merge["name"], 0, 0, {}])
+    config = {"name": "model", "layers": nodes, "input_layers": inputs, "output_layers": [last[:3]]}
+    return {"class_name": "Model", "config": config}
+
+
+def _chain(nodes: list[Config], layers: list[Config], end: list[Any]) -> list[Any]:
+    """Adds layers one behind the other; gives the end of the last."""
+    for layer in layers:
+        if layer["class_name"] == "Merge":
+            raise InputError("branches within branches are beyond what is read of Keras 1's files.")
+        nodes.append(_node(layer["class_name"], layer["config"], [[end]]))
+        end = [layer["config"]["name"], 0, 0, {}]
+    return end
+
+
+def _node(kind: str, inner: _Inner, inbound: list[Any]) -> Config:
+    return {"class_name": kind, "config": inner, "name": inner["name"], "inbound_nodes": inbound}

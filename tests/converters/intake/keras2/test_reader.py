@@ -1,0 +1,66 @@
+"""Files that Keras 1.2 to 2.15 wrote compute what their writer computed."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from keras2_files import FILES, Recorded
+
+from tfmp.converters.intake import open_source
+
+# What Keras 2 itself warns of when it writes a file.
+pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+
+
+def written(recorded: Recorded, folder: Path) -> tuple[Path, list[np.ndarray], list[np.ndarray]]:
+    """The file, samples, and the results of its writer."""
+    import tensorflow as tf
+
+    path = folder / f"model{recorded.suffix}"
+    model = recorded.write(path)
+    batch = recorded.batch(model)
+    packed = tf.nest.pack_sequence_as(getattr(model, "_nested_inputs", batch), batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy scalars of Keras 2
+        results = tf.nest.flatten(model(packed, training=False))
+    return path, batch, [np.asarray(value, np.float32) for value in results]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read_as_its_writer_meant_it(name: str, tmp_path: Path):
+    path, batch, expected = written(FILES[name], tmp_path)
+    source = open_source(path)
+    assert [len(spec.shape) for spec in source.inputs] == [array.ndim for array in batch]
+    names = [spec.name for spec in source.inputs]
+    received = source.forward(dict(zip(names, batch, strict=True)))
+    # FP16 weights of a mixed layer would be 1e-3 apart.
+    tolerance = 5e-3 if "mixed" in name else 1e-5
+    for value, array in zip(received.values(), expected, strict=True):
+        np.testing.assert_allclose(value, array, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "tflite"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_converts_to_what_its_writer_meant(name: str, to: str, tmp_path: Path):
+    from tfmp.converters import convert
+    from tfmp.converters.runners.onnx import onnx_runner
+
+    path, batch, expected = written(FILES[name], tmp_path)
+    samples = len(batch[0])
+    source = open_source(path, batch_size=samples)
+    shapes = {spec.name: array.shape for spec, array in zip(source.inputs, batch, strict=True)}
+    source = source.pinned(None, shapes)
+    artifact = convert(source, to=to, output=tmp_path / f"converted.{to}", precision="fp32")
+    feeds = {spec.name: array for spec, array in zip(source.inputs, batch, strict=True)}
+    if to == "onnx":
+        received = onnx_runner(artifact.path).run(feeds)
+    else:
+        from tfmp.converters.runners.litert import LiteRTRunner
+
+        with LiteRTRunner(artifact.path) as runner:
+            received = runner.run(feeds)
+    tolerance = 5e-3 if "mixed" in name else 1e-3
+    for spec, array in zip(source.outputs, expected, strict=True):
+        np.testing.assert_allclose(received[spec.name], array, rtol=tolerance, atol=tolerance)
