@@ -135,7 +135,8 @@ def open_samples(source: AnySource, data: Any, labels: Any, budget: DriftBudget)
     if first is not None and first.labels is not None:
         with running_on_samples(source.name):
             expected = source.forward(first.inputs)
-        comparison = Comparison("labels", source.outputs, source.outputs)
+        outputs = source.outputs
+        comparison = Comparison("labels", outputs, outputs, hints=source.hints)
         comparison.update(expected, expected, first.labels, first.keys)
     return samples
 

@@ -202,7 +202,9 @@ class DriftStages:
         if not after or stage in self._errors:
             return None
         outputs = self._source.outputs
-        comparison = self._stages.setdefault(stage, Comparison(stage, outputs, outputs))
+        comparison = self._stages.setdefault(
+            stage, Comparison(stage, outputs, outputs, hints=self._source.hints)
+        )
         try:
             comparison.update(before, after)
         except RunnerError as error:
@@ -233,7 +235,7 @@ class NoiseFloor:
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._model: Float64Model | None = None
-        self._outputs = source.outputs
+        self._outputs, self._hints = source.outputs, source.hints
         try:
             self._model = in_float64(source)
             self.start_over()
@@ -242,7 +244,7 @@ class NoiseFloor:
 
     def start_over(self) -> None:
         """Forgets what was measured, but not what failed."""
-        self._comparison = Comparison("float64", self._outputs, self._outputs)
+        self._comparison = Comparison("float64", self._outputs, self._outputs, hints=self._hints)
 
     def update(self, inputs: Batch, expected: Batch) -> None:
         """Adds one batch with the float32 reference's outputs."""

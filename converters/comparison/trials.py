@@ -140,7 +140,9 @@ class Trial:
             inputs = match(source.inputs, self._runner.inputs, file.name, "input")
             self._input_names = inputs.names
             self._notes = (*inputs.notes, *(file.known.notes or self._runner.notes))
-            self._comparison = Comparison(file.name, source.outputs, self._runner.outputs)
+            self._comparison = Comparison(
+                file.name, source.outputs, self._runner.outputs, hints=source.hints
+            )
             self._output_names = match(source.outputs, self._runner.outputs, file.name).names
             if baselines is not None:
                 self._stages = DriftStages(

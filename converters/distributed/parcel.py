@@ -1,6 +1,7 @@
 """A model and its candidates as arrays of bytes, for machines that share no disk."""
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.formats import Format, format_named
-from tfmp.converters.intake import AnySource, Origin, Source, open_source
+from tfmp.converters.intake import AnySource, Origin, OutputHint, Source, open_source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.file import safe_names
@@ -33,6 +34,7 @@ class Model:
         origin: of the original.
         inputs: of the original, sizes that were fixed included.
         outputs: likewise.
+        hints: of the original, which a SavedModel made of it has lost in part.
     """
 
     form: str
@@ -41,6 +43,7 @@ class Model:
     origin: Origin
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    hints: Mapping[str, OutputHint]
 
 
 def pack_source(source: AnySource) -> Model:
@@ -62,7 +65,7 @@ def pack_source(source: AnySource) -> Model:
         with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
             _save(source, folder)
             form, files = _SNAPSHOT, _pack_folder(Path(folder))
-    return Model(form, files, entry, origin, source.inputs, source.outputs)
+    return Model(form, files, entry, origin, source.inputs, source.outputs, source.hints)
 
 
 def unpack_source(model: Model, folder: Path) -> AnySource:
@@ -146,4 +149,5 @@ def _load(model: Model, folder: Path) -> Source:
         results = function(**fed)
         return {spec.name: results[safe] for safe, spec in zip(given, model.outputs, strict=True)}
 
-    return Source.traced(model.origin, model.inputs, call, function.variables)
+    source = Source.traced(model.origin, model.inputs, call, function.variables)
+    return replace(source, known_hints=model.hints)

@@ -1,4 +1,5 @@
 from .float64 import Float64Model as Float64Model, in_float64 as in_float64
+from .hints import OutputHint as OutputHint
 from .open import (
     ModelRequest as ModelRequest,
     is_open as is_open,

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import in_float32, precision_note, widened_weights
+from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.integers import with_integers
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size
 from tfmp.converters.shared.errors import InputError
@@ -75,7 +77,9 @@ def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ..
     )
     source = Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
     # A functional model declares its dtypes, a SavedModel and a function as well.
-    return source if isinstance(model, keras.Function | keras.Sequential) else with_integers(source)
+    if not isinstance(model, keras.Function | keras.Sequential):
+        source = with_integers(source)
+    return replace(source, read_loss=lambda: compiled_loss(model, path))
 
 
 @contextmanager

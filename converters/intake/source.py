@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TracedFunction, Variable
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
@@ -61,6 +62,8 @@ class Source:
         variables: the weights that `call` reads (kept alive by this reference).
         marked_layers: a context in which `call` records those scopes; gives `layers`.
         siblings: opens the other entry points of the same SavedModel, by name; they share weights.
+        read_loss: gives the loss that it was compiled with, see `hints.compiled_loss`.
+        known_hints: the hints, where they cannot be read off this source; None to read them.
     """
 
     origin: Origin
@@ -72,6 +75,8 @@ class Source:
     variables: tuple[Variable, ...]
     marked_layers: MarkedLayers = field(compare=False)
     siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
+    read_loss: Callable[[], Loss] = field(default=lambda: None, compare=False)
+    known_hints: Mapping[str, OutputHint] | None = field(default=None, compare=False)
 
     # The format that the model is a file of already, by name: none that is converted to.
     file_format: ClassVar[str | None] = None
@@ -129,7 +134,16 @@ class Source:
                 opened[key] = source.pinned(batch_size, own)
             return opened
 
-        return replace(pinned, siblings=siblings)
+        return replace(
+            pinned, siblings=siblings, read_loss=self.read_loss, known_hints=self.known_hints
+        )
+
+    @cached_property
+    def hints(self) -> Mapping[str, OutputHint]:
+        """What the model says of its outputs, by name; an output may be missing."""
+        if self.known_hints is not None:
+            return self.known_hints
+        return traced_hints([spec.name for spec in self.outputs], self.marked, self.read_loss)
 
     @cached_property
     def graph(self) -> TracedFunction:
@@ -181,6 +195,11 @@ class OnnxSource:
     def name(self) -> str:
         """The model's name, from its origin."""
         return self.origin.name
+
+    @cached_property
+    def hints(self) -> Mapping[str, OutputHint]:
+        """What the model says of its outputs, by name; an output may be missing."""
+        return onnx_hints(self.model)
 
 
 AnySource = Source | OnnxSource

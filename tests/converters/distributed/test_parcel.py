@@ -19,6 +19,7 @@ def sent(source, folder):
 
 def assert_same(original, arrived, batch):
     assert (arrived.inputs, arrived.outputs) == (original.inputs, original.outputs)
+    assert arrived.hints == original.hints
     expected, received = original.forward(batch), arrived.forward(batch)
     assert list(expected) == list(received)
     for name, array in expected.items():
@@ -35,7 +36,9 @@ def test_a_live_model_arrives_without_its_classes(tmp_path):
     b, a = keras.Input((4,), name="b"), keras.Input((3,), name="a")
     y = keras.layers.Dense(3, name="z")(b) + Unknown()(a)
     model = keras.Model([b, a], {"out": y, "early": keras.layers.Softmax()(y)})
+    model.compile(loss={"out": "mse", "early": "categorical_crossentropy"})
     source = open_source(model)
+    assert source.hints["out"].loss == "mean_squared_error"
     generator = np.random.default_rng(0)
     batch = {spec.name: generator.standard_normal((5, spec.shape[1]), dtype=np.float32)
              for spec in source.inputs}  # fmt: skip

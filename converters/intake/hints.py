@@ -1,0 +1,291 @@
+"""Hints of a model at the meaning of its outputs: the compiled loss, and the last operator.
+
+They are read, not proven: a model may be compiled with any loss. Where nothing can be read, there
+is no hint; a model is never refused for the lack of one.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from zipfile import ZipFile
+
+from tfmp.converters.shared.frameworks import KerasModel, TracedFunction
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+# What `compile` takes, or what Keras saves of it: a name, a function, an object or its
+# configuration; one for all outputs, or in a list, or by output.
+Loss: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class OutputHint:
+    """What a model says of one of its outputs; None where it says nothing.
+
+    Attributes:
+        loss: Keras's name of the loss that it was compiled with, such as "mean_squared_error".
+        from_logits: whether that loss takes logits.
+        activation: the last operator, such as "softmax", "argmax" or "non_max_suppression";
+            "linear" for a product with weights.
+    """
+
+    loss: str | None = None
+    from_logits: bool | None = None
+    activation: str | None = None
+
+
+def traced_hints(
+    names: Sequence[str], traced: TracedFunction, read_loss: Callable[[], Loss]
+) -> dict[str, OutputHint]:
+    """Hints of a model that TensorFlow traced.
+
+    Args:
+        names: of the outputs, in the order of the trace.
+        traced: the forward pass.
+        read_loss: gives the compiled loss; None without one.
+    """
+    try:
+        losses = dict(_losses(read_loss(), names))
+    except Exception:  # a damaged or foreign configuration says nothing
+        losses = {}
+    found = {}
+    for name, tensor in zip(names, traced.outputs, strict=True):
+        try:
+            activation = _activation(_TracedValue(tensor, ()))
+        except Exception:  # a graph that TensorFlow itself cannot look into
+            activation = None
+        found[name] = replace(losses.get(name, OutputHint()), activation=activation)
+    return {name: hint for name, hint in found.items() if hint != OutputHint()}
+
+
+def onnx_hints(model: "ir.Model") -> dict[str, OutputHint]:
+    """Hints of an ONNX graph."""
+    found = {}
+    for value in model.graph.outputs:
+        activation = _activation(_OnnxValue(value))
+        if activation is not None:
+            found[str(value.name)] = OutputHint(activation=activation)
+    return found
+
+
+# The compiled loss
+
+
+def compiled_loss(model: KerasModel, path: Path | None) -> Loss:
+    """The loss that a model was compiled with; None without one.
+
+    Args:
+        model: the model, which was loaded without its loss if there is a path.
+        path: the file that it was loaded from; None for a live model.
+    """
+    if path is None:
+        return model.loss
+    if path.suffix.lower() == ".keras":
+        with ZipFile(path) as archive:
+            config = json.loads(archive.read("config.json")).get("compile_config")
+    else:
+        import h5py
+
+        with h5py.File(path) as file:
+            config = json.loads(file.attrs.get("training_config", "null"))
+    return (config or {}).get("loss")
+
+
+# Shorter names that Keras takes for losses.
+_ALIASES = {
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "msle": "mean_squared_logarithmic_error",
+    "bce": "binary_crossentropy",
+    "kld": "kl_divergence",
+    "kullback_leibler_divergence": "kl_divergence",
+    "logcosh": "log_cosh",
+}
+
+
+def _losses(loss: Loss, names: Sequence[str]) -> Iterator[tuple[str, OutputHint]]:
+    """The hints of a loss that is one for all outputs, in a list, or by output."""
+    by_output: Mapping[str, Loss] = dict.fromkeys(names, loss)
+    if isinstance(loss, list | tuple):
+        by_output = dict(zip(names, loss, strict=False))
+    elif isinstance(loss, Mapping) and not _is_config(loss):
+        by_output = dict(_flat(loss))
+    for name in names:
+        hint = _loss_hint(by_output.get(name))
+        if hint is not None:
+            yield name, hint
+
+
+def _is_config(loss: Mapping[str, Any]) -> bool:
+    return "class_name" in loss
+
+
+def _flat(losses: Mapping[str, Loss]) -> Iterator[tuple[str, Loss]]:
+    """The losses of nested outputs by the names that these have: keys with "/" between them."""
+    for name, inner in losses.items():
+        if isinstance(inner, Mapping) and not _is_config(inner):
+            for rest, loss in _flat(inner):
+                yield f"{name}/{rest}", loss
+        else:
+            yield name, inner
+
+
+def _loss_hint(loss: Loss) -> OutputHint | None:
+    name, settings = _name_and_settings(loss)
+    if name is None or not name.isidentifier():  # a lambda has no name
+        return None
+    # KLDivergence becomes kl_divergence.
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    words = _ALIASES.get(words, words)
+    usual = False if words.endswith("crossentropy") else None  # the default of Keras
+    return OutputHint(words, settings.get("from_logits", usual))
+
+
+def _name_and_settings(loss: Loss) -> tuple[str | None, Mapping[str, Any]]:
+    """The name of a loss's class or function, and its arguments."""
+    if loss is None or isinstance(loss, str):
+        return loss, {}
+    if isinstance(loss, partial):
+        return _name_and_settings(loss.func)[0], loss.keywords
+    if isinstance(loss, Mapping):
+        name, settings = loss["class_name"], loss.get("config")
+        if isinstance(settings, str):  # the name of a function
+            return settings, {}
+        return (None, {}) if name == "__lambda__" else (name, settings or {})
+    if hasattr(loss, "get_config"):
+        return type(loss).__name__, loss.get_config()
+    return getattr(loss, "__name__", None), {}
+
+
+# The last operator. TensorFlow and ONNX have one name for most of them.
+
+_ACTIVATIONS = {
+    "Softmax": "softmax",
+    "LogSoftmax": "log_softmax",
+    "Sigmoid": "sigmoid",
+    "HardSigmoid": "hard_sigmoid",
+    "Tanh": "tanh",
+    "Relu": "relu",
+    "Relu6": "relu6",
+    "Elu": "elu",
+    "Selu": "selu",
+    "Softplus": "softplus",
+    "Exp": "exponential",
+    "ArgMax": "argmax",
+    "TopK": "top_k",
+    "TopKV2": "top_k",
+    "NonMaxSuppression": "non_max_suppression",
+    "NonMaxSuppressionV2": "non_max_suppression",
+    "NonMaxSuppressionV3": "non_max_suppression",
+    "NonMaxSuppressionV4": "non_max_suppression",
+    "NonMaxSuppressionV5": "non_max_suppression",
+    "CombinedNonMaxSuppression": "non_max_suppression",
+    "MatMul": "linear",
+    "BatchMatMulV2": "linear",
+    "Einsum": "linear",
+    "BiasAdd": "linear",
+    "Gemm": "linear",
+    "Conv": "linear",
+    "Conv2D": "linear",
+    "Conv3D": "linear",
+}
+# They choose elements of others: an output is made by the operator that made the choice.
+_CHOOSING = ("top_k", "non_max_suppression")
+
+# They change no value, or only its dtype.
+_KEEPING = frozenset(
+    "Identity StopGradient PreventGradient CheckNumerics EnsureShape Snapshot Cast Reshape Squeeze "
+    "Unsqueeze ExpandDims Flatten Transpose".split()
+)
+_ADDING = ("Add", "AddV2")
+_GATHERING = ("Gather", "GatherV2", "GatherND", "GatherNd")
+_CUTTING = ("Slice", "StridedSlice")
+_SLICING = (*_CUTTING, "Split", "SplitV", "Unpack", "Concat", "ConcatV2", "Pack")
+
+# Longer ways lead away from the output.
+_MOST_STEPS = 32
+
+
+def _activation(value: "_Value | None") -> str | None:
+    for _ in range(_MOST_STEPS):
+        if value is None or value.op is None:
+            return None
+        if value.op in _ACTIVATIONS:
+            return _ACTIVATIONS[value.op]
+        if value.op in _KEEPING:
+            value = value.input(0)
+        elif value.op in _CUTTING and (before := value.input(0)) is not None:
+            # Scores of some classes, cut out of a softmax, are none.
+            value = before if value.width is not None and value.width == before.width else None
+        elif value.op in _GATHERING:
+            return _chooser(value.input(1))
+        elif value.op in _ADDING:
+            parts = [value.input(0), value.input(1)]
+            plain = [part for part in parts if part is not None and part.constant]
+            others = [part for part in parts if part is not None and not part.constant]
+            linear = len(plain) == len(others) == 1 and _activation(others[0]) == "linear"
+            return "linear" if linear else None
+        else:
+            return None
+    return None
+
+
+def _chooser(indices: "_Value | None") -> str | None:
+    """The operator that chose these indices, if it is known for choosing."""
+    for _ in range(_MOST_STEPS):
+        if indices is None or indices.op is None:
+            return None
+        found = _ACTIVATIONS.get(indices.op)
+        if found is not None:
+            return found if found in _CHOOSING else None
+        if indices.op not in (*_KEEPING, *_SLICING, *_GATHERING):
+            return None
+        indices = indices.input(0)
+    return None
+
+
+class _OnnxValue:
+    """A value of an ONNX graph."""
+
+    def __init__(self, value: "ir.Value") -> None:
+        self._node = value.producer()
+        self.op = self._node.op_type if self._node is not None else None
+        self.constant = value.is_initializer() or self.op == "Constant"
+        size = value.shape[-1] if value.shape else None
+        self.width = size if isinstance(size, int) else None
+
+    def input(self, index: int) -> "_OnnxValue | None":
+        value = self._node.inputs[index] if self._node is not None else None
+        return None if value is None else _OnnxValue(value)
+
+
+class _TracedValue:
+    """A tensor of a TensorFlow graph; calls of other functions are looked into."""
+
+    def __init__(self, tensor: Any, calls: tuple[Any, ...]) -> None:
+        """Takes a tensor and the calls round the function that it is in, the outermost first."""
+        while "PartitionedCall" in tensor.op.type or (calls and tensor.op.type == "Placeholder"):
+            if tensor.op.type == "Placeholder":
+                inputs = [each.op.name for each in tensor.graph.inputs]
+                *rest, call = calls
+                tensor, calls = call.inputs[inputs.index(tensor.op.name)], tuple(rest)
+            else:
+                called = tensor.graph._get_function(tensor.op.get_attr("f").name)
+                calls = (*calls, tensor.op)
+                tensor = called.graph.outputs[tensor.value_index]
+        self._tensor, self._calls = tensor, calls
+        self.op: str | None = tensor.op.type
+        self.constant = self.op in ("Const", "ReadVariableOp")
+        self.width: int | None = tensor.shape[-1] if tensor.shape.rank else None
+
+    def input(self, index: int) -> "_TracedValue":
+        return _TracedValue(self._tensor.op.inputs[index], self._calls)
+
+
+_Value: TypeAlias = _OnnxValue | _TracedValue

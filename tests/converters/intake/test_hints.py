@@ -1,0 +1,241 @@
+"""A model's own hints at the meaning of its outputs, however it is opened."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+import pytest
+import tensorflow as tf
+from onnx import TensorProto, helper, numpy_helper
+
+from tfmp.converters.intake import OutputHint, open_source
+
+layers = keras.layers
+
+
+def own_error(truth: Any, predicted: Any) -> Any:
+    return keras.ops.mean((truth - predicted) ** 4)
+
+
+def dense(*names: str, activation: str | None = None) -> keras.Model:
+    inputs = keras.Input((4,))
+    outputs = [layers.Dense(3, activation, name=name)(inputs) for name in names]
+    return keras.Model(inputs, outputs[0] if len(names) == 1 else outputs)
+
+
+class TestLoss:
+    @pytest.mark.parametrize(
+        ("loss", "name", "from_logits"),
+        [
+            ("mse", "mean_squared_error", None),
+            ("MeanAbsoluteError", "mean_absolute_error", None),
+            ("kld", "kl_divergence", None),
+            (keras.losses.KLDivergence(), "kl_divergence", None),
+            (keras.losses.poisson, "poisson", None),
+            (keras.losses.CosineSimilarity(name="mine"), "cosine_similarity", None),
+            ("sparse_categorical_crossentropy", "sparse_categorical_crossentropy", False),
+            (keras.losses.BinaryCrossentropy(from_logits=True), "binary_crossentropy", True),
+            (keras.losses.CategoricalCrossentropy(), "categorical_crossentropy", False),
+            (own_error, "own_error", None),
+        ],
+    )
+    @pytest.mark.parametrize("suffix", [None, ".keras", ".h5"])
+    @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5")
+    def test_of_one_output(
+        self, loss: Any, name: str, from_logits: bool | None, suffix: str | None, tmp_path: Path
+    ) -> None:
+        model: Any = dense("y")
+        model.compile(loss=loss)
+        if suffix is not None:
+            model.save(tmp_path / f"model{suffix}")
+            model = tmp_path / f"model{suffix}"
+        assert open_source(model).hints == {"y": OutputHint(name, from_logits, "linear")}
+
+    def test_with_an_argument_that_is_bound(self) -> None:
+        model = dense("y")
+        crossentropy = functools.partial(keras.losses.binary_crossentropy, from_logits=True)
+        model.compile(loss=crossentropy)
+        assert open_source(model).hints["y"] == OutputHint("binary_crossentropy", True, "linear")
+
+    @pytest.mark.parametrize(
+        "loss",
+        [
+            {"b": "mae", "a": keras.losses.BinaryCrossentropy(from_logits=True)},
+            [keras.losses.BinaryCrossentropy(from_logits=True), "mae"],
+            (keras.losses.BinaryCrossentropy(from_logits=True), "mae"),
+        ],
+    )
+    def test_of_several_outputs(self, loss: Any, tmp_path: Path) -> None:
+        model = dense("a", "b")
+        model.compile(loss=loss)
+        model.save(tmp_path / "model.keras")
+        for opened in (model, tmp_path / "model.keras"):
+            hints = open_source(opened).hints
+            assert hints["a"] == OutputHint("binary_crossentropy", True, "linear")
+            assert hints["b"] == OutputHint("mean_absolute_error", None, "linear")
+
+    def test_of_outputs_in_a_dict(self) -> None:
+        inputs = keras.Input((4,))
+        head = layers.Dense(3, "softmax", name="named_otherwise")(inputs)
+        model = keras.Model(inputs, {"classes": head, "box": layers.Dense(4)(inputs)})
+        model.compile(loss={"box": "huber", "classes": "categorical_crossentropy"})
+        assert open_source(model).hints == {
+            "classes": OutputHint("categorical_crossentropy", False, "softmax"),
+            "box": OutputHint("huber", None, "linear"),
+        }
+
+    def test_stays_when_sizes_are_pinned(self) -> None:
+        model = dense("y")
+        model.compile(loss="mse")
+        assert open_source(model, batch_size=1).hints["y"].loss == "mean_squared_error"
+
+    @pytest.mark.parametrize("loss", [None, lambda truth, predicted: 0.0, {"other": "mse"}])
+    def test_that_says_nothing(self, loss: Any) -> None:
+        model = dense("y")
+        model.compile(loss=None if isinstance(loss, dict) else loss)
+        model.loss = loss
+        assert open_source(model).hints == {"y": OutputHint(activation="linear")}
+
+    def test_in_a_file_that_is_gone(self, tmp_path: Path) -> None:
+        model = dense("y", activation="softmax")
+        model.compile(loss="mse")
+        model.save(tmp_path / "model.keras")
+        source = open_source(tmp_path / "model.keras")
+        (tmp_path / "model.keras").unlink()
+        assert source.hints == {"y": OutputHint(activation="softmax")}
+
+
+class Subclassed(keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(3)
+
+    def call(self, inputs: Any) -> Any:
+        return keras.ops.sigmoid(self.dense(inputs))
+
+
+def nested() -> keras.Model:
+    return keras.Sequential(
+        [keras.Input((4,)), dense("inner", activation="softmax"), layers.Reshape((3, 1))]
+    )
+
+
+def headed(head: Callable[[Any], Any]) -> keras.Model:
+    inputs = keras.Input((2, 3))
+    return keras.Model(inputs, head(inputs))
+
+
+class TestActivation:
+    @pytest.mark.parametrize(
+        ("head", "activation"),
+        [
+            (layers.Dense(3, "softmax"), "softmax"),
+            (layers.Softmax(axis=1), "softmax"),
+            (layers.Activation("log_softmax"), "log_softmax"),
+            (layers.Dense(1, "sigmoid", dtype="mixed_float16"), "sigmoid"),
+            (layers.ReLU(), "relu"),
+            (layers.Activation("tanh"), "tanh"),
+            (layers.Dense(3), "linear"),
+            (layers.Conv1D(3, 1), "linear"),
+            (lambda x: layers.Flatten()(layers.Permute((2, 1))(layers.Softmax()(x))), "softmax"),
+            (lambda x: layers.Softmax()(x)[:, 0], "softmax"),
+            (lambda x: keras.ops.argmax(x, axis=-1), "argmax"),
+            (lambda x: keras.ops.cast(keras.ops.argmax(x, axis=-1), "float32"), "argmax"),
+            (lambda x: keras.ops.top_k(x, 2)[1], "top_k"),
+        ],
+    )
+    def test_of_keras(self, head: Any, activation: str) -> None:
+        (hint,) = open_source(headed(head)).hints.values()
+        assert hint.activation == activation
+
+    @pytest.mark.parametrize(
+        "head",
+        [
+            lambda x: x + layers.Dense(3)(x),
+            lambda x: layers.Softmax()(x) * x,
+            lambda x: layers.Softmax()(x)[:, :, 1:],
+            layers.LayerNormalization(),
+        ],
+    )
+    def test_there_is_none(self, head: Any) -> None:
+        assert open_source(headed(head)).hints == {}
+
+    def test_of_models_in_models_and_of_subclassed_ones(self) -> None:
+        model = Subclassed()
+        model(np.zeros((1, 4), np.float32))
+        assert [hint.activation for hint in open_source(model).hints.values()] == ["sigmoid"]
+        assert [hint.activation for hint in open_source(nested()).hints.values()] == ["softmax"]
+
+    def test_of_a_saved_model(self, tmp_path: Path) -> None:
+        nested().export(tmp_path / "saved", verbose=False)
+        hints = open_source(tmp_path / "saved").hints
+        assert [hint.activation for hint in hints.values()] == ["softmax"]
+
+    def test_of_a_function_that_calls_functions(self) -> None:
+        @tf.function
+        def reshaped(x: tf.Tensor, other: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return tf.reshape(other, [-1]), tf.reshape(x, [-1])
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32)])
+        def model(x: tf.Tensor) -> dict[str, tf.Tensor]:
+            first, second = reshaped(tf.nn.softmax(x), tf.nn.tanh(x))
+            return {"tanh": first, "softmax": second}
+
+        module = tf.Module()
+        module.model = model
+        hints = open_source(model.get_concrete_function()).hints
+        assert {name: hint.activation for name, hint in hints.items()} == {
+            "tanh": "tanh",
+            "softmax": "softmax",
+        }
+
+    def test_of_boxes_that_a_suppression_chose(self) -> None:
+        @tf.function(input_signature=[tf.TensorSpec([5, 4]), tf.TensorSpec([5])])
+        def model(boxes: tf.Tensor, scores: tf.Tensor) -> dict[str, tf.Tensor]:
+            chosen = tf.image.non_max_suppression(boxes, scores, 3)
+            return {"kept": tf.gather(boxes, chosen)[None], "any": tf.gather(boxes, [1, 2])}
+
+        hints = open_source(model).hints
+        assert hints == {"kept": OutputHint(activation="non_max_suppression")}
+
+
+class TestOnnx:
+    def hints(self, nodes: list[onnx.NodeProto], shape: list[Any], tmp_path: Path) -> Any:
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
+        weights = numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
+        graph = helper.make_graph(nodes, "g", [x], [y], [weights])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        onnx.save(model, tmp_path / "model.onnx")
+        return open_source(tmp_path / "model.onnx").hints
+
+    @pytest.mark.parametrize(
+        ("ops", "activation"),
+        [
+            (["Softmax", "Transpose", "Identity"], "softmax"),
+            (["LogSoftmax"], "log_softmax"),
+            (["Sigmoid"], "sigmoid"),
+            (["Softplus"], "softplus"),
+        ],
+    )
+    def test_last_operator(self, ops: list[str], activation: str, tmp_path: Path) -> None:
+        values = ["x", *(f"v{index}" for index in range(len(ops) - 1)), "y"]
+        nodes = [
+            helper.make_node(op, [before], [after])
+            for op, before, after in zip(ops, values[:-1], values[1:], strict=True)
+        ]
+        shape = [3, 2] if "Transpose" in ops else [2, 3]
+        assert self.hints(nodes, shape, tmp_path) == {"y": OutputHint(activation=activation)}
+
+    def test_product_with_weights_and_a_sum_of_signals(self, tmp_path: Path) -> None:
+        product = helper.make_node("MatMul", ["x", "w"], ["p"])
+        signals = [product, helper.make_node("Add", ["p", "x"], ["y"])]
+        assert self.hints(signals, [2, 3], tmp_path) == {}
+        ones = numpy_helper.from_array(np.ones(3, np.float32))
+        bias = helper.make_node("Constant", [], ["b"], value=ones)
+        biased = [product, bias, helper.make_node("Add", ["p", "b"], ["y"])]
+        assert self.hints(biased, [2, 3], tmp_path) == {"y": OutputHint(activation="linear")}
