@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tfmp.converters.intake.architecture import Architecture, with_architecture
 from tfmp.converters.intake.custom_objects import CustomObjects
 from tfmp.converters.intake.keras2 import (
     LAMBDA,
     Archive,
     Config,
+    load_weights,
+    model_file,
     named_by_content,
     read_archive,
     read_model,
@@ -18,17 +21,15 @@ from tfmp.converters.intake.keras2 import (
 from tfmp.converters.intake.keras2_model import from_keras2
 from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
 from tfmp.converters.intake.source import Source
-from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel
-
-_WEIGHTS_ONLY = (
-    "holds weights without an architecture (`save_weights`), so there is no model in it. Build the "
-    "model in Python, load the weights and save all of it: model.save('model.keras')."
-)
 
 
 def from_keras_file(
-    path: Path, custom_objects: CustomObjects | None = None, unsafe_load: bool = False
+    path: Path,
+    custom_objects: CustomObjects | None = None,
+    unsafe_load: bool = False,
+    architecture: Architecture | None = None,
 ) -> Source:
     """Loads a saved Keras model.
 
@@ -36,25 +37,46 @@ def from_keras_file(
         path: the file.
         custom_objects: classes and functions by the names that the file uses for them.
         unsafe_load: also run Python code that the file holds (Lambda layers).
+        architecture: for a file of weights; None for the JSON file beside it.
 
     Raises:
         InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
     archive = read_archive(path)
-    if archive.config is None:
-        raise InputError(f"{path}: {_WEIGHTS_ONLY}")
-    used = _used(archive.config, custom_objects or {})
+    given = custom_objects or {}
+    notes = _misnamed(archive)
     try:
-        if archive.from_keras_3 or _of_keras_3(used):
-            model = _keras_3_model(archive, custom_objects or {}, unsafe_load)
-            return from_keras(model, path, _misnamed(archive))
-        model = read_model(archive, used, unsafe_load)
+        if archive.config is None:
+            found = with_architecture(archive, architecture)
+            if not isinstance(found, Archive):
+                return _with_weights(found, archive)
+            archive = found
+        elif architecture is not None:
+            raise InputError("holds an architecture of its own. Leave --architecture out.")
+        used = _used(archive.config, given)
+        if not archive.from_keras_3 and not _of_keras_3(used):
+            file = read_model(archive, used, unsafe_load)
+            return from_keras2(file, path, notes)
+        return from_keras(_keras_3_model(archive, given, unsafe_load), path, notes)
+    except ConversionError:
+        raise
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except Exception as error:  # Keras raises every kind of exception here
         raise InputError(f"{path}: {_reason(error)}") from error
-    return from_keras2(model, path, _misnamed(archive))
+
+
+def _with_weights(model: KerasModel, archive: Archive) -> Source:
+    """A model that the user built, with the weights of a file."""
+    import keras
+
+    if not isinstance(model, keras.Model):
+        load_weights(archive, model)
+        return from_keras2(model_file(archive, model), archive.path)
+    with named_by_content(archive) as named:
+        model.load_weights(named)
+    return from_keras(model, archive.path)
 
 
 def _keras_3_model(
@@ -65,9 +87,15 @@ def _keras_3_model(
     known = {**_keras2_classes(), **custom_objects}
     with named_by_content(archive) as path, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about optimizers and shapes, which play no part
-        model = keras.models.load_model(
-            path, custom_objects=known, compile=False, safe_mode=not unsafe_load
-        )
+        if archive.alone:
+            model = keras.saving.deserialize_keras_object(
+                archive.config, custom_objects=known, safe_mode=not unsafe_load
+            )
+            model.load_weights(path)
+        else:
+            model = keras.models.load_model(
+                path, custom_objects=known, compile=False, safe_mode=not unsafe_load
+            )
     if not archive.from_keras_3:
         _check_shapes(archive, model)
     return model

@@ -16,6 +16,10 @@ from tfmp.converters.shared.errors import InputError
 Config: TypeAlias = Any
 
 
+# Folders of layers in files whose weights lie under the paths of their objects.
+_TREE = ("layers", "_layer_checkpoint_dependencies")
+
+
 @dataclass(frozen=True)
 class Archive:
     """A Keras file, read as far as no framework is needed.
@@ -24,8 +28,11 @@ class Archive:
         path: the file.
         zipped: whether it is an archive of Keras 2.12 or later (`.keras`); else it is HDF5.
         config: the architecture; None for a file of weights.
+        tree: for a file of weights, whether they lie under the paths of their objects, as
+            `.weights.h5` files of Keras 2.12 and later have them; else they are listed by layer.
         version: the version of Keras that wrote it, such as "2.8.0"; None where the file lacks it.
         backend: the backend of Keras that computed the weights; None where the file lacks it.
+        alone: whether it is a file of weights, and the architecture is from elsewhere.
     """
 
     path: Path
@@ -33,6 +40,8 @@ class Archive:
     config: Config | None
     version: str | None
     backend: str | None = None
+    tree: bool = False
+    alone: bool = False
 
     @property
     def from_keras_3(self) -> bool:
@@ -52,8 +61,9 @@ def read_archive(path: Path) -> Archive:
 @contextmanager
 def named_by_content(archive: Archive) -> Iterator[Path]:
     """The path of the file under a name that tells its format, as Keras goes by the name."""
-    path, suffix = archive.path, ".keras" if archive.zipped else ".h5"
-    if path.suffix == suffix and not path.name.endswith(".weights.h5"):
+    path = archive.path
+    suffix = ".keras" if archive.zipped else ".weights.h5" if archive.tree else ".h5"
+    if path.name.endswith(suffix) and path.name.endswith(".weights.h5") == archive.tree:
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -85,6 +95,12 @@ def _hdf5(path: Path) -> Archive:
             config = _text(file.attrs.get("model_config"))
             version = _text(file.attrs.get("keras_version", weights.attrs.get("keras_version")))
             backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
+            tree = any(name.replace("\\", "/").split("/")[0] in _TREE for name in file)
+            if config is None and not tree and "layer_names" not in weights.attrs:
+                raise InputError(
+                    f"{path}: is HDF5, but neither a model nor weights of Keras. Name a file that "
+                    "`model.save` wrote."
+                )
     except (OSError, RuntimeError, KeyError) as error:
         raise InputError(
             f"{path}: HDF5 cannot read this file ({' '.join(str(error).split())[:300]}). It is "
@@ -97,7 +113,7 @@ def _hdf5(path: Path) -> Archive:
             f"{path}: the architecture in this file is not JSON ({error}). It is damaged: copy or "
             "save the model again."
         ) from error
-    return Archive(path, False, parsed, version, backend)
+    return Archive(path, False, parsed, version, backend, tree)
 
 
 def _text(value: object) -> str | None:

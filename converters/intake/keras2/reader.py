@@ -64,8 +64,7 @@ def read_model(
     if foreign is not None:
         raise InputError(foreign)
     known = {**_gallery(), **custom_objects}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about optimizers and initializers, which play no part
+    with _quiet():
         if archive.zipped:
             with _rewritten(archive.path, config) as path:
                 model = tf_keras.models.load_model(
@@ -73,14 +72,44 @@ def read_model(
                 )
         else:
             model = tf_keras.models.model_from_json(json.dumps(config), custom_objects=known)
-            with named_by_content(archive) as path:
-                model.load_weights(str(path), by_name=merged_branches(archive.config))
-        if archive.backend == "theano":
-            _turn_kernels(model)
+            load_weights(archive, model)
+    return model_file(archive, model, changes)
+
+
+def model_file(archive: Archive, model: KerasModel, changes: Changes | None = None) -> ModelFile:
+    """A model of Keras 2 with the weights of a file, and notes on how it was read."""
+    import tf_keras
+
     _without_cudnn(model)
     version = f"Keras {archive.version}" if archive.version else "an early Keras"
     note = f"written by {version}, read by tf_keras {tf_keras.__version__}"
-    return ModelFile(model, (note, *changes.notes()))
+    return ModelFile(model, (note, *(changes or Changes()).notes()))
+
+
+def load_weights(archive: Archive, model: KerasModel) -> None:
+    """Loads the weights of an HDF5 file into a model of Keras 2.
+
+    Raises:
+        Exception: whatever tf_keras raises for weights of another model.
+    """
+    by_name = archive.config is not None and merged_branches(archive.config)
+    with _quiet(), tempfile.TemporaryDirectory() as folder, named_by_content(archive) as path:
+        if archive.tree:
+            moved = Path(folder, "moved.weights.h5")
+            _copy_weights(path, moved)
+            model.load_weights(str(moved))
+        else:
+            model.load_weights(str(path), by_name=by_name)
+    if archive.backend == "theano":
+        _turn_kernels(model)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hides what Keras 2 says of optimizers and initializers, which play no part."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _imported(archive: Archive) -> Any:

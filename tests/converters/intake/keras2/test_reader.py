@@ -59,7 +59,7 @@ def test_a_file_converts_to_what_its_writer_meant(name: str, to: str, tmp_path: 
     else:
         from tfmp.converters.runners.litert import LiteRTRunner
 
-        with LiteRTRunner(artifact.path) as runner:
+        with LiteRTRunner(artifact.path, force_fp16=False) as runner:
             received = runner.run(feeds)
     tolerance = 5e-3 if "mixed" in name else 1e-3
     for spec, array in zip(source.outputs, expected, strict=True):

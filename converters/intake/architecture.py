@@ -1,0 +1,121 @@
+"""The architecture for a file that holds weights and nothing else."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tfmp.converters.intake.keras2 import Archive
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.frameworks import KerasModel
+from tfmp.converters.shared.user_functions import import_function
+
+# A JSON file of `model.to_json()`, "package.module:function", or a function that builds a model.
+Architecture = str | Path | Callable[[], Any]
+
+_WAYS = (
+    "Name what builds the model with --architecture: a JSON file of `model.to_json()`, or a "
+    "function package.module:function that returns the model."
+)
+
+
+def check_architecture(architecture: Architecture | None) -> None:
+    """Raises `InputError` for a text that is neither a JSON file nor a function's name."""
+    if architecture is None or callable(architecture):
+        return
+    text = str(architecture)
+    if text.lower().endswith(".json"):
+        if not Path(text).is_file():
+            raise InputError(f"architecture {text}: no such file. Check the path.")
+    elif not all(text.partition(":")):
+        raise InputError(
+            f"architecture {text!r} is neither a .json file nor package.module:function. {_WAYS}"
+        )
+
+
+def with_architecture(archive: Archive, architecture: Architecture | None) -> Archive | KerasModel:
+    """The archive with an architecture from a JSON file, or the model that a function built.
+
+    Args:
+        archive: a file of weights.
+        architecture: None for the JSON file beside the weights.
+
+    Raises:
+        InputError: there is no architecture, or it cannot be read or built.
+    """
+    if architecture is None:
+        architecture = _beside(archive.path)
+    if not callable(architecture) and str(architecture).lower().endswith(".json"):
+        return _from_json(archive, Path(architecture))
+    return _built(architecture)
+
+
+def _beside(path: Path) -> Path:
+    """The JSON file with the name of the weights."""
+    beside = path.with_name(path.name.removesuffix(path.suffix).removesuffix(".weights") + ".json")
+    if beside.is_file():
+        return beside
+    others = [found.name for found in sorted(path.parent.glob("*.json")) if _is_model(found)]
+    hint = f" There is {others[0]} beside it." if others else ""
+    raise InputError(
+        f"holds weights without an architecture (`save_weights`), so there is no model in it. "
+        f"{_WAYS}{hint}"
+    )
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and {"class_name", "config"} <= set(config)
+
+
+def _from_json(archive: Archive, path: Path) -> Archive:
+    if not _is_model(path):
+        raise InputError(
+            f"architecture {path}: is not what `model.to_json()` writes. Save the model's "
+            "architecture again, or name a function that builds the model."
+        )
+    config = json.loads(path.read_text(encoding="utf-8"))
+    version = config.get("keras_version") or archive.version
+    return replace(archive, config=config, version=version, alone=True)
+
+
+def _built(architecture: Any) -> KerasModel:
+    """The model that a function of the user's builds."""
+    if callable(architecture):
+        build, what = architecture, getattr(architecture, "__name__", "architecture")
+    else:
+        module, _, function = str(architecture).partition(":")
+        what = f"architecture {str(architecture)!r}"
+        try:
+            build = import_function(what, module, function)
+        except InputError:
+            raise
+        except Exception as error:  # a user's module may raise anything
+            raise InputError(
+                f"{what}: its module cannot be imported ({type(error).__name__}: {error})."
+            ) from error
+    try:
+        model = build()
+    except Exception as error:  # so may a user's function
+        raise InputError(
+            f"{what}: failed ({type(error).__name__}: {error}). It is called without arguments and "
+            "returns the built model."
+        ) from error
+    if not any(isinstance(model, kind) for kind in _kinds()):
+        raise InputError(
+            f"{what}: returned {type(model).__name__}, expected a built model of Keras 3 or of "
+            "tf_keras."
+        )
+    return model
+
+
+def _kinds() -> list[type]:
+    import keras
+
+    old = sys.modules.get("tf_keras")
+    return [keras.Model] if old is None else [keras.Model, old.Model]
