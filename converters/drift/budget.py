@@ -8,7 +8,16 @@ from typing import Any, Self
 from tfmp.converters.shared.errors import InputError
 
 # Limits that may differ from one output to the next.
-_PER_OUTPUT = ("rel_l2", "max_abs", "flip_rate", "accuracy_drop", "error_increase")
+_PER_OUTPUT = (
+    "rel_l2",
+    "max_abs",
+    "sample_rel_l2",
+    "slice_rel_l2",
+    "flip_rate",
+    "class_flip_rate",
+    "accuracy_drop",
+    "error_increase",
+)
 
 
 @dataclass(frozen=True)
@@ -20,20 +29,33 @@ class DriftBudget:
             error (2**-11); sound deep models stay under it and broken ones do not.
         max_abs: largest absolute error of any value; off by default, because its scale is the
             model's.
-        flip_rate: share of samples that may be decided differently. An exact bound proves it: even
-            without a flip, 299 samples are needed to prove 1 % at 95 % confidence.
+        sample_rel_l2: error that a single sample may have, relative to its own size; ten times
+            what the output as a whole may have. Outputs that are numbers have this limit, and at
+            most `flip_rate` of the samples may be over it. If no sample is, `min_samples` samples
+            are proof enough.
+        slice_rel_l2: error that a single channel or column may have, relative to its own size, or
+            to its range where an offset makes it large.
+        flip_rate: share of decisions that may change: answers of samples, classes of tokens or
+            pixels, labels, detections. An exact bound proves it: even without a flip, 299 samples
+            are needed to prove 1 % at 95 % confidence.
+        class_flip_rate: share of the decisions for a single class that may change; it fails a
+            candidate only beyond doubt, and needs no number of samples to pass.
         accuracy_drop: share of labelled samples that accuracy may lose.
         error_increase: relative growth of the mean absolute error that is allowed (regression
             labels).
         confidence: one-sided confidence of every bound.
-        min_samples: smallest number of samples that certifies anything. With 59 samples the worst
-            one seen bounds 95 % of all inputs with 95 % confidence (Wilks 1941: 0.95**59 < 0.05).
+        min_samples: smallest number of distinct samples that certifies anything. With 59 samples
+            the worst one seen bounds 95 % of all inputs with 95 % confidence (Wilks 1941:
+            0.95**59 < 0.05).
         overrides: limits of single outputs, such as {"embedding": {"flip_rate": None}}.
     """
 
     rel_l2: float | None = 1e-2
     max_abs: float | None = None
+    sample_rel_l2: float | None = 0.1
+    slice_rel_l2: float | None = 0.1
     flip_rate: float | None = 0.01
+    class_flip_rate: float | None = 0.05
     accuracy_drop: float | None = 0.01
     error_increase: float | None = 0.01
     confidence: float = 0.95

@@ -214,10 +214,10 @@ class Comparison:
         """
         pairs = {}
         for accumulator in self._accumulators:
-            expected, received = self._pair(accumulator.name, reference, candidate)
+            expected, received = self._pair(
+                accumulator.name, reference, candidate, keys is not None and len(keys) == 1
+            )
             unmatched = None
-            if keys is not None and len(keys) == 1 and len(expected) != 1:
-                expected, received = expected[None], received[None]  # no batch axis: one sample
             if expected.shape != received.shape and not _are_boxes(accumulator.task):
                 unmatched = by_rows(expected[0], received[0])
                 expected, received = (rows[None] for rows in pair_rows(expected[0], received[0]))
@@ -239,8 +239,9 @@ class Comparison:
         )
 
     def _pair(
-        self, output: str, reference: Batch, candidate: Batch
+        self, output: str, reference: Batch, candidate: Batch, single: bool
     ) -> tuple[np.ndarray, np.ndarray]:
+        """The values of both sides, batch first; those of a `single` sample may differ in rows."""
         name = self._names[output]
         if name not in candidate:
             raise RunnerError(
@@ -248,7 +249,16 @@ class Comparison:
                 f"{', '.join(map(repr, candidate)) or 'none'}."
             )
         expected, received = _plain(reference[output]), _plain(candidate[name])
-        if expected.shape != received.shape and not _differ_in_rows(expected, received):
+        if (
+            single
+            and expected.ndim == received.ndim > 0
+            and not len(expected) == len(received) == 1
+        ):
+            expected, received = expected[None], received[None]  # lists without a batch axis
+        lists = single and expected.ndim == received.ndim > 1
+        if expected.shape != received.shape and not (
+            lists and expected.shape[2:] == received.shape[2:]
+        ):
             raise RunnerError(
                 f"{self.name}: output {name!r} has shape {received.shape}, the reference's "
                 f"{output!r} has {expected.shape}: values have no counterparts. Convert this model "
@@ -323,17 +333,6 @@ def known_tasks(
 
 def _are_boxes(task: Task | None) -> bool:
     return task is not None and task.kind is Kind.DETECTION
-
-
-def _differ_in_rows(expected: np.ndarray, received: np.ndarray) -> bool:
-    """Whether one sample has more rows on one side, as lists of detections do.
-
-    Rows are on the first axis, or on the second one behind a batch of one.
-    """
-    if expected.ndim != received.ndim or expected.ndim == 0:
-        return False
-    rows = 1 if expected.ndim > 1 and len(expected) == len(received) == 1 else 0
-    return expected.shape[rows + 1 :] == received.shape[rows + 1 :]
 
 
 def _accepts(labels: np.ndarray, output: np.ndarray, name: str) -> bool:

@@ -33,6 +33,9 @@ _FLOAT16_EXPONENTS = (
     FLOAT16.min_exponent + _EXPONENT_BIAS,
     FLOAT16.max_exponent + _EXPONENT_BIAS,
 )
+# Of the spacing of 32 at the largest FP16 value.
+_HALF_SPACING = 16
+
 _WORDS, _TOP_WORD = 4, 3 if sys.byteorder == "little" else 0
 
 _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
@@ -159,9 +162,12 @@ def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
 
 
 def _count_saturated(reference: np.ndarray, candidate: np.ndarray) -> int:
-    """Values clamped to the largest of FP16, where the reference lies beyond it."""
+    """Values clamped to the largest of FP16, where the reference lies too far beyond to round to it.
+
+    Half a spacing further begins what IEEE 754 rounds to infinity.
+    """
     at_end = np.abs(candidate) == FLOAT16.max
-    return int(np.count_nonzero(at_end & (np.abs(reference) > FLOAT16.max)))
+    return int(np.count_nonzero(at_end & (np.abs(reference) >= FLOAT16.max + _HALF_SPACING)))
 
 
 def _count_spacings(error: np.ndarray, reference: np.ndarray) -> np.ndarray:

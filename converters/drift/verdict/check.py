@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tfmp.converters.drift import DriftBudget
@@ -94,6 +94,31 @@ def p_over(bounds: Bounds, limit: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if bounds(-math.expm1(middle))[0] > limit else (middle, high)
     return math.exp(high)
+
+
+def corrected(checks: Sequence[Check], confidence: float) -> list[Check]:
+    """The checks, of which those that are no failure among so many become INCONCLUSIVE.
+
+    Each statement that a truth is over its limit is wrong at most as often as the confidence says,
+    but many of them are wrong more often. Holm's rule (1979, "A simple sequentially rejective
+    multiple test procedure") holds the rate for all of them together. A PASS needs every check, so
+    it needs no correction.
+    """
+    stated = [i for i, check in enumerate(checks) if check.p is not None]
+    found = list(checks)
+    open_ones = sorted(stated, key=lambda i: checks[i].p or 0.0)
+    for done, i in enumerate(open_ones):
+        if (checks[i].p or 0.0) <= (1 - confidence) / (len(open_ones) - done):
+            continue
+        for j in open_ones[done:]:
+            if checks[j].verdict is Verdict.FAIL:
+                text = (
+                    f"{checks[j].text}. It is one of {len(stated)} such statements, among which it "
+                    "may be chance"
+                )
+                found[j] = replace(checks[j], verdict=Verdict.INCONCLUSIVE, text=text)
+        break
+    return found
 
 
 def bound_text(verdict: Verdict, lower: float, upper: float, budget: DriftBudget) -> str:

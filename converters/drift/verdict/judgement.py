@@ -2,21 +2,32 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfmp.converters.drift import (
-    EQUALITY,
     REGRESSION,
     DriftBudget,
     LabelDrift,
     OutputDrift,
-    binomial_bounds,
     fewest_samples,
     mean_bounds,
     paired_difference,
     total,
 )
-from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, bound_text, overall
+from tfmp.converters.drift.verdict.check import (
+    Check,
+    Verdict,
+    advice,
+    against,
+    bound_text,
+    corrected,
+    doubt,
+    fault,
+    overall,
+)
+from tfmp.converters.drift.verdict.closeness import closeness_checks
+from tfmp.converters.drift.verdict.decisions import decision_checks
+from tfmp.converters.drift.verdict.soundness import soundness_checks
 from tfmp.converters.shared.errors import InputError
 
 # `RunnerInfo.fp16` of FP16 weights in FP32 arithmetic.
@@ -68,23 +79,21 @@ def judge(
     """
     budget = budget if budget is not None else DriftBudget()
     if error is not None:
-        failure = Check("run", "", None, None, None, None, Verdict.FAIL, error)
-        return Judgement(Verdict.FAIL, (error,), (failure,))
+        return Judgement(Verdict.FAIL, (error,), (fault("run", "", error),))
     check_overrides(budget, [output.name for output in outputs])
     checks: list[Check] = []
     for output in outputs:
-        checks += _soundness(output, nonfinite_inputs)
-    checks += [
-        Check("overflow", "", None, None, None, None, Verdict.FAIL, text) for text in overflows
-    ]
+        checks += soundness_checks(output, nonfinite_inputs)
+    checks += [fault("overflow", "", text) for text in overflows]
     for output in outputs:
-        checks += _distances(output, budget.for_output(output.name))
+        checks += closeness_checks(output, budget.for_output(output.name))
     for output in outputs:
-        checks += _flips(output, budget.for_output(output.name))
+        checks += decision_checks(output, budget.for_output(output.name))
     for label in labels:
         checks += _labels(label, budget.for_output(label.output))
     if not checks:
         checks.append(_no_limit())
+    checks = corrected(checks, budget.confidence)
     checks += _evidence(outputs, budget, synthetic)
     if fp16 == WEIGHTS_ONLY:
         checks.append(_no_arithmetic())
@@ -101,94 +110,6 @@ def check_overrides(budget: DriftBudget, names: Sequence[str]) -> None:
                 f"the budget has limits for output {name!r}, which the reference does not have; "
                 f"its outputs: {', '.join(names) or 'none'}. Name one of these."
             )
-
-
-def _soundness(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
-    """Faults that no budget allows; they are looked at before any average."""
-    name, values = output.name, output.totals.values
-    given = f"; the data itself holds {nonfinite_inputs:,} such values" if nonfinite_inputs else ""
-    where = f"output {name!r}"
-    findings = {
-        "nonfinite": (
-            output.nonfinite,
-            f"{where}: {output.nonfinite:,} of {values:,} values are NaN or infinite where the "
-            f"reference has a number{given}",
-        ),
-        "infinite_lost": (
-            output.infinite_lost,
-            f"{where}: {output.infinite_lost:,} of {values:,} values are infinite in the "
-            "reference and not, or with the other sign, in the candidate",
-        ),
-        "saturated": (
-            output.saturated,
-            f"{where}: {output.saturated:,} of {values:,} values are clamped at 65504, the "
-            "largest FP16 value, where the reference lies beyond it",
-        ),
-        "collapsed": (
-            int(output.collapsed),
-            f"{where}: the candidate gives the same answer to every sample, the reference does not",
-        ),
-    }
-    checks = [
-        Check(kind, name, float(count), None, None, None, Verdict.FAIL, text)
-        for kind, (count, text) in findings.items()
-        if count
-    ]
-    if output.reference_nan:
-        text = (
-            f"{where}: the reference itself gives NaN for {output.reference_nan:,} of {values:,} "
-            "values, which nothing can be compared with; fix the model or its input first"
-        )
-        count = float(output.reference_nan)
-        inconclusive = Verdict.INCONCLUSIVE
-        checks.append(Check("reference_nan", name, count, None, None, None, inconclusive, text))
-    return checks
-
-
-def _distances(output: OutputDrift, budget: DriftBudget) -> list[Check]:
-    checks = []
-    for name, limit in (("rel_l2", budget.rel_l2), ("max_abs", budget.max_abs)):
-        measured: float | None = getattr(output, name)
-        if limit is None or measured is None:
-            continue
-        # Written in this way so that NaN, for which every comparison is False, does not pass.
-        within = measured <= limit
-        text = (
-            f"output {output.name!r}: {name} {measured:.3g} is "
-            f"{'within' if within else 'over'} the budget of {limit:.3g}"
-        )
-        broken = output.nonfinite or output.infinite_lost  # then nothing was summed
-        if not within and not broken and output.totals.reference_sq == ():
-            text += f" (the reference is all zeros here; limit max_abs instead of {name})"
-        verdict = Verdict.PASS if within else Verdict.FAIL
-        checks.append(Check(name, output.name, measured, None, None, limit, verdict, text))
-    return checks
-
-
-def _flips(output: OutputDrift, budget: DriftBudget) -> list[Check]:
-    limit = budget.flip_rate
-    if output.flips is None or limit is None or output.samples == 0:
-        return []
-    flips, samples = output.flips, output.samples
-    lower, upper = binomial_bounds(flips, samples, budget.confidence)
-    verdict = against(lower, upper, limit)
-    what = "differ" if output.decision == EQUALITY else "flip"
-    text = (
-        f"output {output.name!r}: {flips:,} of {samples:,} samples {what}; the true rate is at "
-        f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
-    )
-    if verdict is Verdict.INCONCLUSIVE:
-        rate = flips / samples
-
-        def decides(count: int) -> bool:
-            low, high = binomial_bounds(round(rate * count), count, budget.confidence)
-            return against(low, high, limit) is not Verdict.INCONCLUSIVE
-
-        text += advice(fewest_samples(decides, samples), "rate")
-    rate_check = Check(
-        "flip_rate", output.name, flips / samples, lower, upper, limit, verdict, text
-    )
-    return [rate_check]
 
 
 def _labels(label: LabelDrift, budget: DriftBudget) -> list[Check]:
@@ -247,30 +168,31 @@ def _error_increase(label: LabelDrift, budget: DriftBudget) -> list[Check]:
 
 def _no_limit() -> Check:
     text = "no limit of the budget applies to these outputs, so nothing was judged. Declare a limit"
-    return Check("limits", "", None, None, None, None, Verdict.INCONCLUSIVE, text)
+    return doubt("limits", "", text)
 
 
 def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bool) -> list[Check]:
     """Checks that there is enough real data to certify anything."""
     samples = min((output.samples for output in outputs), default=0)
+    repeated = max((output.totals.rows.repeated for output in outputs), default=1.0)
+    distinct = round(samples / repeated)
     checks = []
-    if samples < budget.min_samples:
+    if distinct < budget.min_samples:
+        compared = f"{samples:,} samples were compared"
+        if distinct < samples:
+            compared += f", of which {distinct:,} are distinct"
         text = (
-            f"{samples:,} samples were compared; fewer than {budget.min_samples:,} (min_samples) "
-            "certify nothing. Pass more data"
+            f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Pass "
+            "more data"
         )
         limit = float(budget.min_samples)
-        inconclusive = Verdict.INCONCLUSIVE
-        checks.append(
-            Check("min_samples", "", float(samples), None, None, limit, inconclusive, text)
-        )
+        checks.append(replace(doubt("min_samples", "", text, float(distinct)), limit=limit))
     if synthetic:
         text = (
             "the inputs were synthetic: they can show that a model is broken, but not that it is "
             "sound. Pass real data with --data"
         )
-        verdict = Verdict.INCONCLUSIVE
-        checks.append(Check("synthetic", "", None, None, None, None, verdict, text))
+        checks.append(doubt("synthetic", "", text))
     return checks
 
 
@@ -279,4 +201,4 @@ def _no_arithmetic() -> Check:
         "the file was run in FP32 arithmetic with its FP16 weights, so the effect of FP16 "
         "arithmetic is unknown. Run it where FP16 is computed or emulated (--device cpu does)"
     )
-    return Check("arithmetic", "", None, None, None, None, Verdict.INCONCLUSIVE, text)
+    return doubt("arithmetic", "", text)

@@ -1,0 +1,279 @@
+"""Checks of decisions: how many change, and whether a class is lost that is too rare to show."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tfmp.converters.drift import (
+    BOXES,
+    EQUALITY,
+    SHARES,
+    SUMS,
+    Clustered,
+    Decisions,
+    DriftBudget,
+    Kind,
+    OutputDrift,
+    fewest_samples,
+    mean_at_most,
+)
+from tfmp.converters.drift.verdict.check import (
+    Check,
+    Verdict,
+    advice,
+    against,
+    bound_text,
+    doubt,
+    p_over,
+)
+
+# However changes cluster, a rate of this many times the limit must be excluded.
+_CLUSTERED = 2
+
+# Classes that a text names.
+_NAMED = 3
+
+
+def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    """The checks of what follows from one output."""
+    if budget.flip_rate is None or output.samples == 0:
+        return []
+    checks = []
+    if output.decision is not None:
+        counted = output.decisions
+        if counted is None or not counted.samples:
+            if output.decision == BOXES and output.totals.values:
+                return []  # no detection on either side
+            counted = _of_flips(output)
+        checks.append(_rate(output, counted, budget, budget.flip_rate))
+        checks += _classes(output, counted, budget)
+    elif output.task.kind is Kind.OTHER:
+        checks += _guessed(output, budget, budget.flip_rate)
+    unmatched = output.totals.unmatched
+    if unmatched.samples:
+        checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
+    return checks
+
+
+def _of_flips(output: OutputDrift) -> Decisions:
+    """One decision for each sample, as reports of before decisions were counted have it."""
+    flips, samples = output.flips or 0, output.samples
+    return Decisions(samples, samples, flips, flips, flips, flips, samples, flips, flips, flips)
+
+
+def _clustered(counted: Decisions, repeated: float) -> Clustered:
+    return Clustered(
+        counted.samples,
+        counted.decisions,
+        counted.changed,
+        counted.changed_sq,
+        counted.changed_decisions,
+        counted.decisions_sq,
+        repeated,
+    )
+
+
+def _firm(counted: Decisions) -> Decisions:
+    """The decisions with only those changes that were no ties."""
+    return replace(
+        counted,
+        changed=counted.firm,
+        changed_sq=counted.firm_sq,
+        changed_decisions=counted.firm_decisions,
+    )
+
+
+def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
+    """Whether more decisions change than the budget allows, ties among them or not."""
+    repeated = output.totals.rows.repeated
+    every = _clustered(counted, repeated)
+    firm = _clustered(_firm(counted), repeated)
+    _, upper = every.bounds(budget.confidence)
+    lower, _ = firm.bounds(budget.confidence)
+    verdict = against(lower, upper, limit)
+    single = counted.decisions == counted.samples
+    where = f"output {output.name!r}"
+    if single:
+        what = "differ" if output.decision == EQUALITY else "flip"
+        text = f"{where}: {counted.changed:,} of {counted.samples:,} samples {what}"
+    else:
+        text = (
+            f"{where}: {counted.changed:,} of {counted.decisions:,} {_noun(output)} change "
+            f"({every.rate:.2%}, on {counted.changed_samples:,} of {counted.samples:,} samples)"
+        )
+    ties = counted.changed - counted.firm
+    if ties:
+        text += f", {ties:,} of them ties in the reference"
+    text += f"; the true rate is at {bound_text(verdict, lower, upper, budget)}"
+    safe = None if single else _safe_bound(output, budget)
+    if safe is not None and verdict is Verdict.PASS and counted.changed:
+        text += f" and {safe:.2%} however changes cluster"
+    text += f", budget {limit:.2%}"
+    if verdict is Verdict.PASS and safe is not None and safe > _CLUSTERED * limit:
+        verdict = Verdict.INCONCLUSIVE
+        text += (
+            f". {_CLUSTERED * limit:.2%} must be excluded for samples of which all changes, too. "
+            "Pass more samples"
+        )
+    elif verdict is Verdict.INCONCLUSIVE:
+        if firm.bounds(budget.confidence)[1] <= limit:
+            text += ". Only ties are over the budget, which no rounding could keep"
+            if output.known is None and output.rel_l2 is not None:
+                verdict = Verdict.PASS  # that it decides at all is a guess; distances say the rest
+        else:
+            text += _advice(every, budget, limit)
+    p = p_over(firm.bounds, limit) if firm.changed else 1.0
+    return Check("flip_rate", output.name, every.rate, lower, upper, limit, verdict, text, p)
+
+
+def _noun(output: OutputDrift) -> str:
+    return {
+        Kind.CLASSIFICATION: "classes",
+        Kind.MULTILABEL: "labels",
+        Kind.DETECTION: "detections",
+        Kind.TOKENS: "tokens",
+    }.get(output.task.kind, "values")
+
+
+def _safe_bound(output: OutputDrift, budget: DriftBudget) -> float | None:
+    """The bound that assumes nothing of how changes cluster; None without rows of samples."""
+    rows = output.totals.rows
+    reading = {"threshold 0.5": "half", "threshold 0": "zero"}.get(
+        output.decision or "", output.decision
+    )
+    if not len(rows) or reading not in SHARES:
+        return None
+    return mean_at_most(rows.values[:, 2 + SHARES.index(reading)], budget.confidence)
+
+
+def _advice(every: Clustered, budget: DriftBudget, limit: float) -> str:
+    """How many samples would decide, at this rate and clustering."""
+
+    def decides(count: int) -> bool:
+        more = count / every.samples
+        grown = Clustered(
+            count,
+            round(every.decisions * more),
+            round(every.changed * more),
+            round(every.changed_sq * more),
+            round(every.changed_decisions * more),
+            round(every.decisions_sq * more),
+            every.repeated,
+        )
+        return against(*grown.bounds(budget.confidence), limit) is not Verdict.INCONCLUSIVE
+
+    return advice(fewest_samples(decides, every.samples), "rate")
+
+
+def _classes(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
+    """Whether some class is lost, or given to others, far more often than by chance."""
+    limit = budget.class_flip_rate
+    if limit is None or not counted.classes.rows:
+        return []
+    tests = list(_class_tests(counted, output.totals.rows.repeated))
+    alpha = 1 - budget.confidence
+    testable = _testable([float(found.samples) for *_, found in tests], limit, alpha)
+    suspects = sorted(
+        (
+            (p_over(found.bounds, limit) * testable, name, role, found)
+            for name, role, found in tests
+            if found.rate > limit
+        ),
+        key=lambda suspect: suspect[0],
+    )
+    bad = [suspect for suspect in suspects if suspect[0] <= alpha]
+    if not bad:
+        p = min(1.0, suspects[0][0]) if suspects else 1.0
+        text = (
+            f"output {output.name!r}: none of {len(counted.classes.rows):,} classes is lost or "
+            f"gained beyond doubt in more than {limit:.0%} of its decisions"
+        )
+        worst = max((found.rate for *_, found in tests), default=0.0)
+        return [
+            Check("class_flip_rate", output.name, worst, None, None, limit, Verdict.PASS, text, p)
+        ]
+    p, _, _, worst_found = bad[0]
+    told = "; ".join(
+        f"class {name!r}: {found.changed:,} of {found.decisions:,} decisions are "
+        f"{'lost' if role == 'lost' else 'new'} ({found.samples:,} samples)"
+        for _, name, role, found in bad[:_NAMED]
+    )
+    more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    text = (
+        f"output {output.name!r}: {told}{more}; a class may change in at most {limit:.0%} of its "
+        "decisions"
+    )
+    lower = worst_found.bounds(1 - alpha / testable)[0]
+    return [
+        Check(
+            *("class_flip_rate", output.name, worst_found.rate, lower, None, limit),
+            Verdict.FAIL,
+            text,
+            p,
+        )
+    ]
+
+
+def _class_tests(counted: Decisions, repeated: float) -> Iterator[tuple[str, str, Clustered]]:
+    """Each class with the decisions of the reference that are lost, and those that are new."""
+    for name, row in counted.classes.rows.items():
+        for role, sums in (("lost", row[: len(SUMS)]), ("gained", row[len(SUMS) :])):
+            samples, decisions, changed, changed_sq, changed_decisions, decisions_sq = map(
+                int, sums
+            )
+            if decisions:
+                yield (
+                    name,
+                    role,
+                    Clustered(
+                        *(samples, decisions, changed, changed_sq),
+                        *(changed_decisions, decisions_sq, repeated),
+                    ),
+                )
+
+
+def _testable(samples: list[float], limit: float, alpha: float) -> int:
+    """How many classes could fail at all; the others cost no confidence (Tarone 1990).
+
+    A class of n samples that are all lost has a p-value of limit ** n.
+    """
+    least = np.sort(limit ** np.array(samples)) if limit else np.zeros(len(samples))
+    for count in range(1, len(least) + 1):
+        if np.count_nonzero(least <= alpha / count) <= count:
+            return count
+    return max(1, len(least))
+
+
+def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Check]:
+    """Whether an output of unknown meaning would fail if it held scores of classes."""
+    counted = output.totals.argmax
+    if not counted.samples:
+        return []
+    firm = _clustered(_firm(counted), output.totals.rows.repeated)
+    lost = [check for check in _classes(output, counted, budget) if check.verdict is Verdict.FAIL]
+    if firm.bounds(budget.confidence)[0] <= limit and not lost:
+        return []
+    what = f"{counted.changed:,} of {counted.decisions:,} decisions would change"
+    if lost:
+        what += " (" + lost[0].text.partition(": ")[2].partition("; a class may")[0] + ")"
+    text = (
+        f"output {output.name!r}: nothing tells what it means, and if its last axis held scores of "
+        f"classes, {what}. Declare it: --task {output.name}=classification, or regression, "
+        "embedding or other if its values are no scores"
+    )
+    return [doubt("meaning", output.name, text, firm.rate)]
+
+
+def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
+    """Whether rows are missing or new, in outputs whose length depends on the data."""
+    rows = _clustered(counted, output.totals.rows.repeated)
+    lower, upper = rows.bounds(budget.confidence)
+    verdict = against(lower, upper, limit)
+    text = (
+        f"output {output.name!r}: {counted.changed:,} of {counted.decisions:,} rows exist on one "
+        f"side only (on {counted.changed_samples:,} samples); the true rate is at "
+        f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
+    )
+    p = p_over(rows.bounds, limit) if rows.changed else 1.0
+    return Check("row_rate", output.name, rows.rate, lower, upper, limit, verdict, text, p)

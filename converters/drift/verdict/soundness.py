@@ -1,0 +1,49 @@
+"""Faults that no budget allows: values that are not finite, clamped, or the same throughout."""
+
+from tfmp.converters.drift import OutputDrift
+from tfmp.converters.drift.verdict.check import Check, doubt, fault
+
+
+def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
+    """The faults of one output; they are looked at before any average."""
+    name, values = output.name, output.totals.values
+    given = f"; the data itself holds {nonfinite_inputs:,} such values" if nonfinite_inputs else ""
+    where = f"output {name!r}"
+    findings = {
+        "nonfinite": (
+            output.nonfinite,
+            f"{where}: {output.nonfinite:,} of {values:,} values are NaN or infinite where the "
+            f"reference has a number{given}",
+        ),
+        "infinite_lost": (
+            output.infinite_lost,
+            f"{where}: {output.infinite_lost:,} of {values:,} values are infinite in the "
+            "reference and not, or with the other sign, in the candidate",
+        ),
+        "saturated": (
+            output.saturated,
+            f"{where}: {output.saturated:,} of {values:,} values are clamped at 65504, the "
+            "largest FP16 value, where the reference lies beyond it",
+        ),
+        "collapsed": (
+            int(output.collapsed),
+            f"{where}: the candidate gives the same answer to every sample, the reference does not",
+        ),
+    }
+    checks = [
+        fault(kind, name, text, float(count)) for kind, (count, text) in findings.items() if count
+    ]
+    if output.reference_nan:
+        text = (
+            f"{where}: the reference itself gives NaN for {output.reference_nan:,} of {values:,} "
+            "values, which nothing can be compared with; fix the model or its input first"
+        )
+        checks.append(doubt("reference_nan", name, text, float(output.reference_nan)))
+    both = output.totals.both_nan
+    if both and both == values:
+        text = (
+            f"{where}: each value is NaN on both sides, so nothing was compared{given}. Fix the "
+            "model or its input first"
+        )
+        checks.append(doubt("both_nan", name, text, float(both)))
+    return checks
