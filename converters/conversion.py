@@ -18,6 +18,9 @@ from tfmp.converters.shared.options import check_choice, options_of, read_option
 from tfmp.converters.validation import check_model, comparing, open_model, open_samples
 from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
 
+# Options of the command line that have another name than the keyword.
+_FLAGS = {"tasks": "task"}
+
 
 def convert(
     model: Any,
@@ -35,6 +38,8 @@ def convert(
     latency: bool = False,
     ray: str | None = None,
     workers: int | None = None,
+    tasks: Mapping[str, str] | None = None,
+    metric: Any = None,
     force: bool = False,
     progress: Callable[[str], None] = ignore_stage,
     count: Callable[[int, int | None], None] = ignore_count,
@@ -51,8 +56,8 @@ def convert(
             budget on `data`.
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
-        labels, device, emulate, split, explain, latency, ray, workers, count: of that validation,
-            see `validate`.
+        labels, device, emulate, split, explain, latency, ray, workers, tasks, metric, count: of
+            that validation, see `validate`.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
         **options: the fields of `OnnxOptions` or `TFLiteOptions`.
@@ -73,6 +78,8 @@ def convert(
         latency=latency,
         ray=ray,
         workers=workers,
+        tasks=tasks,
+        metric=metric,
     )
     if data is None:
         check_nothing_asked(plan, labels=labels, budget=budget)
@@ -113,7 +120,7 @@ def convert_files(
         compare = stack.enter_context(comparing(plan, formats)) if data is not None else None
         with starting(formats) as helpers:
             source = open_model(for_formats(model, formats), progress)
-            samples = None if data is None else open_samples(source, data, labels, plan.budget)
+            samples = None if data is None else open_samples(source, data, labels, plan)
             artifacts = tuple(
                 write_file(source, samples, target, plan.budget, helpers[target.format], progress)
                 for target in targets
@@ -189,8 +196,8 @@ def check_nothing_asked(plan: Plan, **others: Any) -> None:
     given = {name: value for name, value in others.items() if value is not None}
     for name in (*given, *plan.asked()):
         raise InputError(
-            f"{name} (--{name}) needs samples to compare on, and this conversion has no data. Pass "
-            f"data (--data FILE), or leave {name} out."
+            f"{name} (--{_FLAGS.get(name, name)}) needs samples to compare on, and this conversion "
+            f"has no data. Pass data (--data FILE), or leave {name} out."
         )
 
 

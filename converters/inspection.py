@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tfmp.converters.drift import DriftBudget
+from tfmp.converters.comparison import Plan
 from tfmp.converters.report import nonfinite_notes
 from tfmp.converters.tflite.audit import Audit, audit_model
 from tfmp.converters.validation import open_model, open_samples
@@ -24,7 +24,7 @@ def inspect_model(model: Any, data: Any, progress: Progress) -> Audit:
     source = open_model(model, progress)
     if data is None:
         return audit_model(source, None, progress)
-    samples = open_samples(source, data, None, DriftBudget())
+    samples = open_samples(source, data, None, Plan())
     reading = samples.read()
     audit = audit_model(source, (batch.inputs for batch in reading), progress)
     blame = "; the data may be the cause of values behind it that are not finite"

@@ -1,6 +1,6 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ def validate(
     latency: bool = False,
     ray: str | None = None,
     workers: int | None = None,
+    tasks: Mapping[str, str] | None = None,
+    metric: Any = None,
     progress: Callable[[str], None] = ignore_stage,
     count: Callable[[int, int | None], None] = ignore_count,
 ) -> DriftReport:
@@ -57,6 +59,13 @@ def validate(
         ray: compare on Ray's workers: "local" starts a Ray on this machine, "auto" and HOST:PORT
             take one that runs. The report is the same as without Ray. Needs the extra `ray`.
         workers: number of workers for `ray`; None for as many as fit, with four CPUs each.
+        tasks: meanings of outputs by name, each as "KIND", "KIND:axis=A" or, for the corners of
+            boxes, "detection:columns=0-3". KIND is classification, multilabel, binary, regression,
+            embedding, detection, tokens, ids, reconstruction or other. Outputs that are not named
+            are judged by their meaning as labels, the compiled loss, the last operator or names
+            tell it.
+        metric: a metric of your own, such as mAP or WER: "package.module:function" or a function
+            of predictions and labels that gives a number, higher is better; or several in a list.
         progress: called with a short text when a stage begins.
         count: called with the number of samples done and, where it is known, of all samples.
 
@@ -64,7 +73,8 @@ def validate(
         The report; `report.verdict` is PASS, FAIL or INCONCLUSIVE.
 
     Raises:
-        InputError: a model, the data, the budget, the device, the emulation or Ray cannot be used.
+        InputError: a model, the data, the budget, the device, the emulation, Ray, a task or a
+            metric cannot be used.
     """
     plan = Plan.of(
         budget=budget,
@@ -75,6 +85,8 @@ def validate(
         latency=latency,
         ray=ray,
         workers=workers,
+        tasks=tasks,
+        metric=metric,
     )
     return validate_files(reference, candidates, data, labels, plan, Told(progress, count))
 
@@ -91,7 +103,7 @@ def validate_files(
     files = candidate_files(candidates)
     with comparing(plan, {file.format for file in files}) as compare:
         source = open_model(reference, progress)
-        samples = open_samples(source, data, labels, plan.budget)
+        samples = open_samples(source, data, labels, plan)
         evidence = compare(source, files, samples, progress)
     return DriftReport.judged(evidence, plan.budget)
 
@@ -115,30 +127,43 @@ def open_model(model: Any, progress: Progress) -> AnySource:
     return request_of(model).open()
 
 
-def open_samples(source: AnySource, data: Any, labels: Any, budget: DriftBudget) -> Samples:
+def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Samples:
     """Opens samples for a model and checks all of the evidence that can be checked in advance.
 
     Args:
         source: the model.
         data: see `validate`; None for made-up samples.
         labels: of the samples.
-        budget: whose overrides name outputs.
+        plan: of the validation; its tasks and the overrides of its budget name outputs.
 
     Raises:
-        InputError: the samples or labels do not fit the model, or an override fits no output.
+        InputError: the samples or labels do not fit the model, a task or an override fits no
+            output, or a metric comes without labels.
     """
-    check_overrides(budget, [spec.name for spec in source.outputs])
+    outputs = source.outputs
+    check_overrides(plan.budget, [spec.name for spec in outputs])
+    comparison = Comparison("labels", outputs, outputs, tasks=plan.tasks, hints=source.hints)
     if data is None:
+        _check_metrics(plan, False)
         return made_up(source.inputs)
     samples = open_data(data, source.inputs, labels)
     first = samples.first()
+    if first is not None:
+        _check_metrics(plan, first.labels is not None)
     if first is not None and first.labels is not None:
         with running_on_samples(source.name):
             expected = source.forward(first.inputs)
-        outputs = source.outputs
-        comparison = Comparison("labels", outputs, outputs, hints=source.hints)
         comparison.update(expected, expected, first.labels, first.keys)
     return samples
+
+
+def _check_metrics(plan: Plan, labelled: bool) -> None:
+    for metric in plan.metrics:
+        if not labelled:
+            raise InputError(
+                f"metric {metric.name!r} (--metric) compares predictions with labels, and the "
+                "samples have no labels. Pass labels (--labels), or leave the metric out."
+            )
 
 
 @contextmanager

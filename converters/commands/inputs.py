@@ -12,6 +12,7 @@ from tfmp.converters.shared.errors import InputError
 
 if TYPE_CHECKING:
     from tfmp.converters.comparison import Plan
+    from tfmp.converters.drift import Task
     from tfmp.converters.intake import ModelRequest
 
 
@@ -75,12 +76,26 @@ def comparison_plan(asked: Asked, shown: Shown) -> "Plan":
         latency=asked.latency,
         ray=asked.ray,
         workers=asked.workers,
+        tasks=_tasks(asked.tasks),
+        metric=asked.metrics,
     )
     if plan.ray is not None:
         from tfmp.converters.distributed import check_address
 
         check_address(plan.ray)
     return plan
+
+
+def _tasks(texts: Sequence[str]) -> "dict[str, Task]":
+    from tfmp.converters.drift import Task
+
+    tasks: dict[str, Task] = {}
+    for text in texts:
+        output, task = Task.parse(text)
+        if output in tasks:
+            raise InputError(f"--task {text!r}: {output!r} has a task already. Give one.")
+        tasks[output] = task
+    return tasks
 
 
 def check_reports(asked: Asked, shown: Shown) -> None:

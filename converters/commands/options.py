@@ -47,6 +47,8 @@ class Asked:
     latency: bool = False
     ray: str | None = None
     workers: int | None = None
+    tasks: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,23 @@ comparison = _options(
         type=PATH,
         metavar="FILE",
         help="Labels of the samples, if the data lacks them: an .npy or .npz file.",
+    ),
+    click.option(
+        "--task",
+        "tasks",
+        metavar="OUTPUT=KIND[:DETAILS]",
+        multiple=True,
+        help="Meaning of an output, where the model does not tell it: classification, multilabel, "
+        "binary, regression, embedding, detection, tokens, ids, reconstruction or other. DETAILS "
+        "are axis=A, the axis of the classes, or columns=0-3, the corners of boxes. Repeatable.",
+    ),
+    click.option(
+        "--metric",
+        "metrics",
+        metavar="PACKAGE.MODULE:FUNCTION",
+        multiple=True,
+        help="Metric of your own, such as mAP or WER: a function of predictions and labels. The "
+        "drift report compares its values for both models. Repeatable.",
     ),
     _budget,
     _reports,

@@ -45,7 +45,7 @@ class Bench:
         self._source, self._plan, self._placing = source, plan, placing
         self._original = stack.enter_context(_reference_runner(source, placing.reference_gpu))
         self._baselines = Baselines(source, stack, baselines) if plan.split else None
-        self._noise = NoiseFloor(source) if plan.split else None
+        self._noise = NoiseFloor(source, plan.tasks) if plan.split else None
         self._latency: Latency | None = None
         self._sample: Batch = {}
         self._trials = [

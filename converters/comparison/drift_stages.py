@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from tfmp.converters.drift import Comparison, OutputDrift, match
+from tfmp.converters.drift import Comparison, OutputDrift, Task, match
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, Float64Model, in_float64
 from tfmp.converters.report import Stage
@@ -156,6 +156,7 @@ class DriftStages:
         source: AnySource,
         baselines: Baselines,
         stack: ExitStack,
+        tasks: Mapping[str, Task],
     ) -> None:
         """Opens what the stages need beyond the candidate's own run.
 
@@ -166,8 +167,10 @@ class DriftStages:
             source: the reference.
             baselines: the reference as FP32 files.
             stack: holds the runners.
+            tasks: declared meanings of outputs.
         """
         self._format, self._source, self._fp16 = format.name, source, info.fp16
+        self._tasks = tasks
         self._baselines = baselines
         if info.fp16 is not None:
             baselines.require(format)
@@ -203,7 +206,7 @@ class DriftStages:
             return None
         outputs = self._source.outputs
         comparison = self._stages.setdefault(
-            stage, Comparison(stage, outputs, outputs, hints=self._source.hints)
+            stage, Comparison(stage, outputs, outputs, tasks=self._tasks, hints=self._source.hints)
         )
         try:
             comparison.update(before, after)
@@ -230,12 +233,17 @@ class DriftStages:
 class NoiseFloor:
     """How far float32 itself is from float64, on the reference."""
 
-    def __init__(self, source: AnySource) -> None:
-        """Widens the reference to float64."""
+    def __init__(self, source: AnySource, tasks: Mapping[str, Task]) -> None:
+        """Widens the reference to float64.
+
+        Args:
+            source: the reference.
+            tasks: declared meanings of outputs.
+        """
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._model: Float64Model | None = None
-        self._outputs, self._hints = source.outputs, source.hints
+        self._outputs, self._tasks, self._hints = source.outputs, tasks, source.hints
         try:
             self._model = in_float64(source)
             self.start_over()
@@ -244,7 +252,9 @@ class NoiseFloor:
 
     def start_over(self) -> None:
         """Forgets what was measured, but not what failed."""
-        self._comparison = Comparison("float64", self._outputs, self._outputs, hints=self._hints)
+        self._comparison = Comparison(
+            "float64", self._outputs, self._outputs, tasks=self._tasks, hints=self._hints
+        )
 
     def update(self, inputs: Batch, expected: Batch) -> None:
         """Adds one batch with the float32 reference's outputs."""

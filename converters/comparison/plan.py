@@ -1,12 +1,12 @@
 """The plan of a validation: what is measured, how, where, and what it is judged by."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tfmp.converters.comparison.devices import Placing, choose
-from tfmp.converters.drift import DriftBudget
+from tfmp.converters.drift import CustomMetric, DriftBudget, Task, custom_metrics, read_tasks
 from tfmp.converters.formats import Format
 from tfmp.converters.onnx.emulation import Profile
 from tfmp.converters.shared.errors import InputError
@@ -42,6 +42,8 @@ class Plan:
         latency: also time single calls.
         ray: address of the Ray whose workers compare; None to compare here.
         workers: how many workers Ray is to give; None for as many as fit.
+        tasks: meanings of outputs that the user has declared, by the reference's names.
+        metrics: of the user's own.
     """
 
     budget: DriftBudget = field(default_factory=DriftBudget)
@@ -52,6 +54,8 @@ class Plan:
     latency: bool = False
     ray: str | None = None
     workers: int | None = None
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+    metrics: tuple[CustomMetric, ...] = ()
 
     @classmethod
     def of(
@@ -65,6 +69,8 @@ class Plan:
         latency: bool = False,
         ray: str | None = None,
         workers: int | None = None,
+        tasks: Mapping[str, Task | str] | None = None,
+        metric: Any = None,
     ) -> Self:
         """The plan that the keywords of `validate` ask for.
 
@@ -80,6 +86,8 @@ class Plan:
             latency=latency,
             ray=ray,
             workers=workers,
+            tasks=read_tasks(tasks),
+            metrics=custom_metrics(metric),
         )
         plan._check_ray()
         return plan
@@ -122,6 +130,8 @@ class Plan:
             "latency": self.latency,
             "ray": self.ray is not None,
             "workers": self.workers is not None,
+            "tasks": bool(self.tasks),
+            "metric": bool(self.metrics),
         }
         return tuple(name for name, is_asked in asked.items() if is_asked)
 

@@ -141,12 +141,16 @@ class Trial:
             self._input_names = inputs.names
             self._notes = (*inputs.notes, *(file.known.notes or self._runner.notes))
             self._comparison = Comparison(
-                file.name, source.outputs, self._runner.outputs, hints=source.hints
+                file.name,
+                source.outputs,
+                self._runner.outputs,
+                tasks=plan.tasks,
+                hints=source.hints,
             )
             self._output_names = match(source.outputs, self._runner.outputs, file.name).names
             if baselines is not None:
                 self._stages = DriftStages(
-                    file.path, file.format, self._info, source, baselines, stack
+                    file.path, file.format, self._info, source, baselines, stack, plan.tasks
                 )
             if plan.explain is not None:
                 profile = plan.profile or GPU

@@ -43,6 +43,37 @@ def namer(path: Path, words: list[str]) -> Path:
     return onnx_file(path, graph, words=np.array(words, object))
 
 
+def test_a_task_that_is_declared_is_the_one_that_is_judged(tmp_path: Path) -> None:
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
+    artifact = convert(
+        model, output=tmp_path / "m.onnx", data=SAMPLES, tasks={"y": "classification"}
+    )
+    again = validate(model, artifact, SAMPLES, tasks={"y": "embedding"})
+    declared = [report.candidates[0].outputs[0].task for report in (artifact.report, again)]
+    assert [(task.kind, task.why) for task in declared] == [
+        ("classification", "declared"),
+        ("embedding", "declared"),
+    ]
+
+
+def test_a_task_of_no_output_is_told_before_anything_is_converted(tmp_path: Path) -> None:
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
+    with pytest.raises(InputError, match="'z', which the reference does not have; its outputs: y"):
+        convert(model, output=tmp_path / "m.onnx", data=SAMPLES, tasks={"z": "ids"})
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_metric_without_labels_is_told(tmp_path: Path) -> None:
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
+    path = convert(model, output=tmp_path / "m.onnx").path
+    for data in (SAMPLES, None):
+        with pytest.raises(InputError, match="compares predictions with labels, and the samples"):
+            validate(model, path, data, metric="math:dist")
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory) -> tuple[keras.Model, list[Path]]:
     """A model with a boolean and an integer output, and its files in both formats."""

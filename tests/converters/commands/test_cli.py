@@ -210,6 +210,28 @@ def test_force_replaces(folder):
         (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
         (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
         (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
+        (["onnx", "dense.keras", "--task", "classes=ids"], "tasks (--task) needs samples"),
+        (["onnx", "dense.keras", "--metric", "math:dist"], "metric (--metric) needs samples"),
+        (
+            ["onnx", "dense.keras", "--data", "good.npz", "--task", "logits"],
+            "task 'logits': expected OUTPUT=KIND",
+        ),
+        (
+            ["onnx", "dense.keras", "--data", "good.npz", "--task", "y=ids", "--task", "y=other"],
+            "--task 'y=other': 'y' has a task already. Give one.",
+        ),
+        (
+            ["onnx", "dense.keras", "--data", "good.npz", "--task", "nothing=classification"],
+            "a task is declared for output 'nothing', which the reference does not have",
+        ),
+        (
+            ["onnx", "dense.keras", "--data", "good.npz", "--metric", "no.module:wer"],
+            "metric 'no.module:wer': there is no module 'no'",
+        ),
+        (
+            ["onnx", "dense.keras", "--data", "few.npz", "--metric", "math:dist"],
+            "metric 'math:dist' (--metric) compares predictions with labels, and the samples have",
+        ),
         (["validate", "dense.keras", "x.onnx", "--data", "good.npz"], "x.onnx: no such file"),
         (
             ["validate", "dense.keras", "x.onnx", "--labels", "y.npy"],

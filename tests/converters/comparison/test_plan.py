@@ -3,6 +3,7 @@
 import pytest
 
 from tfmp.converters.comparison.plan import Plan
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.shared.errors import InputError
 
 
@@ -16,3 +17,18 @@ def test_what_is_asked_for_is_told_by_its_keyword():
     assert Plan.of().asked() == ()
     asked = Plan.of(device="cpu", split=True, ray="local", workers=2).asked()
     assert asked == ("device", "split", "ray", "workers")
+    assert Plan.of(tasks={"y": "ids"}, metric="math:dist").asked() == ("tasks", "metric")
+
+
+def test_tasks_and_metrics_are_read_once() -> None:
+    def drop(predictions: object, labels: object) -> float:
+        return 0.0
+
+    plan = Plan.of(tasks={"y": "classification:axis=1"}, metric=["math:dist", drop])
+    assert plan.tasks == {"y": Task(Kind.CLASSIFICATION, 1)}
+    assert [metric.title for metric in plan.metrics][:1] == ["dist"]
+    assert plan.metrics[1].function is drop
+    with pytest.raises(InputError, match="'boxes' is no kind of output"):
+        Plan.of(tasks={"y": "boxes"})
+    with pytest.raises(InputError, match="'mAP' cannot be read"):
+        Plan.of(metric="mAP")
