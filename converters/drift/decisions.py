@@ -110,7 +110,11 @@ def by_threshold(reference: np.ndarray, candidate: np.ndarray, threshold: float)
 
 
 def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
-    """Decisions for the very value: integers, booleans, texts, or ids written as floats."""
+    """Decisions for the very value: integers, booleans, texts, or ids written as floats.
+
+    A run of equal values at the end of a sample, on both sides, is padding and counts once: beside
+    it the few values that mean something would not show.
+    """
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     if one.dtype.kind == "f":
         one, other = np.rint(one), np.rint(other)
@@ -120,7 +124,16 @@ def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     values, place = np.unique(np.concatenate([one.ravel(), other.ravel()]), return_inverse=True)
     place = place.reshape(2, *one.shape)
     names = [_name(value) for value in values.tolist()]
-    return _counted(changed, changed, place[0], place[1], names)
+    return _counted(changed, changed, place[0], place[1], names, ~_padding(place[0], changed))
+
+
+def _padding(values: np.ndarray, changed: np.ndarray) -> np.ndarray:
+    """Where a sample only repeats its last value until its end, but for the first of these."""
+    same = (values == values[:, -1:]) & ~changed
+    run = np.logical_and.accumulate(same[:, ::-1], axis=1)[:, ::-1]
+    run[:, 1:] &= run[:, :-1]
+    run[:, :1] = False
+    return run
 
 
 def _name(value: object) -> str:
@@ -135,23 +148,26 @@ def _counted(
     reference: np.ndarray,
     candidate: np.ndarray,
     names: list[str] | int,
+    valid: np.ndarray | None = None,
 ) -> Counted:
     samples, each = changed.shape
     by_sample, firm_by_sample = (
         np.count_nonzero(which, axis=1).astype(np.int64) for which in (changed, firm)
     )
-    total, firm_total = int(by_sample.sum()), int(firm_by_sample.sum())
+    made = np.full(samples, each) if valid is None else np.count_nonzero(valid, axis=1)
+    if valid is not None:
+        reference, candidate = (np.where(valid, ids, -1) for ids in (reference, candidate))
     counted = Decisions(
         samples=samples,
-        decisions=samples * each,
-        changed=total,
+        decisions=int(made.sum()),
+        changed=int(by_sample.sum()),
         changed_samples=int(np.count_nonzero(by_sample)),
         changed_sq=int((by_sample * by_sample).sum()),
-        changed_decisions=total * each,
-        decisions_sq=samples * each * each,
-        firm=firm_total,
+        changed_decisions=int((by_sample * made).sum()),
+        decisions_sq=int((made * made).sum()),
+        firm=int(firm_by_sample.sum()),
         firm_sq=int((firm_by_sample * firm_by_sample).sum()),
-        firm_decisions=firm_total * each,
+        firm_decisions=int((firm_by_sample * made).sum()),
         classes=count_classes(reference, candidate, firm, names),
     )
-    return counted, by_sample / max(each, 1)
+    return counted, by_sample / np.maximum(made, 1)

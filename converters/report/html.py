@@ -1,9 +1,11 @@
 """The report as one HTML file that needs no other file."""
 
+from dataclasses import fields
 from functools import cache
 
 from jinja2 import Environment
 
+from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report import figures, layers, summary
 from tfmp.converters.report.model import DriftReport
@@ -31,6 +33,9 @@ def template_environment() -> Environment:
         fp16_text=summary.fp16_text,
         stages=summary.STAGES,
         culprit_text=summary.culprit_text,
+        meaning_texts=summary.meaning_texts,
+        statements_text=summary.statements_text,
+        limits=[item.name for item in fields(DriftBudget) if item.name != "overrides"],
         layer_figure=layers,
         figures=figures,
     )

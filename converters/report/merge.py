@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tfmp.converters.drift import (
+    CUSTOM,
     LabelDrift,
     LabelTotals,
     OutputDrift,
+    Task,
     Totals,
+    add_labels,
     drift_of,
     label_drift,
     merge,
@@ -166,16 +169,25 @@ def _merge_stages(shards: Sequence[tuple[Stage, ...]]) -> tuple[Stage, ...]:
 
 def _merge_outputs(shards: Sequence[tuple[OutputDrift, ...]]) -> tuple[OutputDrift, ...]:
     totals: dict[str, Totals] = {}
+    known: dict[str, Task | None] = {}
     for shard in shards:
         for output in shard:
             totals[output.name] = merge(totals.get(output.name, Totals()), output.totals)
-    return tuple(drift_of(name, found) for name, found in totals.items())
+            known[output.name] = known.get(output.name) or output.known
+    return tuple(drift_of(name, found, known[name]) for name, found in totals.items())
 
 
 def _merge_labels(shards: Sequence[tuple[LabelDrift, ...]]) -> tuple[LabelDrift, ...]:
+    """The metrics are left to the verdict on all samples; those of one shard stay as they are."""
+    if len(shards) == 1:
+        return shards[0]
     totals: dict[tuple[str, str], LabelTotals] = {}
+    kinds: dict[tuple[str, str], str] = {}
     for shard in shards:
         for label in shard:
-            key = (label.output, label.kind)
-            totals[key] = merge(totals.get(key, LabelTotals()), label.totals)
-    return tuple(label_drift(output, kind, found) for (output, kind), found in totals.items())
+            # One output has one kind of labels, or any number of metrics of the user's own.
+            own = label.totals.reading if label.kind == CUSTOM else ""
+            key = (label.output, own or "")
+            kinds.setdefault(key, label.kind)
+            totals[key] = add_labels(totals.get(key, LabelTotals()), label.totals)
+    return tuple(label_drift(key[0], kinds[key], found) for key, found in totals.items())

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
-from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift
+from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift, with_metrics
 from tfmp.converters.drift.verdict import Check, Verdict, judge, overall
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
@@ -123,9 +123,10 @@ class CandidateEvidence:
 
     def judged(self, data: DataReport, budget: DriftBudget) -> "CandidateReport":
         """The evidence with the verdict that follows from it; see `verdict.judge`."""
+        labels = tuple(map(with_metrics, self.labels))
         judgement = judge(
             self.outputs,
-            self.labels,
+            labels,
             budget,
             synthetic=data.synthetic,
             nonfinite_inputs=data.nonfinite_values,
@@ -134,7 +135,7 @@ class CandidateEvidence:
             error=self.error,
         )
         return CandidateReport(
-            **vars(self),
+            **{**vars(self), "labels": labels},
             verdict=judgement.verdict,
             reasons=judgement.reasons,
             checks=judgement.checks,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfmp.converters.drift import ACCURACY, OutputDrift
+from tfmp.converters.drift import ACCURACY, DECLARED, Kind, OutputDrift
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
@@ -155,9 +155,43 @@ def worst_text(candidate: CandidateReport) -> str:
 
 
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
-    """A line each on steps, layers and samples, as far as they were looked at."""
-    lines = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
+    """A line each on meanings, steps, layers and samples, as far as they were looked at."""
+    lines = (
+        *meaning_texts(candidate),
+        stage_text(report, candidate),
+        culprit_text(candidate),
+        worst_text(candidate),
+    )
     return [line for line in lines if line]
+
+
+def meaning_texts(candidate: CandidateReport) -> list[str]:
+    """A sentence on each output: what it means and how that is known."""
+    return [meaning_text(output) for output in candidate.outputs if output.samples]
+
+
+def meaning_text(output: OutputDrift) -> str:
+    """What an output means and how that is known, in a sentence."""
+    task = output.task
+    if task.kind is Kind.OTHER and task.why != DECLARED:
+        return printable(f"{output.name!r} is judged by distances: {task.why}")
+    text = f"{output.name!r} is read as {task}"
+    return printable(f"{text}, as declared" if task.why == DECLARED else f"{text}: {task.why}")
+
+
+def statements_text(report: DriftReport) -> str:
+    """How sure the verdicts are, in a sentence, and with how many statements together."""
+    counts = [
+        sum(check.p is not None or check.upper is not None for check in candidate.checks)
+        for candidate in report.candidates
+    ]
+    confidence = report.budget.confidence
+    return (
+        f"Bounds for each candidate: {', '.join(map(str, counts))}, each at {confidence:.0%} "
+        "confidence. A PASS needs all of them, so a candidate that is over any one limit passes in "
+        f"at most {1 - confidence:.0%} of such tests. A FAIL by a bound is corrected for their "
+        f"number (Holm), so a sound candidate fails in at most {1 - confidence:.0%}."
+    )
 
 
 def headline(report: DriftReport) -> str:
