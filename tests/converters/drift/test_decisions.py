@@ -1,0 +1,112 @@
+"""Decisions: what changes, what is a tie, and which classes the changes belong to."""
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.classes import SUMS, ClassTable
+from tfmp.converters.drift.decisions import by_argmax, by_equality, by_threshold
+from tfmp.converters.drift.exact import merge
+
+
+def lost(table: ClassTable, name: str) -> tuple[int, int]:
+    """Decisions of the reference for a class, and those of them that changed."""
+    row = dict(zip(SUMS, table.rows[name][: len(SUMS)].tolist(), strict=True))
+    return row["decisions"], row["changed"]
+
+
+def gained(table: ClassTable, name: str) -> tuple[int, int]:
+    row = dict(zip(SUMS, table.rows[name][len(SUMS) :].tolist(), strict=True))
+    return row["decisions"], row["changed"]
+
+
+class TestArgmax:
+    REFERENCE = np.array([[0.0, 5, 1], [4, 0, 0], [2.01, 2, 0]])
+    CANDIDATE = np.array([[0.0, 5, 1], [0, 4, 0], [2, 2.01, 0]])
+
+    def test_changes_and_ties(self):
+        found, shares = by_argmax(self.REFERENCE, self.CANDIDATE, -1)
+        assert (found.samples, found.decisions, found.changed, found.firm) == (3, 3, 2, 1)
+        assert shares.tolist() == [0, 1, 1]
+
+    def test_classes_count_what_they_lose_and_gain(self):
+        table = by_argmax(self.REFERENCE, self.CANDIDATE, -1)[0].classes
+        assert lost(table, "0") == (2, 1)  # the tie is nobody's loss
+        assert lost(table, "1") == (1, 0)
+        assert gained(table, "1") == (3, 1)
+        assert list(table.rows) == ["0", "1"]
+
+    @pytest.mark.parametrize(("ratio", "firm"), [(1.01, 0), (1.04, 1)])
+    def test_probabilities_are_told_apart_by_their_ratio(self, ratio, firm):
+        small = 0.3 / ratio
+        rest = 1 - 0.3 - small
+        reference = np.array([[0.3, small, rest / 2, rest / 2]])
+        candidate = np.array([[small, 0.3, rest / 2, rest / 2]])
+        assert by_argmax(reference, candidate, -1)[0].firm == firm
+
+    def test_pixels_belong_to_their_sample(self):
+        reference = np.zeros((2, 3, 5, 4))
+        reference[..., 2] = 9
+        candidate = reference.copy()
+        candidate[1, 0, :, 1] = 20
+        found, shares = by_argmax(reference, candidate, -1)
+        assert (found.decisions, found.changed, found.changed_samples) == (30, 5, 1)
+        assert (found.changed_sq, found.changed_decisions, found.decisions_sq) == (25, 75, 450)
+        np.testing.assert_allclose(shares, [0, 1 / 3])
+        first, other = (np.moveaxis(values, -1, 1) for values in (reference, candidate))
+        assert by_argmax(first, other, 1)[0] == found
+
+    def test_any_split_gives_the_same(self):
+        generator = np.random.default_rng(0)
+        reference = generator.standard_normal((40, 6, 9))
+        candidate = reference + 0.3 * generator.standard_normal(reference.shape)
+        whole = by_argmax(reference, candidate, -1)[0]
+        parts = [
+            by_argmax(reference[i : i + 7], candidate[i : i + 7], -1)[0] for i in range(0, 40, 7)
+        ]
+        merged = parts[-1]
+        for part in parts[:-1]:
+            merged = merge(merged, part)
+        assert merged == whole
+        assert whole.changed > 20
+        assert ClassTable.from_json(whole.classes.to_json()) == whole.classes
+
+
+class TestThreshold:
+    def test_probabilities_and_logits(self):
+        reference = np.array([[0.9, 0.501, 0.1], [0.2, 0.7, 0.3]])
+        candidate = np.array([[0.9, 0.499, 0.1], [0.2, 0.3, 0.3]])
+        found, _ = by_threshold(reference, candidate, 0.5)
+        assert (found.decisions, found.changed, found.firm) == (6, 2, 1)
+        assert lost(found.classes, "1") == (2, 1)
+        logits, _ = by_threshold(reference - 0.5, candidate - 0.5, 0.0)
+        assert (logits.changed, logits.firm) == (2, 1)
+
+    def test_one_value_a_sample(self):
+        found, shares = by_threshold(np.array([0.9, 0.1]), np.array([0.1, 0.1]), 0.5)
+        assert (found.samples, found.decisions, found.firm) == (2, 2, 1)
+        assert shares.tolist() == [1, 0]
+
+
+class TestEquality:
+    def test_texts_and_floats_that_are_ids(self):
+        found, _ = by_equality(np.array(["cat", "wolf"]), np.array(["cat", "dog"]))
+        assert lost(found.classes, "wolf") == (1, 1)
+        assert gained(found.classes, "dog") == (1, 1)
+        ids = by_equality(np.array([[2049.0], [7.0]]), np.array([[2048.0], [7.0001]]))[0]
+        assert (ids.changed, lost(ids.classes, "2049")) == (1, (1, 1))
+
+    def test_padding_counts_once(self):
+        padded = np.array([[5, 3, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6]])
+        changed = padded.copy()
+        changed[0, 0] = 4
+        assert by_equality(padded, changed)[0].decisions == 3 + 6
+        changed[0, 5] = 9  # no padding: the other side says something there
+        assert by_equality(padded, changed)[0].decisions == 6 + 6
+
+    def test_more_values_than_classes_have_no_table(self):
+        many = np.arange(5000)[:, None]
+        found, _ = by_equality(many, many)
+        assert found.classes.rows == {}
+        assert ClassTable.from_json(found.classes.to_json()) == found.classes
+        few, _ = by_equality(many[:5], many[:5])
+        assert merge(found, few).classes.overfull

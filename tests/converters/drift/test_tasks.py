@@ -1,0 +1,101 @@
+"""What outputs mean: as declared, and as losses, activations, names and shapes tell."""
+
+import pytest
+
+from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task, read_tasks
+from tfmp.converters.intake import OutputHint
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("logits=classification", ("logits", Task(Kind.CLASSIFICATION))),
+        ("mask = classification:axis=1", ("mask", Task(Kind.CLASSIFICATION, axis=1))),
+        ("out=detection:columns=0-3", ("out", Task(Kind.DETECTION, columns=(0, 1, 2, 3)))),
+        ("out=detection:columns=1,0,3,2", ("out", Task(Kind.DETECTION, columns=(1, 0, 3, 2)))),
+        ("y=Regression", ("y", Task(Kind.REGRESSION))),
+        ("y=reconstruction:axis=-3", ("y", Task(Kind.RECONSTRUCTION, axis=-3))),
+    ],
+)
+def test_declared(text, expected):
+    output, task = Task.parse(text)
+    assert (output, task) == expected
+    assert Task.of(str(task), output) == task
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("logits", "expected OUTPUT=KIND, such as logits=classification"),
+        ("=ids", "expected OUTPUT=KIND"),
+        ("y=classify", "'classify' is no kind of output; expected one of classification, multi"),
+        ("y=classification:axis=0", "axis=0 is not an axis of answers"),
+        ("y=classification:axes=1", "'axes' cannot be read; expected axis=NUMBER or columns="),
+        ("y=classification:axis", "'axis' cannot be read"),
+        ("y=regression:columns=0-3", "columns are those of a detection's boxes"),
+        ("y=detection:columns=3-1", "names no column"),
+    ],
+)
+def test_what_cannot_be_read(text, message):
+    with pytest.raises(InputError, match=message):
+        Task.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("task", "shape", "message"),
+    [
+        ("classification:axis=3", (None, 4, 4), "axis=3 is not one of its axes"),
+        ("classification:axis=-3", (None, 4, 4), "axis=-3 is not one of its axes"),
+        ("detection:columns=2-5", (None, 10, 5), "it has no column 5"),
+        ("detection:columns=0-2", (None, 10, 5), "a box has four columns, received 3"),
+    ],
+)
+def test_what_does_not_fit_its_output(task, shape, message):
+    with pytest.raises(InputError, match=message):
+        check_task(Task.of(task, "y"), TensorSpec("y", shape, "float32"))
+
+
+def test_a_dict_of_tasks():
+    assert read_tasks({"a": "ids", "b": Task(Kind.OTHER)})["a"].kind is Kind.IDS
+    assert read_tasks(None) == {}
+    with pytest.raises(InputError, match="expected a dict of a kind by output name"):
+        read_tasks("logits=ids")
+    with pytest.raises(InputError, match="expected a text such as 'regression', received 3"):
+        read_tasks({"a": 3})
+
+
+def kind(name, shape, loss=None, activation=None, dtype="float32"):
+    hint = OutputHint(loss=loss, from_logits=None, activation=activation)
+    task = infer_task(name, dtype, shape, hint)
+    return task.kind if task else None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        # The loss says more than the activation, and this more than the name.
+        (("embedding", (None, 8), "mse", "softmax"), Kind.REGRESSION),
+        (("embedding", (None, 8), None, "softmax"), Kind.CLASSIFICATION),
+        (("y", (None, 8), "sparse_categorical_crossentropy"), Kind.CLASSIFICATION),
+        (("y", (None, 8), "binary_crossentropy"), Kind.MULTILABEL),
+        (("y", (None, 1), "binary_crossentropy"), Kind.BINARY),
+        (("y", (None,), None, "sigmoid"), Kind.BINARY),
+        (("y", (None, 9, 1), None, "sigmoid"), Kind.MULTILABEL),
+        (("y", (None, 8), "cosine_similarity"), Kind.EMBEDDING),
+        (("classLogits", (None, 8)), Kind.CLASSIFICATION),
+        (("start_logits", (None, 8)), Kind.CLASSIFICATION),
+        (("logit", (None, 1)), Kind.BINARY),
+        (("sentence_embedding", (None, 8)), Kind.EMBEDDING),
+        (("detection_classes", (None, 20)), Kind.IDS),
+        (("mask", (None, 8, 8, 3)), Kind.CLASSIFICATION),
+        (("mask", (None, 8, 8, 1)), None),
+        (("dense_3", (None, 8)), None),
+        (("catalogits", (None, 8)), None),
+        (("y", (None, 8), "my_own_loss"), None),
+        (("logits", (None, 8), None, None, "int64"), None),
+    ],
+)
+def test_inferred(arguments, expected):
+    assert kind(*arguments) is expected
