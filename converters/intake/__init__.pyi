@@ -7,6 +7,7 @@ from .open import (
     path_of as path_of,
     request_of as request_of,
 )
+from .probing import probe as probe
 from .source import (
     AnySource as AnySource,
     OnnxSource as OnnxSource,

@@ -32,6 +32,11 @@ def with_integers(source: Source) -> Source:
         return source  # its own code insists on floats
 
 
+def id_inputs(source: Source) -> set[str]:
+    """Names of the float inputs that the model casts to integers at once: they hold ids."""
+    return {name for name, _ in _cast_at_once(source)}
+
+
 def _cast_at_once(source: Source) -> Iterator[tuple[str, str]]:
     for spec, tensor in zip(source.inputs, source.marked.inputs, strict=False):
         dtype = _integer_dtype(spec, tensor)

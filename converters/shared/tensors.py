@@ -61,13 +61,16 @@ def describe(specs: Sequence[TensorSpec]) -> str:
     return "; ".join(map(str, specs)) or "none"
 
 
-def synthetic_batch(specs: Sequence[TensorSpec], samples: int, seed: int) -> Batch:
+def synthetic_batch(
+    specs: Sequence[TensorSpec], samples: int, seed: int, open_size: int = 8
+) -> Batch:
     """Seeded inputs for a signature, where there is no real data.
 
     Args:
-        specs: the inputs; a size that varies, other than the batch, becomes 8.
+        specs: the inputs.
         samples: size of the batch axis.
         seed: the generator's seed.
+        open_size: size of every other axis that varies.
 
     Returns:
         Standard normal floats; integers 0 and 1, which are valid ids of any vocabulary; texts "a".
@@ -78,7 +81,7 @@ def synthetic_batch(specs: Sequence[TensorSpec], samples: int, seed: int) -> Bat
         if not spec.shape:
             shape: tuple[int, ...] = ()
         else:
-            shape = (spec.shape[0] or samples, *(size or 8 for size in spec.shape[1:]))
+            shape = (spec.shape[0] or samples, *(size or open_size for size in spec.shape[1:]))
         if spec.dtype == TEXT:
             return np.full(shape, "a", dtype=object)
         if np.issubdtype(np.dtype(spec.dtype), np.floating):

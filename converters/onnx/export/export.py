@@ -16,16 +16,17 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.intake import AnySource, Float64Model, OnnxSource, Source
+from tfmp.converters.intake import AnySource, Float64Model, OnnxSource, Source, probe
 from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
 from tfmp.converters.onnx.export.divergence import first_wrong, relative_l2
 from tfmp.converters.onnx.export.folding import fold_weights
 from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layers
+from tfmp.converters.onnx.export.tails import agrees_before
 from tfmp.converters.onnx.graph import Run, light_proto, open_once
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import GraphDef
-from tfmp.converters.shared.tensors import TEXT, describe, synthetic_batch
+from tfmp.converters.shared.tensors import TEXT, Batch, describe
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line
 
@@ -44,7 +45,7 @@ def check_opset(opset: int) -> None:
     """Raises `InputError` unless models can be written at this opset."""
     if opset not in OPSETS:
         raise InputError(
-            f"opset: expected a number from {OPSETS[0]} to {OPSETS[-1]}, received {opset}."
+            f"opset: expected a number from {OPSETS[0]} to {OPSETS[-1]}, received {opset!r}."
         )
 
 
@@ -271,7 +272,7 @@ def check_export(model: ir.Model, source: Source) -> float:
     """
     try:
         run = open_once(model)
-        batch = synthetic_batch(source.inputs, samples=2, seed=0)
+        batch = probe(source, samples=2, seed=0)
         names = [spec.name for spec in source.outputs]
         received = dict(zip(names, run(names, batch), strict=True))
     except Exception as error:  # ONNX Runtime's exceptions share no base class
@@ -293,7 +294,11 @@ def check_export(model: ir.Model, source: Source) -> float:
     worst = 0.0
     for name, expected in reference.items():
         difference = _rel_l2(expected, received[name])
-        if not difference <= _EXPORT_REL_L2 and not _as_near_to_float64(source, run, name):
+        if (
+            not difference <= _EXPORT_REL_L2
+            and not agrees_before(model, name, batch, expected, received[name])
+            and not _as_near_to_float64(source, run, name)
+        ):
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
                 f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)"
@@ -317,15 +322,28 @@ def _as_near_to_float64(source: Source, run: Run, name: str) -> bool:
 
     Deep models with random weights amplify rounding until their outputs consist of little else.
     """
-    # A saturated softmax hides it in most samples.
-    batch = synthetic_batch(source.inputs, samples=16, seed=1)
     try:
-        exact = Float64Model(source).run(batch)[name]
+        model = Float64Model(source)
+        found = [
+            (model.run(batch)[name], source.forward(batch)[name], run([name], batch)[0])
+            for batch in _noise_batches(source)
+        ]
     except ConversionError:
         return False
-    own = _rel_l2(exact, source.forward(batch)[name])
-    ours = _rel_l2(exact, run([name], batch)[0])
-    return own > _EXPORT_REL_L2 and ours <= _NOISE_FACTOR * own
+    exact, theirs, ours = (
+        np.concatenate([np.ravel(array) for array in kind]) for kind in zip(*found, strict=True)
+    )
+    own = _rel_l2(exact, theirs)
+    return own > _EXPORT_REL_L2 and _rel_l2(exact, ours) <= _NOISE_FACTOR * own
+
+
+def _noise_batches(source: Source) -> Iterator[Batch]:
+    """Sixteen samples, because a saturated softmax hides the noise in most of them.
+
+    They come two at a time: a deep model on large images needs 19 GiB for all of them in float64.
+    """
+    for seed in range(1, 9):
+        yield probe(source, samples=2, seed=seed)
 
 
 def _rel_l2(expected: np.ndarray, received: np.ndarray) -> float:

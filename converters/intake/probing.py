@@ -1,0 +1,52 @@
+"""Seeded inputs that a model accepts, where there is no real data."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tfmp.converters.intake.integers import id_inputs
+from tfmp.converters.intake.source import Source, trace_call
+from tfmp.converters.shared.tensors import Batch, synthetic_batch
+
+# Images of fewer pixels vanish in deep nets, and long sequences cost time.
+_OPEN_SIZES = (8, 16, 32, 64, 128, 256)
+
+
+def probe(source: Source, samples: int, seed: int) -> Batch:
+    """Seeded inputs for a model: ids where it takes ids, open sizes as large as it needs.
+
+    Args:
+        source: the model.
+        samples: size of the batch axis.
+        seed: the generator's seed.
+
+    Returns:
+        The smallest inputs for which no tensor of the model is empty; where no size helps, the
+        smallest of all.
+    """
+    ids = id_inputs(source)
+    sized = all(None not in spec.shape[1:] for spec in source.inputs)
+    tried = []
+    for size in _OPEN_SIZES:
+        batch = synthetic_batch(source.inputs, samples, seed, open_size=size)
+        for name in ids:
+            batch[name] = (batch[name] > 0).astype(batch[name].dtype)
+        tried.append(batch)
+        if sized or _accepts(source, batch):
+            return batch
+    return tried[0]
+
+
+def _accepts(source: Source, batch: Batch) -> bool:
+    """Whether these sizes fit the model, and no picture in it shrinks to nothing."""
+    fixed = [replace(spec, shape=batch[spec.name].shape) for spec in source.inputs]
+    try:
+        outputs = source.forward(batch)
+        traced, _ = trace_call(source.call, fixed)
+    except Exception:  # TensorFlow raises every kind of exception for sizes that do not fit
+        return False
+    return all(np.size(value) for value in outputs.values()) and not any(
+        value.dtype.is_floating and (value.shape.rank or 0) > 2 and 0 in value.shape.as_list()
+        for operation in traced.graph.get_operations()
+        for value in operation.outputs
+    )
