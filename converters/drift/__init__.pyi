@@ -1,18 +1,26 @@
 from .budget import DriftBudget as DriftBudget
 from .classes import SUMS as SUMS
-from .compare import Comparison as Comparison, Labels as Labels, match as match
+from .compare import Comparison as Comparison, match as match
 from .decisions import Decisions as Decisions
 from .distances import ULP_LABELS as ULP_LABELS, distances_of as distances_of
-from .exact import Expansion as Expansion, merge as merge, total as total
-from .labels import (
-    ACCURACY as ACCURACY,
-    REGRESSION as REGRESSION,
-    CustomMetric as CustomMetric,
-    LabelDrift as LabelDrift,
-    LabelTotals as LabelTotals,
-    custom_metrics as custom_metrics,
-    label_drift as label_drift,
+from .exact import (
+    Common as Common,
+    Expansion as Expansion,
+    fold as fold,
+    merge as merge,
+    total as total,
 )
+from .labels.book import Labels as Labels
+from .labels.custom import CustomMetric as CustomMetric, custom_metrics as custom_metrics
+from .labels.drift import (
+    LabelDrift as LabelDrift,
+    label_drift as label_drift,
+    with_metrics as with_metrics,
+)
+from .labels.metric import Metric as Metric
+from .labels.reading import CUSTOM as CUSTOM
+from .labels.scores import ACCURACY as ACCURACY
+from .labels.totals import LabelTotals as LabelTotals, add_labels as add_labels
 from .metrics import (
     BOXES as BOXES,
     EQUALITY as EQUALITY,
@@ -22,14 +30,27 @@ from .metrics import (
     sample_errors as sample_errors,
 )
 from .scores import MARGIN_EDGES as MARGIN_EDGES
+from .sketch import (
+    UNREADABLE as UNREADABLE,
+    Sketch as Sketch,
+    packed as packed,
+    unpacked as unpacked,
+    unreadable as unreadable,
+)
 from .statistics import (
     Clustered as Clustered,
     binomial_bounds as binomial_bounds,
     fewest_samples as fewest_samples,
+    mcnemar as mcnemar,
     mean_at_most as mean_at_most,
-    mean_bounds as mean_bounds,
     paired_difference as paired_difference,
     ratio_bounds as ratio_bounds,
 )
-from .tasks import DECIDING as DECIDING, Kind as Kind, Task as Task, read_tasks as read_tasks
+from .tasks import (
+    DECIDING as DECIDING,
+    DECLARED as DECLARED,
+    Kind as Kind,
+    Task as Task,
+    read_tasks as read_tasks,
+)
 from .totals import SHARES as SHARES, Totals as Totals, is_floating as is_floating

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfmp.converters.drift.detections import by_rows, pair_rows
-from tfmp.converters.drift.exact import merge
-from tfmp.converters.drift.labels import (
-    LabelDrift,
-    LabelTotals,
-    label_drift,
-    label_kind,
-    measure_labels,
-)
+from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
 from tfmp.converters.drift.totals import is_floating
@@ -23,9 +16,6 @@ from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 
 if TYPE_CHECKING:
     from tfmp.converters.intake import OutputHint
-
-# Labels of one batch: for the one output they fit, or by output name.
-Labels = np.ndarray | Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -146,6 +136,7 @@ class Comparison:
         candidate: Sequence[TensorSpec],
         tasks: Mapping[str, Task] | None = None,
         hints: "Mapping[str, OutputHint] | None" = None,
+        metrics: Sequence[CustomMetric] = (),
     ) -> None:
         """Pairs the outputs.
 
@@ -155,6 +146,7 @@ class Comparison:
             candidate: outputs of the candidate.
             tasks: what outputs mean, as the user declared it, by the reference's names.
             hints: what the reference says of its outputs, by name.
+            metrics: metrics of the user's own, in place of those that labels choose.
 
         Raises:
             InputError: an output of the reference has no counterpart, it has no outputs at all, or
@@ -171,26 +163,24 @@ class Comparison:
         self._names = matching.names
         self._tasks = known_tasks(reference, tasks or {}, hints or {})
         self._accumulators: list[OutputAccumulator] = []
-        self._label_totals: dict[str, LabelTotals] = {}
-        self._label_kinds: dict[str, str] = {}
+        self._labels = LabelBook(self._tasks, metrics)
         self.start_over()
 
     def start_over(self, label_kinds: Mapping[str, str] | None = None) -> None:
         """Forgets all batches.
 
         Args:
-            label_kinds: kind of labels by output; None to let the next batch decide.
+            label_kinds: the way to read labels by output; None to let the next batch decide.
         """
         self._accumulators = [
             OutputAccumulator(name, task=self._tasks[name]) for name in self._names
         ]
-        self._label_totals = {}
-        self._label_kinds = dict(label_kinds or {})
+        self._labels.start_over(label_kinds)
 
     @property
     def label_kinds(self) -> Mapping[str, str]:
-        """The kind of labels by output, once some have come; see `label_kind`."""
-        return self._label_kinds
+        """The way to read labels by output, once some have come."""
+        return self._labels.readings
 
     def update(
         self,
@@ -212,20 +202,19 @@ class Comparison:
             RunnerError: the candidate's outputs have other shapes or kinds of values.
             InputError: the labels fit no output.
         """
-        pairs = {}
+        given = {}
         for accumulator in self._accumulators:
             expected, received = self._pair(
                 accumulator.name, reference, candidate, keys is not None and len(keys) == 1
             )
+            given[accumulator.name] = expected, received
             unmatched = None
             if expected.shape != received.shape and not _are_boxes(accumulator.task):
                 unmatched = by_rows(expected[0], received[0])
                 expected, received = (rows[None] for rows in pair_rows(expected[0], received[0]))
-            pairs[accumulator.name] = expected, received
             accumulator.update(expected, received, keys, unmatched)
         if labels is not None:
-            for output, truth in self._labels_by_output(labels, reference).items():
-                self._update_labels(output, np.asarray(truth), *pairs[output])
+            self._labels.update(labels, given, keys)
 
     def outputs(self) -> tuple[OutputDrift, ...]:
         """The drift of every output so far, in the reference's order."""
@@ -233,10 +222,7 @@ class Comparison:
 
     def labels(self) -> tuple[LabelDrift, ...]:
         """The results on labels so far; empty without labels."""
-        return tuple(
-            label_drift(output, self._label_kinds[output], totals)
-            for output, totals in self._label_totals.items()
-        )
+        return self._labels.drifts()
 
     def _pair(
         self, output: str, reference: Batch, candidate: Batch, single: bool
@@ -272,41 +258,6 @@ class Comparison:
             )
         return expected, received
 
-    def _labels_by_output(self, labels: Labels, reference: Batch) -> Mapping[str, np.ndarray]:
-        if isinstance(labels, Mapping):
-            unknown = [name for name in labels if name not in self._names]
-            if unknown:
-                raise InputError(
-                    f"labels are given for {unknown[0]!r}, which is no output of the reference; "
-                    f"its outputs: {', '.join(self._names)}. Name the labels after these."
-                )
-            return labels
-        if self._label_kinds:
-            return dict.fromkeys(self._label_kinds, labels)
-        fitting = [name for name in self._names if _accepts(labels, reference[name], name)]
-        if len(self._names) == 1 or len(fitting) == 1:
-            return {(fitting or list(self._names))[0]: labels}
-        raise InputError(
-            f"labels of shape {np.shape(labels)} fit "
-            f"{len(fitting) or 'none'} of the outputs {', '.join(self._names)}. Pass labels by "
-            "output name: a dict in Python, arrays named labels.OUTPUT in an .npz file."
-        )
-
-    def _update_labels(
-        self, output: str, labels: np.ndarray, reference: np.ndarray, candidate: np.ndarray
-    ) -> None:
-        if len(labels) != len(reference):
-            raise InputError(
-                f"labels for output {output!r}: {len(labels)} came with a batch of "
-                f"{len(reference)} samples. Pass one label for each sample."
-            )
-        kind = self._label_kinds.get(output)
-        if kind is None:
-            kind = self._label_kinds[output] = label_kind(labels, reference, output)
-        found = measure_labels(kind, labels, reference, candidate, output)
-        before = self._label_totals.get(output, LabelTotals())
-        self._label_totals[output] = merge(before, found)
-
 
 def known_tasks(
     outputs: Sequence[TensorSpec], tasks: Mapping[str, Task], hints: "Mapping[str, OutputHint]"
@@ -333,14 +284,6 @@ def known_tasks(
 
 def _are_boxes(task: Task | None) -> bool:
     return task is not None and task.kind is Kind.DETECTION
-
-
-def _accepts(labels: np.ndarray, output: np.ndarray, name: str) -> bool:
-    try:
-        label_kind(np.asarray(labels), np.asarray(output), name)
-    except InputError:
-        return False
-    return True
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

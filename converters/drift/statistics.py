@@ -63,6 +63,8 @@ def paired_difference(
             return side * _score(lost, gained, samples, drop) + z
 
         edge = side * (1 - 1e-12)
+        if excess(observed) <= 0:  # at a confidence of one half
+            return observed
         return float(brentq(excess, observed, edge, xtol=1e-12)) if excess(edge) < 0 else edge
 
     lower = -1.0 if gained == samples else bound(-1)

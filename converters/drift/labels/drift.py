@@ -1,64 +1,51 @@
 """The answers of reference and candidate against labels, on the same samples."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from tfmp.converters.drift.exact import Expansion, fold, total
-from tfmp.converters.drift.statistics import mcnemar
+from tfmp.converters.drift import mcnemar, total
+from tfmp.converters.drift.labels.bootstrap import bootstrap
+from tfmp.converters.drift.labels.errors import (
+    MEAN_ABSOLUTE_ERROR,
+    deviation,
+    mean_of_samples,
+    root_mean_square,
+)
+from tfmp.converters.drift.labels.metric import Metric
+from tfmp.converters.drift.labels.reading import BINARY, CUSTOM, REGRESSION
+from tfmp.converters.drift.labels.scores import (
+    ACCURACY,
+    accuracy,
+    auc,
+    by_class,
+    hardly_crossed,
+    top_5,
+)
+from tfmp.converters.drift.labels.totals import (
+    Answers,
+    LabelTotals,
+    answers_of,
+    pruned,
+    settled,
+)
 from tfmp.converters.shared.errors import InputError
-
-# How labels are written, and so what "right" means.
-CLASS_IDS = "class ids"
-ONE_HOT = "one-hot"
-BINARY = "binary"
-MULTI_LABEL = "multi-label"
-REGRESSION = "regression"
-
-ACCURACY = "accuracy"
-MEAN_ABSOLUTE_ERROR = "mean absolute error"
-
-
-@dataclass(frozen=True)
-class LabelTotals:
-    """Sums over labelled samples; they merge exactly, like `totals.Totals`.
-
-    Attributes:
-        samples: number of labelled samples.
-        both: samples that both have right (classification).
-        lost: samples that only the reference has right.
-        gained: samples that only the candidate has right.
-        reference_error: sum over samples of the reference's mean absolute error (regression).
-        candidate_error: the same sum for the candidate.
-        change_sq: sum of squared changes of a sample's error from reference to candidate.
-    """
-
-    samples: int = 0
-    both: int = 0
-    lost: int = 0
-    gained: int = 0
-    reference_error: Expansion = ()
-    candidate_error: Expansion = ()
-    change_sq: Expansion = ()
 
 
 @dataclass(frozen=True)
 class LabelDrift:
-    """Reference and candidate against the labels of one output.
+    """Reference and candidate against the labels of one output, or by a metric of the user's own.
 
     Attributes:
-        output: the reference's name of the output.
-        kind: "class ids", "one-hot", "binary", "multi-label" (right when every label is) or
-            "regression".
-        metric: "accuracy", or "mean absolute error" for regression.
+        output: the reference's name of the output; "" for a metric of several outputs.
+        kind: "class ids", "one-hot", "binary", "multi-label", "regression" or "custom".
+        metric: name of the primary metric, such as "accuracy" or "mean absolute error".
         samples: number of labelled samples.
-        reference: the metric of the reference.
-        candidate: the metric of the candidate.
-        lost: samples that only the reference has right; None for regression.
-        gained: samples that only the candidate has right; None for regression.
-        mcnemar_p: exact two-sided p-value that lost and gained are equally likely; None for
-            regression.
+        reference: the primary metric of the reference.
+        candidate: the primary metric of the candidate.
+        lost: samples that only the reference has right; None unless each sample has one answer.
+        gained: samples that only the candidate has right, in the same way.
+        mcnemar_p: exact two-sided p-value that lost and gained are equally likely, in the same way.
         totals: sums that the metrics follow from; shards are merged through them.
+        metrics: all metrics, the primary one first; empty until the report is judged.
     """
 
     output: str
@@ -71,166 +58,110 @@ class LabelDrift:
     gained: int | None
     mcnemar_p: float | None
     totals: LabelTotals
+    metrics: tuple[Metric, ...] = ()
 
 
 def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
-    """The metrics that follow from `totals`."""
-    samples = totals.samples
-    if kind == REGRESSION:
-        reference, candidate = total(totals.reference_error), total(totals.candidate_error)
+    """The answers that `totals` are of, without the metrics that take time.
+
+    Args:
+        output: name of the output.
+        kind: kind of labels, where totals of an old report do not tell.
+        totals: sums over all samples.
+    """
+    totals = pruned(totals)
+    if totals.reading is not None and kind != CUSTOM:
+        kind = settled(totals)
+    found = _answers(kind, totals)
+    if found is not None:
+        totals = replace(totals, both=found.both, lost=found.lost, gained=found.gained)
+    if kind in (REGRESSION, CUSTOM):
+        errors = (total(part) for part in (totals.reference_error, totals.candidate_error))
+        reference, candidate = (error / max(1, totals.samples) for error in errors)
+        name = MEAN_ABSOLUTE_ERROR
+        if kind == CUSTOM:
+            name = totals.kept.metric.title if totals.kept.metric else output
     else:
-        reference, candidate = totals.both + totals.lost, totals.both + totals.gained
+        first = accuracy(found or Answers(), totals.samples, primary=True)
+        name, reference, candidate = ACCURACY, first.reference, first.candidate
+    single = found is not None and found.single
     return LabelDrift(
         output=output,
         kind=kind,
-        metric=MEAN_ABSOLUTE_ERROR if kind == REGRESSION else ACCURACY,
-        samples=samples,
-        reference=reference / samples if samples else 0.0,
-        candidate=candidate / samples if samples else 0.0,
-        lost=None if kind == REGRESSION else totals.lost,
-        gained=None if kind == REGRESSION else totals.gained,
-        mcnemar_p=None if kind == REGRESSION else mcnemar(totals.lost, totals.gained),
+        metric=name,
+        samples=totals.samples,
+        reference=reference,
+        candidate=candidate,
+        lost=totals.lost if single else None,
+        gained=totals.gained if single else None,
+        mcnemar_p=mcnemar(totals.lost, totals.gained) if single else None,
         totals=totals,
     )
 
 
-def label_kind(labels: np.ndarray, output: np.ndarray, name: str) -> str:
-    """The way to read `labels` for an output.
-
-    Args:
-        labels: labels of one batch, samples first.
-        output: the reference's output for that batch.
-        name: the output's name in messages.
-
-    Raises:
-        InputError: the labels fit no reading.
-    """
-    columns = output.shape[1] if output.ndim == 2 else None
-    flat = labels.ndim == 1 or (labels.ndim == 2 and labels.shape[1] == 1)
-    if columns is not None and columns > 1:
-        if flat and labels.dtype.kind in "iub":
-            return CLASS_IDS
-        if labels.shape == output.shape and _zeros_and_ones(labels):
-            return _rows_kind(labels, output, name)
-    one_value = output.size == len(output)
-    probability = one_value and output.dtype.kind == "f" and _probabilities(output)
-    if probability and labels.size == len(labels) and _zeros_and_ones(labels):
-        return BINARY
-    if one_value and output.dtype.kind in "iu" and flat and labels.dtype.kind in "iub":
-        return CLASS_IDS
-    if labels.dtype.kind in "fiu" and output.dtype.kind == "f" and _same_values(labels, output):
-        return REGRESSION
-    raise InputError(
-        f"labels do not fit output {name!r} of shape {_shape(output)}: received {labels.dtype} "
-        f"of shape {_shape(labels)}; expected class ids (integers, one per sample), one-hot or "
-        "multi-label rows (zeros and ones, one column per class) or regression targets (the "
-        "output's shape). Pass labels in one of these forms, or leave them out."
-    )
+def _answers(kind: str, totals: LabelTotals) -> Answers | None:
+    if kind in (REGRESSION, CUSTOM):
+        return None
+    if totals.reading is None:  # an old report: its answers were counted by sample
+        return Answers(both=totals.both, lost=totals.lost, gained=totals.gained)
+    return answers_of(totals)
 
 
-def _rows_kind(labels: np.ndarray, output: np.ndarray, name: str) -> str:
-    """One-hot or multi-label: the output's row sums tell more than the labels of one batch."""
-    independent = _probabilities(output) and not np.allclose(output.sum(axis=1), 1, atol=1e-2)
-    if independent:
-        return MULTI_LABEL
-    if (labels.sum(axis=1) == 1).all():
-        return ONE_HOT
-    raise InputError(
-        f"labels for output {name!r} have rows without a 1 or with several, so they are "
-        "multi-label, but the output's values are not independent probabilities (0 to 1, as a "
-        "sigmoid gives): a right answer is not defined. Give the model a sigmoid output, or leave "
-        "the labels out."
-    )
-
-
-def _probabilities(output: np.ndarray) -> bool:
-    return bool(((output >= 0) & (output <= 1)).all())
-
-
-def _zeros_and_ones(labels: np.ndarray) -> bool:
-    return labels.dtype.kind in "iubf" and bool(((labels == 0) | (labels == 1)).all())
-
-
-def _same_values(labels: np.ndarray, output: np.ndarray) -> bool:
-    return labels.shape == output.shape or labels.size == output.size == len(output) == len(labels)
-
-
-def _shape(array: np.ndarray) -> str:
-    return f"({', '.join(['batch', *map(str, array.shape[1:])])})"
-
-
-def measure_labels(
-    kind: str, labels: np.ndarray, reference: np.ndarray, candidate: np.ndarray, name: str
-) -> LabelTotals:
-    """Counts one batch.
+def with_metrics(label: LabelDrift) -> LabelDrift:
+    """The same answers with all of their metrics.
 
     Raises:
-        InputError: a class id beyond the output's classes.
+        InputError: a metric of the user's own fails, or is missing its predictions.
     """
-    if kind == REGRESSION:
-        return _measure_errors(labels, reference, candidate)
-    truth = _truth(kind, labels, reference, name)
-    right_reference = _right(kind, truth, reference)
-    right_candidate = _right(kind, truth, candidate)
-    return LabelTotals(
-        samples=len(labels),
-        both=int(np.count_nonzero(right_reference & right_candidate)),
-        lost=int(np.count_nonzero(right_reference & ~right_candidate)),
-        gained=int(np.count_nonzero(~right_reference & right_candidate)),
-    )
+    if label.metrics or not label.samples:
+        return label
+    totals = label.totals
+    if label.kind == CUSTOM:
+        return _with(label, [_own(label)])
+    if label.kind == REGRESSION:
+        first = mean_of_samples(MEAN_ABSOLUTE_ERROR, totals, lower_is_better=True)
+        other = root_mean_square(totals.errors, deviation(totals))
+        return _with(label, [first, *([other] if other else [])])
+    found = _answers(label.kind, totals) or Answers()
+    metrics = [accuracy(found, totals.samples, primary=True)]
+    metrics += [each for each in (top_5(found),) if each is not None]
+    if label.kind == BINARY:
+        metrics = _with_auc(metrics, totals)
+    else:
+        metrics += by_class(found.counts, len(found.rows), not found.single)
+    return _with(label, metrics)
 
 
-def _truth(kind: str, labels: np.ndarray, reference: np.ndarray, name: str) -> np.ndarray:
-    rows = len(labels)
-    if kind == ONE_HOT:
-        if not (labels.sum(axis=1) == 1).all():
-            raise InputError(
-                f"labels for output {name!r} began as one-hot rows, but a later row does not hold "
-                "exactly one 1. Pass class ids, or one-hot rows throughout."
-            )
-        return labels.argmax(axis=1)
-    if kind in (BINARY, MULTI_LABEL):
-        return labels.reshape(rows, -1) > 0.5
-    ids = labels.reshape(rows)
-    if reference.ndim == 2 and reference.shape[1] > 1:
-        classes = reference.shape[1]
-        outside = (ids < 0) | (ids >= classes)
-        if outside.any():
-            raise InputError(
-                f"labels for output {name!r} hold class id {int(ids[outside][0])}, but the output "
-                f"has {classes} classes: ids 0 to {classes - 1} were expected. Check that labels "
-                "and model use the same class list."
-            )
-    return ids
+def _with_auc(metrics: list[Metric], totals: LabelTotals) -> list[Metric]:
+    """ROC AUC beside accuracy, or before it if the threshold is hardly ever crossed."""
+    area = auc(totals.scores)
+    if area is None:
+        return metrics
+    if not hardly_crossed(totals.scores, 0.5 if totals.unit else 0.0):
+        return [*metrics, area]
+    return [replace(area, primary=True), *(replace(each, primary=False) for each in metrics)]
 
 
-def _right(kind: str, truth: np.ndarray, output: np.ndarray) -> np.ndarray:
-    rows = len(output)
-    if kind in (BINARY, MULTI_LABEL):
-        return ((output.reshape(rows, -1) >= 0.5) == truth).all(axis=1)
-    if output.ndim == 2 and output.shape[1] > 1:
-        # argmax picks a NaN as largest: such a row names no class.
-        defined = ~np.isnan(output).any(axis=1)
-        return defined & (output.argmax(axis=1) == truth)
-    return output.reshape(rows) == truth
-
-
-def _measure_errors(
-    labels: np.ndarray, reference: np.ndarray, candidate: np.ndarray
-) -> LabelTotals:
-    rows = len(labels)
-    target = labels.astype(np.float64).reshape(rows, -1)
-
-    def error(output: np.ndarray) -> np.ndarray:
-        wide = output.astype(np.float64).reshape(rows, -1)
-        return np.abs(wide - target).mean(axis=1)
-
-    with np.errstate(invalid="ignore", over="ignore"):
-        reference_error, candidate_error = error(reference), error(candidate)
-        change = candidate_error - reference_error
-        return LabelTotals(
-            samples=rows,
-            reference_error=fold(reference_error.tolist()),
-            candidate_error=fold(candidate_error.tolist()),
-            change_sq=fold((change * change).tolist()),
+def _own(label: LabelDrift) -> Metric:
+    totals = label.totals
+    if len(totals.errors):
+        function = totals.kept.metric
+        lower = function.lower_is_better if function is not None else False
+        return mean_of_samples(label.metric, totals, lower, own=True)
+    if totals.kept.metric is None:
+        raise InputError(
+            f"metric {label.metric!r} has neither predictions nor numbers by sample; the document "
+            "was cut or changed. Write the report again with tfmp-convert."
         )
+    return bootstrap(totals.kept)
+
+
+def _with(label: LabelDrift, metrics: list[Metric]) -> LabelDrift:
+    first = metrics[0]
+    return replace(
+        label,
+        metric=first.name,
+        reference=first.reference,
+        candidate=first.candidate,
+        metrics=tuple(metrics),
+    )

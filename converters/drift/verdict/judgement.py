@@ -1,25 +1,13 @@
 """The verdict that follows from evidence and a budget: PASS, FAIL or INCONCLUSIVE, and why."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfmp.converters.drift import (
-    REGRESSION,
-    DriftBudget,
-    LabelDrift,
-    OutputDrift,
-    fewest_samples,
-    mean_bounds,
-    paired_difference,
-    total,
-)
+from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift
+from tfmp.converters.drift.verdict.answers import label_checks
 from tfmp.converters.drift.verdict.check import (
     Check,
     Verdict,
-    advice,
-    against,
-    bound_text,
     corrected,
     doubt,
     fault,
@@ -90,7 +78,7 @@ def judge(
     for output in outputs:
         checks += decision_checks(output, budget.for_output(output.name))
     for label in labels:
-        checks += _labels(label, budget.for_output(label.output))
+        checks += label_checks(label, budget.for_output(label.output))
     if not checks:
         checks.append(_no_limit())
     checks = corrected(checks, budget.confidence)
@@ -110,60 +98,6 @@ def check_overrides(budget: DriftBudget, names: Sequence[str]) -> None:
                 f"the budget has limits for output {name!r}, which the reference does not have; "
                 f"its outputs: {', '.join(names) or 'none'}. Name one of these."
             )
-
-
-def _labels(label: LabelDrift, budget: DriftBudget) -> list[Check]:
-    if label.samples == 0:
-        return []
-    if label.kind == REGRESSION:
-        return _error_increase(label, budget)
-    return _accuracy_drop(label, budget)
-
-
-def _accuracy_drop(label: LabelDrift, budget: DriftBudget) -> list[Check]:
-    limit = budget.accuracy_drop
-    if limit is None or label.lost is None or label.gained is None or label.mcnemar_p is None:
-        return []
-    lost, gained, samples = label.lost, label.gained, label.samples
-    lower, upper = paired_difference(lost, gained, samples, budget.confidence)
-    verdict = against(lower, upper, limit)
-    text = (
-        f"output {label.output!r}: accuracy {label.reference:.2%} -> {label.candidate:.2%} "
-        f"({lost:,} lost, {gained:,} gained, McNemar p = {label.mcnemar_p:.2g}); the true drop is "
-        f"at {bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
-    )
-    if verdict is Verdict.INCONCLUSIVE:
-
-        def decides(count: int) -> bool:
-            scale = count / samples
-            bounds = paired_difference(
-                round(lost * scale), round(gained * scale), count, budget.confidence
-            )
-            return against(*bounds, limit) is not Verdict.INCONCLUSIVE
-
-        text += advice(fewest_samples(decides, samples), "drop")
-    drop = (lost - gained) / samples
-    return [Check("accuracy_drop", label.output, drop, lower, upper, limit, verdict, text)]
-
-
-def _error_increase(label: LabelDrift, budget: DriftBudget) -> list[Check]:
-    limit = budget.error_increase
-    if limit is None:
-        return []
-    change = label.candidate - label.reference
-    bounds = mean_bounds(change, total(label.totals.change_sq), label.samples, budget.confidence)
-    scale = label.reference or math.nan
-    lower, upper = bounds[0] / scale, bounds[1] / scale
-    if label.reference == 0 and change == 0:
-        lower = upper = 0.0
-    verdict = against(lower, upper, limit)
-    text = (
-        f"output {label.output!r}: mean absolute error {label.reference:.4g} -> "
-        f"{label.candidate:.4g}; the true increase is at "
-        f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
-    )
-    measured = change / scale if change else 0.0
-    return [Check("error_increase", label.output, measured, lower, upper, limit, verdict, text)]
 
 
 def _no_limit() -> Check:

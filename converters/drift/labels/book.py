@@ -1,0 +1,157 @@
+"""Labels of a run: which output they belong to, and the answers against them so far."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tfmp.converters.drift import Task
+from tfmp.converters.drift.labels.custom import CustomMetric
+from tfmp.converters.drift.labels.drift import LabelDrift, label_drift
+from tfmp.converters.drift.labels.kept import Arrays
+from tfmp.converters.drift.labels.measuring import measure_labels, measure_own
+from tfmp.converters.drift.labels.reading import CUSTOM, read_labels
+from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
+from tfmp.converters.shared.errors import InputError
+
+# Labels of one batch: for the one output they fit, or by output name.
+Labels = np.ndarray | Mapping[str, np.ndarray]
+
+# The reference's and the candidate's values by output, batch first.
+Pairs = Mapping[str, tuple[np.ndarray, np.ndarray]]
+
+
+class LabelBook:
+    """Adds up answers against labels, output by output or by the metrics of the user's own."""
+
+    def __init__(
+        self, tasks: Mapping[str, Task | None], metrics: Sequence[CustomMetric] = ()
+    ) -> None:
+        """Starts without samples.
+
+        Args:
+            tasks: what is known of each output of the reference, by name.
+            metrics: metrics of the user's own. They take the place of those that labels choose.
+        """
+        self._tasks = tasks
+        self._metrics = tuple(metrics)
+        self._totals: dict[str, LabelTotals] = {}
+        self._readings: dict[str, str] = {}
+        self._samples = 0
+
+    def start_over(self, readings: Mapping[str, str] | None = None) -> None:
+        """Forgets all batches.
+
+        Args:
+            readings: the way to read labels by output; None to let the next batch decide.
+        """
+        self._totals = {}
+        self._readings = dict(readings or {})
+        self._samples = 0
+
+    @property
+    def readings(self) -> Mapping[str, str]:
+        """The way to read labels by output, once some have come."""
+        return self._readings
+
+    def update(self, labels: Labels, pairs: Pairs, keys: np.ndarray | None) -> None:
+        """Adds one batch.
+
+        Args:
+            labels: labels of the batch.
+            pairs: values of both models.
+            keys: uint64 of shape (samples,); None if every sample counts as a new one.
+
+        Raises:
+            InputError: the labels fit no output, or a metric of the user's own is a mistake.
+        """
+        if self._metrics:
+            self._update_own(labels, pairs, keys)
+            return
+        for output, truth in self._by_output(labels, pairs).items():
+            truth, (reference, candidate) = np.asarray(truth), pairs[output]
+            if len(truth) != len(reference):
+                raise InputError(
+                    f"labels for output {output!r}: {len(truth)} came with a batch of "
+                    f"{len(reference)} samples. Pass one label for each sample."
+                )
+            if reference.shape != candidate.shape:
+                raise InputError(
+                    f"labels for output {output!r}: the reference's answer has shape "
+                    f"{reference.shape}, the candidate's {candidate.shape}, so labels belong to "
+                    "none of its places. Declare a metric of your own, or leave the labels out."
+                )
+            reading = self._readings.get(output)
+            if reading is None:
+                reading = read_labels(truth, reference, output, self._tasks.get(output))
+                self._readings[output] = reading
+            found = measure_labels(reading, truth, reference, candidate, output, keys)
+            self._totals[output] = add_labels(self._totals.get(output, LabelTotals()), found)
+
+    def drifts(self) -> tuple[LabelDrift, ...]:
+        """The answers so far; empty without labels."""
+        if self._metrics:
+            output = next(iter(self._tasks)) if len(self._tasks) == 1 else ""
+            return tuple(
+                label_drift(output, CUSTOM, self._totals[metric.name])
+                for metric in self._metrics
+                if metric.name in self._totals
+            )
+        return tuple(
+            label_drift(output, self._readings[output], totals)
+            for output, totals in self._totals.items()
+        )
+
+    def _update_own(self, labels: Labels, pairs: Pairs, keys: np.ndarray | None) -> None:
+        samples = len(keys) if keys is not None else len(next(iter(pairs.values()))[0])
+        if keys is None:
+            keys = np.arange(self._samples, self._samples + samples, dtype=np.uint64)
+        self._samples += samples
+        reference, candidate = (_of_model(pairs, side) for side in (0, 1))
+        for metric in self._metrics:
+            found = measure_own(metric, labels, reference, candidate, keys)
+            before = self._totals.get(metric.name, LabelTotals())
+            _check_same_form(metric, before, found)
+            merged = self._totals[metric.name] = add_labels(before, found)
+            merged.kept.check_size(merged.samples)
+
+    def _by_output(self, labels: Labels, pairs: Pairs) -> Mapping[str, np.ndarray]:
+        if isinstance(labels, Mapping):
+            unknown = [name for name in labels if name not in pairs]
+            if unknown:
+                raise InputError(
+                    f"labels are given for {unknown[0]!r}, which is no output of the reference; "
+                    f"its outputs: {', '.join(pairs)}. Name the labels after these."
+                )
+            return labels
+        if self._readings:
+            return dict.fromkeys(self._readings, labels)
+        fitting = [name for name in pairs if self._accepts(labels, pairs[name][0], name)]
+        if len(pairs) == 1 or len(fitting) == 1:
+            return {(fitting or list(pairs))[0]: labels}
+        raise InputError(
+            f"labels of shape {np.shape(labels)} fit "
+            f"{len(fitting) or 'none'} of the outputs {', '.join(pairs)}. Pass labels by "
+            "output name: a dict in Python, arrays named labels.OUTPUT in an .npz file."
+        )
+
+    def _accepts(self, labels: np.ndarray, output: np.ndarray, name: str) -> bool:
+        try:
+            read_labels(np.asarray(labels), output, name, self._tasks.get(name))
+        except InputError:
+            return False
+        return True
+
+
+def _of_model(pairs: Pairs, side: int) -> Arrays:
+    """The values of one model as a metric takes them."""
+    if len(pairs) == 1:
+        return next(iter(pairs.values()))[side]
+    return {name: pair[side] for name, pair in pairs.items()}
+
+
+def _check_same_form(metric: CustomMetric, before: LabelTotals, found: LabelTotals) -> None:
+    if before.samples and bool(len(before.errors)) != bool(len(found.errors)):
+        raise InputError(
+            f"metric {metric.name!r} returned a number for each sample of some batches, and not of "
+            "others. Let it return an array of shape (samples,) always, or a number always."
+        )

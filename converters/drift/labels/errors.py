@@ -1,0 +1,95 @@
+"""The metrics of answers that are numbers: mean absolute error and root mean square error."""
+
+import math
+
+import numpy as np
+
+from tfmp.converters.drift import Sketch, total
+from tfmp.converters.drift.labels.metric import STUDENT, Metric, metric
+from tfmp.converters.drift.labels.scores import repeats
+from tfmp.converters.drift.labels.totals import LabelTotals
+
+MEAN_ABSOLUTE_ERROR = "mean absolute error"
+ROOT_MEAN_SQUARE_ERROR = "root mean square error"
+
+_ABSOLUTE, _SQUARED = (0, 1), (2, 3)
+
+
+def mean_of_samples(
+    name: str, totals: LabelTotals, lower_is_better: bool, own: bool = False
+) -> Metric:
+    """The mean of a number for each sample, such as its mean absolute error.
+
+    Args:
+        name: name of the metric.
+        totals: sums of the numbers; rows of `errors` begin with them.
+        lower_is_better: whether the number is an error.
+        own: whether the metric is the user's.
+    """
+    samples, rows = totals.samples, totals.errors
+    count = max(1, samples)
+    reference, candidate = total(totals.reference_error), total(totals.candidate_error)
+    change, change_sq = (candidate - reference) / count, total(totals.change_sq)
+    if repeats(rows):
+        one, other = rows.values[:, _ABSOLUTE].T
+        count = samples = len(rows)
+        with np.errstate(invalid="ignore", over="ignore"):
+            change, change_sq = float((other - one).mean()), float(((other - one) ** 2).sum())
+    return metric(
+        name,
+        reference / max(1, totals.samples),
+        candidate / max(1, totals.samples),
+        primary=True,
+        samples=samples,
+        law=STUDENT,
+        lower_is_better=lower_is_better,
+        own=own,
+        standard_error=_standard_error(change, change_sq, count),
+        degrees=float(count - 1),
+        deviation=None if own else deviation(totals),
+    )
+
+
+def _standard_error(mean: float, sum_of_squares: float, samples: int) -> float | None:
+    if samples < 2 or not math.isfinite(mean) or not math.isfinite(sum_of_squares):
+        return None
+    variance = max(0.0, sum_of_squares - samples * mean * mean) / (samples - 1)
+    return math.sqrt(variance / samples)
+
+
+def deviation(totals: LabelTotals) -> float | None:
+    """The standard deviation of the labels; None if it is unknown."""
+    found = totals.spread.deviation
+    return found if math.isfinite(found) else None
+
+
+def root_mean_square(rows: Sketch, spread: float | None) -> Metric | None:
+    """The root mean square error of the distinct samples; None without rows.
+
+    The standard error of its change follows from how a sample's squares move the two roots (the
+    delta method).
+    """
+    if len(rows) < 2:
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        one, other = rows.values[:, _SQUARED].T
+        roots = [math.sqrt(float(part.mean())) for part in (one, other)]
+        if not all(map(math.isfinite, roots)):
+            return None
+        moved = [
+            (part - root * root) / (2 * root) if root else np.zeros(len(part))
+            for part, root in zip((one, other), roots, strict=True)
+        ]
+        error = float(np.std(moved[1] - moved[0], ddof=1)) / math.sqrt(len(rows))
+    return metric(
+        ROOT_MEAN_SQUARE_ERROR,
+        roots[0],
+        roots[1],
+        primary=False,
+        samples=len(rows),
+        law=STUDENT,
+        lower_is_better=True,
+        standard_error=error,
+        degrees=float(len(rows) - 1),
+        deviation=spread,
+    )

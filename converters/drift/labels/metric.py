@@ -1,0 +1,138 @@
+"""A metric of both models on the same labels, and bounds on how much worse the candidate is."""
+
+import math
+from dataclasses import dataclass, replace
+
+from tfmp.converters.drift import paired_difference
+
+# How bounds follow from what was seen.
+TANGO = "score interval for paired proportions"
+SCORE = "score interval by sample"
+STUDENT = "standard error"
+
+# Of `Metric.lower` and `Metric.upper`; a verdict takes the budget's.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of the reference and the candidate against the same labels.
+
+    "Worse" is the reference's value minus the candidate's, or the other way round for an error.
+
+    Attributes:
+        name: name of the metric, such as "accuracy" or "ROC AUC".
+        reference: the metric of the reference.
+        candidate: the metric of the candidate.
+        lower: lower bound on how much worse the candidate truly is, one-sided at 95 %.
+        upper: upper bound on it.
+        primary: whether the verdict needs proof that this metric kept its limit. The others fail
+            a candidate if they are over their limit beyond doubt.
+        samples: number of distinct samples that the bounds rest on.
+        law: how bounds follow: "score interval for paired proportions" (Tango 1998), "score
+            interval by sample", or "standard error".
+        lower_is_better: whether the metric is an error.
+        own: whether the user declared it.
+        lost: samples that only the reference has right; None unless each sample has one answer.
+        gained: samples that only the candidate has right.
+        standard_error: of the difference; None if it is unknown.
+        degrees: degrees of freedom of the standard error; infinite for a normal distribution.
+        deviation: standard deviation of the labels, for errors; None for others.
+        resamples: number of resamples that the standard error is from; 0 for a formula.
+        error: reason why the candidate has no value; None if it has one.
+    """
+
+    name: str
+    reference: float
+    candidate: float
+    lower: float
+    upper: float
+    primary: bool
+    samples: int
+    law: str
+    lower_is_better: bool = False
+    own: bool = False
+    lost: int | None = None
+    gained: int | None = None
+    standard_error: float | None = None
+    degrees: float = math.inf
+    deviation: float | None = None
+    resamples: int = 0
+    error: str | None = None
+
+    @property
+    def worse(self) -> float:
+        """How much worse the candidate was on these samples."""
+        return worse(self.reference, self.candidate, self.lower_is_better)
+
+    def bounds(self, confidence: float) -> tuple[float, float]:
+        """Bounds on how much worse the candidate truly is, each one-sided at `confidence`."""
+        if self.lost is not None and self.gained is not None:
+            return paired_difference(self.lost, self.gained, self.samples, confidence)
+        return difference_bounds(
+            self.worse,
+            self.standard_error,
+            confidence,
+            degrees=self.degrees,
+            samples=self.samples if self.law == SCORE else None,
+        )
+
+    def seen_on(self, samples: int) -> "Metric":
+        """The same metric, had it been seen on another number of samples."""
+        scale = samples / self.samples
+        if self.lost is not None and self.gained is not None:
+            lost, gained = round(self.lost * scale), round(self.gained * scale)
+            return replace(self, samples=samples, lost=lost, gained=gained)
+        error = None if self.standard_error is None else self.standard_error / math.sqrt(scale)
+        return replace(self, samples=samples, standard_error=error)
+
+
+def worse(reference: float, candidate: float, lower_is_better: bool = False) -> float:
+    """The difference that is positive where the candidate is worse."""
+    return candidate - reference if lower_is_better else reference - candidate
+
+
+def metric(name: str, reference: float, candidate: float, **facts: object) -> Metric:
+    """A metric with its bounds at `CONFIDENCE`; the other fields by name."""
+    plain = Metric(name, reference, candidate, math.nan, math.nan, **facts)  # type: ignore[arg-type]
+    lower, upper = plain.bounds(CONFIDENCE) if plain.samples else (-math.inf, math.inf)
+    return Metric(name, reference, candidate, lower, upper, **facts)  # type: ignore[arg-type]
+
+
+def difference_bounds(
+    difference: float,
+    standard_error: float | None,
+    confidence: float,
+    degrees: float = math.inf,
+    samples: int | None = None,
+) -> tuple[float, float]:
+    """One-sided bounds on a difference, each at `confidence`.
+
+    With `samples` they are those of a score interval for a mean of numbers between -1 and 1, such
+    as the share of a sample's pixels that were lost: if the true mean lies d beyond the one that
+    was seen, then samples that were not seen have shifted it, at the worst ones that are lost
+    altogether. These add d to the variance of one sample, so d solves
+    n d**2 = z**2 (variance + d). For ones and zeros it is Wilson's interval (1927); if no sample
+    changed it is z**2 / n, as Tango's, and not the 0 that a standard error of 0 would claim.
+
+    Args:
+        difference: the difference that was seen.
+        standard_error: its standard error; None if it is unknown.
+        confidence: confidence of each bound.
+        degrees: degrees of freedom of the standard error.
+        samples: number of samples whose differences cannot leave -1 to 1; None for a metric of
+            another kind, whose bounds are multiples of the standard error.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    if standard_error is None or math.isnan(standard_error) or math.isnan(difference):
+        return -math.inf, math.inf
+    if degrees < 1:
+        return -math.inf, math.inf
+    z = float(ndtri(confidence) if math.isinf(degrees) else stdtrit(degrees, confidence))
+    half = z * standard_error if standard_error else 0.0
+    if samples is None:
+        return difference - half, difference + half
+    unseen = z * z / samples / 2
+    half = unseen + math.hypot(unseen, half)
+    return max(-1.0, difference - half), min(1.0, difference + half)

@@ -1,0 +1,189 @@
+"""How labels are read: which answers of an output they belong to."""
+
+import numpy as np
+
+from tfmp.converters.drift import DECLARED, Kind, Task, is_floating
+from tfmp.converters.shared.errors import InputError
+
+# A way to read labels follows from dtypes and shapes and not from values: the first batch may hold
+# ones and zeros by chance. `totals.settled` decides what is left open, from all batches.
+CLASS_IDS = "class ids"
+IDS = "ids of the output itself"
+ROWS = "rows"
+VALUES = "values"
+
+# What labels turn out to be.
+ONE_HOT = "one-hot"
+BINARY = "binary"
+MULTI_LABEL = "multi-label"
+REGRESSION = "regression"
+CUSTOM = "custom"
+
+_ALONG = f"{CLASS_IDS} along axis "
+
+# Kinds of outputs whose labels are the numbers that they should be.
+_NUMBERS = (Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION)
+
+
+def read_labels(labels: np.ndarray, output: np.ndarray, name: str, task: Task | None = None) -> str:
+    """The way to read labels for an output.
+
+    Args:
+        labels: labels of one batch, samples first.
+        output: the reference's output for that batch.
+        name: the output's name in messages.
+        task: what the output means, if it is known. A declared task decides; another one tells
+            only which axis holds the classes.
+
+    Returns:
+        One of the ways above, "class ids along axis A" for answers of more than one a sample.
+
+    Raises:
+        InputError: the labels fit no reading.
+    """
+    declared = task.kind if task is not None and task.why == DECLARED else None
+    found = _read(labels, output, task, declared)
+    if found is not None:
+        return found
+    expected = (
+        f"the output was declared as {declared}, and {_EXPECTED[declared]}"
+        if declared in _EXPECTED
+        else "expected class ids (integers, one per sample, pixel or token), one-hot or "
+        "multi-label rows (zeros and ones, one column per class) or regression targets (the "
+        "output's shape)"
+    )
+    raise InputError(
+        f"labels do not fit output {name!r} of shape {_shape(output)}: received {labels.dtype} "
+        f"of shape {_shape(labels)}; {expected}. Pass labels in one of these forms, declare a "
+        "metric of your own, or leave the labels out."
+    )
+
+
+_EXPECTED = {
+    Kind.CLASSIFICATION: "expected class ids (integers, without the axis of the classes) or "
+    "one-hot rows (the output's shape)",
+    Kind.MULTILABEL: "expected zeros and ones of the output's shape",
+    Kind.BINARY: "expected zeros and ones of the output's shape",
+    **dict.fromkeys(_NUMBERS, "expected numbers of the output's shape"),
+    Kind.DETECTION: "labels of boxes have no metric here but one of your own",
+}
+
+
+def _read(
+    labels: np.ndarray, output: np.ndarray, task: Task | None, declared: Kind | None
+) -> str | None:
+    integers = labels.dtype.kind in "iub"
+    numbers = labels.dtype.kind in "iubf"
+    same = _same_places(labels, output)
+    if not numbers or declared is Kind.DETECTION:
+        return None
+    if declared in _NUMBERS:
+        return REGRESSION if same else None
+    if declared in (Kind.MULTILABEL, Kind.BINARY):
+        if not same or not zeros_and_ones(labels):
+            return None
+        return BINARY if one_value(output) else MULTI_LABEL
+    if not is_floating(output.dtype):
+        return IDS if output.dtype.kind in "iub" and integers and same else None
+    if declared is Kind.CLASSIFICATION and same and zeros_and_ones(labels):
+        return ONE_HOT
+    axis = _class_axis(labels, output, task) if integers and not same else None
+    if axis is not None:
+        return CLASS_IDS if output.ndim == 2 else f"{_ALONG}{axis}"
+    if not same or declared is Kind.CLASSIFICATION:
+        return None
+    return VALUES if one_value(output) else ROWS
+
+
+def class_axis(reading: str, rank: int) -> int:
+    """The axis of the classes for a reading of class ids, counted from the front."""
+    return int(reading.removeprefix(_ALONG)) if reading.startswith(_ALONG) else rank - 1
+
+
+def is_class_ids(reading: str) -> bool:
+    """Whether labels are ids of classes, and the output holds a score for each class."""
+    return reading == CLASS_IDS or reading.startswith(_ALONG)
+
+
+def one_value(output: np.ndarray) -> bool:
+    """Whether the output's shape has one value for each sample, and always will."""
+    return all(size == 1 for size in output.shape[1:])
+
+
+def zeros_and_ones(labels: np.ndarray) -> bool:
+    """Whether labels hold nothing else."""
+    return bool(((labels == 0) | (labels == 1)).all())
+
+
+def task_from_labels(labels: np.ndarray, output: np.ndarray, name: str) -> Task | None:
+    """What labels of a batch say of their output; None if they fit no reading.
+
+    Args:
+        labels: labels, samples first.
+        output: the reference's output for the same samples.
+        name: the output's name.
+    """
+    try:
+        reading = read_labels(labels, output, name)
+    except InputError:
+        return None
+    if is_class_ids(reading):
+        axis = class_axis(reading, output.ndim)
+        axis = -1 if axis == output.ndim - 1 else axis
+        return Task(Kind.CLASSIFICATION, axis, why="its labels are class ids")
+    if reading == IDS:
+        return Task(Kind.IDS, why="its labels are ids")
+    if not zeros_and_ones(labels):
+        return Task(Kind.REGRESSION, why="its labels are numbers of its shape")
+    if reading == VALUES:
+        return Task(Kind.BINARY, why="its labels are 0 or 1")
+    if output.ndim == 2 and one_hot(labels) and not independent(output):
+        return Task(Kind.CLASSIFICATION, why="its labels are one-hot rows")
+    return Task(Kind.MULTILABEL, why="its labels are zeros and ones of its shape")
+
+
+def one_hot(labels: np.ndarray) -> bool:
+    """Whether each row of the last axis holds exactly one 1, among zeros."""
+    return labels.shape[-1] > 1 and bool((labels.sum(axis=-1) == 1).all())
+
+
+def independent(output: np.ndarray) -> bool:
+    """Whether values are probabilities that do not share one class among them."""
+    inside = bool(((output >= 0) & (output <= 1)).all())
+    return inside and not normalized(output)
+
+
+def normalized(output: np.ndarray) -> bool:
+    """Whether the rows of the last axis add up to 1."""
+    return bool(np.allclose(output.sum(axis=-1, dtype=np.float64), 1, atol=1e-2))
+
+
+def _same_places(labels: np.ndarray, output: np.ndarray) -> bool:
+    """One label for each value: the same shape, but for axes of 1 at the end."""
+    return _trimmed(labels.shape) == _trimmed(output.shape)
+
+
+def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    end = len(shape)
+    while end > 1 and shape[end - 1] == 1:
+        end -= 1
+    return shape[:end]
+
+
+def _class_axis(labels: np.ndarray, output: np.ndarray, task: Task | None) -> int | None:
+    """The axis that labels lack: the task's, the last, the first after the batch, any other."""
+    preferred = [output.ndim - 1, 1, *range(2, output.ndim - 1)]
+    if task is not None and task.kind is Kind.CLASSIFICATION:
+        preferred = [task.axis % output.ndim]
+        if task.why != DECLARED:
+            preferred += [output.ndim - 1, 1]
+    for axis in preferred:
+        rest = output.shape[:axis] + output.shape[axis + 1 :]
+        inside = 0 < axis < output.ndim and output.shape[axis] > 1
+        if inside and labels.shape in (rest, (*rest, 1)):
+            return axis
+    return None
+
+
+def _shape(array: np.ndarray) -> str:
+    return f"({', '.join(['batch', *map(str, array.shape[1:])])})"

@@ -1,0 +1,170 @@
+"""Checks of answers against labels: how much worse the candidate's metrics may be."""
+
+import math
+from dataclasses import dataclass
+
+from tfmp.converters.drift import (
+    DriftBudget,
+    LabelDrift,
+    Metric,
+    fewest_samples,
+    with_metrics,
+)
+from tfmp.converters.drift.verdict.check import (
+    Check,
+    Verdict,
+    advice,
+    against,
+    doubt,
+    fault,
+    p_over,
+)
+
+# Names of the checks that have had one since the first reports.
+_CHECKS = {"accuracy": "accuracy_drop", "mean absolute error": "error_increase"}
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """A limit on how much worse a metric may be.
+
+    Attributes:
+        name: name of the check.
+        change: word for being worse, "drop" or "increase".
+        worst: largest difference that is allowed, in the metric's own unit.
+        scale: divides differences, for limits that are relative to the reference.
+        budget: the limit in words.
+        percent: whether differences are told in percent.
+    """
+
+    name: str
+    change: str
+    worst: float
+    scale: float
+    budget: str
+    percent: bool
+
+    def text(self, value: float) -> str:
+        """A difference in words."""
+        return f"{value / self.scale:.2%}" if self.percent else f"{value / self.scale:.4g}"
+
+
+def label_checks(label: LabelDrift, budget: DriftBudget) -> list[Check]:
+    """The checks of one output's answers.
+
+    The primary metric has to be proven within its limit. The others fail a candidate only beyond
+    doubt: most of them are less certain, and a rare class never shows in enough samples to pass.
+
+    Args:
+        label: answers of both models.
+        budget: limits of that output.
+
+    Raises:
+        InputError: a metric of the user's own fails.
+    """
+    if label.samples == 0:
+        return []
+    checks = []
+    for metric in with_metrics(label).metrics:
+        limit = _limit(metric, budget)
+        if limit is not None:
+            checks.append(_check(label, metric, limit, budget))
+    return checks
+
+
+def _limit(metric: Metric, budget: DriftBudget) -> _Limit | None:
+    slug = metric.name.lower().replace(" ", "_").replace("-", "_")
+    reference = abs(metric.reference)
+    if metric.lower_is_better:
+        if budget.error_increase is None:
+            return None
+        name = _CHECKS.get(metric.name, f"{slug}_increase")
+        growth = budget.error_increase * reference
+        floor = (budget.error_floor or 0.0) * (metric.deviation or 0.0)
+        if floor > reference + growth:
+            told = (
+                f"budget {floor:.4g}, which is {budget.error_floor:.2%} of the labels' standard "
+                f"deviation of {metric.deviation:.4g}"
+            )
+            return _Limit(name, "increase", floor - reference, 1.0, told, False)
+        told = f"budget {budget.error_increase:.2%}"
+        return _Limit(name, "increase", growth, reference or 1.0, told, reference > 0)
+    if budget.accuracy_ratio is not None:
+        name = f"{_CHECKS.get(metric.name, slug + '_drop').removesuffix('_drop')}_ratio"
+        told = f"budget {1 - budget.accuracy_ratio:.2%} of the reference"
+        worst = (1 - budget.accuracy_ratio) * reference
+        return _Limit(name, "drop", worst, reference or 1.0, told, reference > 0)
+    if budget.accuracy_drop is None:
+        return None
+    name = _CHECKS.get(metric.name, f"{slug}_drop")
+    told = f"budget {budget.accuracy_drop:{'.4g' if metric.own else '.2%'}}"
+    return _Limit(name, "drop", budget.accuracy_drop, 1.0, told, not metric.own)
+
+
+def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget) -> Check:
+    where = f"output {label.output!r}: " if label.output else ""
+    if metric.error is not None:
+        text = f"{where}{metric.name} is undefined for the candidate: {metric.error.rstrip('.')}"
+        return fault(limit.name, label.output, text)
+    if not metric.samples:
+        return doubt(limit.name, label.output, f"{where}no label is one of the classes")
+    lower, upper = metric.bounds(budget.confidence)
+    verdict = against(lower, upper, limit.worst)
+    if verdict is Verdict.INCONCLUSIVE and not metric.primary:
+        verdict = Verdict.PASS
+    text = f"{where}{metric.name} {_values(metric)}{_details(label, metric)}"
+    # A secondary metric states nothing as long as it does not fail.
+    if metric.primary or verdict is Verdict.FAIL:
+        side = "least" if verdict is Verdict.FAIL else "most"
+        bound = lower if verdict is Verdict.FAIL else upper
+        text += (
+            f"; the true {limit.change} is at {side} {limit.text(bound)} "
+            f"({budget.confidence:.0%} confidence), {limit.budget}"
+        )
+    else:
+        text += f"; the true {limit.change} is not proven to be over the {limit.budget}"
+    if verdict is Verdict.INCONCLUSIVE:
+        text += _advice(metric, limit, budget.confidence)
+    return Check(
+        name=limit.name,
+        output=label.output,
+        measured=metric.worse / limit.scale,
+        lower=lower / limit.scale,
+        upper=upper / limit.scale,
+        limit=limit.worst / limit.scale,
+        verdict=verdict,
+        text=text,
+        p=p_over(metric.bounds, limit.worst),
+    )
+
+
+def _values(metric: Metric) -> str:
+    if metric.lower_is_better or metric.own:
+        return f"{metric.reference:.4g} -> {metric.candidate:.4g}"
+    return f"{metric.reference:.2%} -> {metric.candidate:.2%}"
+
+
+def _details(label: LabelDrift, metric: Metric) -> str:
+    found = []
+    if metric.primary and metric.lost is not None and label.mcnemar_p is not None:
+        found.append(
+            f"{metric.lost:,} lost, {metric.gained:,} gained, McNemar p = {label.mcnemar_p:.2g}"
+        )
+    if metric.resamples:
+        found.append(f"{metric.resamples:,} resamples")
+    if metric.primary and metric.samples < label.samples:
+        found.append(f"{metric.samples:,} distinct samples")
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _advice(metric: Metric, limit: _Limit, confidence: float) -> str:
+    if metric.lost is None and metric.standard_error is None:
+        return ". It takes more samples to say how certain this is"
+
+    def decides(count: int) -> bool:
+        bounds = metric.seen_on(count).bounds(confidence)
+        return against(*bounds, limit.worst) is not Verdict.INCONCLUSIVE
+
+    if not math.isfinite(metric.worse):
+        return ""
+    return advice(fewest_samples(decides, metric.samples), limit.change)
