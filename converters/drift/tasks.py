@@ -138,7 +138,7 @@ def _columns(text: str, output: str) -> tuple[int, ...]:
 def check_task(task: Task, spec: TensorSpec) -> None:
     """Raises `InputError` if a declared task has an axis or columns that the output lacks."""
     rank = len(spec.shape)
-    if task.axis >= rank or task.axis < -max(rank, 1) or task.axis == -rank:
+    if task.axis != -1 and not (0 < task.axis < rank or -rank < task.axis < 0):
         raise InputError(
             f"task of output {spec.name!r}: axis={task.axis} is not one of its axes; its shape is "
             f"{describe([spec])}. Name an axis from 1 to {rank - 1}, or leave axis out."

@@ -18,7 +18,7 @@ from tfmp.converters.drift.decisions import (
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detections import by_boxes
+from tfmp.converters.drift.detections import by_boxes, pair_rows
 from tfmp.converters.drift.distances import TotalsFields, distances_by_sample
 from tfmp.converters.drift.exact import Common, Expansion, Histogram
 from tfmp.converters.drift.scores import scores
@@ -129,6 +129,11 @@ class Totals:
 # The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
 SHARES = ("argmax", "half", "zero", "equality", "boxes")
 
+# Kinds that read integers as amounts, such as grey levels, and not as names.
+_NUMBERS = frozenset(
+    {Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION, Kind.OTHER}
+)
+
 
 def is_floating(dtype: np.dtype) -> bool:
     """Whether values are compared by distance (float, bfloat16, complex) and not by equality."""
@@ -149,16 +154,26 @@ def measure(
         task: what the output means; None if that has to follow from the values of all batches.
         keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
     """
+    dtype = str(reference.dtype)
+    if task is not None and task.kind in _NUMBERS and reference.dtype.kind in "iub":
+        reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
     if not is_floating(reference.dtype):
         return _measure_equality(reference, candidate, keys)
-    dtype = str(reference.dtype)
     reference, candidate = _real(reference), _real(candidate)
+    boxes = None
+    if task is not None and task.kind is Kind.DETECTION and reference.ndim > 1:
+        boxes = by_boxes(reference, candidate, task.columns)
+        if reference.shape != candidate.shape:  # distances of those that have a counterpart
+            one, other = pair_rows(reference[0], candidate[0])
+            reference, candidate = one[None], other[None]
     samples = len(reference)
     distances, error_sq, reference_sq = distances_by_sample(
         reference.reshape(samples, -1), candidate.reshape(samples, -1)
     )
     found = scores(reference, candidate, task)
     decided = _decisions(reference, candidate, task, found)
+    if boxes is not None:
+        decided["boxes"] = boxes
     return Totals(
         dtype=dtype,
         samples=samples,
@@ -205,8 +220,6 @@ def _decisions(
         decided["half"] = by_threshold(reference, candidate, 0.5)
     if kind in (Kind.IDS, Kind.TOKENS):
         decided["equality"] = by_equality(reference, candidate)
-    if task is not None and kind is Kind.DETECTION and reference.ndim > 1:
-        decided["boxes"] = by_boxes(reference, candidate, task.columns)
     return decided
 
 

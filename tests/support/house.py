@@ -66,9 +66,18 @@ def height_of(name: str) -> tuple[str, int]:
     return wing, (CONVERSION if wing == "conversion" else TRAINING).index(room)
 
 
+# Tables of names that are looked up only when they are asked for: the classes that files of models
+# name, and the formats.
+TABLES = ("tfmp.shared.registration", "tfmp.converters.formats")
+
+
 def imports_of(path: Path, known: set[str]) -> set[str]:
-    """Files and packages of the project that a file imports, anywhere in it."""
+    """Files and packages of the project that a file imports, anywhere in it.
+
+    A text that is the name of another file, as in `import_module("tfmp.fit.callback")`, is one.
+    """
     found = set()
+    packages = {name.rpartition(".")[0] for name in known}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -76,6 +85,8 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
             assert node.level == 0, f"{path}: a relative import"
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in known else node.module for name in names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= {node.value.partition(":")[0]} - packages
     return {name for name in found if name in known}
 
 

@@ -30,8 +30,8 @@ _ROUNDING, _SPEAKING = 2.0**-10, 0.5
 
 def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """The checks of one output's distances; none for values that are compared by equality."""
-    if output.rel_l2 is None:
-        return []
+    if output.rel_l2 is None or output.task.kind is Kind.DETECTION:
+        return []  # places in a list of detections mean nothing; see `detections`
     return [
         *_pooled(output, budget),
         *(_samples(output, budget) if _is_read_by_size(output) else []),
@@ -41,8 +41,7 @@ def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
 
 def _is_read_by_size(output: OutputDrift) -> bool:
     """Whether single samples are read as numbers; decisions that values only suggest are, too."""
-    kind = output.task.kind
-    return kind is not Kind.DETECTION and (kind not in DECIDING or _is_guess(output))
+    return output.task.kind not in DECIDING or _is_guess(output)
 
 
 def _is_guess(output: OutputDrift) -> bool:
@@ -152,11 +151,12 @@ def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
 def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """Whether a channel or column is wrong that is small beside the others."""
     limit, slices = budget.slice_rel_l2, output.totals.slices
-    if limit is None or not slices.count or output.task.kind in (Kind.DETECTION, Kind.BINARY):
+    if limit is None or not slices.count or output.task.kind is Kind.BINARY:
         return []
-    errors = slice_errors(output)
-    worst = int(errors.argmax())
-    over = int(np.count_nonzero(errors > limit))
+    errors, tolerated = slice_errors(output)
+    counted = np.where(tolerated, 0.0, errors)
+    over = int(np.count_nonzero(counted > limit))
+    worst = int((counted if over else errors).argmax())
     measured = float(errors[worst])
     what = "value" if slices.count == 1 else f"column {worst} of {slices.count:,}"
     text = (
@@ -165,16 +165,21 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     )
     if over > 1:
         text += f"; {over:,} columns are over it"
+    elif not over and measured > limit:
+        text += "; that is rounding noise beside the other columns"
     verdict = Verdict.FAIL if over else Verdict.PASS
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
 
 
-def slice_errors(output: OutputDrift) -> np.ndarray:
+def slice_errors(output: OutputDrift) -> tuple[np.ndarray, np.ndarray]:
     """The error of each channel or column, relative to its own size or range.
 
     That is its root-mean-square error over its root mean square, or over the distance from its
-    smallest to its largest value if that is less: an offset hides no variation. A slice that is
-    noise of float32 in the reference counts as exact.
+    smallest to its largest value if that is less: an offset hides no variation.
+
+    Returns:
+        The errors, and which of them are not the candidate's fault: of a slice that is noise of
+        float32 in the reference, or that FP16 can hold no better.
     """
     totals, slices = output.totals, output.totals.slices
     each = max(1.0, totals.values / slices.count)
@@ -192,8 +197,7 @@ def slice_errors(output: OutputDrift) -> np.ndarray:
         tolerated |= size < _NEGLIGIBLE
     if channels:
         tolerated |= (error < _ROUNDING * largest_size) & (relative < _SPEAKING)
-    relative[tolerated] = 0.0
-    return np.where(np.isnan(relative), np.inf, relative)
+    return np.where(np.isnan(relative), np.inf, relative), tolerated
 
 
 def _number(measured: float, limit: float) -> str:

@@ -186,8 +186,8 @@ def _classes(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> li
     if not bad:
         p = min(1.0, suspects[0][0]) if suspects else 1.0
         text = (
-            f"output {output.name!r}: none of {len(counted.classes.rows):,} classes is lost or "
-            f"gained beyond doubt in more than {limit:.0%} of its decisions"
+            f"output {output.name!r}: no class changes beyond doubt in more than {limit:.0%} of "
+            f"its decisions ({len(counted.classes.rows):,} seen)"
         )
         worst = max((found.rate for *_, found in tests), default=0.0)
         return [

@@ -1,0 +1,19 @@
+"""Verdicts of constructed outputs, harmful and benign, as users get them by default."""
+
+from pathlib import Path
+
+import pytest
+from verdict_case import Case
+from verdict_cases import CASES
+from verdict_models import report_of
+
+
+def test_the_table_is_large_and_has_both_sides():
+    assert len({case.name for case in CASES}) == len(CASES) >= 140
+    assert min(sum(case.harm for case in CASES), sum(not case.harm for case in CASES)) > 50
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
+def test_the_verdict_is_right(case: Case, tmp_path: Path):
+    report = report_of(case, tmp_path)
+    assert report.verdict.value in case.accept, (case.why, report.candidates[0].reasons)

@@ -1,0 +1,366 @@
+"""Verdict cases: one decision, or a few, for each sample."""
+
+import numpy as np
+from verdict_case import (
+    PASS,
+    Cases,
+    Outputs,
+    classify,
+    flushed,
+    half,
+    lost,
+    regress,
+    sigmoid,
+    softmax,
+)
+
+CASES = Cases()
+benign, harmful = CASES.benign, CASES.harmful
+
+UNSURE = PASS | {"INCONCLUSIVE"}
+FROM_LOGITS = {"class_name": "BinaryCrossentropy", "config": {"from_logits": True}}
+SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
+SIGMOID = {"loss": "binary_crossentropy", "activation": "sigmoid"}
+
+
+def diagnoses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """True classes of 1000 patients, five of whom have the rarest of six, and both logits."""
+    truth = rng.integers(0, 5, 1000)
+    truth[rng.choice(1000, 5, replace=False)] = 5
+    return truth, *classify(rng, truth, 6, separation=5)
+
+
+@benign("a classifier with a rare class", **SOFTMAX)
+def _(rng):
+    """Every patient gets the same diagnosis as before, the five rare ones included."""
+    _, logits, rounded = diagnoses(rng)
+    return Outputs({"diagnosis": softmax(logits)}, {"diagnosis": half(softmax(rounded))})
+
+
+@harmful("a class of 5 in 1000 samples that is never decided any more", **SOFTMAX)
+def _(rng):
+    """The rarest disease is not diagnosed once; its five patients are sent home."""
+    _, logits, rounded = diagnoses(rng)
+    rounded[:, 5] = -10
+    return Outputs({"diagnosis": softmax(logits)}, {"diagnosis": half(softmax(rounded))})
+
+
+@harmful("logits of 60 and a class of 5 in 1000 samples that is lost, with labels")
+def _(rng):
+    """Accuracy falls by half a point only, and yet the rarest disease is not found once."""
+    truth, logits, rounded = diagnoses(rng)
+    return Outputs({"logits": logits + 60}, {"logits": lost(rounded + 60, 5)}, truth)
+
+
+@benign("logits of 60 and a rare class, with labels")
+def _(rng):
+    """Accuracy is the same, and each of the five rare patients is found."""
+    truth, logits, rounded = diagnoses(rng)
+    return Outputs({"logits": logits + 60}, {"logits": half(rounded + 60)}, truth)
+
+
+@benign("a softmax with one-hot labels", loss="categorical_crossentropy", activation="softmax")
+def _(rng):
+    """As many flowers are named rightly as before."""
+    truth = rng.integers(0, 10, 1000)
+    logits, rounded = classify(rng, truth, 10, separation=3)
+    one_hot = np.eye(10, dtype=np.float32)[truth]
+    return Outputs({"flower": softmax(logits)}, {"flower": half(softmax(rounded))}, one_hot)
+
+
+@benign("a classifier with labels, as logits")
+def _(rng):
+    """Accuracy is the same, and no answer of the thousand changes but for near ties."""
+    truth = rng.integers(0, 10, 1000)
+    logits, rounded = classify(rng, truth, 10, separation=3)
+    return Outputs({"logits": logits}, {"logits": rounded}, truth)
+
+
+@harmful("two channels of a classifier that are swapped", **SOFTMAX)
+def _(rng):
+    """Every cat is called a dog, and every dog a cat."""
+    logits, rounded = classify(rng, rng.integers(0, 8, 600), 8)
+    rounded[:, [2, 3]] = rounded[:, [3, 2]]
+    return Outputs({"animal": softmax(logits)}, {"animal": half(softmax(rounded))})
+
+
+@benign("three near ties among 1000 classes that are seen once each", UNSURE)
+def _(rng):
+    """The three photographs that change show two species whose scores differ by 1e-4."""
+    truth = rng.permutation(1000)
+    logits = rng.standard_normal((1000, 1000)).astype(np.float32)
+    logits[np.arange(1000), truth] += 9
+    for sample in np.flatnonzero(truth > 500)[:3]:
+        rival = truth[sample] - 300
+        logits[sample, rival] = logits[sample, truth[sample]] - np.float32(1e-4)
+        # FP16 puts both scores on the same number, and the first of them wins.
+        logits[sample, [rival, truth[sample]]] += np.float32(9.3105) - logits[sample, rival]
+    return Outputs({"logits": logits}, {"logits": half(logits)})
+
+
+@benign("a monitor that is always sure, with probabilities that vary by 1e-20")
+def _(rng):
+    """Each sample is healthy with certainty; the other probability is 1e-20, which nobody reads."""
+    fault = 10 ** rng.uniform(-21, -19, 400)
+    both = np.stack([1 - fault, fault], axis=1).astype(np.float32)
+    return Outputs({"probabilities": both}, {"probabilities": half(both)})
+
+
+@harmful("a classifier that gives the class frequencies to every sample", **SOFTMAX)
+def _(rng):
+    """The hidden layers underflow, only the bias is left, and every photograph is of a cat."""
+    logits, _ = classify(rng, rng.integers(0, 4, 500), 4)
+    probabilities = softmax(logits)
+    constant = np.broadcast_to(half(probabilities.mean(axis=0)), probabilities.shape)
+    return Outputs({"animal": probabilities}, {"animal": constant})
+
+
+@harmful("click rates that no longer depend on the advertisement")
+def _(rng):
+    """Each advertisement gets the same 2 %, and the auction shows any of them."""
+    rates = (0.02 * (1 + 0.008 * rng.standard_normal((500, 1)))).astype(np.float32)
+    return Outputs({"click_rate": rates}, {"click_rate": np.full_like(rates, half(rates.mean()))})
+
+
+@benign("a softmax whose small classes round to zero", **SOFTMAX)
+def _(rng):
+    """The answer is the same each time; a probability of 1e-9 became 0, and no screen shows it."""
+    logits, rounded = classify(rng, rng.integers(0, 20, 500), 20, separation=7)
+    return Outputs({"species": softmax(logits)}, {"species": flushed(softmax(rounded))})
+
+
+@harmful("log-probabilities of minus infinity where the reference has -30")
+def _(rng):
+    """The logarithm of a rounded-off 0 ends the beam search with NaN scores."""
+    logits, rounded = classify(rng, rng.integers(0, 20, 500), 20, separation=7)
+    with np.errstate(divide="ignore"):
+        logs = np.log(flushed(softmax(rounded)))
+    exact = logits - logits.max(axis=1, keepdims=True)
+    exact -= np.log(np.exp(exact).sum(axis=1, keepdims=True))
+    return Outputs({"log_probs": exact}, {"log_probs": half(logs)})
+
+
+@harmful("a softmax that is NaN in 3 of 1000 rows", **SOFTMAX)
+def _(rng):
+    """Three photographs have no answer at all: infinity minus infinity inside the softmax."""
+    logits, rounded = classify(rng, rng.integers(0, 10, 1000), 10)
+    received = half(softmax(rounded))
+    received[[17, 404, 871]] = np.nan
+    return Outputs({"digit": softmax(logits)}, {"digit": received})
+
+
+@benign("probabilities near 0.5 that flip at the noise level", UNSURE, **SIGMOID)
+def _(rng):
+    """A tenth of the coins stand on edge at 0.5000 +- 0.0001: no rounding can keep their side."""
+    logits = rng.standard_normal((1000, 1)) * 4
+    edge = rng.choice(1000, 100, replace=False)
+    logits[edge] = rng.uniform(-3e-4, 3e-4, (100, 1))
+    heads = sigmoid(logits)
+    return Outputs({"heads": heads}, {"heads": half(heads)})
+
+
+@benign("coins on edge, with labels that show the same accuracy", UNSURE, **SIGMOID)
+def _(rng):
+    """Of 5000 answers, 200 that were guesses are guessed otherwise, as often right as before."""
+    logits = rng.standard_normal((5000, 1)) * 4
+    edge = rng.choice(5000, 400, replace=False)
+    logits[edge] = rng.uniform(-3e-4, 3e-4, (400, 1))
+    heads = sigmoid(logits)
+    truth = (rng.random((5000, 1)) < heads).astype(np.int64)
+    return Outputs({"heads": heads}, {"heads": half(heads)}, truth)
+
+
+@benign("saturated sigmoids", **SIGMOID)
+def _(rng):
+    """Each answer is 0 or 1 within 1e-6, and stays on its side."""
+    spam = sigmoid(rng.choice([-1, 1], (500, 1)) * rng.uniform(14, 40, (500, 1)))
+    return Outputs({"spam": spam}, {"spam": half(spam)})
+
+
+def screening(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of a screening test, one a sample, and whether the person is ill."""
+    ill = rng.random((1000, 1)) < 0.3
+    logits = np.where(ill, 7, -7) + 4 * rng.standard_normal((1000, 1))
+    return logits.astype(np.float32), ill.astype(np.int64)
+
+
+@benign("one logit a sample with labels 0 and 1")
+def _(rng):
+    """The same people are called back; a logit of 9.1234 became 9.125."""
+    logits, ill = screening(rng)
+    return Outputs({"logit": logits}, {"logit": half(logits)}, ill)
+
+
+@benign("one logit a sample with labels, compiled from logits", loss=FROM_LOGITS)
+def _(rng):
+    """The same people are called back, and the loss says what the logit means."""
+    logits, ill = screening(rng)
+    return Outputs({"output": logits}, {"output": half(logits)}, ill)
+
+
+@harmful("one logit a sample whose weak positives turn negative, with labels")
+def _(rng):
+    """One in twenty people is ill and not called back any more: logits of 1 became -0.1."""
+    logits, ill = screening(rng)
+    weak = (logits > 0) & (logits < 4)
+    logits[~weak] *= 12
+    received = half(np.where(weak, -0.1 * logits, logits))
+    return Outputs({"logit": logits}, {"logit": received}, ill)
+
+
+@harmful("one logit a sample that lies in [0, 1] in the first batch, with labels")
+def _(rng):
+    """The data begins with 40 weak positives; one in twenty people is not called back any more."""
+    logits, ill = screening(rng)
+    weak = (logits > 0) & (logits < 4)
+    logits[~weak] *= 12
+    received = half(np.where(weak, -0.1 * logits, logits))
+    first = rng.uniform(0.02, 0.98, (40, 1)).astype(np.float32)
+    return Outputs(
+        {"output": np.concatenate([first, logits])},
+        {"output": np.concatenate([half(first), received])},
+        np.concatenate([np.ones((40, 1), np.int64), ill]),
+    )
+
+
+@harmful("a fraud score that ranks worse, with labels")
+def _(rng):
+    """Scores near -60 in steps of 1.5, as differences of numbers near 3000: AUC 0.97 to 0.89."""
+    fraud = rng.random((2000, 1)) < 0.1
+    scores = (-60.9 + 1.6 * fraud + 0.6 * rng.standard_normal((2000, 1))).astype(np.float32)
+    received = np.round(scores / 1.5) * np.float32(1.5)
+    return Outputs({"log_odds": scores}, {"log_odds": received}, fraud.astype(np.int64))
+
+
+@benign("click rates of 2 % with labels", **SIGMOID)
+def _(rng):
+    """The order of the advertisements and the expected clicks are the same to three digits."""
+    exact, rounded = regress(rng, 2000, scale=0.7, offset=-4)
+    clicked = (rng.random((2000, 1)) < sigmoid(exact)).astype(np.int64)
+    return Outputs({"click": sigmoid(exact)}, {"click": half(sigmoid(rounded))}, clicked)
+
+
+def grades(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of "worse than grade 0", "than 1", "than 2" and "than 3", exact and rounded."""
+    exact, rounded = regress(rng, 1000, scale=6)
+    steps = np.array([0, -4, -8, -13], np.float32)
+    return exact + steps, half(rounded + steps)
+
+
+@benign("an ordinal regression with four thresholds", **SIGMOID)
+def _(rng):
+    """Each eye gets the grade that it had."""
+    exact, rounded = grades(rng)
+    return Outputs({"retinopathy": sigmoid(exact)}, {"retinopathy": half(sigmoid(rounded))})
+
+
+@harmful("an ordinal regression whose last threshold is never passed", **SIGMOID)
+def _(rng):
+    """Nobody gets the worst grade any more, which one eye in fifty has."""
+    exact, rounded = grades(rng)
+    rounded[:, 3] = np.minimum(rounded[:, 3], -0.5)
+    return Outputs({"retinopathy": sigmoid(exact)}, {"retinopathy": half(sigmoid(rounded))})
+
+
+def tags(rng: np.random.Generator, labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of tags, each on about one photograph in 30, exact and rounded."""
+    exact, rounded = regress(rng, 1000, scale=4, offset=-7.5, width=labels)
+    return exact, rounded
+
+
+@benign("a sigmoid for each of 80 tags", **SIGMOID)
+def _(rng):
+    """A tag in ten thousand changes, at a probability of 0.500."""
+    exact, rounded = tags(rng, 80)
+    return Outputs({"tags": sigmoid(exact)}, {"tags": half(sigmoid(rounded))})
+
+
+@benign("a sigmoid for each of 80 tags, with labels", **SIGMOID)
+def _(rng):
+    """Each tag is found as often as before."""
+    exact, rounded = tags(rng, 80)
+    truth = (rng.random(exact.shape) < sigmoid(exact)).astype(np.int64)
+    return Outputs({"tags": sigmoid(exact)}, {"tags": half(sigmoid(rounded))}, truth)
+
+
+@harmful("one of 20 tags that is never set any more", **SIGMOID)
+def _(rng):
+    """No photograph is tagged as violent any more, and children see them."""
+    exact, rounded = tags(rng, 20)
+    rounded[:, 13] = np.minimum(rounded[:, 13], -0.25)
+    return Outputs({"tags": sigmoid(exact)}, {"tags": half(sigmoid(rounded))})
+
+
+@benign("one-hot answers as numbers", UNSURE)
+def _(rng):
+    """Two of 1000 codes change, where two cells of the code book are equally near."""
+    code = rng.integers(0, 32, 1000)
+    other = code.copy()
+    other[[5, 700]] = (code[[5, 700]] + 1) % 32
+    one_hot = np.eye(32, dtype=np.float32)
+    return Outputs({"one_hot": one_hot[code]}, {"one_hot": one_hot[other]})
+
+
+@benign("class ids that change on 3 of 1000 samples")
+def _(rng):
+    """Three near ties fall on the other side."""
+    logits, rounded = classify(rng, rng.integers(0, 40, 1000), 40, separation=9)
+    ids, other = logits.argmax(axis=1), rounded.argmax(axis=1)
+    other[[3, 512, 900]] = logits[[3, 512, 900]].argsort(axis=1)[:, -2]
+    return Outputs({"class_id": ids}, {"class_id": other})
+
+
+@harmful("class ids that are off by one on 2 % of the samples")
+def _(rng):
+    """One traffic sign in fifty is read as its neighbour in the catalogue."""
+    ids = rng.integers(0, 42, 1000)
+    other = ids.copy()
+    other[rng.choice(1000, 20, replace=False)] += 1
+    return Outputs({"class_id": ids}, {"class_id": other})
+
+
+@harmful("an alarm that rings 6 times in 1000 and never again")
+def _(rng):
+    """The smoke detector is silent in all six fires."""
+    fire = np.zeros(1000, bool)
+    fire[rng.choice(1000, 6, replace=False)] = True
+    return Outputs({"alarm": fire}, {"alarm": np.zeros(1000, bool)})
+
+
+@benign("an alarm that rings at the same samples")
+def _(rng):
+    """Every fire is reported, and nothing else."""
+    fire = rng.random(400) < 0.02
+    return Outputs({"alarm": fire}, {"alarm": fire})
+
+
+NAMES = np.array(["cat", "dog", "horse", "wolf"])
+
+
+@benign("names of classes as texts")
+def _(rng):
+    """Each animal has the name that it had."""
+    names = NAMES[rng.integers(0, 4, 400)]
+    return Outputs({"animal": names}, {"animal": names})
+
+
+@harmful("a rare name of a class that is not given any more")
+def _(rng):
+    """The four wolves among a thousand animals are called dogs, and the fence stays open."""
+    animal = rng.integers(0, 3, 1000)
+    animal[rng.choice(1000, 4, replace=False)] = 3
+    return Outputs({"animal": NAMES[animal]}, {"animal": NAMES[np.where(animal == 3, 1, animal)]})
+
+
+@harmful("ids beyond 2048 as FP16 numbers", tasks={"product": "ids"})
+def _(rng):
+    """FP16 holds even numbers only beyond 2048: customers are shown the neighbours of products."""
+    ids = rng.integers(0, 30_000, 500).astype(np.float32)
+    return Outputs({"product": ids}, {"product": half(ids)})
+
+
+@benign("ids below 2048 as FP16 numbers", tasks={"product": "ids"})
+def _(rng):
+    """Each product is the same."""
+    ids = rng.integers(0, 2000, 500).astype(np.float32)
+    return Outputs({"product": ids}, {"product": half(ids)})

@@ -1,0 +1,235 @@
+"""Verdict cases: boxes, their scores, and lists of detections."""
+
+import numpy as np
+from verdict_case import PASS, Cases, Outputs, flushed, half, sigmoid
+
+CASES = Cases()
+benign, harmful = CASES.benign, CASES.harmful
+
+UNSURE = PASS | {"INCONCLUSIVE"}
+ANCHORS = 100
+
+
+def anchors(rng: np.random.Generator, samples: int = 300, classes: int = 6) -> np.ndarray:
+    """[samples, ANCHORS, 4 + classes]: centre and size in pixels of 640, class probabilities.
+
+    About five anchors of each photograph see something; the others are sure to see nothing.
+    """
+    boxes = np.concatenate(
+        [
+            rng.uniform(20, 620, (samples, ANCHORS, 2)),
+            rng.lognormal(4, 0.7, (samples, ANCHORS, 2)).clip(8, 600),
+        ],
+        axis=-1,
+    )
+    logits = rng.normal(-8, 1.5, (samples, ANCHORS, classes))
+    seen = rng.random((samples, ANCHORS)) < 0.05
+    what = rng.integers(0, classes, (samples, ANCHORS))
+    logits[seen, what[seen]] = rng.normal(2.5, 1, seen.sum())
+    return np.concatenate([boxes, sigmoid(logits)], axis=-1).astype(np.float32)
+
+
+@benign("boxes in pixels beside class scores")
+def _(rng):
+    """Each box moves by a fifth of a pixel at most, and each score by 2e-4."""
+    detections = anchors(rng)
+    return Outputs({"output0": detections}, {"output0": half(detections)})
+
+
+@harmful("boxes in pixels beside class scores that are all dead")
+def _(rng):
+    """Nothing is detected on any photograph; the boxes are right, and 300 times as large."""
+    detections = anchors(rng)
+    received = half(detections)
+    received[..., 4:] = 0
+    return Outputs({"output0": detections}, {"output0": received})
+
+
+@harmful("boxes in pixels beside one class score of six that is dead")
+def _(rng):
+    """Cars and cyclists are detected; pedestrians are not."""
+    detections = anchors(rng)
+    received = half(detections)
+    received[..., 6] = 0
+    return Outputs({"output0": detections}, {"output0": received})
+
+
+@harmful("scores of 1 for every anchor", tasks={"output0": "detection:columns=0-3"})
+def _(rng):
+    """A hundred boxes on each photograph, each of them certain."""
+    detections = anchors(rng)
+    received = half(detections)
+    received[..., 4:] = 1
+    return Outputs({"output0": detections}, {"output0": received})
+
+
+@harmful("small boxes that are shifted", tasks={"output0": "detection:columns=0-3"})
+def _(rng):
+    """The boxes of far pedestrians, 10 pixels wide, lie 6 pixels beside them."""
+    detections = anchors(rng)
+    detections[..., 2:4][rng.random((300, ANCHORS)) < 0.25] = 10
+    received = half(detections)
+    small = detections[..., 2] == 10
+    received[..., 0] += 6 * small
+    received[..., 1] -= 6 * small
+    return Outputs({"output0": detections}, {"output0": received})
+
+
+@benign(
+    "boxes of anchors that see nothing move",
+    UNSURE,
+    tasks={"output0": "detection:columns=0-3"},
+)
+def _(rng):
+    """The boxes that move have scores below 0.0005: no threshold lets them through."""
+    detections = anchors(rng)
+    nothing = detections[..., 4:].max(axis=-1) < 0.0005
+    received = half(detections)
+    received[nothing, :4] = half(received[nothing, :4] * rng.uniform(0.5, 1.5, (nothing.sum(), 4)))
+    return Outputs({"output0": detections}, {"output0": received})
+
+
+@harmful("x and y of boxes swapped", tasks={"boxes": "detection:columns=0-3"})
+def _(rng):
+    """Each box lies mirrored on the diagonal."""
+    boxes = anchors(rng)[..., :4] / 640
+    return Outputs({"boxes": boxes}, {"boxes": half(boxes[..., [1, 0, 3, 2]])})
+
+
+def padded(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """What a detector with a built-in suppression gives: 20 places, the best first, the rest 0."""
+    samples, places = 400, 20
+    count = rng.integers(1, 9, samples)
+    used = np.arange(places) < count[:, None]
+    scores = -np.sort(-rng.uniform(0.3, 0.99, (samples, places)), axis=1)
+    corner = rng.uniform(0, 0.7, (samples, places, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(0.05, 0.3, corner.shape)], axis=-1)
+    return {
+        "detection_boxes": (boxes * used[..., None]).astype(np.float32),
+        "detection_scores": (scores * used).astype(np.float32),
+        "detection_classes": (rng.integers(1, 91, used.shape) * used).astype(np.float32),
+        "num_detections": count.astype(np.float32),
+    }
+
+
+@benign("padded detections")
+def _(rng):
+    """The same detections in the same order, each box within a tenth of a pixel."""
+    found = padded(rng)
+    return Outputs(found, {name: half(values) for name, values in found.items()})
+
+
+@harmful("padded detections with classes off by one in one of 30")
+def _(rng):
+    """One detection in thirty is given the name of the next class in the list."""
+    found = padded(rng)
+    received = {name: half(values) for name, values in found.items()}
+    wrong = (rng.random(found["detection_classes"].shape) < 0.033) & (found["detection_scores"] > 0)
+    received["detection_classes"] += wrong
+    return Outputs(found, received)
+
+
+@harmful("padded detections whose boxes have no size in one of ten photographs")
+def _(rng):
+    """One photograph in ten shows lines in place of boxes: far and near corners coincide."""
+    found = padded(rng)
+    received = {name: half(values) for name, values in found.items()}
+    received["detection_boxes"][::10, :, 2:] = received["detection_boxes"][::10, :, :2]
+    return Outputs(found, received)
+
+
+# One output of [1, found, 6]: two corners in pixels, score, class.
+KEPT = {"detections": "detection:columns=0-3"}
+
+
+def kept(rng: np.random.Generator, samples: int = 300) -> list[np.ndarray]:
+    """What a suppression leaves of each photograph: one to eight detections, the best first."""
+    found = []
+    for _ in range(samples):
+        count = rng.integers(1, 9)
+        corner = rng.uniform(0, 500, (count, 2))
+        size = rng.uniform(20, 140, (count, 2))
+        score = -np.sort(-rng.uniform(0.3, 0.99, (count, 1)), axis=0)
+        rows = [corner, corner + size, score, rng.integers(0, 80, (count, 1))]
+        found.append(np.concatenate(rows, axis=1).astype(np.float32))
+    return found
+
+
+@benign("lists of detections in which ties change places", tasks=KEPT)
+def _(rng):
+    """On one photograph in four, two detections of equal score stand in the other order."""
+    found = kept(rng)
+    received = [half(rows) for rows in found]
+    for index in range(0, 300, 4):
+        if len(found[index]) > 1:
+            found[index][1, 4] = found[index][0, 4] - np.float32(1e-6)
+            received[index] = half(found[index])[[1, 0, *range(2, len(found[index]))]]
+    return Outputs({"detections": found}, {"detections": received})
+
+
+@benign("lists of detections of different length at the threshold", UNSURE, tasks=KEPT)
+def _(rng):
+    """On one photograph in 30, a detection of score 0.2501 is gone, or one of 0.2499 is there."""
+    found = kept(rng)
+    for index in range(0, 300, 15):
+        weakest = found[index][-1:] + np.float32([30, 30, 30, 30, 0, 0])
+        weakest[:, 4] = 0.25 + np.float32(2e-5)
+        found[index] = np.concatenate([found[index], weakest])
+    received = [half(rows) for rows in found]
+    for index in range(0, 300, 30):
+        received[index] = received[index][:-1]
+        found[index + 15] = found[index + 15][:-1]
+    return Outputs({"detections": found}, {"detections": received})
+
+
+@harmful("lists of detections that miss half of them on one photograph in ten", tasks=KEPT)
+def _(rng):
+    """One photograph in ten loses its best detections, the large and near ones."""
+    found = kept(rng)
+    received = [half(rows) for rows in found]
+    for index in range(0, 300, 10):
+        received[index] = received[index][len(found[index]) // 2 + 1 :]
+    return Outputs({"detections": found}, {"detections": received})
+
+
+@harmful("lists of detections with boxes elsewhere", tasks=KEPT)
+def _(rng):
+    """As many boxes as before, with the same scores; one in five lies 60 pixels off its object."""
+    found = kept(rng)
+    received = []
+    for rows in found:
+        moved = half(rows)
+        moved[rng.random(len(rows)) < 0.2, :4] += 60
+        received.append(moved)
+    return Outputs({"detections": found}, {"detections": received})
+
+
+@benign("lists of detections without declared columns", UNSURE)
+def _(rng):
+    """Boxes, scores and classes as they were, the same number on each photograph."""
+    found = kept(rng)
+    names = {"boxes": slice(0, 4), "scores": slice(4, 5)}
+    return Outputs(
+        {name: [rows[:, part] for rows in found] for name, part in names.items()},
+        {name: [half(rows[:, part]) for rows in found] for name, part in names.items()},
+    )
+
+
+@benign("lists of detections without a batch axis", UNSURE)
+def _(rng):
+    """The model takes one photograph and gives what it found, as many rows on each as before."""
+    found = kept(rng)
+    names = {"boxes": slice(0, 4), "scores": 4}
+    return Outputs(
+        {name: [rows[:, part] for rows in found] for name, part in names.items()},
+        {name: [half(rows[:, part]) for rows in found] for name, part in names.items()},
+        batched=False,
+    )
+
+
+@benign("scores of anchors so small that FP16 has no number for them")
+def _(rng):
+    """Scores of 1e-8 become 0, beside others that are found as before."""
+    scores = anchors(rng)[..., 4:]
+    scores[scores < 0.01] **= 2
+    return Outputs({"scores": scores}, {"scores": flushed(scores)})

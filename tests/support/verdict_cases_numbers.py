@@ -1,0 +1,359 @@
+"""Verdict cases: measured and predicted numbers, and vectors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from verdict_case import PASS, Cases, Outputs, flushed, half, regress
+
+CASES = Cases()
+benign, harmful = CASES.benign, CASES.harmful
+
+UNSURE = PASS | {"INCONCLUSIVE"}
+
+
+@benign("two regression targets near 100", loss="mse")
+def _(rng):
+    """Blood pressures of 120 and 80 are right to 0.03; which of the two is larger means nothing."""
+    exact, rounded = regress(rng, 500, scale=0.5, offset=100, width=2)
+    return Outputs({"pressure": exact}, {"pressure": rounded})
+
+
+@benign("a near-perfect regression with labels")
+def _(rng):
+    """The error grew from 1e-6 to 2e-4 of the value: no scale in the laboratory shows it."""
+    weight = rng.uniform(0.5, 2, (1000, 1)).astype(np.float32)
+    truth = weight + np.float32(1e-6) * rng.standard_normal((1000, 1)).astype(np.float32)
+    return Outputs({"weight": weight}, {"weight": half(weight)}, truth)
+
+
+@harmful("a near-perfect regression that becomes a poor one, with labels")
+def _(rng):
+    """Prices were right to a cent and are wrong by 8 euros in 1000: customers see it."""
+    price = rng.normal(1000, 100, (1000, 1)).astype(np.float32)
+    truth = price + np.float32(0.01) * rng.standard_normal((1000, 1)).astype(np.float32)
+    received = half(price + 8 * rng.standard_normal((1000, 1)))
+    return Outputs({"price": price}, {"price": received}, truth)
+
+
+@benign("a number that crosses zero", loss="mae")
+def _(rng):
+    """A temperature anomaly of 0.001 became 0.0015 where the typical one is 1: rounding."""
+    exact, rounded = regress(rng, 1000)
+    return Outputs({"anomaly": exact}, {"anomaly": rounded})
+
+
+@benign("a number that crosses zero, with labels")
+def _(rng):
+    """The mean error against the measured values is the same to three digits."""
+    exact, rounded = regress(rng, 1000)
+    truth = exact + 0.3 * rng.standard_normal(exact.shape).astype(np.float32)
+    return Outputs({"anomaly": exact}, {"anomaly": rounded}, truth)
+
+
+SCALES = np.array([5000.0, 0.9, 0.002])
+OFFSETS = np.array([30_000.0, 4.0, 0.01])
+
+
+@benign("three regression targets of very different scales", loss="mse")
+def _(rng):
+    """Price, rooms and yield are each right to three digits."""
+    exact, rounded = regress(rng, 600, SCALES, OFFSETS, width=3)
+    return Outputs({"house": exact}, {"house": rounded})
+
+
+@harmful("the smallest of three regression targets is lost", loss="mse")
+def _(rng):
+    """Price and rooms are right; the yield is 0 for each house."""
+    exact, rounded = regress(rng, 600, SCALES, OFFSETS, width=3)
+    rounded[:, 2] = 0
+    return Outputs({"house": exact}, {"house": rounded})
+
+
+@harmful("the smallest of three regression targets is the same for every sample")
+def _(rng):
+    """The yield is the average one for each house, and the ranking by yield is random."""
+    exact, rounded = regress(rng, 600, SCALES, OFFSETS, width=3)
+    rounded[:, 2] = half(np.float32(0.01))
+    return Outputs({"house": exact}, {"house": rounded})
+
+
+@harmful("concentrations of 1e-7 that FP16 has hardly numbers for")
+def _(rng):
+    """Concentrations come in steps of 6e-8: each second one is wrong by a third."""
+    exact, _ = regress(rng, 500, scale=3e-8, offset=2e-7)
+    return Outputs({"mol_per_litre": exact}, {"mol_per_litre": half(exact)})
+
+
+@benign("concentrations of 1e-7 that are scaled in float32 at the end")
+def _(rng):
+    """The last multiplication is in float32, and each concentration is right to three digits."""
+    exact, rounded = regress(rng, 500, scale=0.3, offset=2)
+    return Outputs(
+        {"mol_per_litre": exact * np.float32(1e-7)}, {"mol_per_litre": rounded * np.float32(1e-7)}
+    )
+
+
+@benign("populations of a million that are scaled in float32 at the end")
+def _(rng):
+    """Each town is right to three digits."""
+    exact, rounded = regress(rng, 500, scale=0.3, offset=2)
+    return Outputs(
+        {"inhabitants": exact * np.float32(1e6)}, {"inhabitants": rounded * np.float32(1e6)}
+    )
+
+
+@harmful("populations that end at 65504 in one of 50 towns")
+def _(rng):
+    """Each city has exactly 65504 inhabitants."""
+    town = rng.lognormal(9, 1, (1000, 1)).clip(None, 60_000).astype(np.float32)
+    town[::50] = rng.uniform(66_000, 70_000, (20, 1))
+    received = half(np.minimum(town, 65504))
+    return Outputs({"inhabitants": town}, {"inhabitants": received})
+
+
+@benign("numbers just above 65504 that round to it")
+def _(rng):
+    """65510 became 65504, the nearest FP16 number, with an error of 1e-4."""
+    value = rng.uniform(40_000, 65_000, (400, 1)).astype(np.float32)
+    value[::100] = 65_510
+    return Outputs({"counts": value}, {"counts": half(value)})
+
+
+@harmful("nine of ten samples with the wrong sign beside a tenth that is 1000 times as large")
+def _(rng):
+    """Each household is told the opposite of its balance; only the factories are right."""
+    balance = rng.standard_normal((500, 1)).astype(np.float32)
+    balance[::10] *= 1000
+    received = half(-balance)
+    received[::10] = half(balance[::10])
+    return Outputs({"balance": balance}, {"balance": received})
+
+
+@benign("samples of which a tenth is 1000 times as large")
+def _(rng):
+    """Households and factories are each right to three digits."""
+    balance = rng.standard_normal((500, 8)).astype(np.float32)
+    balance[::10] *= 1000
+    return Outputs({"balance": balance}, {"balance": half(balance)})
+
+
+@harmful("the small claims of an insurance become zero")
+def _(rng):
+    """Three claims in ten, those below 60 euros, are paid nothing."""
+    claim = rng.lognormal(5, 1.7, (1000, 1)).clip(1, 60_000).astype(np.float32)
+    return Outputs({"claim": claim}, {"claim": half(np.where(claim < 60, 0, claim))})
+
+
+@benign("claims over five powers of ten")
+def _(rng):
+    """Each claim is right to three digits, the small ones as well."""
+    claim = rng.lognormal(5, 1.7, (1000, 1)).clip(1, 60_000).astype(np.float32)
+    return Outputs({"claim": claim}, {"claim": half(claim)})
+
+
+def loads(rng: np.random.Generator) -> np.ndarray:
+    """The electric load of the next 24 hours, in megawatts, near 100 with a daily wave of 3."""
+    hours = np.arange(24)
+    wave = 3 * np.sin((hours + rng.uniform(0, 24, (500, 1))) * 2 * np.pi / 24)
+    level = rng.normal(100, 1, (500, 1))
+    return (level + wave + 0.3 * rng.standard_normal((500, 24))).astype(np.float32)
+
+
+@benign("a forecast of 24 hours with labels", loss="mae")
+def _(rng):
+    """The curves lie on one another."""
+    load = loads(rng)
+    truth = load + 0.8 * rng.standard_normal(load.shape).astype(np.float32)
+    return Outputs({"load": load}, {"load": half(load)}, truth)
+
+
+@harmful("a forecast whose last six hours are flat, with labels", loss="mae")
+def _(rng):
+    """The evening peak is not forecast: the recurrent state does not move after 18 steps."""
+    load = loads(rng)
+    truth = load + 0.8 * rng.standard_normal(load.shape).astype(np.float32)
+    received = half(load)
+    received[:, 18:] = received[:, 17:18]
+    return Outputs({"load": load}, {"load": received}, truth)
+
+
+def mixtures(rng: np.random.Generator) -> np.ndarray:
+    """Weights, means and deviations of three components for each of 500 samples, in columns."""
+    weights = rng.dirichlet([4, 2, 1], 500)
+    means = rng.normal([20, 35, 50], 3, (500, 3))
+    deviations = rng.lognormal(-3, 0.3, (500, 3))
+    return np.concatenate([weights, means, deviations], axis=1).astype(np.float32)
+
+
+@benign("the parameters of a mixture density")
+def _(rng):
+    """The density is the same to three digits."""
+    values = mixtures(rng)
+    return Outputs({"mdn": values}, {"mdn": half(values)})
+
+
+@harmful("the deviations of a mixture density are zero")
+def _(rng):
+    """The likelihood divides by zero for each sample."""
+    values = mixtures(rng)
+    received = half(values)
+    received[:, 6:] = 0
+    return Outputs({"mdn": values}, {"mdn": received})
+
+
+def hazards(rng: np.random.Generator) -> np.ndarray:
+    """The risk to die in each of ten years, from 3e-5 in the first to 0.2 in the last."""
+    base = np.geomspace(3e-5, 0.1, 10)
+    return (base * rng.lognormal(0, 0.25, (500, 1))).clip(2.2e-5, 0.5).astype(np.float32)
+
+
+@benign("survival hazards with small ones as subnormal numbers")
+def _(rng):
+    """The risk of the first year is right to 0.2 %, and those of later years to three digits."""
+    risk = hazards(rng)
+    return Outputs({"hazard": risk}, {"hazard": half(risk)})
+
+
+@harmful("survival hazards whose early years are zero")
+def _(rng):
+    """Nobody dies in the first year: hardware without subnormal numbers takes 5e-5 for 0."""
+    risk = hazards(rng)
+    return Outputs({"hazard": risk}, {"hazard": flushed(risk)})
+
+
+@benign("expected counts from 0.1 to 300", loss="poisson", activation="exponential")
+def _(rng):
+    """Each shelf is filled with the same number of loaves."""
+    exact, rounded = regress(rng, 800, scale=1.3, offset=1.7)
+    return Outputs({"loaves": np.exp(exact)}, {"loaves": half(np.exp(rounded))})
+
+
+@benign("a deep network with labels, eight times as far as its last rounding", loss="mse")
+def _(rng):
+    """Two hundred layers add up to 0.2 % of the value; the error against the truth stays."""
+    exact, rounded = regress(rng, 1000, scale=5, offset=40)
+    deep = half(rounded + 0.08 * rng.standard_normal(rounded.shape))
+    truth = exact + 2 * rng.standard_normal(exact.shape).astype(np.float32)
+    return Outputs({"age": exact}, {"age": deep}, truth[:, 0])
+
+
+def vectors(rng: np.random.Generator, samples: int = 500) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings of 64 numbers, exact and rounded."""
+    return regress(rng, samples, scale=1.0, offset=0.1, width=64)
+
+
+@benign("an embedding with a name that tells")
+def _(rng):
+    """Each query finds the same neighbours; the largest of 64 numbers means nothing."""
+    exact, rounded = vectors(rng)
+    return Outputs({"embedding": exact}, {"embedding": rounded})
+
+
+@benign("an embedding of a deep network, 0.4 % away")
+def _(rng):
+    """No cosine changes by more than 1e-5, and each query finds the same neighbours."""
+    exact, rounded = vectors(rng)
+    deep = half(rounded + 4e-3 * rng.standard_normal(rounded.shape))
+    return Outputs({"embedding": exact}, {"embedding": deep})
+
+
+@benign("an embedding without a telling name", UNSURE)
+def _(rng):
+    """The same vectors, saved by somebody who named no layer."""
+    exact, rounded = vectors(rng)
+    return Outputs({"dense_7": exact}, {"dense_7": rounded})
+
+
+@harmful("an embedding whose direction is lost for a tenth of the samples")
+def _(rng):
+    """One query in ten, those with short vectors, finds random neighbours."""
+    exact, rounded = vectors(rng)
+    short = np.arange(500) % 10 == 0
+    exact[short] *= 0.02
+    rounded[short] = half(rng.standard_normal((50, 64)) * 0.02)
+    return Outputs({"embedding": exact}, {"embedding": rounded})
+
+
+@benign("a tiny column of an embedding is zero", UNSURE, tasks={"vector": "embedding"})
+def _(rng):
+    """A column 10,000 times as small as the others turns no vector by a visible angle."""
+    exact, rounded = vectors(rng)
+    exact[:, 9] *= 1e-4
+    rounded[:, 9] = 0
+    return Outputs({"vector": exact}, {"vector": rounded})
+
+
+def maps(rng: np.random.Generator, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Feature maps [400, 6, 6, 48] whose 20th channel has another scale; rounded."""
+    values = np.maximum(rng.standard_normal((400, 6, 6, 48)), 0)
+    values[..., 20] *= scale
+    return values.astype(np.float32), half(values)
+
+
+@harmful("one of 48 channels is dead")
+def _(rng):
+    """The classifier that a customer trained on these features misses what this channel saw."""
+    exact, rounded = maps(rng, 0.045)
+    rounded[..., 20] = 0
+    return Outputs({"features": exact}, {"features": rounded})
+
+
+@benign("one of 48 channels is rounding noise of the reference")
+def _(rng):
+    """The channel is 1e-9 on one side and 0 on the other: it carries nothing."""
+    exact, rounded = maps(rng, 1e-9)
+    return Outputs({"features": exact}, {"features": rounded})
+
+
+@benign("48 channels of which one is small")
+def _(rng):
+    """Each channel is right to three digits."""
+    exact, rounded = maps(rng, 0.045)
+    return Outputs({"features": exact}, {"features": rounded})
+
+
+@benign("a reference that is constant but for its last digit")
+def _(rng):
+    """Both models give 0.5 to everybody; the reference's seventh digit flickers."""
+    value = (0.5 + 3e-8 * rng.integers(-3, 4, (400, 1))).astype(np.float32)
+    return Outputs({"score": value}, {"score": half(value)})
+
+
+@harmful("an offset of 100 that hides the score, with labels")
+def _(rng):
+    """Frauds differ by 0.06 in a score of 100, where FP16 has steps of 0.06: AUC 0.98 to 0.86."""
+    fraud = rng.random((2000, 1)) < 0.2
+    score = 100.03 + 0.06 * fraud + 0.022 * rng.standard_normal((2000, 1))
+    score = score.astype(np.float32)
+    return Outputs({"score": score}, {"score": half(score)}, fraud.astype(np.int64))
+
+
+def coverage(predictions: Any, labels: Any) -> float:
+    """Share of the labels that lie between the lowest and the highest predicted quantile."""
+    (quantiles,) = predictions.values() if isinstance(predictions, Mapping) else (predictions,)
+    (truth,) = labels.values() if isinstance(labels, Mapping) else (labels,)
+    low, high = quantiles[:, 0], quantiles[:, -1]
+    return float(np.mean((np.ravel(truth) >= low) & (np.ravel(truth) <= high)))
+
+
+def quantiles(rng: np.random.Generator, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """Three quantiles of prices near 1000, and the true prices."""
+    middle = rng.uniform(700, 1900, 1000)
+    truth = middle + spread / 1.28 * rng.standard_normal(1000)
+    columns = [middle - spread, middle, middle + spread]
+    return np.stack(columns, axis=1).astype(np.float32), truth.astype(np.float32)
+
+
+@harmful("intervals that close", metric="verdict_cases_numbers:coverage")
+def _(rng):
+    """Intervals of +-0.3 round to nothing near 1000: they hold a third of what they held."""
+    values, truth = quantiles(rng, 0.3)
+    return Outputs({"quantiles": values}, {"quantiles": half(values)}, truth)
+
+
+@benign("intervals that stay open", metric="verdict_cases_numbers:coverage")
+def _(rng):
+    """Intervals of +-60 hold as many prices as before."""
+    values, truth = quantiles(rng, 60)
+    return Outputs({"quantiles": values}, {"quantiles": half(values)}, truth)
