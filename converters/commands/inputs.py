@@ -25,6 +25,7 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
         signature=intake.signature,
         custom_modules=intake.custom_objects,
         unsafe_load=intake.unsafe_load,
+        architecture=intake.architecture,
         batch_size=intake.batch_size,
         input_shapes=_shapes(intake.input_shapes),
         lean=True,

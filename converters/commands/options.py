@@ -26,6 +26,7 @@ class Intake:
     signature: str | None = None
     custom_objects: tuple[str, ...] = ()
     unsafe_load: bool = False
+    architecture: str | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,12 @@ intake = _options(
         is_flag=True,
         help="Run Python code that the model file contains (Lambda layers). Only for files that "
         "you trust.",
+    ),
+    click.option(
+        "--architecture",
+        metavar="FILE.json|PACKAGE.MODULE:FUNCTION",
+        help="Architecture for a MODEL that is a file of weights: the JSON of model.to_json(), or "
+        "a function that returns the model [default: the JSON file named like MODEL].",
     ),
 )
 

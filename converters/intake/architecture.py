@@ -80,7 +80,8 @@ def _from_json(archive: Archive, path: Path) -> Archive:
             "architecture again, or name a function that builds the model."
         )
     config = json.loads(path.read_text(encoding="utf-8"))
-    version = config.get("keras_version") or archive.version
+    # Keras 3 names modules and no version.
+    version = config.get("keras_version") or ("3" if "module" in config else archive.version)
     return replace(archive, config=config, version=version, alone=True)
 
 

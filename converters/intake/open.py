@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 from zipfile import is_zipfile
 
+from tfmp.converters.intake.architecture import Architecture, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
@@ -32,6 +33,7 @@ class ModelRequest:
         custom_objects: classes and functions that a Keras file names.
         custom_modules: names of modules whose public classes and functions are taken, too.
         unsafe_load: run Python code that a Keras file brings along.
+        architecture: builds the model for a file of weights, see `open_source`.
         batch_size: fixes the first axis of every input.
         input_shapes: whole shapes, batch axis included, by input name.
     """
@@ -42,6 +44,7 @@ class ModelRequest:
     custom_objects: Mapping[str, Any] | None = None
     custom_modules: Sequence[str] = ()
     unsafe_load: bool = False
+    architecture: Architecture | None = None
     batch_size: int | None = None
     input_shapes: Mapping[str, Sequence[int]] | None = None
     lean: bool = False
@@ -59,6 +62,13 @@ class ModelRequest:
             raise InputError(
                 f"signature {self.signature!r} was asked for, but only a SavedModel folder has "
                 "signatures. Leave --signature out."
+            )
+        check_architecture(self.architecture)
+        weights = self.path is not None and self.path.suffix.lower() in KERAS_SUFFIXES
+        if self.architecture is not None and not weights:
+            raise InputError(
+                "an architecture was given, but only a file of weights (.h5, .hdf5) lacks one. "
+                "Leave --architecture out."
             )
 
     def open(self) -> AnySource:
@@ -81,7 +91,7 @@ class ModelRequest:
             return from_saved_model(path, self.signature, self.all_signatures)
         from tfmp.converters.intake.keras_files import from_keras_file
 
-        return from_keras_file(path, custom_objects, self.unsafe_load)
+        return from_keras_file(path, custom_objects, self.unsafe_load, self.architecture)
 
 
 def open_source(
@@ -91,6 +101,7 @@ def open_source(
     all_signatures: bool = False,
     custom_objects: Mapping[str, Any] | None = None,
     unsafe_load: bool = False,
+    architecture: Architecture | None = None,
     batch_size: int | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> AnySource:
@@ -103,6 +114,8 @@ def open_source(
         all_signatures: also take a SavedModel whose signatures all have unusual names.
         custom_objects: classes and functions that a Keras file names.
         unsafe_load: run Python code that a Keras file brings along (Lambda layers).
+        architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
+            "package.module:function" or a function; None for the JSON file of the same name.
         batch_size: fixes the first axis of every input.
         input_shapes: whole shapes, batch axis included, by input name.
 
@@ -117,6 +130,7 @@ def open_source(
         all_signatures=all_signatures,
         custom_objects=custom_objects,
         unsafe_load=unsafe_load,
+        architecture=architecture,
         batch_size=batch_size,
         input_shapes=input_shapes,
     ).open()

@@ -71,7 +71,12 @@ def read_model(
                     path, custom_objects=known, compile=False, safe_mode=not unsafe_load
                 )
         else:
-            model = tf_keras.models.model_from_json(json.dumps(config), custom_objects=known)
+            from tf_keras.src.saving.legacy.saved_model import json_utils
+            from tf_keras.src.saving.serialization_lib import SafeModeScope
+
+            words = json_utils.decode(json.dumps(config))  # tuples and shapes from their JSON
+            with SafeModeScope(not unsafe_load):
+                model = tf_keras.models.model_from_config(words, custom_objects=known)
             load_weights(archive, model)
     return model_file(archive, model, changes)
 

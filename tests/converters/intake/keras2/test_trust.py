@@ -1,0 +1,114 @@
+"""Code in a file of Keras 2 does not run, and what only computes is read."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tf_keras
+from keras2_files import filled, write_h5
+from tf_keras import layers
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.intake.keras2.trust import LAMBDA, code_in
+from tfmp.converters.shared.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+
+
+def lambda_model() -> Any:
+    x = layers.Input((2,), name="x")
+    return tf_keras.Model(x, layers.Lambda(lambda value: value * 3.0, name="triple")(x))
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".keras"])
+def test_a_lambda_of_keras_2_runs_only_when_it_may(suffix: str, tmp_path: Path):
+    path = tmp_path / f"model{suffix}"
+    lambda_model().save(path)
+    with pytest.raises(InputError, match=r"holds a Lambda layer.*--unsafe-load"):
+        open_source(path)
+    source = open_source(path, unsafe_load=True)
+    np.testing.assert_array_equal(source.forward({"x": np.ones((1, 2), "f")})["triple"], [[3, 3]])
+
+
+def test_a_lambda_inside_a_wrapper_is_seen():
+    inner = {"class_name": "Lambda", "config": {"function": ["code", None, None]}}
+    config = {"class_name": "TimeDistributed", "config": {"layer": inner}}
+    assert code_in({"class_name": "Sequential", "config": [config]}, ()) == LAMBDA
+
+
+def test_a_lambda_that_calls_a_function_of_the_users_is_read():
+    inner = {"function": "scale", "function_type": "function", "name": "scaled"}
+    config = {"class_name": "Lambda", "config": inner}
+    assert code_in(config, {"scale"}) is None
+    assert code_in(config, ()) == LAMBDA
+
+
+@pytest.mark.parametrize(
+    ("kind", "inner", "named"),
+    [
+        ("TFOpLambda", {"function": "io.write_file"}, "'io.write_file'"),
+        ("TFOpLambda", {"function": "py_function"}, "'py_function'"),
+        ("TFOpLambda", {"function": "compat.v1.py_func"}, "'compat.v1.py_func'"),
+        ("TFOpLambda", {"function": "saved_model.load"}, "'saved_model.load'"),
+        ("InstanceMethod", {"attr_name": "__reduce__"}, "'__reduce__'"),
+        ("TensorFlowOpLayer", {"node_def": '{"op": "WriteFile"}'}, "WriteFile"),
+    ],
+)
+def test_what_could_do_more_than_compute_is_refused(kind: str, inner: dict, named: str):
+    reason = code_in({"class_name": kind, "config": inner}, ())
+    assert reason is not None
+    assert named in reason
+    assert "--unsafe-load" in reason
+
+
+@pytest.mark.parametrize(
+    "function", ["math.add", "__operators__.getitem", "nn.relu", "concat", "image.resize", "cast"]
+)
+def test_what_computes_is_read(function: str):
+    assert code_in({"class_name": "TFOpLambda", "config": {"function": function}}, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("os", "system"), ("builtins", "exec"), ("shop.layers", "Attention")]
+)
+def test_an_archive_imports_no_module_that_it_names(module: str, name: str, tmp_path: Path):
+    model = filled(tf_keras.Sequential([layers.Dense(2, activation="relu", input_shape=(3,))]))
+    path = tmp_path / "model.keras"
+    model.save(tmp_path / "plain.keras")
+    with zipfile.ZipFile(tmp_path / "plain.keras") as old, zipfile.ZipFile(path, "w") as new:
+        for item in old.namelist():
+            content = old.read(item)
+            if item == "config.json":
+                config = json.loads(content)
+                foreign = {"module": module, "class_name": "function", "config": name}
+                config["config"]["layers"][1]["config"]["activation"] = foreign
+                content = json.dumps(config).encode()
+            new.writestr(item, content)
+    with pytest.raises(InputError, match=rf"uses '{name}' of '{module}'.*--custom-objects"):
+        open_source(path)
+
+
+def test_a_foreign_regularizer_plays_no_part(tmp_path: Path):
+    model = filled(tf_keras.Sequential([layers.Dense(2, input_shape=(3,), name="dense")]))
+    inner = model.layers[0].get_config()
+    inner["kernel_regularizer"] = {"class_name": "Their>Own", "config": {"strength": 1}}
+    config = {"class_name": "Sequential", "config": [{"class_name": "Dense", "config": inner}]}
+    path = tmp_path / "model.h5"
+    write_h5(path, config, {"dense": model.get_weights()}, "2.2.0")
+    x = np.ones((1, 3), np.float32)
+    (received,) = open_source(path).forward({"dense_input": x}).values()
+    np.testing.assert_allclose(received, model(x), rtol=1e-6)
+
+
+def test_a_foreign_layer_is_named(tmp_path: Path):
+    config = {
+        "class_name": "Sequential",
+        "config": [{"class_name": "Attention2", "config": {"batch_input_shape": [None, 3]}}],
+    }
+    path = tmp_path / "model.h5"
+    write_h5(path, config, {}, "2.2.0")
+    with pytest.raises(InputError, match=r"uses 'Attention2'.*--custom-objects"):
+        open_source(path)

@@ -1,0 +1,130 @@
+"""Files of weights: told as such, and read with an architecture from elsewhere."""
+
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tf_keras
+from keras2_files import filled
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.shared.errors import InputError
+
+X = np.random.default_rng(0).standard_normal((4, 3), dtype=np.float32)
+
+
+def of_keras_2():
+    layers = tf_keras.layers
+    stack = [layers.Dense(4, activation="tanh", input_shape=(3,)), layers.Dense(2)]
+    return filled(tf_keras.Sequential(stack))
+
+
+def of_keras_3():
+    keras.utils.set_random_seed(0)
+    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="out")])
+
+
+def forward(source) -> np.ndarray:
+    (spec,) = source.inputs
+    return next(iter(source.forward({spec.name: X}).values()))
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.hdf5", "m.weights.h5"])
+@pytest.mark.parametrize("build", [of_keras_2, of_keras_3])
+def test_the_json_file_beside_it_is_taken(build, name: str, tmp_path: Path):
+    model = build()
+    if name == "m.hdf5" and build is of_keras_3:
+        pytest.skip("Keras 3 writes no such file")
+    if build is of_keras_3:
+        name = "m.weights.h5"
+    model.save_weights(tmp_path / name)
+    (tmp_path / "m.json").write_text(model.to_json())
+    np.testing.assert_allclose(forward(open_source(tmp_path / name)), model(X), rtol=1e-5)
+
+
+def test_a_json_file_of_another_name_is_pointed_to_and_can_be_given(tmp_path: Path):
+    model = of_keras_2()
+    model.save_weights(tmp_path / "weights.h5")
+    (tmp_path / "config.json").write_text('{"learning_rate": 0.1}')
+    (tmp_path / "model.json").write_text(model.to_json())
+    with pytest.raises(InputError, match=r"weights without an archit.*There is model\.json beside"):
+        open_source(tmp_path / "weights.h5")
+    source = open_source(tmp_path / "weights.h5", architecture=str(tmp_path / "model.json"))
+    np.testing.assert_allclose(forward(source), model(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("build", [of_keras_2, of_keras_3])
+def test_a_function_builds_the_model(build, tmp_path: Path):
+    model = build()
+    path = tmp_path / "m.weights.h5"
+    model.save_weights(path)
+
+    def blank():
+        fresh = build()
+        fresh.set_weights([np.zeros_like(value) for value in model.get_weights()])
+        return fresh
+
+    np.testing.assert_allclose(forward(open_source(path, architecture=blank)), model(X), rtol=1e-5)
+
+
+def test_a_function_is_found_by_its_name(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop_models.py").write_text(
+        "import tf_keras\n"
+        "def build():\n"
+        "    layers = tf_keras.layers\n"
+        "    stack = [layers.Dense(4, activation='tanh', input_shape=(3,)), layers.Dense(2)]\n"
+        "    return tf_keras.Sequential(stack)\n"
+        "def broken():\n"
+        "    raise RuntimeError('no data')\n"
+        "def nothing():\n"
+        "    return 3\n"
+    )
+    model = of_keras_2()
+    model.save_weights("m.h5")
+    source = open_source("m.h5", architecture="shop_models:build")
+    np.testing.assert_allclose(forward(source), model(X), rtol=1e-5)
+    for name, message in {
+        "broken": r"failed \(RuntimeError: no data\)",
+        "nothing": "returned int, expected a built model",
+        "absent": "has no 'absent'",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            open_source("m.h5", architecture=f"shop_models:{name}")
+    sys.modules.pop("shop_models", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture", "message"),
+    [
+        ("m.h5", None, r"m\.h5: holds weights without an architecture.*--architecture"),
+        ("m.h5", "absent.json", "architecture absent.json: no such file"),
+        ("m.h5", "build", "'build' is neither a .json file nor package.module:function"),
+        ("m.h5", "absent_module:build", "there is no module 'absent_module'"),
+        ("whole.h5", "shop:build", "whole.h5: holds an architecture of its own"),
+        ("data.h5", None, "data.h5: is HDF5, but neither a model nor weights of Keras"),
+    ],
+)
+def test_messages(name: str, architecture: str | None, message: str, tmp_path: Path, monkeypatch):
+    import h5py
+
+    monkeypatch.chdir(tmp_path)
+    model = of_keras_2()
+    model.save_weights("m.h5")
+    with pytest.warns(UserWarning, match="as an HDF5 file"):
+        model.save("whole.h5")
+    with h5py.File("data.h5", "w") as file:
+        file["samples"] = X
+    with pytest.raises(InputError, match=message):
+        open_source(name, architecture=architecture)
+
+
+def test_weights_of_another_model(tmp_path: Path):
+    of_keras_2().save_weights(tmp_path / "m.h5")
+    (tmp_path / "m.json").write_text(
+        tf_keras.Sequential([tf_keras.layers.Dense(2, input_shape=(3,))]).to_json()
+    )
+    with pytest.raises(InputError, match=r"m\.h5: Keras cannot load this model.*Layer count mism"):
+        open_source(tmp_path / "m.h5")
