@@ -5,6 +5,7 @@ cluster: pixels of one photograph are not independent. So besides counts there a
 and products over samples, from which `statistics.clustered_bounds` takes the variance.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -60,6 +61,9 @@ class ClassTable:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClassTable) and self.to_json() == other.to_json()
+
+    def __repr__(self) -> str:
+        return f"ClassTable({len(self.rows)}, {zlib.crc32(repr(self.to_json()).encode()):08x})"
 
     def __hash__(self) -> int:
         return hash(tuple(self.rows))

@@ -162,7 +162,7 @@ def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
 
 
 def _count_saturated(reference: np.ndarray, candidate: np.ndarray) -> int:
-    """Values clamped to the largest of FP16, where the reference lies too far beyond to round to it.
+    """Values clamped to the largest of FP16, where the reference lies too far beyond for rounding.
 
     Half a spacing further begins what IEEE 754 rounds to infinity.
     """

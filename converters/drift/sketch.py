@@ -109,6 +109,9 @@ class Sketch:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and self.to_json() == other.to_json()
 
+    def __repr__(self) -> str:
+        return f"Sketch({len(self)} rows, {zlib.crc32(repr(self.to_json()).encode()):08x})"
+
     def __hash__(self) -> int:
         return hash(len(self))
 

@@ -4,6 +4,7 @@ A pooled distance is the distance of the largest numbers. A column of yields bes
 or one dead channel of 48, does not show in it.
 """
 
+import zlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -106,6 +107,9 @@ class Slices:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Slices) and self.to_json() == other.to_json()
+
+    def __repr__(self) -> str:
+        return f"Slices({self.count}, {zlib.crc32(repr(self.to_json()).encode()):08x})"
 
     def __hash__(self) -> int:
         return hash(self.count)

@@ -13,6 +13,7 @@ from tfmp.converters.report.summary import (
     Row,
     data_notes,
     headline,
+    meaning_texts,
     number,
     printable,
     row_of,
@@ -38,7 +39,7 @@ def to_markdown(report: DriftReport) -> str:
         lines.append(f"- **{escape(candidate.name)}** {candidate.verdict}")
         findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
         lines += [f"  - {escape(reason)}" for reason in findings]
-        lines += [f"  - {escape(text)}" for text in seen]
+        lines += [f"  - {escape(text)}" for text in (*seen, *meaning_texts(candidate))]
         lines += [f"  - note: {escape(note)}" for note in candidate.notes]
     lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
     if lines[-1]:

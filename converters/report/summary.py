@@ -155,13 +155,8 @@ def worst_text(candidate: CandidateReport) -> str:
 
 
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
-    """A line each on meanings, steps, layers and samples, as far as they were looked at."""
-    lines = (
-        *meaning_texts(candidate),
-        stage_text(report, candidate),
-        culprit_text(candidate),
-        worst_text(candidate),
-    )
+    """A line each on steps, layers and samples, as far as they were looked at."""
+    lines = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
     return [line for line in lines if line]
 
 

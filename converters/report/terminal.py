@@ -17,6 +17,7 @@ from tfmp.converters.report.summary import (
     Row,
     data_notes,
     headline,
+    meaning_texts,
     printable,
     row_of,
     told,
@@ -100,5 +101,7 @@ def _print_reasons(candidate: CandidateReport, lines: list[str], console: Consol
         console.print(Text(f"  {printable(reason)}"))
     for text in lines:
         console.print(Text(f"  {text}"))
+    for text in meaning_texts(candidate):
+        console.print(Text(f"  {text}", style="dim"))
     for note in candidate.notes:
         console.print(Text(f"  note: {printable(note)}", style="dim"))

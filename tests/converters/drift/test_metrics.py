@@ -10,12 +10,16 @@ from tfmp.converters.drift.distances import CHUNK, ULP_LABELS
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.scores import MARGIN_EDGES
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import measure
 from tfmp.shared.numerics import ulp
 
 
-def drift(reference, candidate, dtype="float32") -> OutputDrift:
-    accumulator = OutputAccumulator("y")
+CLASSES = Task(Kind.CLASSIFICATION)
+
+
+def drift(reference, candidate, dtype="float32", task=None) -> OutputDrift:
+    accumulator = OutputAccumulator("y", task=task)
     accumulator.update(np.asarray(reference, dtype), np.asarray(candidate, dtype))
     return accumulator.result()
 
@@ -156,11 +160,17 @@ class TestNonfinite:
         assert drift([[math.inf]], [[math.nan]]).nonfinite == 1
 
     def test_nan_in_the_reference_is_told_apart(self) -> None:
-        found = drift([[math.nan, 1.0]], [[math.nan, 1.0]])
-        assert (found.reference_nan, found.nonfinite) == (1, 0)
+        found = drift([[math.nan, 1.0]], [[0.0, 1.0]])
+        assert (found.reference_nan, found.totals.both_nan, found.nonfinite) == (1, 0, 0)
+
+    def test_nan_on_both_sides_is_left_aside(self) -> None:
+        found = drift([[math.nan, 1.0]], [[math.nan, 2.0]])
+        assert (found.reference_nan, found.totals.both_nan, found.nonfinite) == (0, 1, 0)
+        assert found.rel_l2 == 1.0
 
     def test_saturated_values_are_counted(self) -> None:
-        found = drift([[70000.0, 65504.0]], [[65504.0, 65504.0]])
+        # 65519 rounds to 65504, and from 65520 on nothing does.
+        found = drift([[65520.0, 65519.0, 65504.0]], [[65504.0, 65504.0, 65504.0]])
         assert found.saturated == 1
 
 
@@ -197,7 +207,7 @@ class TestCollapsed:
 
 class TestDecisions:
     def test_argmax_flips(self) -> None:
-        found = drift([[3, 1], [1, 3], [2, 1]], [[1, 3], [1, 3], [2, 1]])
+        found = drift([[3, 1], [1, 3], [2, 1]], [[1, 3], [1, 3], [2, 1]], task=CLASSES)
         assert (found.decision, found.flips) == ("argmax", 1)
 
     def test_flips_are_binned_by_the_margin_of_the_reference(self) -> None:
@@ -219,6 +229,13 @@ class TestDecisions:
         found = drift([[0.9], [0.4]], [[0.4], [0.3]])
         assert (found.decision, found.flips) == ("threshold 0.5", 1)
 
+    def test_scores_of_unknown_meaning_decide_nothing(self) -> None:
+        assert drift([[3, 1], [1, 3]], [[1, 3], [1, 3]]).decision is None
+
+    def test_rows_that_add_up_to_1_are_classes(self) -> None:
+        found = drift([[0.7, 0.3], [0.2, 0.8]], [[0.7, 0.3], [0.6, 0.4]])
+        assert (found.decision, found.flips, str(found.task)) == ("argmax", 1, "classification")
+
     def test_regression_decides_nothing(self) -> None:
         found = drift([[3.5], [-1.0]], [[3.5], [-1.0]])
         assert (found.decision, found.flips) == (None, None)
@@ -230,15 +247,15 @@ class TestDecisions:
         reference = np.arange(10.0)[None]  # best five: 5 to 9
         candidate = reference.copy()
         candidate[0, 5], candidate[0, 4] = 4.0, 5.0  # 4 comes in for 5
-        assert drift(reference, candidate).top_k_agreement == 0.8
-        assert drift(reference, -reference).top_k_agreement == 0.0
-        assert drift([[1, 2, 3]], [[1, 2, 3]]).top_k_agreement is None
+        assert drift(reference, candidate, task=CLASSES).top_k_agreement == 0.8
+        assert drift(reference, -reference, task=CLASSES).top_k_agreement == 0.0
+        assert drift([[1, 2, 3]], [[1, 2, 3]], task=CLASSES).top_k_agreement is None
 
     def test_a_tie_at_the_last_place_counts_as_kept(self) -> None:
         reference = np.arange(10.0)[None]
         candidate = np.minimum(reference, 5.0)
         candidate[0, 4] = 5.0  # six classes tie for five places
-        assert drift(reference, candidate).top_k_agreement == 1.0
+        assert drift(reference, candidate, task=CLASSES).top_k_agreement == 1.0
 
 
 class TestEquality:
@@ -286,8 +303,10 @@ def outputs(rows: int, columns: int, seed: int, kind: str) -> tuple[np.ndarray, 
 )
 def test_any_split_and_order_gives_the_same_report(rows, columns, seed, kind, data) -> None:
     reference, candidate = outputs(rows, columns, seed, kind)
+    keys = np.random.default_rng(seed).integers(0, max(2, rows - 3), rows).astype(np.uint64)
+    reference, candidate = reference[keys % rows], candidate[keys % rows]
     whole = OutputAccumulator("y")
-    whole.update(reference, candidate)
+    whole.update(reference, candidate, keys)
 
     order = data.draw(st.permutations(range(rows)))
     shards = [OutputAccumulator("y") for _ in range(3)]
@@ -295,7 +314,7 @@ def test_any_split_and_order_gives_the_same_report(rows, columns, seed, kind, da
     while start < rows:
         stop = start + data.draw(st.integers(1, rows))
         batch = order[start:stop]
-        data.draw(st.sampled_from(shards)).update(reference[batch], candidate[batch])
+        data.draw(st.sampled_from(shards)).update(reference[batch], candidate[batch], keys[batch])
         start = stop
     first, *others = data.draw(st.permutations(shards))
     for other in others:
