@@ -105,8 +105,8 @@ def by_threshold(reference: np.ndarray, candidate: np.ndarray, threshold: float)
     # The logit of p is about 4 (p - 0.5) near 0.5.
     firm = changed & (np.abs(one - threshold) > (TIE / 4 if threshold == _HALF else TIE))
     label = np.broadcast_to(np.arange(one.shape[1]) % labels, one.shape)
-    classes = (np.where(answer, label, -1) for answer in (yes, said))
-    return _counted(changed, firm, *classes, labels)
+    meant, heard = (np.where(answer, label, -1) for answer in (yes, said))
+    return _counted(changed, firm, meant, heard, labels)
 
 
 def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:

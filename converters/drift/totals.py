@@ -174,6 +174,7 @@ def measure(
     decided = _decisions(reference, candidate, task, found)
     if boxes is not None:
         decided["boxes"] = boxes
+    readings: TotalsFields = {name: counted for name, (counted, _) in decided.items()}
     return Totals(
         dtype=dtype,
         samples=samples,
@@ -182,7 +183,7 @@ def measure(
         candidate_row=_common_row(candidate),
         **distances,
         **found,
-        **{name: counted for name, (counted, _) in decided.items()},
+        **readings,
         slices=_slices(reference, candidate, task, found),
         rows=_rows(
             keys,

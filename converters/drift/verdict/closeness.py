@@ -16,8 +16,8 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, p_over
 
-# A slice that is smaller than this share of the largest one is float32's own rounding noise: columns
-# are computed each by itself, and channels of a feature map as sums over the same terms.
+# A slice smaller than this share of the largest one is float32's own rounding noise: columns are
+# computed each by itself, and channels of a feature map as sums over the same terms.
 _COLUMN_NOISE, _CHANNEL_NOISE = 1e-8, 1e-6
 
 # Probabilities below it change no answer.
