@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -77,12 +77,23 @@ def session(shown: Shown) -> Iterator[Progress]:
         sys.exit(EXIT_INTERRUPTED)
     except (click.ClickException, click.exceptions.Exit):
         raise
-    except Exception:
-        click.echo(traceback.format_exc(), err=True, nl=False)
+    except ImportError as error:
+        if (error.name or "tfmp").startswith("tfmp"):
+            _report_defect()
         click.echo(
-            "This is a defect of tfmp-convert: please report it with the lines above.", err=True
+            f"Error: {error.name} cannot be loaded on this machine ({error}). Install it again, "
+            "with the libraries that it needs.",
+            err=True,
         )
-        sys.exit(EXIT_DEFECT)
+        sys.exit(EXIT_BAD_INPUT)
+    except Exception:
+        _report_defect()
+
+
+def _report_defect() -> NoReturn:
+    click.echo(traceback.format_exc(), err=True, nl=False)
+    click.echo("This is a defect of tfmp-convert: please report it with the lines above.", err=True)
+    sys.exit(EXIT_DEFECT)
 
 
 @contextmanager

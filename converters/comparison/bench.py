@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tfmp.converters.comparison.devices import Placing
+from tfmp.converters.comparison.devices import Placing, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, NoiseFloor
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
@@ -15,7 +15,7 @@ from tfmp.converters.report import Evidence, Latency, ReferenceReport
 from tfmp.converters.runners import Runner, TensorFlowRunner, time_runner
 from tfmp.converters.samples import DataReport, SampleBatch
 from tfmp.converters.shared.environment import environment
-from tfmp.converters.shared.errors import running_on_samples
+from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.progress import Progress
 
@@ -43,7 +43,13 @@ class Bench:
             baselines: see `Baselines`.
         """
         self._source, self._plan, self._placing = source, plan, placing
-        self._original = stack.enter_context(_reference_runner(source, placing.reference_gpu))
+        try:
+            original, self._notes = opened_where_possible(
+                lambda gpu: _reference_runner(source, gpu), placing.reference_gpu, plan.device
+            )
+        except RunnerError as error:  # such as a file that a GPU's runtime refuses
+            raise InputError(f"reference {source.name!r}: {error}") from error
+        self._original = stack.enter_context(original)
         self._baselines = Baselines(source, stack, baselines) if plan.split else None
         self._noise = NoiseFloor(source, plan.tasks) if plan.split else None
         self._latency: Latency | None = None
@@ -106,7 +112,7 @@ class Bench:
 
     def _reference(self) -> ReferenceReport:
         origin = self._source.origin
-        notes = origin.notes
+        notes = (*self._notes, *origin.notes)
         if self._noise is not None and self._noise.error is not None:
             notes = (*notes, f"noise floor not measured: {self._noise.error}")
         return ReferenceReport(

@@ -1,10 +1,11 @@
 """Where a validation runs: the device that was asked for, and the one that was chosen."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from tfmp.converters.formats import Format, all_formats
-from tfmp.converters.shared.errors import InputError
+from tfmp.converters.runners import Runner
+from tfmp.converters.shared.errors import InputError, MachineError
 from tfmp.converters.shared.options import check_choice
 
 DEVICES = ("auto", "cpu", "gpu")
@@ -60,6 +61,38 @@ def choose(device: str, formats: Collection[Format], emulate: bool = False) -> P
     return Placing(
         frozenset(item.name for item in works), True, f"gpu, chosen by auto: {gpus} works"
     )
+
+
+def opened_where_possible(
+    open_it: Callable[[bool], Runner], gpu: bool, device: str
+) -> tuple[Runner, tuple[str, ...]]:
+    """A runner on the device that was chosen for it, or on the CPU if a GPU that was not asked for
+    cannot be used after all.
+
+    Args:
+        open_it: opens the runner, on a GPU or not.
+        gpu: whether a GPU was chosen.
+        device: "auto", "cpu" or "gpu", as asked.
+
+    Returns:
+        The runner, and notes for the report.
+
+    Raises:
+        InputError: the device cannot be used.
+        RunnerError: the file cannot be loaded.
+    """
+    try:
+        return open_it(gpu), ()
+    except MachineError as error:
+        if not gpu or device != "auto":
+            raise machine_failure(error, gpu) from error
+        return open_it(False), (f"ran on the CPU, because the GPU failed: {error}",)
+
+
+def machine_failure(error: MachineError, gpu: bool) -> InputError:
+    """The error of a machine as the user's, who has to mend it or to choose another device."""
+    advice = " Use device cpu, or mend the GPU's runtime." if gpu else ""
+    return InputError(f"device: {str(error).rstrip('.')}.{advice}")
 
 
 def _on_cpu(why: str) -> Placing:

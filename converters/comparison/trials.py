@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tfmp.converters.comparison.devices import machine_failure, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
@@ -18,7 +19,7 @@ from tfmp.converters.onnx.emulation import GPU
 from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Latency
 from tfmp.converters.runners import Runner, RunnerInfo
 from tfmp.converters.samples import SampleBatch
-from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 
 
@@ -123,7 +124,7 @@ class Trial:
             baselines: the reference as FP32 files, if the stages of the drift are measured.
             stack: holds the runner, and closes it.
         """
-        self._file, self._source = file, source
+        self._file, self._source, self._gpu = file, source, gpu
         self._stages: DriftStages | None = None
         self._latency: Latency | None = None
         self._explainer: Explainer | None = None
@@ -133,13 +134,19 @@ class Trial:
         self._notes = file.known.notes
         self._sha256, self._size_bytes = file_sha256(file.path), file.path.stat().st_size
         with self._surviving():
-            self._runner: Runner = stack.enter_context(
-                file.format.open_runner(file.path, gpu, plan.profile, source.origin.signature)
+            opened, fallen_back = opened_where_possible(
+                lambda on_gpu: file.format.open_runner(
+                    file.path, on_gpu, plan.profile, source.origin.signature
+                ),
+                gpu,
+                plan.device,
             )
+            self._runner: Runner = stack.enter_context(opened)
             self._info = self._runner.info
             inputs = match(source.inputs, self._runner.inputs, file.name, "input")
             self._input_names = inputs.names
-            self._notes = (*inputs.notes, *(file.known.notes or self._runner.notes))
+            known = file.known.notes or self._runner.notes
+            self._notes = (*fallen_back, *inputs.notes, *known)
             self._comparison = Comparison(
                 file.name,
                 source.outputs,
@@ -165,9 +172,11 @@ class Trial:
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
-        """A failure inside costs this candidate, not the run."""
+        """A failure inside costs this candidate, not the run; that of the machine ends the run."""
         try:
             yield
+        except MachineError as error:
+            raise machine_failure(error, self._gpu) from error
         except RunnerError as error:
             self._error = str(error)
 

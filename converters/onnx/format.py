@@ -2,14 +2,13 @@
 
 import ctypes
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.formats import Format, Target
 from tfmp.converters.onnx.options import OnnxOptions
-from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
+from tfmp.converters.shared.errors import InputError, MachineError, running_on_samples
 from tfmp.converters.shared.options import given_options
 from tfmp.shared.progress import SILENT, Progress
 
@@ -150,7 +149,7 @@ class OnnxFormat(Format):
     def gpu_problem(self) -> str | None:
         import onnxruntime
 
-        from tfmp.converters.runners import CudaRunner
+        from tfmp.converters.runners import check_cuda
 
         driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
         try:
@@ -159,14 +158,11 @@ class OnnxFormat(Format):
             return f"no NVIDIA driver was found ({driver})"
         if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
             return "this build of ONNX Runtime has no CUDA"
-        with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-            path = Path(folder, "probe.onnx")
-            path.write_bytes(_probe_model())
-            try:
-                with CudaRunner(path):
-                    return None
-            except RunnerError as error:
-                return str(error).rstrip(".")
+        try:
+            check_cuda()
+        except MachineError as error:
+            return str(error).rstrip(".")
+        return None
 
 
 def _islands(
@@ -204,15 +200,3 @@ def _cpu_info() -> "RunnerInfo":
 
     details = {"onnxruntime": onnxruntime.__version__}
     return RunnerInfo("onnxruntime", "CPU", None, details)
-
-
-def _probe_model() -> bytes:
-    """One Identity: enough to load the provider."""
-    from onnx import TensorProto, helper
-
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])], "probe", values[:1], values[1:]
-    )
-    opset = helper.make_opsetid("", 13)
-    return helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()

@@ -1,7 +1,8 @@
 from .base import Runner as Runner, RunnerInfo as RunnerInfo
-from .cuda import CudaRunner as CudaRunner
+from .cuda import CudaRunner as CudaRunner, check_cuda as check_cuda
 from .litert import (
     LiteRTRunner as LiteRTRunner,
+    check_litert_gpu as check_litert_gpu,
     litert_runner as litert_runner,
     weights_only_runner as weights_only_runner,
 )

@@ -1,10 +1,14 @@
 """Runs ONNX files on an NVIDIA GPU, each in a process of its own."""
 
+import tempfile
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from tfmp.converters.runners.base import RunnerInfo
-from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.runners.probes import onnx_probe
+from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
 
@@ -30,24 +34,23 @@ class CudaRunner:
             device: name of the device in the report.
 
         Raises:
-            RunnerError: CUDA does not load, or the file does not load on it.
+            MachineError: CUDA does not load.
+            RunnerError: the file does not load on it.
         """
         self._provider = provider
-        self._worker = Worker(
-            "tfmp.converters.runners.cuda_session:CudaSession",
-            path,
-            provider,
-            label=f"ONNX Runtime with {path.name}",
-            timeout_s=_TIMEOUT_S,
-        )
+        self._worker = _worker(path, provider)
         from tfmp.converters.onnx.fp16 import computes_in_fp16  # while the worker starts
         from tfmp.converters.runners.onnx import prepared_model
 
         try:
             half = computes_in_fp16(prepared_model(path))
             self.inputs, self.outputs, version = self._worker.call("describe")
+        except MachineError:
+            self._worker.close()
+            raise
         except RunnerError:
             self._worker.close()
+            check_cuda(provider)  # the machine is to blame if this fails as well
             raise
         self.info = RunnerInfo(
             "onnxruntime", device, "native" if half else None, {"onnxruntime": version}
@@ -68,3 +71,34 @@ class CudaRunner:
 
     def __exit__(self, *exception: object) -> None:
         self._worker.close()
+
+
+def _worker(path: Path, provider: str) -> Worker:
+    return Worker(
+        "tfmp.converters.runners.cuda_session:CudaSession",
+        path,
+        provider,
+        label=f"ONNX Runtime with {path.name}",
+        timeout_s=_TIMEOUT_S,
+    )
+
+
+def check_cuda(provider: str = _CUDA) -> None:
+    """Runs a convolution on the GPU, which loads everything that models need.
+
+    Raises:
+        MachineError: CUDA or cuDNN does not load, or does not run.
+    """
+    with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
+        path = Path(folder, "probe.onnx")
+        path.write_bytes(onnx_probe())
+        with _worker(path, provider) as worker:
+            try:
+                worker.call("run", {"x": np.ones((1, 1, 1, 1), np.float32)})
+            except MachineError:
+                raise
+            except RunnerError as error:
+                raise MachineError(
+                    "CUDA or cuDNN is broken: ONNX Runtime cannot run even one convolution "
+                    f"({str(error).rstrip('.')})"
+                ) from error

@@ -6,6 +6,7 @@ So the first run is profiled: the profile names the provider of each node.
 """
 
 import json
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.sessions import tensor_spec
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.wording import first_line
@@ -45,7 +46,8 @@ class CudaSession:
             provider: name of the provider in ONNX Runtime.
 
         Raises:
-            RunnerError: the provider does not load, or the model does not load on it.
+            MachineError: the provider does not load, or the device has no memory left.
+            RunnerError: the model does not load on it.
         """
         if provider == CUDA:
             onnxruntime.preload_dlls()  # the libraries of the nvidia-* packages, where installed
@@ -62,11 +64,9 @@ class CudaSession:
                 str(path), options, providers=[(provider, settings)]
             )
         except Exception as error:  # ONNX Runtime's exceptions share no base class
-            raise RunnerError(
-                f"ONNX Runtime cannot load {path.name} ({first_line(error)})"
-            ) from error
+            raise _error(f"ONNX Runtime cannot load {path.name} ({first_line(error)})") from error
         if provider not in self._session.get_providers():
-            raise RunnerError(
+            raise MachineError(
                 "ONNX Runtime cannot load its CUDA provider: CUDA 12 and cuDNN 9 are missing, or "
                 "no GPU is there that they support"
             )
@@ -90,12 +90,19 @@ class CudaSession:
         try:
             outputs = self._session.run(names, feed)
         except Exception as error:  # as above
-            raise RunnerError(f"ONNX Runtime: {first_line(error)}") from error
+            raise _error(f"ONNX Runtime: {first_line(error)}") from error
         if self._placement is None:
             profile = Path(self._session.end_profiling())
             self._placement = _placement(json.loads(profile.read_text()), self._provider)
             self._folder.cleanup()
         return dict(zip(names, map(np.asarray, outputs), strict=True)), self._placement
+
+
+def _error(text: str) -> RunnerError:
+    """The error of a model, or of a device whose memory is taken."""
+    if not re.search("out of memory|Failed to allocate memory", text):
+        return RunnerError(text)
+    return MachineError(f"{text}. Other programs may hold memory of this GPU.")
 
 
 def _placement(events: list[dict], provider: str) -> Placement:

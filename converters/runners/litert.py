@@ -2,19 +2,25 @@
 
 import platform
 import re
+import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from tfmp.converters.runners.base import RunnerInfo
-from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.runners.probes import tflite_probe
+from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch, describe
 from tfmp.converters.shared.worker import Worker, WorkerError
 
 if TYPE_CHECKING:
+    from tfmp.converters.runners.vulkan import Vulkan
     from tfmp.converters.tflite.file import TFLiteModel
 
+_INTERPRETER = "tfmp.converters.runners.litert_interpreter:Interpreter"
 _TIMEOUT_S = 600.0
 
 _XNNPACK_FP16 = (
@@ -43,7 +49,7 @@ class _Interpreted:
 
     def _start(self, *arguments: object, path: Path, timeout_s: float, **options: object) -> Worker:
         worker = Worker(
-            "tfmp.converters.runners.litert_interpreter:Interpreter",
+            _INTERPRETER,
             path,
             *arguments,
             label=f"LiteRT with {path.name}",
@@ -134,7 +140,8 @@ class LiteRTGpuRunner(_Interpreted):
         """Loads the file; see `LiteRTRunner`.
 
         Raises:
-            RunnerError: there is no adapter, LiteRT cannot load the file, or the process ends.
+            MachineError: there is no adapter, or LiteRT cannot use it.
+            RunnerError: LiteRT cannot load the file, or the process ends.
         """
         from tfmp.converters.runners.vulkan import find_vulkan
 
@@ -153,6 +160,7 @@ class LiteRTGpuRunner(_Interpreted):
             try:
                 version, whole = worker.call("describe")
             except WorkerError as error:
+                _check_vulkan(vulkan)  # the machine is to blame if this fails as well
                 raise _static_only(error, path, file) from error
             self._held = self._held.pop_all()
         native = vulkan.adapter.fp16
@@ -179,13 +187,57 @@ def litert_runner(
         signature: name of the entry point to run, if the file has one of that name.
 
     Raises:
-        RunnerError: the file cannot be loaded, or there is no GPU.
+        MachineError: there is no GPU, or LiteRT does not start.
+        RunnerError: the file cannot be loaded.
     """
     file = _read(path)
     entry = file.entry_point(signature) or None  # "" where the file has no signature at all
     if gpu:
         return LiteRTGpuRunner(path, entry)
     return LiteRTRunner(path, force_fp16=_is_fp16(file), signature=entry)
+
+
+def check_litert_gpu() -> None:
+    """Runs a sigmoid on the GPU.
+
+    Raises:
+        MachineError: there is no adapter, or LiteRT cannot use it.
+    """
+    from tfmp.converters.runners.vulkan import find_vulkan
+
+    with find_vulkan() as vulkan:
+        _check_vulkan(vulkan)
+
+
+def _check_vulkan(vulkan: "Vulkan") -> None:
+    with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
+        path = Path(folder, "probe.tflite")
+        path.write_bytes(tflite_probe())
+        try:
+            with Worker(
+                _INTERPRETER,
+                path,
+                "gpu",
+                None,
+                vulkan.loader,
+                label="LiteRT",
+                timeout_s=_TIMEOUT_S,
+                environment=vulkan.environment,
+            ) as worker:
+                worker.call("run", {"x": np.ones((1, 4), np.float32)})
+        except MachineError:
+            raise
+        except RunnerError as error:
+            raise MachineError(
+                f"LiteRT cannot run even one sigmoid on {vulkan.adapter}, so its Vulkan driver is "
+                f"broken or too old ({_last_reason(error)})"
+            ) from error
+
+
+def _last_reason(error: RunnerError) -> str:
+    """The innermost of LiteRT's nested errors."""
+    lines = str(error).strip().splitlines()
+    return re.sub(r"^.*(ERROR: )?\[[\w./]+:\d+\] ", "", lines[-1]).rstrip(".)")
 
 
 def weights_only_runner(path: Path, signature: str | None = None) -> LiteRTRunner:

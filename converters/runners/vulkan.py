@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.worker import Worker
 
 LOADER = "libvulkan.so.1"
@@ -87,16 +87,16 @@ def find_vulkan() -> Iterator[Vulkan]:
     """The way to the best adapter: a GPU's own driver, else one in software.
 
     Raises:
-        RunnerError: there is no adapter; the text says which packages to install.
+        MachineError: there is no adapter; the text says which packages to install.
     """
     if sys.platform != "linux":
-        raise RunnerError(
+        raise MachineError(
             f"the LiteRT GPU runner reaches GPUs through Vulkan on Linux; this is {sys.platform}."
         )
     with tempfile.TemporaryDirectory(prefix="tfmp-vulkan-") as folder:
         found = [vulkan for way in _ways(folder) if (vulkan := _probe(*way))]
         if not found:
-            raise RunnerError(
+            raise MachineError(
                 "no Vulkan adapter was found: neither a GPU driver nor SwiftShader. Install the "
                 f"GPU's Vulkan driver and {LOADER} (Debian: libvulkan1), or chromium for "
                 "SwiftShader."

@@ -21,6 +21,13 @@ class RunnerError(RuntimeError):
     """An execution of a model that failed: it costs one candidate its verdict, not the run."""
 
 
+class MachineError(RunnerError):
+    """A runtime that cannot start or go on here, whatever model it is given.
+
+    It says nothing of a candidate: a validation ends with it as an `InputError`.
+    """
+
+
 @contextmanager
 def running_on_samples(model: str) -> Iterator[None]:
     """Turns a framework's complaint about samples into an `InputError`; other errors pass.

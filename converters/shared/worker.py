@@ -22,7 +22,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, BinaryIO, Self
 
-from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.errors import ConversionError, InputError, MachineError, RunnerError
 
 # How long a child that was told to end may take before it is killed.
 _GOODBYE_SECONDS = 5.0
@@ -90,7 +90,7 @@ class Worker:
             environment: variables that are added to the caller's, or replace them.
 
         Raises:
-            RunnerError: no process can be started.
+            MachineError: no process can be started.
         """
         self._label, self._timeout_s = label, timeout_s
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed in `close`
@@ -106,7 +106,7 @@ class Worker:
             )
         except OSError as error:
             self._log.close()
-            raise RunnerError(
+            raise MachineError(
                 f"{label}: no worker process could be started from Python at "
                 f"{sys.executable!r} ({error.strerror}). Free memory or processes, and check that "
                 "this interpreter exists."
@@ -127,12 +127,14 @@ class Worker:
         """Calls `method` of the object and returns its result.
 
         Raises:
-            InputError, ConversionError, RunnerError: as the method raised it.
+            InputError, ConversionError, RunnerError, MachineError: as the method raised it.
+            MachineError: the process ended before, or while, it imported the object's module.
             WorkerError: the method raised anything else or took too long, or the process died.
         """
         if not self._started:
             self._started = True
             try:
+                self._receive_import()
                 self._receive()
             except RunnerError as error:
                 self._unusable = error
@@ -175,6 +177,15 @@ class Worker:
             pickle.dump(message, self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             self._process.stdin.flush()
 
+    def _receive_import(self) -> None:
+        try:
+            self._receive()
+        except WorkerError as error:
+            raise MachineError(
+                f"{error} It cannot start on this machine with any model: install the package or "
+                "the library that is missing."
+            ) from error
+
     def _receive(self) -> Any:
         try:
             reply = self._replies.get(timeout=self._timeout_s)
@@ -207,7 +218,9 @@ class Worker:
         self._process.wait()
 
 
-_USER_ERRORS = {kind.__name__: kind for kind in (InputError, ConversionError, RunnerError)}
+_USER_ERRORS = {
+    kind.__name__: kind for kind in (InputError, ConversionError, RunnerError, MachineError)
+}
 
 
 def telling_line(log: str) -> str | None:
@@ -235,17 +248,20 @@ def serve(target: str) -> None:
     requests, replies = _take_standard_streams()
     incoming: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests, incoming), daemon=True).start()
-    held: list[object] = []
+    held: list[Any] = []  # the class, and then the object
+
+    def load() -> None:  # while the caller does other work
+        module, _, name = target.partition(":")
+        held.append(getattr(import_module(module), name))
 
     def construct() -> None:
-        module, _, name = target.partition(":")
-        build = getattr(import_module(module), name)  # while the caller does other work
-        held.append(build(*incoming.get()))
+        held[0] = held[0](*incoming.get())
 
     def call() -> object:
         method, args = incoming.get()
         return getattr(held[0], method)(*args)
 
+    _reply(replies, load)
     _reply(replies, construct)
     while True:
         _reply(replies, call)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmp.converters.formats import Format, Target
-from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
+from tfmp.converters.shared.errors import InputError, MachineError, running_on_samples
 from tfmp.converters.tflite.options import TFLiteOptions
 from tfmp.shared.progress import Progress
 
@@ -164,13 +164,13 @@ class TFLiteFormat(Format):
         return TFLiteCandidate(path, source, stack)
 
     def gpu_problem(self) -> str | None:
-        from tfmp.converters.runners import find_vulkan
+        from tfmp.converters.runners import check_litert_gpu
 
         try:
-            with find_vulkan():
-                return None
-        except RunnerError as error:
+            check_litert_gpu()
+        except MachineError as error:
             return str(error).rstrip(".")
+        return None
 
     def gpu_in_software(self) -> str | None:
         from tfmp.converters.runners import find_vulkan
@@ -178,7 +178,7 @@ class TFLiteFormat(Format):
         try:
             with find_vulkan() as vulkan:
                 return vulkan.adapter.name if vulkan.adapter.software else None
-        except RunnerError:
+        except MachineError:
             return None
 
 

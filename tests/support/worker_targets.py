@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.errors import ConversionError, MachineError
 
 
 class Target:
@@ -36,6 +36,9 @@ class Target:
 
     def refuse(self) -> None:
         raise ConversionError("layer 'norm': cannot be converted. Use another one.")
+
+    def without_adapter(self) -> None:
+        raise MachineError("no adapter")
 
     def divide(self) -> float:
         return 1 / (self.total - self.total)

@@ -81,3 +81,17 @@ def test_a_pipe_sees_nothing(capsys):
         progress.count(1, 2)
         assert progress is SILENT
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "told"),
+    [
+        ("onnxruntime.capi", 2, "Error: onnxruntime.capi cannot be loaded on this machine (libm"),
+        ("tfmp.converters.nothing", 70, "This is a defect of tfmp-convert: please report it"),
+    ],
+)
+def test_a_library_that_does_not_load_is_the_machines_fault(capsys, name, status, told):
+    with pytest.raises(SystemExit) as ended, session(OPTIONS):
+        raise ImportError("libm.so.6: cannot open shared object file", name=name)
+    assert ended.value.code == status
+    assert told in capsys.readouterr().err

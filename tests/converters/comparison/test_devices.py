@@ -4,17 +4,21 @@ import ctypes
 
 import keras_models
 import numpy as np
+import onnx
 import pytest
+from click.testing import CliRunner
 
+import tfmp.converters.runners.cuda as cuda_runner
 from tfmp.converters import convert, validate
+from tfmp.converters.commands.cli import main
 from tfmp.converters.comparison.devices import choose
 from tfmp.converters.formats import format_named
 from tfmp.converters.onnx.format import OnnxFormat
-from tfmp.converters.runners.cuda import CudaRunner
-from tfmp.converters.runners.cuda_session import Placement, _placement
+from tfmp.converters.runners.cuda import CudaRunner, check_cuda
+from tfmp.converters.runners.cuda_session import Placement, _error, _placement
 from tfmp.converters.runners.reference import TensorFlowRunner
 from tfmp.converters.runners.timing import CudaTimer
-from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.tflite.format import TFLiteFormat
 
 ONNX, TFLITE = format_named("onnx"), format_named("tflite")
@@ -127,12 +131,12 @@ def test_another_device_is_refused():
 def test_cuda_that_cannot_load_is_a_problem_and_no_crash(monkeypatch):
     """With a driver but without a GPU, the probe itself must tell."""
 
-    def refuse(path):
-        raise RunnerError("CUDA does not load.")
+    def refuse():
+        raise MachineError("CUDA does not load.")
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: None)
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
-    monkeypatch.setattr("tfmp.converters.runners.CudaRunner", refuse)
+    monkeypatch.setattr("tfmp.converters.runners.check_cuda", refuse)
     assert ONNX.gpu_problem() == "CUDA does not load"
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [CPU])
     assert ONNX.gpu_problem() == "this build of ONNX Runtime has no CUDA"
@@ -192,8 +196,99 @@ def test_nodes_that_fell_back_are_named(monkeypatch, half):
 def test_without_cuda_the_runner_says_so(half):
     if ONNX.gpu_problem() is None:
         pytest.skip("CUDA works here")
-    with pytest.raises(RunnerError, match="CUDA"):
+    with pytest.raises(MachineError, match="CUDA"):
         CudaRunner(half)
+    with pytest.raises(MachineError, match="CUDA"):
+        check_cuda()
+
+
+def test_the_probe_of_cuda_runs_on_a_provider_that_works():
+    check_cuda(CPU)
+
+
+def test_what_refuses_the_probe_as_well_is_broken_itself(half, monkeypatch):
+    """A session that fails on every model, as with a cuDNN that does not load."""
+    monkeypatch.setattr(cuda_runner, "onnx_probe", lambda: b"no model")
+    with pytest.raises(MachineError, match="cannot run even one convolution"):
+        check_cuda(CPU)
+    refused = half.with_name("refused.onnx")
+    model = onnx.load(half)
+    model.graph.node[0].op_type = "NoSuchOperator"
+    onnx.save(model, refused)
+    with pytest.raises(MachineError, match="cannot run even one convolution"):
+        CudaRunner(refused, CPU)
+    monkeypatch.undo()
+    with pytest.raises(RunnerError) as caught:
+        CudaRunner(refused, CPU)
+    assert not isinstance(caught.value, MachineError)
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        ("[ONNXRuntimeError] : 6 : CUDA failure 2: out of memory ; GPU=0", MachineError),
+        ("[ONNXRuntimeError] : 1 : Failed to allocate memory for requested buffer", MachineError),
+        ("[ONNXRuntimeError] : 9 : NoSuchOperator(1) is not registered", RunnerError),
+    ],
+)
+def test_a_gpu_without_memory_is_no_fault_of_the_file(told, kind):
+    assert type(_error(told)) is kind
+
+
+class TestAMachineThatFails:
+    """A candidate whose runtime does not start: nothing is said of the file."""
+
+    @pytest.fixture
+    def broken(self, cuda, monkeypatch):
+        """CUDA works when it is probed, and fails afterwards."""
+        cuda(None)
+
+        def refuse(path):
+            raise MachineError("CUDA failure 2: out of memory.")
+
+        monkeypatch.setattr("tfmp.converters.runners.CudaRunner", refuse)
+
+    def test_as_asked_it_ends_the_run(self, model, half, broken):
+        with pytest.raises(InputError) as caught:
+            validate(model, half, np.ones((2, 6), np.float32), device="gpu")
+        assert str(caught.value) == (
+            "device: CUDA failure 2: out of memory. Use device cpu, or mend the GPU's runtime."
+        )
+
+    def test_chosen_by_auto_it_falls_back_to_the_cpu_and_says_so(self, model, half, broken):
+        report = validate(model, half, np.ones((400, 6), np.float32), device="auto")
+        (candidate,) = report.candidates
+        assert (candidate.error, candidate.runner.device) == (None, "CPU")
+        told = "ran on the CPU, because the GPU failed: CUDA failure 2: out of memory."
+        assert told in candidate.notes
+
+    def test_while_it_runs_it_ends_the_run(self, model, half, cuda, monkeypatch):
+        cuda(None)
+        runner = CudaRunner(half, CPU)
+
+        def refuse(batch):
+            raise MachineError("CUDA failure 2: out of memory.")
+
+        monkeypatch.setattr(runner, "run", refuse)
+        monkeypatch.setattr("tfmp.converters.runners.CudaRunner", lambda path: runner)
+        with pytest.raises(InputError, match=r"^device: CUDA failure 2: out of memory\. Use"):
+            validate(model, half, np.ones((2, 6), np.float32), device="auto")
+
+    def test_the_command_line_says_it_with_status_2(self, model, half, broken, monkeypatch):
+        monkeypatch.chdir(half.parent)
+        model.save("model.keras")
+        arguments = ["validate", "model.keras", half.name, "--device", "gpu"]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: device: CUDA failure 2")
+
+    def test_a_file_that_is_broken_itself_is_still_judged(self, model, half, tmp_path):
+        broken = tmp_path / "broken.onnx"
+        broken.write_bytes(b"no model")
+        report = validate(model, [half, broken], np.ones((2, 6), np.float32), device="cpu")
+        assert report.candidates[0].error is None
+        assert "is not a usable ONNX model" in report.candidates[1].error
+        assert report.verdict == "FAIL"
 
 
 def test_a_file_that_is_no_model_costs_no_worker(tmp_path):

@@ -1,5 +1,6 @@
 """LiteRT runners: right by default, FP16 when forced, and nothing they do ends the run."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -9,15 +10,25 @@ import numpy as np
 import pytest
 from corpus import corpus
 
-from tfmp.converters import open_source
+from tfmp.converters import open_source, validate
 from tfmp.converters.formats import format_named
 from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import vulkan
 from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner
 from tfmp.converters.runners.vulkan import find_vulkan
-from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.export.export import TFLiteFile
+
+# Enumerates an adapter and computes nothing.
+MOCK = next(
+    (
+        path
+        for folder in vulkan._CHROMIUM_FOLDERS
+        if (path := Path(folder, "libVkICD_mock_icd.so")).exists()
+    ),
+    None,
+)
 
 Convert = Callable[..., tuple[Source, TFLiteFile]]
 
@@ -337,9 +348,28 @@ def test_sizes_that_a_gpu_cannot_leave_open_are_named(
         LiteRTGpuRunner(file.path)
 
 
-def test_without_an_adapter_the_gpu_runner_is_a_runner_error(
+def test_without_an_adapter_the_machine_is_to_blame(
     overflowing: tuple[Source, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vulkan, "_ways", lambda folder: iter([]))
-    with pytest.raises(RunnerError, match=r"no Vulkan adapter was found|Vulkan on Linux"):
+    with pytest.raises(MachineError, match=r"no Vulkan adapter was found|Vulkan on Linux"):
         LiteRTGpuRunner(overflowing[1])
+
+
+@pytest.mark.skipif(MOCK is None, reason="no Chromium with a mock of a Vulkan driver is installed")
+def test_a_driver_that_computes_nothing_is_the_machines_fault(
+    overflowing: tuple[Source, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lists an adapter, which LiteRT then cannot use."""
+    driver = tmp_path / "mock.json"
+    library = {"library_path": str(MOCK), "api_version": "1.1.0"}
+    driver.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": library}))
+    environment = dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(driver))
+    beside = MOCK.with_name(vulkan.LOADER)
+    loader = str(beside) if beside.exists() else vulkan.LOADER
+    monkeypatch.setattr(vulkan, "_ways", lambda folder: iter([(loader, environment)]))
+    told = r"cannot run even one sigmoid on Vulkan Mock Device \(virtual GPU\), .*No adapters found"
+    with pytest.raises(MachineError, match=told):
+        LiteRTGpuRunner(overflowing[1])
+    with pytest.raises(InputError, match=f"expected a GPU for 'gpu', but LiteRT {told}"):
+        validate(*overflowing, device="gpu")

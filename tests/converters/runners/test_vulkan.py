@@ -9,20 +9,20 @@ import pytest
 
 from tfmp.converters.runners import vulkan
 from tfmp.converters.runners.vulkan import Adapter, Vulkan, find_vulkan
-from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.errors import MachineError
 
 SWIFTSHADER = next(vulkan._software_homes(), None)
 
 
 def test_without_any_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vulkan, "_ways", lambda folder: iter([("libno-such-loader.so", {})]))
-    with pytest.raises(RunnerError, match=r"neither a GPU driver nor SwiftShader\. Install the"):
+    with pytest.raises(MachineError, match=r"neither a GPU driver nor SwiftShader\. Install the"):
         find_vulkan().__enter__()
 
 
 def test_elsewhere_than_on_linux_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(RunnerError, match="Vulkan on Linux; this is darwin"):
+    with pytest.raises(MachineError, match="Vulkan on Linux; this is darwin"):
         find_vulkan().__enter__()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from repository import SUPPORT
 
-from tfmp.converters.shared.errors import ConversionError, RunnerError
+from tfmp.converters.shared.errors import ConversionError, MachineError, RunnerError
 from tfmp.converters.shared.worker import Worker, WorkerError, telling_line
 
 HERE = str(SUPPORT)
@@ -55,6 +55,27 @@ def test_environment_is_added_to_the_callers() -> None:
     with start(environment={"TFMP_TEST_WORKER": "yes"}) as worker:
         assert worker.call("environment", "TFMP_TEST_WORKER") == "yes"
         assert worker.call("environment", "PATH") == os.environ["PATH"]
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("no_such_library:Target", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("worker_dies_at_import:Target", "the process was ended by SIGILL"),
+    ],
+)
+def test_a_library_that_cannot_be_loaded_is_the_machines_fault(module: str, reason: str) -> None:
+    with (
+        Worker(module, label="test worker", timeout_s=60) as worker,
+        pytest.raises(MachineError, match="It cannot start on this machine with any") as caught,
+    ):
+        worker.call("add", 1)
+    assert reason in str(caught.value)
+
+
+def test_an_error_of_the_machine_comes_back_as_one() -> None:
+    with start() as worker, pytest.raises(MachineError, match=r"^no adapter$"):
+        worker.call("without_adapter")
 
 
 def test_prints_go_to_the_log_not_into_the_replies(worker: Worker) -> None:
