@@ -26,6 +26,7 @@ from .metrics import (
     EQUALITY as EQUALITY,
     OutputAccumulator as OutputAccumulator,
     OutputDrift as OutputDrift,
+    decision_shares as decision_shares,
     drift_of as drift_of,
     sample_errors as sample_errors,
 )
@@ -44,7 +45,6 @@ from .statistics import (
     mcnemar as mcnemar,
     mean_at_most as mean_at_most,
     paired_difference as paired_difference,
-    ratio_bounds as ratio_bounds,
 )
 from .tasks import (
     DECIDING as DECIDING,
@@ -53,4 +53,4 @@ from .tasks import (
     Task as Task,
     read_tasks as read_tasks,
 )
-from .totals import SHARES as SHARES, Totals as Totals, is_floating as is_floating
+from .totals import Totals as Totals, is_floating as is_floating

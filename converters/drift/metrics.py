@@ -8,7 +8,7 @@ import numpy as np
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.totals import Totals, measure
+from tfmp.converters.drift.totals import SHARES, Totals, measure
 
 # How a sample is decided, and so what counts as a flip.
 ARGMAX = "argmax"
@@ -16,6 +16,15 @@ THRESHOLD = "threshold 0.5"
 THRESHOLD_ZERO = "threshold 0"
 EQUALITY = "equality"
 BOXES = "boxes"
+
+# The field of `Totals` that counts each.
+_READINGS = {
+    ARGMAX: "argmax",
+    THRESHOLD: "half",
+    THRESHOLD_ZERO: "zero",
+    EQUALITY: "equality",
+    BOXES: "boxes",
+}
 
 # What an output means that nothing is known of.
 OTHER = Task(Kind.OTHER, why="nothing tells what it means")
@@ -269,14 +278,7 @@ def _decision(task: Task, totals: Totals) -> str | None:
 
 def reading_of(decision: str | None, totals: Totals) -> Decisions | None:
     """The decisions of one kind, as they were counted."""
-    counted = {
-        ARGMAX: totals.argmax,
-        THRESHOLD: totals.half,
-        THRESHOLD_ZERO: totals.zero,
-        EQUALITY: totals.equality,
-        BOXES: totals.boxes,
-    }
-    return counted[decision] if decision else None
+    return getattr(totals, _READINGS[decision]) if decision else None
 
 
 def _flips(decision: str | None, counted: Decisions | None, totals: Totals) -> int | None:
@@ -316,3 +318,12 @@ def sample_errors(totals: Totals) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
     return np.where(np.isnan(relative), np.inf, relative), rows.counts
+
+
+def decision_shares(output: OutputDrift) -> np.ndarray | None:
+    """The share of its decisions that changed in each distinct sample; None if nothing tells."""
+    rows = output.totals.rows
+    field = _READINGS.get(output.decision or "")
+    if not len(rows) or field is None:
+        return None
+    return rows.values[:, 2 + SHARES.index(field)]

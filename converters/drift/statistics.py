@@ -106,33 +106,6 @@ def mean_bounds(
     return mean - half, mean + half
 
 
-def ratio_bounds(
-    parts: "np.ndarray", wholes: "np.ndarray", confidence: float
-) -> tuple[float, float]:
-    """One-sided bounds on sum(parts) / sum(wholes) over a population of samples.
-
-    The ratio of two sums, linearized, with Student's t for the samples as independent draws
-    (Cochran 1977, "Sampling Techniques", chapter 6). Few large samples make it uncertain, and the
-    bounds wide; a kind of sample that was not drawn at all shows in no such bound.
-
-    Args:
-        parts: one number for each sample, at least 0.
-        wholes: likewise.
-        confidence: confidence of each bound.
-    """
-    import numpy as np
-    from scipy.special import stdtrit
-
-    count, whole = len(parts), float(wholes.sum())
-    if count < 2 or whole == 0:
-        ratio = 0.0 if not parts.any() else math.inf
-        return ratio, ratio
-    ratio = float(parts.sum()) / whole
-    spread = float(np.sqrt(np.square(parts - ratio * wholes).sum() * count / (count - 1)))
-    half = float(stdtrit(count - 1, confidence)) * spread / whole
-    return ratio - half, ratio + half
-
-
 def fewest_samples(decides: Callable[[int], bool], at_least: int) -> int | None:
     """The smallest number of samples for which `decides` holds, assuming it then goes on holding.
 

@@ -8,13 +8,13 @@ import numpy as np
 from tfmp.converters.drift import (
     BOXES,
     EQUALITY,
-    SHARES,
     SUMS,
     Clustered,
     Decisions,
     DriftBudget,
     Kind,
     OutputDrift,
+    decision_shares,
     fewest_samples,
     mean_at_most,
 )
@@ -138,13 +138,8 @@ def _noun(output: OutputDrift) -> str:
 
 def _safe_bound(output: OutputDrift, budget: DriftBudget) -> float | None:
     """The bound that assumes nothing of how changes cluster; None without rows of samples."""
-    rows = output.totals.rows
-    reading = {"threshold 0.5": "half", "threshold 0": "zero"}.get(
-        output.decision or "", output.decision
-    )
-    if not len(rows) or reading not in SHARES:
-        return None
-    return mean_at_most(rows.values[:, 2 + SHARES.index(reading)], budget.confidence)
+    shares = decision_shares(output)
+    return None if shares is None else mean_at_most(shares, budget.confidence)
 
 
 def _advice(every: Clustered, budget: DriftBudget, limit: float) -> str:
