@@ -122,6 +122,9 @@ class Kept:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kept) and self.to_json() == other.to_json()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Kept, (self.metric, self._pieces, self.left_out)
+
     def __repr__(self) -> str:
         return f"Kept({self.to_json()})"
 

@@ -108,12 +108,13 @@ def difference_bounds(
 ) -> tuple[float, float]:
     """One-sided bounds on a difference, each at `confidence`.
 
-    With `samples` they are those of a score interval for a mean of numbers between -1 and 1, such
-    as the share of a sample's pixels that were lost: if the true mean lies d beyond the one that
-    was seen, then samples that were not seen have shifted it, at the worst ones that are lost
+    With `samples` the upper one is that of a score interval for a mean of numbers up to 1, such as
+    the share of a sample's pixels that were lost: if the true mean lies d beyond the one that was
+    seen, then samples that were not seen have shifted it, at the worst ones that are lost
     altogether. These add d to the variance of one sample, so d solves
     n d**2 = z**2 (variance + d). For ones and zeros it is Wilson's interval (1927); if no sample
-    changed it is z**2 / n, as Tango's, and not the 0 that a standard error of 0 would claim.
+    changed it is z**2 / n, as Tango's, and not the 0 that a standard error of 0 would claim. The
+    lower bound has no such term: rounding makes no sample right that was wrong altogether.
 
     Args:
         difference: the difference that was seen.
@@ -134,5 +135,5 @@ def difference_bounds(
     if samples is None:
         return difference - half, difference + half
     unseen = z * z / samples / 2
-    half = unseen + math.hypot(unseen, half)
-    return max(-1.0, difference - half), min(1.0, difference + half)
+    beyond = unseen + math.hypot(unseen, half)
+    return max(-1.0, difference - half), min(1.0, difference + beyond)

@@ -102,8 +102,13 @@ def add_labels(one: LabelTotals, other: LabelTotals) -> LabelTotals:
     """The totals of both, without the evidence for readings that some sample rules out.
 
     Raises:
-        InputError: they read their labels in different ways.
+        InputError: they read their labels in different ways, or one is of an old report.
     """
+    if one.samples and other.samples and (one.reading is None) != (other.reading is None):
+        raise InputError(
+            "answers against labels of an older report hold too little to be merged with those of "
+            "this version. Validate the samples of the older report again."
+        )
     merged = merge(one, other)
     if merged.reading == "":
         raise InputError(

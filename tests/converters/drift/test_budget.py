@@ -12,7 +12,9 @@ def test_defaults_let_299_samples_prove_the_flip_rate() -> None:
         max_abs=None,
         flip_rate=0.01,
         accuracy_drop=0.01,
+        accuracy_ratio=None,
         error_increase=0.01,
+        error_floor=0.005,
         confidence=0.95,
         min_samples=59,
         overrides={},
@@ -62,6 +64,13 @@ def test_an_output_has_its_own_limits_and_the_common_rest() -> None:
             "-1.0 (float).",
         ),
         ("a.rel_l2=nan", "a.rel_l2 must be a finite number of at least 0"),
+        (
+            "y.accuracy_ratio=1.01",
+            "y.accuracy_ratio is a ratio of the candidate's value to the reference's: expected "
+            "more than 0 and at most 1, such as 0.999, received 1.01. For a difference, limit "
+            "accuracy_drop.",
+        ),
+        ("accuracy_ratio=0", "accuracy_ratio is a ratio of the candidate's value"),
         ("rel_l2=inf", "rel_l2 must be a finite number of at least 0"),
         ("confidence=1", "confidence must lie between 0.5 and 1, received 1.0. Use 0.95"),
         ("min_samples=0", "min_samples must be a whole number of at least 1, received 0."),

@@ -1,0 +1,169 @@
+"""The paired bootstrap of a user's metric, and what happens where it fails."""
+
+import math
+from itertools import count
+
+import numpy as np
+import pytest
+from label_runs import compared, keys_of, metrics_of
+from sklearn.metrics import roc_auc_score
+
+from tfmp.converters.drift import CustomMetric
+from tfmp.converters.drift.labels.bootstrap import bootstrap
+from tfmp.converters.drift.labels.drift import label_drift, with_metrics
+from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
+from tfmp.converters.shared.errors import InputError
+
+
+def accuracy(predictions, labels):
+    return float((predictions.argmax(axis=1) == labels).mean())
+
+
+def right(predictions, labels):
+    return predictions.argmax(axis=1) == labels
+
+
+def auc(predictions, labels):
+    return roc_auc_score(labels, predictions[:, 0])
+
+
+def error(predictions, labels):
+    return float(np.abs(predictions[:, 0] - labels).mean())
+
+
+error.lower_is_better = True
+
+
+def run(samples=300, noise=0.5):
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 4, samples)
+    scores = rng.standard_normal((samples, 4)) + 2 * np.eye(4)[labels]
+    return labels, scores, scores + noise * rng.standard_normal(scores.shape)
+
+
+def own(metric, *arguments, **others):
+    return metrics_of(*arguments, metrics=(CustomMetric.of(metric),), **others)
+
+
+def test_it_takes_the_place_of_the_metrics_that_labels_choose() -> None:
+    found = own(accuracy, *run())
+    assert list(found) == ["accuracy"]
+    each = found["accuracy"]
+    assert (each.own, each.primary, each.resamples, each.samples) == (True, True, 1000, 300)
+    assert (each.reference, each.candidate) == tuple(accuracy(out, run()[0]) for out in run()[1:])
+
+
+def test_the_standard_error_of_an_accuracy_is_known() -> None:
+    labels, *outputs = run()
+    change = np.subtract(*(right(output, labels).astype(float) for output in outputs))
+    found = own(accuracy, *run())["accuracy"]
+    assert found.standard_error == pytest.approx(change.std() / math.sqrt(300), rel=0.06)
+
+
+def test_numbers_by_sample_need_no_resamples_and_keep_no_predictions() -> None:
+    labels, *outputs = run()
+    order = [np.arange(100), np.arange(100, 300)]
+    drift = compared(labels, *outputs, order=order, metrics=(CustomMetric.of(right),))
+    assert len(drift.totals.kept) == 0
+    (each,) = with_metrics(drift).metrics
+    assert (each.name, each.resamples, each.degrees) == ("right", 0, 299)
+    change = np.subtract(*(right(output, labels).astype(float) for output in outputs))
+    assert each.worse == pytest.approx(change.mean())
+    assert each.standard_error == pytest.approx(change.std(ddof=1) / math.sqrt(300))
+
+
+def test_any_split_order_and_merge_gives_the_same_bits() -> None:
+    labels, *outputs = run()
+    keys = keys_of(300)
+    keys[250:] = keys[:50]
+    metric = CustomMetric.of(accuracy)
+    order = np.split(np.random.default_rng(0).permutation(300), [1, 40, 200])
+    arguments = (labels, *outputs)
+    whole = with_metrics(compared(*arguments, keys=keys, metrics=(metric,)))
+    split = with_metrics(compared(*arguments, keys=keys, metrics=(metric,), order=order))
+    assert repr(split) == repr(whole)
+    merged = LabelTotals()
+    for rows in order[::-1]:
+        part = [each[rows] for each in arguments]
+        merged = add_labels(merged, compared(*part, keys=keys[rows], metrics=(metric,)).totals)
+    assert repr(with_metrics(label_drift("y", "custom", merged))) == repr(whole)
+    assert whole.metrics[0].samples == 250
+
+
+def test_copies_of_a_sample_are_drawn_together() -> None:
+    once = own(accuracy, *run())["accuracy"]
+    copies = [np.repeat(each, 20, axis=0) for each in run()]
+    found = own(accuracy, *copies, keys=np.repeat(keys_of(300), 20))["accuracy"]
+    assert found.standard_error == pytest.approx(once.standard_error, rel=0.1)
+
+
+def test_an_error_that_grows_is_worse() -> None:
+    labels, scores, _ = run()
+    found = own(error, labels, scores, scores + 10)["error"]
+    assert found.lower_is_better
+    assert found.worse > found.lower > 5
+
+
+def test_slow_functions_get_fewer_resamples_and_say_it() -> None:
+    labels, *outputs = run()
+    kept = compared(labels, *outputs, metrics=(CustomMetric.of(accuracy),)).totals.kept
+    for seconds, resamples in ((0.001, 1000), (0.1, 50), (60, 20)):
+        ticks = count(0, 2 * seconds)
+        assert bootstrap(kept, lambda ticks=ticks: next(ticks)).resamples == resamples
+
+
+def test_resamples_without_a_value_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.zeros(80, int)
+    labels[:2] = 1  # one resample in eight has no positive
+    scores = labels[:, None] + 0.4 * rng.standard_normal((80, 1))
+    found = own(auc, labels, scores, scores + 0.1 * rng.standard_normal((80, 1)))["auc"]
+    assert found.standard_error is not None
+    assert math.isfinite(found.upper)
+
+
+def fails(predictions, labels):
+    raise ValueError("no words")
+
+
+def undefined(predictions, labels):
+    return math.nan
+
+
+def misspelled(predictions, labels):
+    return predictions.arg_max()
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (fails, "raised ValueError: no words at .* These are the reference's predictions"),
+        (undefined, "gives nan for the reference: nothing can be compared with it"),
+    ],
+)
+def test_a_function_that_fails_on_the_reference_is_the_users_mistake(metric, message) -> None:
+    with pytest.raises(InputError, match=message):
+        own(metric, *run())
+
+
+def test_a_mistake_is_told_at_the_first_batch() -> None:
+    with pytest.raises(InputError, match=r"has no attribute 'arg_max'.*Fix the function"):
+        compared(*run(), metrics=(CustomMetric.of(misspelled),))
+
+
+def test_a_function_that_fails_on_the_candidate_only_is_a_finding() -> None:
+    labels, scores, _ = run()
+    labels = (labels > 1).astype(int)
+    found = own(auc, labels, scores, np.full_like(scores, np.nan))["auc"]
+    assert "raised ValueError: Input contains NaN" in found.error
+    assert math.isnan(found.candidate)
+
+
+def sometimes(predictions, labels):
+    return right(predictions, labels) if len(labels) > 100 else 0.5
+
+
+def test_one_form_throughout() -> None:
+    order = [np.arange(200), np.arange(200, 300)]
+    with pytest.raises(InputError, match="a number for each sample of some batches, and not of"):
+        compared(*run(), order=order, metrics=(CustomMetric.of(sometimes),))

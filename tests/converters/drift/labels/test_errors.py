@@ -1,0 +1,79 @@
+"""Metrics of numbers, against scikit-learn and by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from label_runs import compared, keys_of, metrics_of
+from scipy import stats
+from sklearn import metrics as sklearn
+
+
+def regression(width=3):
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((200, width)) * 3 + 100
+    reference = (truth + rng.standard_normal(truth.shape)).astype(np.float32)
+    return truth, reference, (reference + 0.3).astype(np.float32)
+
+
+def test_errors_equal_scikit_learn() -> None:
+    truth, *outputs = regression()
+    found = metrics_of(truth, *outputs)
+    assert list(found) == ["mean absolute error", "root mean square error"]
+    for name, output in zip(("reference", "candidate"), outputs, strict=True):
+        mae = sklearn.mean_absolute_error(truth, output)
+        assert getattr(found["mean absolute error"], name) == pytest.approx(mae)
+        rmse = sklearn.root_mean_squared_error(truth.ravel(), output.ravel())
+        assert getattr(found["root mean square error"], name) == pytest.approx(rmse)
+
+
+def test_the_bounds_on_mean_absolute_error_are_a_paired_t_interval() -> None:
+    truth, *outputs = regression()
+    found = metrics_of(truth, *outputs)["mean absolute error"]
+    errors = [np.abs(output - truth).mean(axis=1) for output in outputs]
+    expected = stats.ttest_rel(errors[1], errors[0]).confidence_interval(0.9)
+    assert found.bounds(0.95) == pytest.approx((expected.low, expected.high), rel=1e-6)
+
+
+def test_the_standard_error_of_the_root_mean_square_equals_a_bootstrap() -> None:
+    truth, *outputs = regression(1)
+    found = metrics_of(truth, *outputs)["root mean square error"]
+    squares = [((output - truth) ** 2)[:, 0] for output in outputs]
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(0, 200, (4000, 200))
+    roots = [np.sqrt(square[drawn].mean(axis=1)) for square in squares]
+    assert found.standard_error == pytest.approx(np.std(roots[1] - roots[0]), rel=0.05)
+
+
+def test_the_deviation_of_labels_is_theirs() -> None:
+    truth, *outputs = regression(1)
+    deviation = metrics_of(truth, *outputs)["mean absolute error"].deviation
+    assert deviation == pytest.approx(np.std(truth))
+
+
+def test_columns_of_different_level_do_not_spread() -> None:
+    truth, *outputs = regression(2)
+    shifted = [each + np.array([0, 1e4], each.dtype) for each in (truth, *outputs)]
+    deviation = metrics_of(*shifted)["mean absolute error"].deviation
+    assert deviation == pytest.approx(np.sqrt(truth.var(axis=0).mean()))
+
+
+def test_copies_are_one_piece_of_evidence() -> None:
+    truth, *outputs = regression()
+    once = metrics_of(truth, *outputs)
+    copies = [np.repeat(each, 10, axis=0) for each in (truth, *outputs)]
+    tenfold = metrics_of(*copies, keys=np.repeat(keys_of(200), 10))
+    for name, each in tenfold.items():
+        assert each.samples == 200
+        assert each.bounds(0.95) == pytest.approx(once[name].bounds(0.95), rel=1e-5)
+
+
+def test_errors_that_are_not_finite_have_no_bound() -> None:
+    truth, reference, candidate = regression()
+    candidate[3, 1] = np.inf
+    drift = compared(truth, reference, candidate)
+    assert drift.candidate == math.inf
+    assert metrics_of(truth, reference, candidate)["mean absolute error"].bounds(0.95) == (
+        -math.inf,
+        math.inf,
+    )

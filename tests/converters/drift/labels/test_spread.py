@@ -1,0 +1,34 @@
+"""The spread of labels, summed exactly."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.labels.spread import Spread
+from tfmp.converters.shared.errors import InputError
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((90, 3), 0), ((90, 40), None), ((90, 4, 5), None)])
+def test_the_deviation_is_numpys(shape, axis) -> None:
+    labels = np.random.default_rng(0).standard_normal(shape) + 1e6
+    found = Spread()
+    for part in np.split(labels, [1, 30]):
+        found = found.merged(Spread.of(part))
+    assert found == Spread.of(labels)
+    expected = math.sqrt(np.mean(labels.var(axis=axis)))
+    assert found.deviation == pytest.approx(expected, rel=1e-3)
+    assert Spread.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_labels_that_are_not_finite_have_none() -> None:
+    found = Spread.of(np.array([[1.0], [np.inf]]))
+    assert math.isnan(found.deviation)
+    assert Spread.from_json(found.to_json()) == found
+    assert math.isnan(Spread().deviation)
+
+
+def test_a_document_that_was_cut_is_refused() -> None:
+    with pytest.raises(InputError, match="the spread of labels in the report cannot be read"):
+        Spread.from_json({"count": 3, "columns": [["x"]]})

@@ -1,0 +1,186 @@
+"""Checks of answers against labels: limits, floors, and the sentences."""
+
+import math
+
+import pytest
+
+from tfmp.converters.drift import DriftBudget, LabelDrift, LabelTotals
+from tfmp.converters.drift.labels.metric import SCORE, STUDENT, TANGO, Metric, metric
+from tfmp.converters.drift.verdict.answers import label_checks
+from tfmp.converters.drift.verdict.check import Check
+
+
+def label(*metrics: Metric, samples: int = 450, output: str = "y") -> LabelDrift:
+    first = metrics[0]
+    values = first.name, samples, first.reference, first.candidate
+    return LabelDrift(output, "class ids", *values, 3, 1, 0.6, LabelTotals(samples), metrics)
+
+
+def accuracy(lost: int, gained: int = 0, samples: int = 450, primary: bool = True) -> Metric:
+    right = 0.9 * samples
+    return metric(
+        "accuracy",
+        right / samples,
+        (right - lost + gained) / samples,
+        primary=primary,
+        samples=samples,
+        law=TANGO,
+        lost=lost,
+        gained=gained,
+    )
+
+
+def score(reference: float, candidate: float, spread: float | None = 0.001, **facts) -> Metric:
+    given = {"primary": True, "samples": 450, "law": STUDENT, "standard_error": spread}
+    return metric(facts.pop("name", "macro F1"), reference, candidate, **{**given, **facts})
+
+
+def growth(reference: float, candidate: float, deviation: float | None = 1.0, **facts) -> Metric:
+    facts = {"lower_is_better": True, "deviation": deviation, **facts}
+    return score(reference, candidate, name="mean absolute error", **facts)
+
+
+def check(found: Metric, budget: DriftBudget | None = None, samples: int = 450) -> Check:
+    (only,) = label_checks(label(found, samples=samples), budget or DriftBudget())
+    return only
+
+
+def test_accuracy_within_its_limit() -> None:
+    found = check(accuracy(0))
+    assert (found.name, found.verdict, found.measured, found.limit) == (
+        "accuracy_drop",
+        "PASS",
+        0.0,
+        0.01,
+    )
+    assert found.text == (
+        "output 'y': accuracy 90.00% -> 90.00% (0 lost, 0 gained, McNemar p = 0.6); the true drop "
+        "is at most 0.60% (95% confidence), budget 1.00%"
+    )
+
+
+def test_accuracy_over_its_limit_beyond_doubt() -> None:
+    found = check(accuracy(30, 1))
+    assert found.verdict == "FAIL"
+    assert found.p is not None
+    assert found.p < 1e-4
+    assert "the true drop is at least " in found.text
+
+
+def test_a_primary_metric_that_is_open_says_what_would_decide() -> None:
+    for each in (accuracy(3, 1), score(0.9, 0.895, 0.01)):
+        found = check(each)
+        assert found.verdict == "INCONCLUSIVE"
+        assert " samples at this drop would decide" in found.text
+    found = check(score(0.9, 0.9, None))
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.text.endswith("It takes more samples to say how certain this is")
+
+
+def test_a_secondary_metric_fails_beyond_doubt_and_is_never_open() -> None:
+    checks = label_checks(
+        label(
+            accuracy(0),
+            score(0.9, 0.895, 0.01, primary=False),
+            score(0.9, 0.7, 0.01, primary=False, name="mean IoU"),
+        ),
+        DriftBudget(),
+    )
+    assert [(each.name, each.verdict.value) for each in checks] == [
+        ("accuracy_drop", "PASS"),
+        ("macro_f1_drop", "PASS"),
+        ("mean_iou_drop", "FAIL"),
+    ]
+    assert checks[1].text == (
+        "output 'y': macro F1 90.00% -> 89.50%; the true drop is not proven to be over the budget "
+        "1.00%"
+    )
+    assert checks[2].text == (
+        "output 'y': mean IoU 90.00% -> 70.00%; the true drop is at least 18.36% (95% "
+        "confidence), budget 1.00%"
+    )
+
+
+def test_a_ratio_takes_the_place_of_the_drop() -> None:
+    budget = DriftBudget(accuracy_ratio=0.99)
+    good, bad = score(0.5, 0.497, 0.0005), score(0.5, 0.4935, 0.0005)
+    assert check(bad).verdict == "PASS"  # 0.65 points
+    found = check(bad, budget)
+    assert (found.name, found.verdict) == ("macro_f1_ratio", "FAIL")
+    assert found.limit == pytest.approx(0.01)
+    assert found.measured == pytest.approx(0.013)
+    assert found.text.endswith("(95% confidence), budget 1.00% of the reference")
+    assert check(good, budget).verdict == "PASS"
+    assert check(accuracy(0), DriftBudget(accuracy_ratio=0.99)).name == "accuracy_ratio"
+
+
+def test_errors_that_grow_fail_and_errors_that_stay_pass() -> None:
+    assert check(growth(1.0, 1.5)).text == (
+        "output 'y': mean absolute error 1 -> 1.5; the true increase is at least 49.84% (95% "
+        "confidence), budget 1.00%"
+    )
+    assert check(growth(1.0, 1.001)).verdict == "PASS"
+    assert check(growth(1.0, 0.5)).verdict == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "deviation", "verdict"),
+    [
+        (1e-6, 2e-4, 0.44, "PASS"),  # the value is right to four digits
+        (0.01, 6.4, 100.0, "FAIL"),
+        (0.0, 2e-4, 0.44, "PASS"),
+        (0.0, 0.0, 0.0, "PASS"),
+        (0.0, 0.1, 0.44, "FAIL"),
+        (1.0, 1.5, None, "FAIL"),  # an old report knows no deviation
+    ],
+)
+def test_growth_below_the_floor_is_no_harm(reference, candidate, deviation, verdict) -> None:
+    found = check(growth(reference, candidate, deviation, standard_error=candidate / 50))
+    assert found.verdict == verdict
+
+
+def test_the_floor_is_told_and_can_be_set() -> None:
+    found = growth(1e-6, 2e-4, 0.5, standard_error=1e-6)
+    assert check(found).text == (
+        "output 'y': mean absolute error 1e-06 -> 0.0002; the true increase is at most 0.0002006 "
+        "(95% confidence), budget 0.0025, which is 0.50% of the labels' standard deviation of 0.5"
+    )
+    for floor in (None, 1e-5):
+        assert check(found, DriftBudget(error_floor=floor)).verdict == "FAIL"
+
+
+def test_limits_can_be_off() -> None:
+    off = DriftBudget(accuracy_drop=None, error_increase=None)
+    assert label_checks(label(accuracy(30)), off) == []
+    assert label_checks(label(growth(1.0, 2.0)), off) == []
+    assert label_checks(label(accuracy(0), samples=0), DriftBudget()) == []
+
+
+def test_an_own_metric_is_told_in_its_unit() -> None:
+    found = score(31.2, 31.1, 0.01, name="bleu", own=True, resamples=1000)
+    budget = DriftBudget(accuracy_drop=0.2)
+    assert check(found, budget).text == (
+        "output 'y': bleu 31.2 -> 31.1 (1,000 resamples); the true drop is at most 0.1164 (95% "
+        "confidence), budget 0.2"
+    )
+    error = score(0.1, 0.2, 0.001, name="wer", own=True, lower_is_better=True)
+    assert (check(error).name, check(error).verdict) == ("wer_increase", "FAIL")
+
+
+def test_an_own_metric_of_several_outputs_names_none() -> None:
+    found = label_checks(label(score(0.9, 0.9), output=""), DriftBudget())[0]
+    assert found.text.startswith("macro F1 ")
+
+
+def test_a_candidate_without_a_value_fails() -> None:
+    found = check(score(0.9, math.nan, error="its scores hold NaN, which has no rank"))
+    assert found.verdict == "FAIL"
+    assert found.text == (
+        "output 'y': macro F1 is undefined for the candidate: its scores hold NaN, which has no "
+        "rank"
+    )
+
+
+def test_copies_are_told() -> None:
+    found = score(0.9, 0.9, law=SCORE, samples=10)
+    assert "(10 distinct samples)" in check(found).text
