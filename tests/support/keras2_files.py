@@ -131,14 +131,33 @@ def _archived(build: Callable[[], Any], version: str, separator: str) -> Write:
             config, weights = old.read("config.json"), io.BytesIO(old.read("model.weights.h5"))
         moved = io.BytesIO()
         with h5py.File(weights) as source, h5py.File(moved, "w") as target:
+            places: dict[str, str] = {"": ""}
+            taken: dict[tuple[str, str], int] = {}
 
-            def move(name: str, item: Any) -> None:
+            def place(path: str) -> str:
+                """Layers with weights took two numbers."""
+                if path not in places:
+                    parent, _, name = path.rpartition("/")
+                    if parent.rpartition("/")[2] == "layers":
+                        kind, _ = _by_number(name)
+                        number = taken.get((parent, kind), 0)
+                        taken[parent, kind] = number + (2 if _has_weights(source[path]) else 1)
+                        name = f"{kind}_{number}" if number else kind
+                    elif name == "layers":
+                        name = "_layer_checkpoint_dependencies"
+                    places[path] = f"{place(parent)}{separator}{name}".lstrip(separator)
+                return places[path]
+
+            names: list[str] = []
+            source.visit(names.append)
+            for name in sorted(names, key=lambda name: [_by_number(p) for p in name.split("/")]):
                 folder, _, end = name.rpartition("/vars/")
-                folder = folder.replace("layers", "_layer_checkpoint_dependencies")
-                if isinstance(item, h5py.Dataset):
-                    target[f"{folder.replace('/', separator)}/vars/{end}"] = item[()]
-
-            source.visititems(move)
+                moved_to = f"{place(folder)}/vars/{end}" if end else None
+                if moved_to and isinstance(source[name], h5py.Dataset):
+                    target[moved_to] = source[name][()]
+                elif not end and not name.endswith("vars"):
+                    place(name)
+                    target.require_group(f"{place(name)}/vars")
         with zipfile.ZipFile(path, "w") as new:
             new.writestr("metadata.json", json.dumps({"keras_version": version}))
             new.writestr("config.json", config)
@@ -147,6 +166,17 @@ def _archived(build: Callable[[], Any], version: str, separator: str) -> Write:
         return model
 
     return write
+
+
+def _has_weights(group: Any) -> bool:
+    found: list[object] = []
+    group.visititems(lambda _, item: found.append(item) if isinstance(item, h5py.Dataset) else None)
+    return bool(found)
+
+
+def _by_number(name: str) -> tuple[str, int]:
+    kind, _, number = name.rpartition("_")
+    return (kind, int(number)) if kind and number.isdecimal() else (name, 0)
 
 
 def _lstm_stack() -> Any:

@@ -27,6 +27,8 @@ _TURNED = {
     "Conv2DTranspose": ("kernel",),
     "ConvLSTM2DCell": ("kernel", "recurrent_kernel"),
 }
+_OLD_FOLDER = "_layer_checkpoint_dependencies"
+_OF_TRAINING = ("optimizer/", "metrics/")
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 
 
@@ -157,22 +159,57 @@ def _rewritten(path: Path, config: Config) -> Iterator[str]:
 
 
 def _copy_weights(source: Path, target: Path) -> None:
-    """Copies the layers' weights to the paths where tf_keras looks for them.
-
-    Windows wrote backslashes into the paths, and Keras up to 2.13 called the folder of a model's
-    layers by the name of a private attribute.
-    """
+    """Copies the layers' weights to the paths where tf_keras looks for them."""
     import h5py
 
     with h5py.File(source) as old, h5py.File(target, "w") as new:
         new.create_group("vars")
+        names: list[str] = []
+        old.visit(names.append)
+        places = _places([name.replace("\\", "/") for name in names])
+        for name in names:
+            place = places[name.replace("\\", "/")]
+            if isinstance(old[name], h5py.Dataset) and not place.startswith(_OF_TRAINING):
+                old.copy(name, new, name=place)
 
-        def copy(name: str, item: Any) -> None:
-            place = name.replace("\\", "/").replace("_layer_checkpoint_dependencies", "layers")
-            if isinstance(item, h5py.Dataset) and not place.startswith(("optimizer/", "metrics/")):
-                old.copy(item, new, name=place)
 
-        old.visititems(copy)
+def _places(paths: list[str]) -> dict[str, str]:
+    """The paths in an archive as today's Keras 2 names them, by their own.
+
+    Until 2.13 a model's layers lay in a folder with the name of a private attribute, which held
+    those with weights twice: they took two numbers each, dense, dense_2, dense_4.
+    """
+    numbers: dict[str, dict[str, list[int]]] = {}
+    for path in paths:
+        parts = path.split("/")
+        for depth, part in enumerate(parts[:-1]):
+            if part == _OLD_FOLDER:
+                kind, number = _numbered(parts[depth + 1])
+                kinds = numbers.setdefault("/".join(parts[: depth + 1]), {})
+                kinds.setdefault(kind, []).append(number)
+
+    def renamed(folder: str, part: str) -> str:
+        kind, number = _numbered(part)
+        place = sorted(set(numbers[folder][kind])).index(number)
+        return f"{kind}_{place}" if place else kind
+
+    found = {}
+    for path in paths:
+        parts = path.split("/")
+        moved = [
+            renamed("/".join(parts[:depth]), part) if depth and parts[depth - 1] == _OLD_FOLDER
+            else "layers" if part == _OLD_FOLDER
+            else part
+            for depth, part in enumerate(parts)
+        ]  # fmt: skip
+        found[path] = "/".join(moved)
+    return found
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    """("dense", 2) of dense_2, and ("dense", 0) of dense."""
+    kind, _, number = name.rpartition("_")
+    return (kind, int(number)) if kind and number.isdecimal() else (name, 0)
 
 
 def _without_cudnn(model: KerasModel) -> None:
