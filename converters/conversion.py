@@ -14,7 +14,7 @@ from tfmp.converters.report import Artifact, DriftReport
 from tfmp.converters.samples import Samples
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_output
-from tfmp.converters.shared.options import check_choice, options_of, read_options
+from tfmp.converters.shared.options import check_choice, check_flag, options_of, read_options
 from tfmp.converters.validation import check_model, comparing, open_model, open_samples
 from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
 
@@ -157,6 +157,7 @@ def target_of(
     """
     format = format_named(to)
     check_choice("precision", precision, PRECISIONS)
+    check_flag("force", force)
     chosen: Any = read_options(format.options, options, f"a conversion to {to}")
     batch_size = None if is_open(model) else request_of(model).batch_size
     format.check(precision, chosen, sampled, batch_size)

@@ -19,6 +19,7 @@ from tfmp.converters.commands.inputs import (
 from tfmp.converters.commands.options import Asked, Intake, Shown, Written
 from tfmp.converters.commands.session import print_inspection, print_results, session
 from tfmp.converters.formats import Format, all_formats
+from tfmp.shared.wording import joined
 
 if TYPE_CHECKING:
     from tfmp.converters.report import DriftReport
@@ -63,7 +64,7 @@ def _add_format(format: Format) -> None:
 for _format in all_formats():
     _add_format(_format)
 
-_TITLES = " and ".join(format.title for format in all_formats())
+_TITLES = joined([format.title for format in all_formats()])
 
 
 @main.command(

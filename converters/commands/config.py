@@ -19,6 +19,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from tfmp.converters.commands.kinds import Number
 from tfmp.converters.shared.errors import InputError
 
 # They say where settings are kept, and are none themselves.
@@ -107,7 +108,7 @@ def _checked(path: str, option: click.Option, value: Any) -> Any:
         if isinstance(value, bool):
             return value
         expected = "true or false"
-    elif isinstance(option.type, click.types.IntParamType):
+    elif isinstance(option.type, Number):
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         expected = "a whole number"

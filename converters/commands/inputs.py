@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def model_request(model: str, intake: Intake) -> "ModelRequest":
-    """The model that a command names, checked as far as no framework is needed."""
+    """The model that a command names."""
     from tfmp.converters.intake import ModelRequest
 
-    request = ModelRequest(
+    return ModelRequest(
         model,
         signature=intake.signature,
         custom_modules=intake.custom_objects,
@@ -30,8 +30,6 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
         input_shapes=_shapes(intake.input_shapes),
         lean=True,
     )
-    request.check()
-    return request
 
 
 def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

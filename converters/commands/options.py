@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tfmp.converters.commands.config import load_config
+from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, options_of
 
@@ -110,7 +111,7 @@ force = click.option("--force", is_flag=True, help="Replace outputs and reports 
 _conversion = _options(
     click.option(
         "--precision",
-        type=click.Choice(list(PRECISIONS)),
+        type=Choices(PRECISIONS),
         default="fp16",
         show_default=True,
         help="Precision of the file. mixed (ONNX) is FP16 with as few nodes in FP32 as the budget "
@@ -123,7 +124,7 @@ intake = _options(
     click.option(
         "--batch",
         "batch_size",
-        type=click.IntRange(min=1),
+        type=Number(),
         metavar="N",
         help="Number of samples that the file takes at a time [default: any for ONNX, 1 for "
         "TFLite].",
@@ -163,14 +164,13 @@ intake = _options(
 
 
 def _of_formats(formats: Sequence[Format]) -> Decorator:
-    """The options that the formats declare."""
-    return _options(
-        *(
-            _declared(item.name, item.default, told)
-            for format in formats
-            for item, told in options_of(format.options)
-        )
-    )
+    """The options that the formats declare; a name that several of them have is one option."""
+    declared = {
+        item.name: (item.default, told)
+        for format in formats
+        for item, told in options_of(format.options)
+    }
+    return _options(*(_declared(name, *about) for name, about in declared.items()))
 
 
 def _declared(name: str, default: Any, told: Option) -> Decorator:
@@ -182,9 +182,9 @@ def _declared(name: str, default: Any, told: Option) -> Decorator:
     elif isinstance(default, tuple):
         about |= {"multiple": True, "metavar": told.metavar}
     elif told.choices:
-        about |= {"type": click.Choice(told.choices), "default": default, "show_default": True}
+        about |= {"type": Choices(told.choices), "default": default, "show_default": True}
     else:  # numbers that have no default of their own
-        about |= {"type": int, "metavar": told.metavar}
+        about |= {"type": Number(), "metavar": told.metavar}
     return click.option(flag, name, **about)
 
 
@@ -257,7 +257,7 @@ comparison = _options(
     ),
     click.option(
         "--device",
-        type=click.Choice(["auto", "cpu", "gpu"]),
+        type=Choices(["auto", "cpu", "gpu"]),
         default="auto",
         show_default=True,
         help="Device to compare on. auto takes an NVIDIA GPU for ONNX files where CUDA works; the "
@@ -281,7 +281,7 @@ comparison = _options(
     ),
     click.option(
         "--workers",
-        type=click.IntRange(min=1),
+        type=Number(),
         metavar="N",
         help="Number of workers for --ray [default: as many as fit, with four CPUs each].",
     ),
@@ -345,7 +345,7 @@ def converting(
         written: help on --output.
         required: whether --output is.
     """
-    names = [item.name for format in formats for item, _ in options_of(format.options)]
+    names = {item.name for format in formats for item, _ in options_of(format.options)}
 
     def gathered(command: Any) -> Any:
         @wraps(command)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from tfmp.converters.formats import Format, all_formats
 from tfmp.converters.runners import Runner
 from tfmp.converters.shared.errors import InputError, MachineError
-from tfmp.converters.shared.options import check_choice
 
 DEVICES = ("auto", "cpu", "gpu")
 
@@ -37,10 +36,9 @@ def choose(device: str, formats: Collection[Format], emulate: bool = False) -> P
         emulate: FP16 arithmetic is to be emulated, which only a CPU does.
 
     Raises:
-        InputError: a device of no such name, "gpu" where there is none that can run the files, or
+        InputError: "gpu" where there is none that can run the files, or
             something to emulate where nothing would be emulated.
     """
-    check_choice("device", device, DEVICES)
     if emulate:
         _check_emulation(device, formats)
     if device == "cpu":

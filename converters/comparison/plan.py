@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tfmp.converters.comparison.devices import Placing, choose
+from tfmp.converters.comparison.devices import DEVICES, Placing, choose
 from tfmp.converters.drift import CustomMetric, DriftBudget, Task, custom_metrics, read_tasks
 from tfmp.converters.formats import Format
 from tfmp.converters.onnx.emulation import Profile
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder
+from tfmp.converters.shared.options import check_choice, check_count, check_flag
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,14 @@ class Plan:
         Raises:
             InputError: a value that cannot be used, or two that contradict each other.
         """
+        if not isinstance(budget, DriftBudget | None):
+            raise InputError(
+                f"budget: expected a DriftBudget, as in DriftBudget(rel_l2=0.005), received "
+                f"{budget!r}."
+            )
+        check_choice("device", device, DEVICES)
+        check_flag("split", split)
+        check_flag("latency", latency)
         plan = cls(
             budget=budget or DriftBudget(),
             device=device,
@@ -104,12 +113,8 @@ class Plan:
                     "(--ray). Give both, or leave workers out."
                 )
             return
-        if self.workers is not None and (
-            not isinstance(self.workers, int) or self.workers is True or self.workers < 1
-        ):
-            raise InputError(
-                f"workers: expected a number of at least 1, received {self.workers!r}."
-            )
+        if self.workers is not None:
+            check_count("workers", self.workers)
         for name, asked, why in (
             ("explain", self.explain is not None, "looks into one model on the worst samples"),
             ("latency", self.latency, "is measured on a machine that does nothing else"),

@@ -10,6 +10,7 @@ from tfmp.converters.intake.architecture import Architecture, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.shared.framework_start import import_tensorflow
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
@@ -56,6 +57,9 @@ class ModelRequest:
 
     def check(self) -> None:
         """Raises the `InputError`s of `open` that take no framework to find."""
+        check_flag("unsafe_load", self.unsafe_load)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
         if self.path is not None:
             check_model_file(self.path)
         if self.signature is not None and not (self.path is not None and self.path.is_dir()):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.arguments import is_whole_number
 
 _KEY = "option"
 
@@ -57,19 +58,24 @@ def read_options(kind: type[Options], given: Mapping[str, Any], purpose: str) ->
     Raises:
         InputError: a name that is no option, or a value out of range.
     """
-    known = {field.name: told for field, told in options_of(kind)}
+    known = {field.name: (field.default, told) for field, told in options_of(kind)}
+    read = {}
     for name, value in given.items():
         if name not in known:
             raise InputError(
                 f"{name} is no option of {purpose}, received {name}={value!r}; its options: "
                 f"{', '.join(known)}."
             )
-        if known[name].choices:
-            check_choice(name, value, known[name].choices)
-        check = known[name].check
-        if check is not None:
-            check(value)
-    return kind(**given)
+        default, told = known[name]
+        if isinstance(default, bool):
+            check_flag(name, value)
+        if told.choices:
+            check_choice(name, value, told.choices)
+        if told.check is not None:
+            told.check(value)
+        # A text is a sequence, too, but of letters.
+        read[name] = (value,) if isinstance(default, tuple) and isinstance(value, str) else value
+    return kind(**read)
 
 
 def given_options(options: Any) -> list[str]:
@@ -85,3 +91,15 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Raises `InputError` unless `value` is one of `choices`."""
     if value not in choices:
         raise InputError(f"{name}: expected one of {', '.join(choices)}, received {value!r}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raises `InputError` unless `value` is True or False: "no" would count as True."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}: expected True or False, received {value!r}.")
+
+
+def check_count(name: str, value: object) -> None:
+    """Raises `InputError` unless `value` is a whole number of at least 1."""
+    if not (is_whole_number(value) and value >= 1):
+        raise InputError(f"{name}: expected a whole number of at least 1, received {value!r}.")

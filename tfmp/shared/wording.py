@@ -14,6 +14,11 @@ def listed(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def joined(names: Sequence[str]) -> str:
+    """All of the names in a sentence: "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's text; the name of its class where it has no text."""
     lines = str(error).strip().splitlines()

@@ -206,7 +206,10 @@ def test_force_replaces(folder):
             ["onnx", "dense.keras", "--device", "cpu"],
             "needs samples to compare on, and this conversion has no data",
         ),
-        (["validate", "dense.keras", "d.onnx", "--device", "tpu"], "'tpu' is not one of 'auto'"),
+        (
+            ["validate", "dense.keras", "d.onnx", "--device", "tpu"],
+            "device: expected one of auto, ",
+        ),
         (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
         (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
         (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
@@ -249,7 +252,7 @@ def test_force_replaces(folder):
             ["tflite", "dense.keras", "--dynamic", "--batch", "2"],
             "batch size 2 (--batch) fixes",
         ),
-        (["tflite", "dense.keras", "--batch", "0"], "0 is not in the range x>=1"),
+        (["tflite", "dense.keras", "--batch", "0"], "batch_size: expected a whole number of"),
         (["inspect", "dense.keras", "--report", "audit.md"], "end in .json or .html"),
         (["inspect", "m.keras", "--report", "a.json", "--report", "./a.json"], "given twice. Name"),
         (["validate", "dense.keras", ".", "--data", "good.npz"], "received suffix ''. Name the"),
@@ -272,7 +275,7 @@ def test_force_replaces(folder):
             ],
             "--input-shape 'features=2,6': 'features' has a shape already. Give one.",
         ),
-        (["onnx", "dense.keras", "--precision", "int8"], "'int8' is not one of"),
+        (["onnx", "dense.keras", "--precision", "int8"], "precision: expected one of fp16, mixed"),
     ],
 )
 def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, message):

@@ -60,13 +60,16 @@ def test_the_top_is_for_all_commands_a_table_for_one_and_the_command_line_goes_f
     ("text", "message"),
     [
         ("speed = 3", "--config c.toml: speed is no option; expected one of accumulate, allow"),
-        ("[onnx]\ndynamic = true", "[onnx] dynamic is no option; expected one of batch, budget"),
+        (
+            "[onnx]\ndynamic = true",
+            "[onnx] dynamic is no option; expected one of architecture, batch",
+        ),
         ("onnx = 3", "--config c.toml: onnx is no option"),
         ("opset = '17'", "opset is '17' (str); expected a whole number"),
         ("force = 1", "force is 1 (int); expected true or false"),
         ("report = [1]", "report is [1] (list); expected a text or a list of texts"),
         ("data = 3", "data is 3 (int); expected a text"),
-        ("precision = 'int8'", "'int8' is not one of 'fp16', 'mixed'"),
+        ("precision = 'int8'", "expected one of fp16, mixed, fp32, received 'int8'"),
         ("opset =", "--config c.toml: is not TOML:"),
     ],
 )

@@ -9,7 +9,9 @@ from tfmp.converters.shared.errors import InputError
 
 @pytest.mark.parametrize("workers", [0, -1, "two", True, 1.5])
 def test_a_number_of_workers_that_is_none_is_told(workers):
-    with pytest.raises(InputError, match="workers: expected a number of at least 1, received"):
+    with pytest.raises(
+        InputError, match="workers: expected a whole number of at least 1, received"
+    ):
         Plan.of(ray="local", workers=workers)
 
 
@@ -32,3 +34,8 @@ def test_tasks_and_metrics_are_read_once() -> None:
         Plan.of(tasks={"y": "boxes"})
     with pytest.raises(InputError, match="'mAP' cannot be read"):
         Plan.of(metric="mAP")
+
+
+def test_another_device_is_refused():
+    with pytest.raises(InputError, match="device: expected one of auto, cpu, gpu, received 'tpu'"):
+        Plan.of(device="tpu")

@@ -188,7 +188,10 @@ def test_the_command_line_reports_the_same(cluster, converted):
     [
         ({"ray": "local", "explain": True}, "explain looks into one model on the worst samples"),
         ({"ray": "local", "latency": True}, "latency is measured on a machine that does nothing"),
-        ({"ray": "local", "workers": 0}, "workers: expected a number of at least 1, received 0"),
+        (
+            {"ray": "local", "workers": 0},
+            "workers: expected a whole number of at least 1, received 0",
+        ),
         ({"workers": 2}, r"workers \(--workers\) are Ray's, received workers=2 without ray"),
     ],
 )

@@ -80,4 +80,4 @@ def test_the_command_line_takes_a_target(tmp_path):
     assert REASON in " ".join(result.output.split())
     refused = CliRunner().invoke(main, ["onnx", str(path), "--target", "rocm"])
     assert refused.exit_code == 2
-    assert "'rocm' is not one of 'any', 'cpu', 'cuda', 'tensorrt'" in refused.stderr
+    assert "target: expected one of any, cpu, cuda, tensorrt, received 'rocm'." in refused.stderr

@@ -1,0 +1,99 @@
+"""A flag says of a wrong value what the keyword of its name says, in the same words."""
+
+from pathlib import Path
+
+import keras_models
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tfmp.converters import convert, open_source
+from tfmp.converters.commands.cli import main
+from tfmp.converters.shared.errors import InputError
+
+X = np.ones((2, 6), np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("inputs")
+    keras_models.dense().save(path / "dense.keras")
+    np.savez(path / "x.npz", X)
+    return path
+
+
+def refused_by_command(folder: Path, to: str, *flags: str) -> str:
+    model, output = str(folder / "dense.keras"), str(folder / f"no.{to}")
+    result = CliRunner().invoke(main, [to, model, "-o", output, *flags])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert list(folder.glob("no.*")) == []
+    return result.stderr.removeprefix("Error: ").rstrip()
+
+
+@pytest.mark.parametrize(
+    ("to", "flags", "keywords", "message"),
+    [
+        ("onnx", "--precision fp8", {"precision": "fp8"}, "precision: expected one of fp16, mixed"),
+        ("onnx", "--device tpu", {"device": "tpu"}, "device: expected one of auto, cpu, gpu"),
+        ("onnx", "--emulate x", {"emulate": "x"}, "emulate: expected 'gpu', 'pessimistic'"),
+        ("onnx", "--ray auto --workers 0", {"ray": "auto", "workers": 0}, "workers: expected a w"),
+        ("onnx", "--ray auto --workers x", {"ray": "auto", "workers": "x"}, "workers: expected a"),
+        ("onnx", "--workers 2", {"workers": 2}, "workers (--workers) are Ray's"),
+        ("onnx", "--opset 12", {"opset": 12}, "opset: expected a number from 13"),
+        ("onnx", "--opset x", {"opset": "x"}, "opset: expected a number from 13"),
+        ("onnx", "--target amd", {"target": "amd"}, "target: expected one of any, cpu"),
+        ("onnx", "--keep-fp32 (", {"keep_fp32": ["("]}, "keep_fp32: '(' is not a regular"),
+        ("tflite", "--accumulate fp8", {"accumulate": "fp8"}, "accumulate: expected one of fp32"),
+        ("tflite", "--precision mixed", {"precision": "mixed"}, "precision mixed (--precision) is"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("--") else "",
+)
+def test_a_wrong_value_has_one_sentence(folder, to, flags, keywords, message):
+    said = refused_by_command(folder, to, *flags.split(), "--data", str(folder / "x.npz"))
+    assert said.startswith(message)
+    with pytest.raises(InputError) as caught:
+        convert(folder / "dense.keras", to, folder / f"no.{to}", data=X, **keywords)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("option", ["split", "latency", "explain"])
+def test_options_of_a_comparison_need_samples(folder, option):
+    said = refused_by_command(folder, "onnx", f"--{option}")
+    with pytest.raises(InputError) as caught:
+        convert(folder / "dense.keras", "onnx", folder / "no.onnx", **{option: True})
+    assert str(caught.value) == said
+    assert said.startswith(f"{option} (--{option}) needs samples")
+
+
+@pytest.mark.parametrize(("flag", "value"), [("0", 0), ("x", "x"), ("-1", -1)])
+def test_a_batch_is_a_whole_number_of_at_least_1(folder, flag, value):
+    said = refused_by_command(folder, "onnx", "--batch", flag)
+    with pytest.raises(InputError) as caught:
+        open_source(folder / "dense.keras", batch_size=value)
+    assert str(caught.value) == said
+    assert said == f"batch_size: expected a whole number of at least 1, received {value!r}."
+
+
+@pytest.mark.parametrize(
+    ("to", "name"),
+    [
+        *(("onnx", name) for name in ("split", "latency", "force", "external_data", "fp16_io")),
+        *(("tflite", name) for name in ("dynamic_batch", "allow_flex", "repair")),
+    ],
+)
+def test_a_flag_is_true_or_false(folder, to, name):
+    """Else a caller's "no" would count as yes."""
+    with pytest.raises(InputError, match=f"{name}: expected True or False, received 'no'"):
+        convert(folder / "dense.keras", to, folder / f"no.{to}", data=X, **{name: "no"})
+
+
+def test_a_budget_is_a_drift_budget(folder):
+    with pytest.raises(InputError, match=r"budget: expected a DriftBudget, as in DriftBudget\(rel"):
+        convert(folder / "dense.keras", "onnx", data=X, budget={"rel_l2": 0.1})
+
+
+def test_one_regular_expression_is_a_list_of_one(folder, tmp_path):
+    """And not a list of letters, of which every layer has some."""
+    artifact = convert(folder / "dense.keras", "onnx", tmp_path / "m.onnx", keep_fp32="scores")
+    assert [note for note in artifact.notes if "(scores)" in note]
+    assert not [note for note in artifact.notes if "kept by request (s)" in note]
