@@ -13,9 +13,14 @@ from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import AttrValue, NodeDefs, OpDef
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import first_line
 
 _FLOAT, _DOUBLE = 1, 2  # tensorflow.DataType
+
+# Larger weights enter the graph as inputs. TensorFlow copies a graph some ten times before it runs:
+# a model with 120 million weights took 19 GiB with its weights inside.
+_BESIDE_BYTES = 64 * 1024
 
 # TensorFlow keeps the functions of all graphs in one place, by name.
 _SUFFIX = "_float64"
@@ -55,12 +60,13 @@ class Float64Model:
                 "a layer reads a table, which cannot be a constant of a float64 graph"
             )
         graph_def = frozen.graph.as_graph_def()
+        self._weights = _taken_out(graph_def.node)
         functions = {item.signature.name for item in graph_def.library.function}
         _widen_nodes(graph_def.node, functions)
         for function in graph_def.library.function:
             _widen_signature(function.signature)
             _widen_nodes(function.node_def, functions)
-        feeds = [tensor.name for tensor in frozen.inputs]
+        feeds = [*(tensor.name for tensor in frozen.inputs), *self._weights]
         fetches = [tensor.name for tensor in frozen.outputs]
         try:
             imported = tf.compat.v1.wrap_function(
@@ -81,7 +87,7 @@ class Float64Model:
 
         tensors = [tf.constant(_wide(batch[spec.name])) for spec in self._source.inputs]
         try:
-            outputs = self._graph(*tensors)
+            outputs = self._graph(*tensors, *self._weights.values())
         except tf.errors.OpError as error:
             raise ConversionError(
                 f"TensorFlow cannot run a part of the model in float64 ({first_line(error)})"
@@ -92,6 +98,24 @@ class Float64Model:
 
 def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def _taken_out(nodes: NodeDefs) -> dict[str, Tensor]:
+    """Makes inputs of large float32 constants; their values in float64, by the input's name."""
+    import tensorflow as tf
+
+    weights = {}
+    for node in nodes:
+        if node.op != "Const":
+            continue
+        value = node.attr["value"].tensor
+        if value.dtype == _FLOAT and value.ByteSize() > _BESIDE_BYTES:
+            array = tf.make_ndarray(value)
+            node.op = "Placeholder"
+            del node.attr["value"]
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
+            weights[f"{node.name}:0"] = tf.constant(array, tf.float64)
+    return weights
 
 
 def _widen_nodes(nodes: NodeDefs, functions: Set[str]) -> None:

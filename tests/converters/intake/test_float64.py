@@ -31,6 +31,13 @@ def attention() -> keras.Model:
     return keras.Model(steps, layers.MultiHeadAttention(2, 4)(steps, steps))
 
 
+def large_weights() -> keras.Model:
+    """Weights that enter the graph as inputs, one of them at two places."""
+    row = keras.Input((128,), name="x")
+    shared = layers.Dense(128, activation="tanh")
+    return keras.Model(row, layers.Dense(200)(shared(shared(row))))
+
+
 @pytest.fixture
 def float64_policy():
     before = keras.config.floatx(), keras.config.dtype_policy()
@@ -41,7 +48,7 @@ def float64_policy():
     keras.config.set_dtype_policy(before[1])
 
 
-@pytest.mark.parametrize("build", [convolutions, loop, attention])
+@pytest.mark.parametrize("build", [convolutions, loop, attention, large_weights])
 def test_it_computes_what_keras_does_under_its_float64_policy(build, float64_policy):
     wide = build()
     keras.config.set_floatx("float32")
