@@ -202,23 +202,32 @@ class Comparison:
             RunnerError: the candidate's outputs have other shapes or kinds of values.
             InputError: the labels fit no output.
         """
-        given = {}
+        single = keys is not None and len(keys) == 1
+        given = {name: self._pair(name, reference, candidate, single) for name in self._names}
+        if labels is not None:
+            self._labels.update(labels, given, keys)
+            for accumulator in self._accumulators:
+                accumulator.task = self._labels.task_of(accumulator.name, accumulator.task)
         for accumulator in self._accumulators:
-            expected, received = self._pair(
-                accumulator.name, reference, candidate, keys is not None and len(keys) == 1
-            )
-            given[accumulator.name] = expected, received
+            expected, received = given[accumulator.name]
             unmatched = None
             if expected.shape != received.shape and not _are_boxes(accumulator.task):
                 unmatched = by_rows(expected[0], received[0])
                 expected, received = (rows[None] for rows in pair_rows(expected[0], received[0]))
             accumulator.update(expected, received, keys, unmatched)
-        if labels is not None:
-            self._labels.update(labels, given, keys)
 
     def outputs(self) -> tuple[OutputDrift, ...]:
         """The drift of every output so far, in the reference's order."""
-        return tuple(accumulator.result() for accumulator in self._accumulators)
+        kinds = {label.output: label.kind for label in self.labels()}
+        return tuple(
+            accumulator.result(self._known(accumulator.name), kinds.get(accumulator.name))
+            for accumulator in self._accumulators
+        )
+
+    def _known(self, output: str) -> Task | None:
+        """What is known of an output without its values and those of its labels."""
+        task = self._tasks[output]
+        return self._labels.task_of(output, task) or task
 
     def labels(self) -> tuple[LabelDrift, ...]:
         """The results on labels so far; empty without labels."""

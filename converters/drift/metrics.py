@@ -7,7 +7,7 @@ import numpy as np
 
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
-from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.tasks import DECLARED, Kind, Task
 from tfmp.converters.drift.totals import SHARES, Totals, measure
 
 # How a sample is decided, and so what counts as a flip.
@@ -62,7 +62,8 @@ class OutputDrift:
         top_k_agreement: share of r's 5 best classes that are among c's; None up to 5 classes.
         totals: sums that the metrics follow from; shards are merged through them.
         task: what the output means, and how that is known.
-        known: the task as far as it was known before the values were; None if it follows from them.
+        known: the task as far as it was known before the values and labels were; None if it follows
+            from them.
         decided: number of decisions (classes of tokens or pixels, labels, detections); None without
             a decision.
         changed: decisions that are others in the candidate.
@@ -141,24 +142,37 @@ class OutputAccumulator:
         """Adds the samples that `other` has seen."""
         self._totals = merge(self._totals, other._totals)
 
-    def result(self) -> OutputDrift:
-        """The metrics so far."""
-        return drift_of(self.name, self._totals, self.task)
+    def result(self, known: Task | None = None, labels: str | None = None) -> OutputDrift:
+        """The metrics so far; see `drift_of`."""
+        return drift_of(self.name, self._totals, known or self.task, labels)
 
 
-def drift_of(name: str, totals: Totals, known: Task | None = None) -> OutputDrift:
+# What labels say of their output, by what they turned out to be.
+_BY_LABELS = {
+    "one-hot": Task(Kind.CLASSIFICATION, why="its labels are one-hot rows"),
+    "binary": Task(Kind.BINARY, why="its labels are 0 or 1"),
+    "multi-label": Task(Kind.MULTILABEL, why="its labels are zeros and ones of its shape"),
+}
+_NUMBERS = Task(Kind.REGRESSION, why="its labels are numbers of its shape")
+
+
+def drift_of(
+    name: str, totals: Totals, known: Task | None = None, labels: str | None = None
+) -> OutputDrift:
     """The metrics that follow from `totals`.
 
     Args:
         name: the output's name.
         totals: of all samples.
-        known: what the output means; None to conclude it from the values.
+        known: what the output means, as far as the values and their labels do not say it.
+        labels: kind of the output's labels, see `LabelDrift`; None without labels.
     """
     if not totals.unit:  # some batch was not: what the others counted at 0.5 means nothing
         totals = replace(totals, half=Decisions(), threshold_flips=0)
     by_equality = totals.unequal_rows > 0 or totals.ulps == ()
     distances = {} if by_equality else _distances(totals)
-    task = known if known is not None and not by_equality else task_from_values(totals, by_equality)
+    task = _told(known, labels, totals) if not by_equality else None
+    task = task or task_from_values(totals, by_equality)
     decision = _decision(task, totals)
     counted = reading_of(decision, totals)
     errors, _ = sample_errors(totals)
@@ -247,6 +261,18 @@ def _collapsed(totals: Totals, by_equality: bool) -> bool:
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
     # A reference that varies by less than FP16 can show is constant to it, too.
     return (constant or zeros) and (sum(totals.ulps[3:]) > 0 or totals.nonfinite > 0)
+
+
+def _told(known: Task | None, labels: str | None, totals: Totals) -> Task | None:
+    """What an output means by declaration, labels and the model's own facts, in this order."""
+    if known is not None and known.why == DECLARED:
+        return known
+    by_labels = _BY_LABELS.get(labels or "")
+    decision = _decision(by_labels, totals) if by_labels else None
+    counted = reading_of(decision, totals)
+    if by_labels is not None and counted is not None and counted.samples:
+        return by_labels
+    return known or (_NUMBERS if labels == "regression" else None)
 
 
 def task_from_values(totals: Totals, by_equality: bool) -> Task:

@@ -214,8 +214,8 @@ def _decisions(
         kind is Kind.CLASSIFICATION or (kind is None and reference.shape[-1] <= MOST_CLASSES)
     ):
         decided["argmax"] = by_argmax(reference, candidate, axis)
-    may_be_binary = kind is None and found["one_score"]
-    if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_binary:
+    may_be_logits = kind is None and (found["one_score"] or reference.ndim == 2)
+    if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_logits:
         decided["zero"] = by_threshold(reference, candidate, 0.0)
     if found["unit"] and (kind in (Kind.BINARY, Kind.MULTILABEL, None)):
         decided["half"] = by_threshold(reference, candidate, 0.5)

@@ -142,10 +142,11 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
     if len(shards) > 1 and any(shard.explanation is not None for shard in shards):
         # Layers were measured on a few samples of each shard, chosen there.
         notes["each explanation is of a single shard: see the reports of the shards"] = None
+    labels = () if errors else _merge_labels([shard.labels for shard in shards])
     return replace(
         shards[0],
-        outputs=() if errors else _merge_outputs([shard.outputs for shard in shards]),
-        labels=() if errors else _merge_labels([shard.labels for shard in shards]),
+        outputs=() if errors else _merge_outputs([shard.outputs for shard in shards], labels),
+        labels=labels,
         notes=tuple(notes),
         overflows=tuple(dict.fromkeys(found for shard in shards for found in shard.overflows)),
         error=errors[0] if errors else None,
@@ -167,14 +168,19 @@ def _merge_stages(shards: Sequence[tuple[Stage, ...]]) -> tuple[Stage, ...]:
     return tuple(merged)
 
 
-def _merge_outputs(shards: Sequence[tuple[OutputDrift, ...]]) -> tuple[OutputDrift, ...]:
+def _merge_outputs(
+    shards: Sequence[tuple[OutputDrift, ...]], labels: Sequence[LabelDrift] = ()
+) -> tuple[OutputDrift, ...]:
     totals: dict[str, Totals] = {}
     known: dict[str, Task | None] = {}
     for shard in shards:
         for output in shard:
             totals[output.name] = merge(totals.get(output.name, Totals()), output.totals)
             known[output.name] = known.get(output.name) or output.known
-    return tuple(drift_of(name, found, known[name]) for name, found in totals.items())
+    kinds = {label.output: label.kind for label in labels}
+    return tuple(
+        drift_of(name, found, known[name], kinds.get(name)) for name, found in totals.items()
+    )
 
 
 def _merge_labels(shards: Sequence[tuple[LabelDrift, ...]]) -> tuple[LabelDrift, ...]:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfmp.converters.drift import Task
+from tfmp.converters.drift import DECLARED, Task
 from tfmp.converters.drift.labels.custom import CustomMetric
 from tfmp.converters.drift.labels.drift import LabelDrift, label_drift
 from tfmp.converters.drift.labels.kept import Arrays
 from tfmp.converters.drift.labels.measuring import measure_labels, measure_own
-from tfmp.converters.drift.labels.reading import CUSTOM, read_labels
+from tfmp.converters.drift.labels.reading import CUSTOM, read_labels, task_of_reading
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
 from tfmp.converters.shared.errors import InputError
 
@@ -86,6 +86,21 @@ class LabelBook:
                 self._readings[output] = reading
             found = measure_labels(reading, truth, reference, candidate, output, keys)
             self._totals[output] = add_labels(self._totals.get(output, LabelTotals()), found)
+
+    def task_of(self, output: str, task: Task | None) -> Task | None:
+        """What to measure an output for, now that labels say how they are to be read.
+
+        Args:
+            output: the output's name.
+            task: what is known of it.
+
+        Returns:
+            The task; None where the values of all labels will decide it.
+        """
+        reading = self._readings.get(output)
+        if reading is None or (task is not None and task.why == DECLARED):
+            return task
+        return task_of_reading(reading)
 
     def drifts(self) -> tuple[LabelDrift, ...]:
         """The answers so far; empty without labels."""

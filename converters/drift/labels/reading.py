@@ -115,31 +115,12 @@ def zeros_and_ones(labels: np.ndarray) -> bool:
     return bool(((labels == 0) | (labels == 1)).all())
 
 
-def task_from_labels(labels: np.ndarray, output: np.ndarray, name: str) -> Task | None:
-    """What labels of a batch say of their output; None if they fit no reading.
-
-    Args:
-        labels: labels, samples first.
-        output: the reference's output for the same samples.
-        name: the output's name.
-    """
-    try:
-        reading = read_labels(labels, output, name)
-    except InputError:
-        return None
+def task_of_reading(reading: str) -> Task | None:
+    """What a way to read labels says of their output; None if the labels' values decide it."""
     if is_class_ids(reading):
-        axis = class_axis(reading, output.ndim)
-        axis = -1 if axis == output.ndim - 1 else axis
+        axis = int(reading.removeprefix(_ALONG)) if reading.startswith(_ALONG) else -1
         return Task(Kind.CLASSIFICATION, axis, why="its labels are class ids")
-    if reading == IDS:
-        return Task(Kind.IDS, why="its labels are ids")
-    if not zeros_and_ones(labels):
-        return Task(Kind.REGRESSION, why="its labels are numbers of its shape")
-    if reading == VALUES:
-        return Task(Kind.BINARY, why="its labels are 0 or 1")
-    if output.ndim == 2 and one_hot(labels) and not independent(output):
-        return Task(Kind.CLASSIFICATION, why="its labels are one-hot rows")
-    return Task(Kind.MULTILABEL, why="its labels are zeros and ones of its shape")
+    return Task(Kind.IDS, why="its labels are ids") if reading == IDS else None
 
 
 def one_hot(labels: np.ndarray) -> bool:
