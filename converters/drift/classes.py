@@ -117,6 +117,25 @@ def count_classes(
         part = slice(start, start + step)
         for column, decided in ((0, reference[part]), (len(SUMS), candidate[part])):
             _count(counts[:, column : column + len(SUMS)], decided, changed[part])
+    return _table(counts, names)
+
+
+def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> ClassTable:
+    """Counts one batch of decisions for or against each of some labels; a yes is of its label.
+
+    Args:
+        yes: the reference's decisions, of shape (samples, decisions, labels).
+        said: those of the candidate.
+        changed: whether a decision changed, as far as that counts.
+    """
+    counts = np.zeros((yes.shape[2], COLUMNS), np.int64)
+    for column, decided in ((0, yes), (len(SUMS), said)):
+        part = counts[:, column : column + len(SUMS)]
+        _add(part, _by_label(decided), _by_label(decided & changed))
+    return _table(counts, yes.shape[2])
+
+
+def _table(counts: np.ndarray, names: Sequence[object] | int) -> ClassTable:
     seen = np.flatnonzero(counts.any(axis=1))
     if len(seen) > MOST_CLASSES:
         return ClassTable.full()
@@ -127,21 +146,45 @@ def count_classes(
 
 def _count(counts: np.ndarray, decided: np.ndarray, changed: np.ndarray) -> None:
     """Adds the six sums of some samples."""
-    size = len(counts)
-    valid = decided >= 0
+    size, rows = len(counts), len(decided)
     if decided.shape[1] == 1:  # one decision a sample: its square is itself
-        held = np.bincount(decided[valid], minlength=size)
-        lost = np.bincount(decided[valid & changed], minlength=size)
+        held, lost = (
+            np.bincount(which[which >= 0], minlength=size) for which in (decided, decided[changed])
+        )
         counts += np.stack([held, held, lost, lost, lost, held], axis=1)
         return
-    rows = len(decided)
     place = decided + np.arange(rows)[:, None] * size
-    by_sample = [
-        np.bincount(place[chosen], minlength=rows * size).reshape(rows, size)
-        for chosen in (valid, valid & changed)
-    ]
-    held, lost = by_sample
+    # Nearly all are of a class, and few change: selecting costs more than counting.
+    every = place.ravel() if decided.min(initial=0) >= 0 else place[decided >= 0]
+    sparse = np.nonzero(changed)
+    few = place[sparse][decided[sparse] >= 0]
+    held, lost = (
+        np.bincount(which, minlength=rows * size).reshape(rows, size) for which in (every, few)
+    )
     used = np.flatnonzero(held.any(axis=0))
-    held, lost = held[:, used], lost[:, used]
+    summed = np.zeros((len(used), len(SUMS)), np.int64)
+    _add(summed, held[:, used], lost[:, used])
+    counts[used] += summed
+
+
+def _add(counts: np.ndarray, held: np.ndarray, lost: np.ndarray) -> None:
+    """Adds the six sums over samples, of decisions by sample and class."""
     sums = (held > 0, held, lost, lost * lost, lost * held, held * held)
-    counts[used] += np.stack([each.sum(axis=0) for each in sums], axis=1)
+    counts += np.stack([each.sum(axis=0) for each in sums], axis=1)
+
+
+# Rows of flags that are added as one long row: NumPy adds long rows many times faster.
+_FOLDED = 256
+
+
+def _by_label(flags: np.ndarray) -> np.ndarray:
+    """How many are set, by sample and label; of (samples, decisions, labels)."""
+    samples, decisions, labels = flags.shape
+    whole = decisions // _FOLDED * _FOLDED
+    found = flags[:, whole:].sum(axis=1, dtype=np.int64)
+    if whole:
+        rows = flags[:, :whole].view(np.uint8).reshape(samples, -1, _FOLDED * labels)
+        # At most 2**32 decisions a sample.
+        folded = rows.sum(axis=1, dtype=np.uint32).reshape(samples, _FOLDED, labels)
+        found += folded.sum(axis=1, dtype=np.int64)
+    return found

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tfmp.converters.drift.classes import ClassTable, count_classes
+from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
+from tfmp.converters.drift.distances import CHUNK
 
 # Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
 # which is the same ratio.
@@ -71,8 +72,10 @@ def by_argmax(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Counte
     best, chosen = one.argmax(axis=2), other.argmax(axis=2)
     changed = best != chosen
     firm = np.zeros_like(changed)
-    where = np.nonzero(changed)
-    if len(where[0]):
+    samples, places = np.nonzero(changed)
+    step = max(1, CHUNK // one.shape[2])
+    for start in range(0, len(samples), step):
+        where = samples[start : start + step], places[start : start + step]
         rows = one[where].astype(np.float64)
         index = np.arange(len(rows))
         high, low = rows[index, best[where]], rows[index, chosen[where]]
@@ -81,7 +84,8 @@ def by_argmax(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Counte
                 np.abs(rows.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE
             )
             firm[where] = high - low > TIE * np.where(probabilities, high, 1.0)
-    return _counted(changed, firm, best, chosen, one.shape[2])
+    classes = count_classes(best, chosen, firm, one.shape[2])
+    return _counted(changed, firm, classes)
 
 
 def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -102,11 +106,11 @@ def by_threshold(reference: np.ndarray, candidate: np.ndarray, threshold: float)
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     yes, said = one >= threshold, other >= threshold
     changed = yes != said
+    firm, where = changed.copy(), np.nonzero(changed)
     # The logit of p is about 4 (p - 0.5) near 0.5.
-    firm = changed & (np.abs(one - threshold) > (TIE / 4 if threshold == _HALF else TIE))
-    label = np.broadcast_to(np.arange(one.shape[1]) % labels, one.shape)
-    meant, heard = (np.where(answer, label, -1) for answer in (yes, said))
-    return _counted(changed, firm, meant, heard, labels)
+    firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold == _HALF else TIE)
+    classes = count_labels(*(flags.reshape(len(one), -1, labels) for flags in (yes, said, firm)))
+    return _counted(changed, firm, classes)
 
 
 def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
@@ -124,7 +128,9 @@ def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     values, place = np.unique(np.concatenate([one.ravel(), other.ravel()]), return_inverse=True)
     place = place.reshape(2, *one.shape)
     names = [_name(value) for value in values.tolist()]
-    return _counted(changed, changed, place[0], place[1], names, ~_padding(place[0], changed))
+    valid = ~_padding(place[0], changed)
+    classes = count_classes(*(np.where(valid, ids, -1) for ids in place), changed, names)
+    return _counted(changed, changed, classes, valid)
 
 
 def _padding(values: np.ndarray, changed: np.ndarray) -> np.ndarray:
@@ -143,20 +149,13 @@ def _name(value: object) -> str:
 
 
 def _counted(
-    changed: np.ndarray,
-    firm: np.ndarray,
-    reference: np.ndarray,
-    candidate: np.ndarray,
-    names: list[str] | int,
-    valid: np.ndarray | None = None,
+    changed: np.ndarray, firm: np.ndarray, classes: ClassTable, valid: np.ndarray | None = None
 ) -> Counted:
     samples, each = changed.shape
     by_sample, firm_by_sample = (
         np.count_nonzero(which, axis=1).astype(np.int64) for which in (changed, firm)
     )
     made = np.full(samples, each) if valid is None else np.count_nonzero(valid, axis=1)
-    if valid is not None:
-        reference, candidate = (np.where(valid, ids, -1) for ids in (reference, candidate))
     counted = Decisions(
         samples=samples,
         decisions=int(made.sum()),
@@ -168,6 +167,6 @@ def _counted(
         firm=int(firm_by_sample.sum()),
         firm_sq=int((firm_by_sample * firm_by_sample).sum()),
         firm_decisions=int((firm_by_sample * made).sum()),
-        classes=count_classes(reference, candidate, firm, names),
+        classes=classes,
     )
     return counted, by_sample / np.maximum(made, 1)

@@ -55,6 +55,19 @@ class TestArgmax:
         first, other = (np.moveaxis(values, -1, 1) for values in (reference, candidate))
         assert by_argmax(first, other, 1)[0] == found
 
+    def test_many_changes_are_told_from_ties_one_by_one(self):
+        generator = np.random.default_rng(0)
+        reference, candidate = generator.standard_normal((2, 3, 9000, 20))
+        found = by_argmax(reference, candidate, -1)[0]
+        best, chosen = reference.argmax(axis=2), candidate.argmax(axis=2)
+        margin = np.take_along_axis(reference, np.stack([best, chosen], axis=2), axis=2)
+        firm = margin[..., 0] - margin[..., 1] > 0.02
+        assert found.firm == np.count_nonzero(firm) < found.changed
+        assert gained(found.classes, "7") == (
+            np.count_nonzero(chosen == 7),
+            np.count_nonzero((chosen == 7) & firm),
+        )
+
     def test_any_split_gives_the_same(self):
         generator = np.random.default_rng(0)
         reference = generator.standard_normal((40, 6, 9))
@@ -80,6 +93,31 @@ class TestThreshold:
         assert lost(found.classes, "1") == (2, 1)
         logits, _ = by_threshold(reference - 0.5, candidate - 0.5, 0.0)
         assert (logits.changed, logits.firm) == (2, 1)
+
+    def test_labels_of_many_pixels(self):
+        generator = np.random.default_rng(0)
+        reference, candidate = generator.random((2, 3, 40, 70, 2))
+        found = by_threshold(reference, candidate, 0.5)[0]
+        yes, firm = reference >= 0.5, np.abs(reference - 0.5) > 0.005
+        lost_ones = yes & firm & (candidate < 0.5)
+        for label in range(2):
+            held, changed = (
+                np.count_nonzero(flags[..., label], axis=(1, 2)) for flags in (yes, lost_ones)
+            )
+            row = dict(zip(SUMS, found.classes.rows[str(label)].tolist(), strict=False))
+            assert row == {
+                "samples": 3,
+                "decisions": held.sum(),
+                "changed": changed.sum(),
+                "changed_sq": (changed**2).sum(),
+                "changed_decisions": (changed * held).sum(),
+                "decisions_sq": (held**2).sum(),
+            }
+
+    def test_more_pixels_than_a_byte_or_two_can_count(self):
+        sure = np.ones((1, 2**17, 1), np.float32)
+        found, _ = by_threshold(sure, 0 * sure, 0.5)
+        assert lost(found.classes, "0") == (2**17, 2**17)
 
     def test_one_value_a_sample(self):
         found, shares = by_threshold(np.array([0.9, 0.1]), np.array([0.1, 0.1]), 0.5)
