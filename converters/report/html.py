@@ -34,6 +34,7 @@ def template_environment() -> Environment:
         stages=summary.STAGES,
         culprit_text=summary.culprit_text,
         meaning_texts=summary.meaning_texts,
+        value_text=summary.value_text,
         statements_text=summary.statements_text,
         limits=[item.name for item in fields(DriftBudget) if item.name != "overrides"],
         layer_figure=layers,

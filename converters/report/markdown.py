@@ -3,7 +3,6 @@
 import re
 from dataclasses import fields
 
-from tfmp.converters.drift import ACCURACY
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.summary import (
@@ -73,9 +72,17 @@ def _small_print(report: DriftReport) -> str:
         "max_abs": budget.max_abs,
         "flip_rate": budget.flip_rate,
     }
-    metrics = {label.metric for candidate in report.candidates for label in candidate.labels}
-    limits |= {"accuracy_drop": budget.accuracy_drop} if ACCURACY in metrics else {}
-    limits |= {"error_increase": budget.error_increase} if metrics - {ACCURACY} else {}
+    errors = {
+        metric.lower_is_better
+        for candidate in report.candidates
+        for label in candidate.labels
+        for metric in label.metrics
+    }
+    if False in errors:
+        name = "accuracy_drop" if budget.accuracy_ratio is None else "accuracy_ratio"
+        limits[name] = getattr(budget, name)
+    if True in errors:
+        limits |= {"error_increase": budget.error_increase, "error_floor": budget.error_floor}
     shown = [f"{name} {number(value)}" for name, value in limits.items() if value is not None]
     shown += [
         f"{name} of {output} {number(value) if value is not None else 'none'}"

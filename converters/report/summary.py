@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfmp.converters.drift import ACCURACY, DECLARED, Kind, OutputDrift
+from tfmp.converters.drift import ACCURACY, DECLARED, Kind, LabelDrift, Metric, OutputDrift
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
@@ -47,7 +47,7 @@ HEADINGS = Row(
     max_abs="Max abs.",
     sqnr_db="SQNR dB",
     flips="Flips",
-    score="Accuracy",
+    score="Score",
     size="Size",
     latency="Latency",
     verdict=Verdict.PASS,
@@ -293,14 +293,32 @@ def _flips(candidate: CandidateReport) -> str:
 
 
 def _score(candidate: CandidateReport) -> str:
-    """Accuracy with its change in points, or the mean absolute error with the reference's."""
+    """The primary metric on labels that became worst, and its change."""
     if not candidate.labels:
         return NONE
-    worst = max(
-        candidate.labels,
-        key=lambda label: (label.reference - label.candidate) * (label.metric == ACCURACY or -1),
-    )
-    if worst.metric == ACCURACY:
-        points = (worst.candidate - worst.reference) * 100
-        return f"{percent(worst.candidate)} ({points:+.2f})"
-    return f"{number(worst.candidate)} ({number(worst.reference)})"
+    label = max(candidate.labels, key=_worsening)
+    shown = score_text(label.metrics[0]) if label.metrics else percent(label.candidate)
+    return shown if label.metric == ACCURACY else f"{printable(label.metric)} {shown}"
+
+
+def _worsening(label: LabelDrift) -> float:
+    """How much worse the primary metric is, relative to the reference's."""
+    if not label.metrics:
+        return 0.0
+    first = label.metrics[0]
+    return first.worse / abs(first.reference) if first.reference else first.worse
+
+
+def score_text(metric: Metric) -> str:
+    """A share with its change in points, or an error or a metric of the user's with its change."""
+    change = metric.candidate - metric.reference
+    if metric.lower_is_better or metric.own:
+        return f"{number(metric.candidate)} ({change:+.3g})"
+    return f"{percent(metric.candidate)} ({change * 100:+.2f})"
+
+
+def value_text(metric: Metric, value: float) -> str:
+    """A value of a metric, or a difference between two."""
+    if metric.lower_is_better or metric.own:
+        return number(value)
+    return percent(value)

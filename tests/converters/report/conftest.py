@@ -106,13 +106,15 @@ def make_report() -> MakeReport:
         inputs[7, 0] = np.nan
         dataset = open_data({"image": inputs[part], "labels": labels[part]}, [INPUT])
         reading = dataset.read()
-        for _ in reading:
-            pass
+        keys = np.zeros(SAMPLES, np.uint64)
+        keys[part] = np.concatenate([batch.keys for batch in reading])
         candidates = []
         for name, (kind, change) in zip(names, CANDIDATES.values(), strict=False):
             comparison = Comparison(name, [spec], [spec])
             changed = change(reference)
-            comparison.update({output: reference[part]}, {output: changed[part]}, labels[part])
+            comparison.update(
+                {output: reference[part]}, {output: changed[part]}, labels[part], keys[part]
+            )
             candidates.append(
                 CandidateEvidence(
                     name=name,

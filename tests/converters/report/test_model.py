@@ -30,10 +30,10 @@ def test_public_attributes(report) -> None:
 
 
 def test_another_budget_gives_another_verdict_on_the_same_evidence(report) -> None:
-    strict = report.judged_by(DriftBudget(rel_l2=1e-9))
+    strict = report.judged_by(DriftBudget(max_abs=1e-9))
     assert [candidate.verdict for candidate in strict.candidates] == ["FAIL"] * 4
     assert strict.candidates[0].outputs == report.candidates[0].outputs
-    assert strict.budget == DriftBudget(rel_l2=1e-9)
+    assert strict.budget == DriftBudget(max_abs=1e-9)
     loose = report.judged_by(DriftBudget(rel_l2=0.05, flip_rate=0.1, accuracy_drop=0.1))
     verdicts = [candidate.verdict for candidate in loose.candidates]
     # The third ran in FP32 arithmetic: no budget makes that prove anything about FP16.
