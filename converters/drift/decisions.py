@@ -129,7 +129,8 @@ def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     place = place.reshape(2, *one.shape)
     names = [_name(value) for value in values.tolist()]
     valid = ~_padding(place[0], changed)
-    classes = count_classes(*(np.where(valid, ids, -1) for ids in place), changed, names)
+    meant, heard = np.where(valid, place, -1)
+    classes = count_classes(meant, heard, changed, names)
     return _counted(changed, changed, classes, valid)
 
 
