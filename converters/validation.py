@@ -142,7 +142,7 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
     """
     outputs = source.outputs
     check_overrides(plan.budget, [spec.name for spec in outputs])
-    comparison = Comparison("labels", outputs, outputs, tasks=plan.tasks, hints=source.hints)
+    comparison = Comparison("labels", outputs, outputs, plan.tasks, source.hints, plan.metrics)
     if data is None:
         _check_metrics(plan, False)
         return made_up(source.inputs)

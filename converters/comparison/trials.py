@@ -153,6 +153,7 @@ class Trial:
                 self._runner.outputs,
                 tasks=plan.tasks,
                 hints=source.hints,
+                metrics=plan.metrics,
             )
             self._output_names = match(source.outputs, self._runner.outputs, file.name).names
             if baselines is not None:
