@@ -211,8 +211,9 @@ class Comparison:
         for accumulator in self._accumulators:
             expected, received = given[accumulator.name]
             unmatched = None
-            if expected.shape != received.shape and not _are_boxes(accumulator.task):
+            if single and expected.ndim > 1 and not _are_boxes(accumulator.task):
                 unmatched = by_rows(expected[0], received[0])
+            if expected.shape != received.shape and not _are_boxes(accumulator.task):
                 expected, received = (rows[None] for rows in pair_rows(expected[0], received[0]))
             accumulator.update(expected, received, keys, unmatched)
 

@@ -51,7 +51,7 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     elif output.task.kind is Kind.OTHER:
         checks += _guessed(output, budget, budget.flip_rate)
     unmatched = output.totals.unmatched
-    if unmatched.samples:
+    if unmatched.changed:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
     return checks
 

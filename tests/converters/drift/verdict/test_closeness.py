@@ -1,0 +1,154 @@
+"""Distances by sample and by column: what is small beside the others is judged by its own size."""
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift import DriftBudget
+from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.tasks import Task
+from tfmp.converters.drift.verdict.check import Check, Verdict
+from tfmp.converters.drift.verdict.closeness import closeness_checks
+
+GENERATOR = np.random.default_rng(0)
+
+
+def half(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float16).astype(np.float32)
+
+
+def drift(reference: np.ndarray, candidate: np.ndarray, task: str | None = None) -> OutputDrift:
+    accumulator = OutputAccumulator("y", task=Task.of(task, "y") if task else None)
+    keys = np.arange(len(reference), dtype=np.uint64)
+    accumulator.update(reference.astype(np.float32), candidate.astype(np.float32), keys)
+    return accumulator.result()
+
+
+def check(name: str, found: OutputDrift, budget: DriftBudget | None = None) -> Check | None:
+    checks = closeness_checks(found, budget or DriftBudget())
+    return next((each for each in checks if each.name == name), None)
+
+
+class TestSamples:
+    """Vectors of very different lengths."""
+
+    REFERENCE = GENERATOR.standard_normal((400, 6)) * 10.0 ** GENERATOR.uniform(-2, 3, (400, 1))
+
+    def test_all_right(self):
+        found = check("sample_rel_l2", drift(self.REFERENCE, half(self.REFERENCE)))
+        assert found.verdict is Verdict.PASS
+        assert found.text.endswith(
+            "budget 0.1; at most 0.75% of all samples are off by more (95% confidence)"
+        )
+
+    @pytest.mark.parametrize(
+        ("bad", "verdict"),
+        [(1, Verdict.INCONCLUSIVE), (12, Verdict.FAIL)],
+    )
+    def test_small_ones_that_are_lost(self, bad, verdict):
+        candidate = half(self.REFERENCE)
+        smallest = np.argsort(np.linalg.norm(self.REFERENCE, axis=1))[-200 - bad : -200]
+        candidate[smallest] = 0
+        found = drift(self.REFERENCE, candidate)
+        assert found.rel_l2 < 0.01
+        share = check("sample_share", found)
+        assert share.verdict is verdict
+        assert f"{bad} of 400 samples are off by more than 0.1 of their own size" in share.text
+
+    def test_scalars_cross_zero_by_chance(self):
+        reference = GENERATOR.standard_normal((400, 1))
+        candidate = reference + 0.003 * GENERATOR.standard_normal((400, 1))
+        assert check("sample_rel_l2", drift(reference, candidate)).verdict is Verdict.PASS
+        both = np.repeat(reference, 2, axis=1) * [1e-4, 1]
+        both[:40] *= 1e-2  # vectors do not
+        assert check("sample_share", drift(both, both + 0.003)).verdict is Verdict.FAIL
+
+    def test_decisions_are_not_read_by_size(self):
+        found = drift(self.REFERENCE, half(self.REFERENCE), "classification")
+        assert check("sample_rel_l2", found) is None
+
+    def test_evidence_without_rows_has_the_worst_sample(self):
+        accumulator = OutputAccumulator("y")
+        accumulator.update(self.REFERENCE, half(self.REFERENCE))
+        assert check("sample_rel_l2", accumulator.result()).verdict is Verdict.PASS
+        accumulator.update(self.REFERENCE, self.REFERENCE * 1.2)
+        assert check("sample_rel_l2", accumulator.result()).verdict is Verdict.INCONCLUSIVE
+
+    def test_switched_off(self):
+        assert (
+            check("sample_rel_l2", drift(np.eye(3), np.eye(3)), DriftBudget(sample_rel_l2=None))
+            is None
+        )
+
+
+class TestSlices:
+    """Price, rooms and yield of houses."""
+
+    REFERENCE = np.stack(
+        [
+            GENERATOR.normal(3e5, 1e5, 500),
+            GENERATOR.normal(4, 1.5, 500),
+            GENERATOR.normal(0.05, 0.01, 500),
+        ],
+        axis=1,
+    )
+
+    def verdict(self, candidate: np.ndarray) -> Verdict:
+        return check("slice_rel_l2", drift(self.REFERENCE, candidate)).verdict
+
+    def test_all_right(self):
+        assert self.verdict(self.REFERENCE * (1 + 1e-3)) is Verdict.PASS
+
+    @pytest.mark.parametrize("lost", [0.0, 0.05])
+    def test_the_smallest_is_lost_or_the_same_for_all(self, lost):
+        candidate = self.REFERENCE.copy()
+        candidate[:, 2] = lost
+        found = drift(self.REFERENCE, candidate)
+        assert found.rel_l2 < 1e-6
+        failed = check("slice_rel_l2", found)
+        assert failed.verdict is Verdict.FAIL
+        assert failed.text.startswith("output 'y': column 2 of 3 is off by")
+
+    def test_noise_of_float32_is_nobody_s_column(self):
+        reference = self.REFERENCE.copy()
+        reference[:, 2] = 1e-4 * GENERATOR.standard_normal(500)
+        candidate = reference.copy()
+        candidate[:, 2] = 0
+        assert check("slice_rel_l2", drift(reference, candidate)).verdict is Verdict.PASS
+
+    def test_a_channel_that_rounds_but_speaks_and_one_that_is_dead(self):
+        reference = GENERATOR.standard_normal((50, 4, 4, 3)) * [1, 1, 2e-3]
+        noisy = reference + 5e-4 * GENERATOR.standard_normal(reference.shape)
+        assert check("slice_rel_l2", drift(reference, noisy)).verdict is Verdict.PASS
+        dead = reference * [1, 1, 0]
+        assert check("slice_rel_l2", drift(reference, dead)).verdict is Verdict.FAIL
+
+    def test_an_offset_hides_no_variation(self):
+        reference = 100 + 0.05 * GENERATOR.standard_normal((300, 1))
+        found = check("slice_rel_l2", drift(reference, np.full((300, 1), 100.0)))
+        assert found.verdict is Verdict.FAIL
+        constant = 5 + 1e-6 * GENERATOR.standard_normal((300, 1))
+        found = check("slice_rel_l2", drift(constant, np.full((300, 1), 5.0)))
+        assert found.verdict is Verdict.PASS
+
+    def test_vectors_have_no_columns(self):
+        found = drift(self.REFERENCE, self.REFERENCE * [1, 1, 0], "embedding")
+        assert check("slice_rel_l2", found) is None
+
+
+def test_flips_are_judged_as_flips():
+    codes = np.eye(8, dtype=np.float32)[GENERATOR.integers(0, 8, 1000)]
+    candidate = codes.copy()
+    candidate[:2] = np.roll(candidate[:2], 1, axis=1)
+    found = check("rel_l2", drift(codes, candidate))
+    assert found.measured > 0.01
+    assert found.verdict is Verdict.PASS
+    assert "without the samples that flip 0" in found.text
+    assert check("rel_l2", drift(codes, codes * 1.1)).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("measured", [0.010000001, 0.01, 0.0100049])
+def test_a_number_over_the_budget_looks_larger_than_it(measured):
+    reference = np.ones((60, 1))
+    text = check("rel_l2", drift(reference, reference * (1 + measured))).text
+    if "is over" in text:
+        assert "rel_l2 0.01 is over" not in text

@@ -1,0 +1,165 @@
+"""Decisions that change: how many, of which classes, and ties that nobody could keep."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift import DriftBudget
+from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.tasks import Task
+from tfmp.converters.drift.verdict.check import Check, Verdict
+from tfmp.converters.drift.verdict.decisions import decision_checks
+
+GENERATOR = np.random.default_rng(0)
+
+
+def drift(
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    task: str | None = "classification",
+    keys: np.ndarray | None = None,
+) -> OutputDrift:
+    accumulator = OutputAccumulator("y", task=Task.of(task, "y") if task else None)
+    keys = np.arange(len(reference)) if keys is None else keys
+    accumulator.update(reference, candidate, keys.astype(np.uint64))
+    return accumulator.result()
+
+
+def check(name: str, found: OutputDrift, budget: DriftBudget | None = None) -> Check | None:
+    checks = decision_checks(found, budget or DriftBudget())
+    return next((each for each in checks if each.name == name), None)
+
+
+def scores(classes: np.ndarray, number: int = 6, margin: float = 5.0) -> np.ndarray:
+    return np.eye(number, dtype=np.float32)[classes] * np.float32(margin)
+
+
+TOKENS = GENERATOR.integers(0, 6, (400, 32))
+
+
+class TestRate:
+    def test_tokens_of_a_few_samples(self):
+        changed = TOKENS.copy()
+        changed[:20] = (changed[:20] + 1) % 6
+        found = check("flip_rate", drift(scores(TOKENS), scores(changed)))
+        assert found.verdict is Verdict.FAIL
+        assert "640 of 12,800 classes change (5.00%, on 20 of 400 samples)" in found.text
+
+    def test_a_token_here_and_there(self):
+        changed = TOKENS.copy()
+        changed[:40, 0] = (changed[:40, 0] + 1) % 6
+        found = check("flip_rate", drift(scores(TOKENS), scores(changed)))
+        assert found.verdict is Verdict.PASS
+        assert "however changes cluster, budget 1.00%" in found.text
+
+    def test_few_samples_prove_nothing_of_rare_clusters(self):
+        few = slice(100)
+        changed = TOKENS[few].copy()
+        changed[:3, 0] = (changed[:3, 0] + 1) % 6
+        found = check("flip_rate", drift(scores(TOKENS[few]), scores(changed)))
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "2.00% must be excluded for samples of which all changes" in found.text
+
+    def test_copies_are_no_evidence(self):
+        classes = np.zeros((300,), int)
+        single = drift(scores(classes), scores(classes), keys=np.zeros(300))
+        assert check("flip_rate", single).verdict is Verdict.INCONCLUSIVE
+        assert check("flip_rate", drift(scores(classes), scores(classes))).verdict is Verdict.PASS
+
+    def test_ties_do_not_fail_and_do_not_pass(self):
+        classes = GENERATOR.integers(0, 6, 500)
+        near = scores(classes, margin=0.001)
+        found = check("flip_rate", drift(near, np.roll(near, 1, axis=1)))
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "500 of them ties in the reference" in found.text
+        assert "Only ties are over the budget" in found.text
+
+    def test_reports_of_before_decisions_were_counted(self):
+        found = drift(scores(TOKENS[:, 0]), scores(TOKENS[:, 0]))
+        old = replace(found, totals=replace(found.totals, argmax=type(found.totals.argmax)()))
+        again = check("flip_rate", replace(old, flips=40))
+        assert again.verdict is Verdict.FAIL
+        assert "40 of 400 samples flip" in again.text
+
+
+class TestClasses:
+    def test_a_class_that_is_lost_however_rare(self):
+        classes = np.zeros(1000, int)
+        classes[:600] = GENERATOR.integers(0, 5, 600)
+        classes[-4:] = 5
+        lost = classes.copy()
+        lost[-4:] = 0
+        found = check("class_flip_rate", drift(scores(classes), scores(lost)))
+        assert found.verdict is Verdict.FAIL
+        assert "class '5': 4 of 4 decisions are lost (4 samples)" in found.text
+        assert check("flip_rate", drift(scores(classes), scores(lost))).verdict is Verdict.PASS
+
+    def test_a_class_that_attracts_others(self):
+        classes = np.repeat([0, 1], [980, 20])
+        drawn = classes.copy()
+        drawn[:9] = 1
+        found = check("class_flip_rate", drift(scores(classes), scores(drawn)))
+        assert found.verdict is Verdict.FAIL
+        assert "9 of 29 decisions are new" in found.text
+
+    def test_one_loss_among_a_thousand_classes_is_chance(self):
+        classes = np.arange(1000)
+        lost = classes.copy()
+        lost[:3] += 1
+        found = check("class_flip_rate", drift(scores(classes, 1000), scores(lost, 1000)))
+        assert found.verdict is Verdict.PASS
+
+    def test_pixels_of_one_sample_are_one_piece_of_evidence(self):
+        maps = np.zeros((300, 64), int)
+        maps[0, :20] = 1
+        gone = np.zeros_like(maps)
+        assert check("class_flip_rate", drift(maps, gone, None)).verdict is Verdict.PASS
+        maps[:8, :3] = 1
+        assert check("class_flip_rate", drift(maps, gone, None)).verdict is Verdict.FAIL
+
+    def test_a_label_that_is_never_set_any_more(self):
+        tags = (GENERATOR.random((1000, 20)) < 0.3).astype(np.float32) * 0.8 + 0.1
+        tags[:, 7] = 0.1
+        tags[:10, 7] = 0.9
+        candidate = tags.copy()
+        candidate[:, 7] = 0.1
+        found = check("class_flip_rate", drift(tags, candidate, "multilabel"))
+        assert found.verdict is Verdict.FAIL
+        assert "class '7': 10 of 10 decisions are lost" in found.text
+
+
+class TestUnknownMeaning:
+    def test_scores_that_would_fail_ask_for_a_declaration(self):
+        classes = GENERATOR.integers(0, 6, 500)
+        changed = classes.copy()
+        changed[:50] = (changed[:50] + 1) % 6
+        noise = GENERATOR.standard_normal((500, 6)).astype(np.float32) + 300
+        found = drift(noise + scores(classes), noise + scores(changed), None)
+        (doubt,) = decision_checks(found, DriftBudget())
+        assert (doubt.name, doubt.verdict) == ("meaning", Verdict.INCONCLUSIVE)
+        assert "Declare it: --task y=classification" in doubt.text
+        assert decision_checks(drift(noise, noise, None), DriftBudget()) == []
+        declared = drift(noise + scores(classes), noise + scores(changed), "regression")
+        assert decision_checks(declared, DriftBudget()) == []
+
+
+@pytest.mark.parametrize(("missing", "verdict"), [(0, Verdict.PASS), (30, Verdict.FAIL)])
+def test_rows_that_exist_on_one_side_only(missing, verdict):
+    from tfmp.converters.drift.compare import Comparison
+    from tfmp.converters.shared.tensors import TensorSpec
+
+    spec = TensorSpec("boxes", (1, None, 3), "float32")
+    comparison = Comparison("a.onnx", [spec], [spec])
+    for number in range(300):
+        rows = GENERATOR.random((1, 4, 3), dtype=np.float32)
+        kept = rows[:, : 3 if number < missing else 4]
+        comparison.update({"boxes": rows}, {"boxes": kept}, keys=np.array([number], np.uint64))
+    (found,) = comparison.outputs()
+    if missing:
+        rate = check("row_rate", found)
+        assert "30 of 1,200 rows exist on one side only (on 30 samples)" in rate.text
+        assert rate.verdict is verdict
+    else:
+        assert check("row_rate", found) is None
+    assert found.rel_l2 < 1e-6
