@@ -1,7 +1,7 @@
 """Runs a .tflite file whose outputs are seams, in a worker process."""
 
-from tfmp.converters.runners import Interpreter
 from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.tflite.file import Interpreter
 
 
 class TapInterpreter(Interpreter):

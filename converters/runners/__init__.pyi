@@ -6,7 +6,6 @@ from .litert import (
     litert_runner as litert_runner,
     weights_only_runner as weights_only_runner,
 )
-from .litert_interpreter import Interpreter as Interpreter
 from .onnx import OnnxRunner as OnnxRunner, onnx_runner as onnx_runner
 from .reference import SourceRunner as SourceRunner, TensorFlowRunner as TensorFlowRunner
 from .timing import (

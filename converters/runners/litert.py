@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tfmp.converters.runners.vulkan import Vulkan
     from tfmp.converters.tflite.file import TFLiteModel
 
-_INTERPRETER = "tfmp.converters.runners.litert_interpreter:Interpreter"
+_INTERPRETER = "tfmp.converters.tflite.file:Interpreter"
 _TIMEOUT_S = 600.0
 
 _XNNPACK_FP16 = (

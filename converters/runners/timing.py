@@ -103,8 +103,7 @@ class LiteRTTimer:
         self, path: Path, mode: str, signature: str | None, vulkan_loader: str | None = None
     ) -> None:
         """Loads the file; see `Interpreter`. A signature that the file lacks is ignored."""
-        from tfmp.converters.runners.litert_interpreter import Interpreter
-        from tfmp.converters.tflite.file import TFLiteModel
+        from tfmp.converters.tflite.file import Interpreter, TFLiteModel
 
         entry = TFLiteModel(path).entry_point(signature) or None
         self._interpreter = Interpreter(path, mode, entry, vulkan_loader)

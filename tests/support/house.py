@@ -11,7 +11,7 @@ TRAINING = (
     "commands"
 ).split()
 CONVERSION = (
-    "shared intake.keras2 intake "
+    "shared intake.keras2 intake.saved intake "
     "onnx.graph onnx.export.handlers onnx.export onnx.rewrites onnx.fp16 onnx.emulation "
     "tflite.file tflite.rewriting tflite.export tflite.audit "
     "drift drift.verdict samples onnx.mixed runners report explain "
@@ -86,8 +86,25 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in known else node.module for name in names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= {node.value.partition(":")[0]} - packages
+            name, colon, entry = node.value.partition(":")
+            found |= {name} if (entry.isidentifier() if colon else name not in packages) else set()
     return {name for name in found if name in known}
+
+
+def entered_by(path: Path) -> set[tuple[str, str]]:
+    """The names that a file takes from packages and modules: (module, name).
+
+    They stand in imports, and in texts such as "tfmp.converters.tflite.file:Interpreter", by which
+    a worker process finds its class.
+    """
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found |= {(node.module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            module, _, name = node.value.partition(":")
+            found.add((module, name))
+    return found
 
 
 def entries_of(package: Path) -> dict[str, str]:

@@ -234,7 +234,7 @@ def weight_bytes(sources: Iterable[Source], precision: str) -> int:
 
 def _check_loads(draft: Path) -> None:
     with Worker(
-        "tfmp.converters.runners.litert_interpreter:Interpreter",
+        "tfmp.converters.tflite.file:Interpreter",
         draft,
         label="the converted file does not load in LiteRT",
         timeout_s=_LOAD_TIMEOUT_S,

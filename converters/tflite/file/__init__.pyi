@@ -3,6 +3,7 @@ from .contract import (
     accumulation as accumulation,
     allow_accumulation as allow_accumulation,
 )
+from .interpreter import Interpreter as Interpreter
 from .reader import (
     Operator as Operator,
     Signature as Signature,

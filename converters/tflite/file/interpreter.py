@@ -21,7 +21,7 @@ from ai_edge_litert.compiled_model import (
 
 from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
-from tfmp.converters.tflite.file import TFLiteModel
+from tfmp.converters.tflite.file.reader import TFLiteModel
 
 # TFLITE_XNNPACK_DELEGATE_FLAG_FORCE_FP16 in tflite/delegates/xnnpack/xnnpack_delegate.h
 _FORCE_FP16 = 4
