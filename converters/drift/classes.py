@@ -33,9 +33,17 @@ _COUNT = np.dtype("<i8")
 class ClassTable:
     """Counts by class; they merge exactly."""
 
-    def __init__(self, rows: Mapping[str, np.ndarray] | None = None) -> None:
-        """Takes `COLUMNS` counts for each class; more than `MOST_CLASSES` are not kept."""
-        self._rows = dict(rows or {})
+    def __init__(
+        self, rows: Mapping[str, np.ndarray] | None = None, dense: np.ndarray | None = None
+    ) -> None:
+        """Takes `COLUMNS` counts for each class; more than `MOST_CLASSES` are not kept.
+
+        Args:
+            rows: counts by class.
+            dense: counts of the classes 0, 1, ... in the place of `rows`, of shape (classes,
+                `COLUMNS`); those of no decision count as absent.
+        """
+        self._rows, self._dense = rows or {}, dense
         self.overfull = len(self._rows) > MOST_CLASSES
 
     @classmethod
@@ -48,14 +56,22 @@ class ClassTable:
     @property
     def rows(self) -> Mapping[str, np.ndarray]:
         """Counts by class, in the order of the classes' names; {} if there were too many."""
-        return {} if self.overfull else dict(sorted(self._rows.items(), key=_place))
+        return {} if self.overfull else dict(sorted(self._by_name().items(), key=_place))
+
+    def _by_name(self) -> Mapping[str, np.ndarray]:
+        return self._rows if self._dense is None else _seen(self._dense)
 
     def merged(self, other: "ClassTable") -> "ClassTable":
         """The counts of both."""
         if self.overfull or other.overfull:
             return ClassTable.full()
-        rows = dict(self._rows)
-        for name, counts in other._rows.items():
+        one, two = self._dense, other._dense
+        if one is not None and two is not None and one.shape == two.shape:
+            return ClassTable(dense=one + two)
+        if one is None and not self._rows:
+            return other
+        rows = dict(self._by_name())
+        for name, counts in other._by_name().items():
             rows[name] = rows[name] + counts if name in rows else counts
         return ClassTable(rows)
 
@@ -135,13 +151,18 @@ def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> Clas
     return _table(counts, yes.shape[2])
 
 
+def _seen(counts: np.ndarray, names: Sequence[object] | int = 0) -> dict[str, np.ndarray]:
+    """The counts of each class that was seen."""
+    seen = np.flatnonzero(counts.any(axis=1)).tolist()
+    named = seen if isinstance(names, int) else [names[place] for place in seen]
+    return {str(name): counts[place] for name, place in zip(named, seen, strict=True)}
+
+
 def _table(counts: np.ndarray, names: Sequence[object] | int) -> ClassTable:
-    seen = np.flatnonzero(counts.any(axis=1))
-    if len(seen) > MOST_CLASSES:
-        return ClassTable.full()
-    return ClassTable(
-        {str(i if isinstance(names, int) else names[i]): counts[i] for i in seen.tolist()}
-    )
+    if isinstance(names, int) and names <= MOST_CLASSES:
+        return ClassTable(dense=counts)
+    table = ClassTable(_seen(counts, names))
+    return ClassTable.full() if table.overfull else table
 
 
 def _count(counts: np.ndarray, decided: np.ndarray, changed: np.ndarray) -> None:

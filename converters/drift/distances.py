@@ -64,7 +64,7 @@ def distances_by_sample(
     counts = dict.fromkeys(_COUNTS, 0)
     ulps = np.zeros(len(ULP_LABELS), np.int64)
     largest = 0.0
-    for block, piece in _pieces(*reference.shape):
+    for block, piece in pieces(*reference.shape, CHUNK):
         one, other, error, product = scratch(reference[block, piece].shape)
         np.copyto(one, reference[block, piece])
         np.copyto(other, candidate[block, piece])
@@ -105,12 +105,12 @@ def distances_by_sample(
     return fields, sums["error_sq"], sums["reference_sq"]
 
 
-def _pieces(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of about `CHUNK` elements: whole samples, or parts of one that is larger."""
-    step = max(1, CHUNK // max(1, columns))
+def pieces(rows: int, columns: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of about `size` elements: whole samples, or parts of one that is larger."""
+    step = max(1, size // max(1, columns))
     for start in range(0, rows, step):
-        for begin in range(0, max(1, columns), CHUNK):
-            yield slice(start, start + step), slice(begin, begin + CHUNK)
+        for begin in range(0, max(1, columns), size):
+            yield slice(start, start + step), slice(begin, begin + size)
 
 
 _COUNTS = (

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tfmp.converters.drift.distances import CHUNK, pieces, scratch
 from tfmp.converters.drift.sketch import UNREADABLE, packed, unpacked, unreadable
 from tfmp.shared.report_files import JsonObject
 
@@ -57,16 +58,26 @@ class Slices:
         if reference.size == 0 or (reference.ndim > 1 and reference.shape[axis] > MOST_SLICES):
             return cls()
         one, other = (_slices_last(values, axis) for values in (reference, candidate))
-        finite = np.isfinite(one) & np.isfinite(other)
-        if not finite.all():
-            one, other = np.where(finite, one, 0.0), np.where(finite, other, 0.0)
-        with np.errstate(over="ignore", under="ignore"):
-            error = other - one
-            return cls(
-                _banded(np.einsum("spc,spc->sc", error, error)),
-                _banded(np.einsum("spc,spc->sc", one, one)),
-                np.stack([*_edges(one), *_edges(other)]),
-            )
+        samples, values, slices = one.shape
+        sums = np.zeros((2, samples, slices))
+        edges = np.full((4, slices), np.inf) * [[1], [-1], [1], [-1]]
+        for block, piece in pieces(samples, values, CHUNK // slices):
+            expected, received, error, _ = scratch(one[block, piece].shape)
+            np.copyto(expected, one[block, piece])
+            np.copyto(received, other[block, piece])
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                np.subtract(received, expected, out=error)
+                if not np.isfinite(error.sum()):
+                    left_out = ~(np.isfinite(expected) & np.isfinite(received))
+                    expected[left_out] = received[left_out] = error[left_out] = 0.0
+                # A sample's pieces are cut at the same places whatever batch it came in.
+                sums[0, block] += np.einsum("spc,spc->sc", error, error)
+                sums[1, block] += np.einsum("spc,spc->sc", expected, expected)
+            for row, side in ((0, expected), (2, received)):
+                low, high = _edges(side)
+                edges[row] = np.minimum(edges[row], low)
+                edges[row + 1] = np.maximum(edges[row + 1], high)
+        return cls(_banded(sums[0]), _banded(sums[1]), edges)
 
     @property
     def count(self) -> int:
@@ -155,11 +166,11 @@ def _uneven() -> Slices:
 
 
 def _slices_last(values: np.ndarray, axis: int) -> np.ndarray:
-    """As (samples, values of a slice, slices), float64."""
+    """As (samples, values of a slice, slices)."""
     if values.ndim == 1:
-        return values.astype(np.float64).reshape(-1, 1, 1)
+        return values.reshape(-1, 1, 1)
     moved = np.moveaxis(values, axis, -1)
-    return moved.astype(np.float64).reshape(len(values), -1, moved.shape[-1])
+    return moved.reshape(len(values), -1, moved.shape[-1])
 
 
 # Rows of slices that are looked at as one long row: NumPy compares long rows many times faster.
