@@ -49,7 +49,7 @@ test: lint types  ## lint, types and all tests but the slow ones (6 minutes)
 	@echo "== tests"
 	@$(BIN)/pytest -m "not slow" $(PYTEST)
 
-test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (20 minutes)
+test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (15 minutes)
 	@$(BIN)/pytest -m slow $(PYTEST)
 
 bench: $(STAMP)  ## measure against rivals; prints tables (hours)

@@ -14,6 +14,14 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that run many others in a process of their own begin first: no worker waits for them.
+
+    They stand beside this file.
+    """
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+
+
 def pytest_collection_finish() -> None:
     """What the frameworks made when they were imported stays: collections need not look at it.
 
