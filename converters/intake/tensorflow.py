@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from tfmp.converters.intake.saved import Lifted, callables_of, lift_states
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
@@ -50,11 +51,16 @@ def from_saved_model(
             f"{' '.join(str(error).split())[:300]}). Save or export the model again."
         ) from error
     functions = dict(sorted(loaded.signatures.items()))
+    if not functions:
+        return _from_callable(path, loaded, signature)
     name = _choose(path, signature, list(functions), all_signatures)
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
 
     def opened(name: str) -> Source:
         function = functions[name]
+        lifted = lift_states(function)
+        if lifted is not None:
+            return _streaming(replace(origin, signature=name), function, lifted)
         taken = _sorted(function.structured_input_signature[1])
         inputs = tuple(_spec(key, spec) for key, spec in taken.items())
 
@@ -69,6 +75,64 @@ def from_saved_model(
     if signature is not None or not others:
         return opened(name)
     return replace(opened(name), siblings=lambda: {key: opened(key) for key in others})
+
+
+def _streaming(origin: Origin, function: TfFunction, lifted: Lifted) -> Source:
+    """A signature that keeps states between calls, with these as inputs and outputs."""
+    specs = function.structured_input_signature[1]
+    names = dict(zip(lifted.arguments, function._arg_keywords, strict=True))
+    results = sorted(function.structured_outputs)
+    taken = {*names.values(), *results}
+    states = [(unique_name(state.name, taken), state) for state in lifted.states]
+    inputs = (
+        *(_spec(name, specs[name]) for name in _sorted(dict.fromkeys(names.values()))),
+        *(TensorSpec(name, state.shape, state.dtype) for name, state in states),
+    )
+
+    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
+        arguments = {inside: named[name] for inside, name in names.items()}
+        found, newest = lifted(arguments, [named[name] for name, _ in states])
+        outputs = _apart(_sorted(dict(zip(results, found, strict=True))), named)
+        return {**outputs, **{s.next_name: v for s, v in zip(lifted.states, newest, strict=True)}}
+
+    listed = ", ".join(name for name, _ in states)
+    note = (
+        f"keeps states between calls, which are inputs and outputs of the files: {listed}. Start "
+        "with zeros and feed back what each call gives as NAME/next"
+    )
+    origin = replace(origin, notes=(*origin.notes, note))
+    return Source.traced(origin, inputs, call, function.variables)
+
+
+def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
+    """A function of a SavedModel without signatures."""
+    found = callables_of(loaded)
+    if not found.functions:
+        raise InputError(
+            f"{path}: this SavedModel has no signatures, and no function that takes tensors of "
+            "known ranks. Save it with signatures=..., or with an input_signature on its function."
+        )
+    if name is None and len(found.functions) == 1:
+        (name,) = found.functions
+    if name is None or name not in found.functions:
+        asked = "no signatures" if name is None else f"no signatures and no function {name!r}"
+        raise InputError(
+            f"{path}: this SavedModel has {asked}; its functions: {found.listed()}. Choose one "
+            "with --signature."
+        )
+    source = from_function(found.functions[name])
+    note = f"has no signatures: its function {name!r} was taken"
+    origin = Origin(
+        path.name, "savedmodel", path, path_sha256(path), path_size(path), (note,), signature=name
+    )
+    keep = source.call
+
+    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
+        # `loaded` owns the variables; without this reference they would be freed.
+        assert loaded is not None
+        return keep(named)
+
+    return replace(source, origin=origin, call=call)
 
 
 def _choose(path: Path, asked: str | None, names: list[str], all_signatures: bool) -> str:

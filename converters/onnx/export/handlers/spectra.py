@@ -1,5 +1,6 @@
 """Fourier transforms. A complex tensor is a real one with a last axis of size 2: (re, im)."""
 
+import math
 from typing import Any
 
 from onnx import TensorProto
@@ -60,6 +61,19 @@ def part(b: Builder, node: Node) -> None:
 def magnitude(b: Builder, node: Node) -> None:
     """sqrt(re^2 + im^2)."""
     b.finish("Sqrt", b.sum(b.op("Mul", node.input[0], node.input[0]), -1))
+
+
+@handler("Angle", opset=17)
+def angle(b: Builder, node: Node) -> None:
+    """The angle of re + i im: the arc tangent of im / re, put into its half plane."""
+    re, im = (b.op("Gather", node.input[0], b.const(i, "int64"), axis=-1) for i in (0, 1))
+    zero, turn = b.const(0.0), math.pi
+    upright = b.op("Equal", re, zero)
+    slope = b.op("Div", im, b.op("Where", upright, b.const(1.0), re))
+    behind = b.op("Where", b.op("Less", im, zero), b.const(-turn), b.const(turn))
+    behind = b.op("Where", b.op("Less", re, zero), behind, zero)
+    aside = b.op("Mul", b.op("Sign", im), b.const(turn / 2))
+    b.finish("Where", upright, aside, b.op("Add", b.op("Atan", slope), behind))
 
 
 @handler("Conj", opset=17)

@@ -1,0 +1,62 @@
+"""The functions of a SavedModel that has no signatures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfmp.converters.shared.frameworks import TfFunction
+
+
+@dataclass(frozen=True)
+class Callables:
+    """Functions that can be called with tensors and nothing else.
+
+    Attributes:
+        functions: concrete functions by name; of several with one name, the one for inference.
+    """
+
+    functions: Mapping[str, TfFunction]
+
+    def listed(self) -> str:
+        """Each function with its inputs, for a message."""
+        texts = []
+        for name, function in self.functions.items():
+            specs = ", ".join(f"{spec.dtype.name}[{_sizes(spec)}]" for spec in _tensors(function))
+            texts.append(f"{name!r} ({specs})")
+        return ", ".join(texts)
+
+
+def callables_of(loaded: Any) -> Callables:
+    """The functions that a loaded SavedModel offers besides signatures, by name."""
+    found: dict[str, TfFunction] = {}
+    for name in sorted({*vars(loaded), *dir(type(loaded))}):
+        if name.startswith("_") and name != "__call__":
+            continue
+        member = getattr(loaded, name, None)
+        choices = getattr(member, "concrete_functions", None)
+        best = max(choices or (), key=_fitness, default=None)
+        if best is not None and _fitness(best) > 0:
+            found[name] = best
+    return Callables(found)
+
+
+def _fitness(function: TfFunction) -> int:
+    """0 for a function without tensors of known ranks; more for one that does not train."""
+    import tensorflow as tf
+
+    leaves = tf.nest.flatten(function.structured_input_signature)
+    tensors = _tensors(function)
+    if not tensors or any(spec.shape.rank is None for spec in tensors):
+        return 0
+    return 1 if any(leaf is True for leaf in leaves) else 2
+
+
+def _tensors(function: TfFunction) -> list[Any]:
+    import tensorflow as tf
+
+    leaves = tf.nest.flatten(function.structured_input_signature)
+    return [leaf for leaf in leaves if isinstance(leaf, tf.TensorSpec)]
+
+
+def _sizes(spec: Any) -> str:
+    return ", ".join("?" if size is None else str(size) for size in spec.shape)

@@ -1,0 +1,278 @@
+"""Variables that a function writes, as inputs and outputs of a function without variables.
+
+A streaming model keeps the end of one block for the beginning of the next. Files keep nothing
+between calls: the caller hands the states in, and gets the new ones back.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
+from tfmp.shared.backend import Tensor
+
+_READS, _SETS, _ADDS, _SUBTRACTS = (
+    "ReadVariableOp",
+    "AssignVariableOp",
+    "AssignAddVariableOp",
+    "AssignSubVariableOp",
+)
+_WRITES = (_SETS, _ADDS, _SUBTRACTS)
+
+
+@dataclass(frozen=True)
+class State:
+    """A variable that each call changes.
+
+    Attributes:
+        name: its name as an input.
+        next_name: its name as an output.
+        value: its value when the model was loaded.
+        shape: its shape.
+        dtype: its type, such as "float32".
+    """
+
+    name: str
+    next_name: str
+    value: np.ndarray
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Lifted:
+    """A function whose states are arguments and results."""
+
+    def __init__(self, function: TfFunction, graph_def: GraphDef, writes: dict[str, str]) -> None:
+        """Rewrites the graph.
+
+        Args:
+            function: a concrete function.
+            graph_def: its graph, inner functions inlined.
+            writes: variables that it writes, by the graph's inputs for their handles.
+
+        Raises:
+            ConversionError: a loop or branch uses a state.
+        """
+        self._function = function
+        by_handle = {_key(variable.handle): variable for variable in function.variables}
+        self._handles: dict[str, Variable] = {}
+        self._constants: dict[str, Tensor] = {}
+        for outside, inside in function.graph.captures:
+            name = inside.name.partition(":")[0]
+            if outside.dtype.name == "resource" and _key(outside) in by_handle:
+                self._handles[name] = by_handle[_key(outside)]
+            else:
+                self._constants[name] = outside
+        missing = [handle for handle in writes if handle not in self._handles]
+        if missing:
+            raise ConversionError(f"{writes[missing[0]]} writes to something that is no variable.")
+        self._arguments = [
+            tensor.name.partition(":")[0]
+            for tensor in function.inputs
+            if tensor.name.partition(":")[0] not in {*self._handles, *self._constants}
+        ]
+        self._held = {handle: f"tfmp_state_{index}" for index, handle in enumerate(writes)}
+        self.states = tuple(_states(self._handles[handle] for handle in writes))
+        self._graph_def, newest = _without_states(
+            graph_def, self._held, {h: self._handles[h] for h in writes}
+        )
+        self._results = [tensor.name for tensor in function.outputs]
+        self._newest = [newest[handle] for handle in writes]
+
+    def __call__(
+        self, arguments: Mapping[str, Tensor], states: Iterable[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Adds the function to the graph that is being traced.
+
+        Args:
+            arguments: by the names in `arguments`.
+            states: in the order of `states`.
+
+        Returns:
+            Results in the order of the function's outputs, and the new states.
+        """
+        import tensorflow as tf
+        from tensorflow.python.ops.resource_variable_ops import variable_accessed
+
+        fed: dict[str, Tensor] = {f"{name}:0": arguments[name] for name in self._arguments}
+        graph = tf.compat.v1.get_default_graph()
+        fed |= {f"{name}:0": graph.capture(value) for name, value in self._constants.items()}
+        for name, variable in self._handles.items():
+            variable_accessed(variable)
+            fed[f"{name}:0"] = graph.capture(variable.handle)
+        fed |= {f"{n}:0": state for n, state in zip(self._held.values(), states, strict=True)}
+        known = {f"{node.name}:0" for node in self._graph_def.node}
+        found = tf.graph_util.import_graph_def(
+            self._graph_def,
+            input_map={name: value for name, value in fed.items() if name in known},
+            return_elements=[*self._results, *self._newest],
+            name="",
+        )
+        count = len(self._results)
+        return found[:count], found[count:]
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the graph's inputs that are arguments of the function."""
+        return tuple(self._arguments)
+
+
+def lift_states(function: TfFunction) -> Lifted | None:
+    """A concrete function without the variables that it writes; None if it writes none.
+
+    Raises:
+        ConversionError: a loop or branch uses a state.
+    """
+    if not _may_write(function):
+        return None
+    from tensorflow.python.framework import convert_to_constants
+
+    graph_def = convert_to_constants._run_inline_graph_optimization(function, False, True)
+    nodes = {node.name: node for node in graph_def.node}
+    _require_plain_writes(graph_def)
+    writes = {
+        _origin(node.input[0], nodes): node.name for node in graph_def.node if node.op in _WRITES
+    }
+    captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
+    ordered = {name: writes[name] for name in captured if name in writes}
+    return Lifted(function, graph_def, {**ordered, **writes}) if writes else None
+
+
+def _may_write(function: TfFunction) -> bool:
+    graph_def = function.graph.as_graph_def()
+    bodies = [graph_def.node, *(inner.node_def for inner in graph_def.library.function)]
+    return any(node.op in _WRITES for body in bodies for node in body)
+
+
+def _require_plain_writes(graph_def: GraphDef) -> None:
+    """Raises `ConversionError` where the body of a loop or branch writes a state."""
+    bodies = {inner.signature.name: inner.node_def for inner in graph_def.library.function}
+
+    def writes(node: NodeDef, seen: frozenset[str]) -> bool:
+        names = [name for name in _called(node) if name in bodies and name not in seen]
+        return node.op in _WRITES or any(
+            writes(inner, seen | {name}) for name in names for inner in bodies[name]
+        )
+
+    for node in graph_def.node:
+        if node.op not in _WRITES and writes(node, frozenset()):
+            raise _inside(node)
+
+
+def _called(node: NodeDef) -> Iterable[str]:
+    for value in node.attr.values():
+        if value.HasField("func"):
+            yield value.func.name
+        yield from (function.name for function in value.list.func)
+
+
+def _inside(node: NodeDef) -> ConversionError:
+    return ConversionError(
+        f"{node.op} {node.name!r} changes or reads a state inside of it, which only the outermost "
+        "graph of a streaming model may do. Unroll that loop, or take the state out of the branch."
+    )
+
+
+def _key(handle: Tensor) -> int:
+    return id(handle)
+
+
+def _states(variables: Iterable[Variable]) -> Iterable[State]:
+    taken: set[str] = set()
+    for variable in variables:
+        plain = variable.name.partition(":")[0]
+        folder, _, last = plain.rpartition("/")
+        # Keras names a state that it was given no name for like any other variable.
+        wanted = f"{folder}/state" if folder and last == "Variable" else plain
+        name, count = wanted, 1
+        while name in taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        taken.add(name)
+        shape = tuple(variable.shape.as_list())
+        yield State(name, f"{name}/next", variable.numpy(), shape, variable.dtype.name)
+
+
+def _without_states(
+    graph_def: GraphDef, held: Mapping[str, str], variables: Mapping[str, Variable]
+) -> tuple[GraphDef, dict[str, str]]:
+    """The graph with values in place of states, and the tensor of each state's last value."""
+    import tensorflow as tf
+
+    nodes = {node.name: node for node in graph_def.node}
+    result = tf.compat.v1.GraphDef()
+    result.library.CopyFrom(graph_def.library)
+    result.versions.CopyFrom(graph_def.versions)
+    newest = {}
+    for handle, name in held.items():
+        node = result.node.add(name=name, op="Placeholder")
+        node.attr["dtype"].type = variables[handle].dtype.as_datatype_enum
+        node.attr["shape"].shape.CopyFrom(variables[handle].shape.as_proto())
+        newest[handle] = f"{name}:0"
+    for node in _in_order(graph_def):
+        sources = [_origin(name, nodes) for name in node.input if not name.startswith("^")]
+        touched = [source for source in sources if source in held]
+        if not touched or node.op == "Identity":
+            copy = result.node.add()
+            copy.CopyFrom(node)
+            # What ran first because of its effect has none now.
+            del copy.input[:]
+            copy.input.extend(name for name in node.input if not name.startswith("^"))
+            continue
+        (handle,) = touched
+        if node.op == _READS:
+            _move(result.node.add(), node, newest[handle])
+        elif node.op == _SETS:
+            newest[handle] = _tensor(node.input[1])
+        elif node.op in (_ADDS, _SUBTRACTS):
+            copy = result.node.add(name=node.name, op="AddV2" if node.op == _ADDS else "Sub")
+            copy.input.extend([newest[handle], node.input[1]])
+            copy.attr["T"].type = node.attr["dtype"].type
+            newest[handle] = f"{node.name}:0"
+        else:
+            raise _inside(node)
+    return result, newest
+
+
+def _move(copy: NodeDef, node: NodeDef, value: str) -> None:
+    """Makes a copy of a reading node an identity of a value."""
+    copy.name, copy.op = node.name, "Identity"
+    copy.input.append(value)
+    copy.attr["T"].type = node.attr["dtype"].type
+
+
+def _tensor(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def _origin(name: str, nodes: Mapping[str, NodeDef]) -> str:
+    """The node that a value comes from, behind identities."""
+    plain = name.partition(":")[0].removeprefix("^")
+    while plain in nodes and nodes[plain].op == "Identity":
+        plain = nodes[plain].input[0].partition(":")[0]
+    return plain
+
+
+def _in_order(graph_def: GraphDef) -> Iterable[NodeDef]:
+    """The nodes, each behind all that it waits for."""
+    nodes = {node.name: node for node in graph_def.node}
+    before = {
+        node.name: {name.partition(":")[0].removeprefix("^") for name in node.input}
+        for node in graph_def.node
+    }
+    waiting = {name: len(names & nodes.keys()) for name, names in before.items()}
+    readers: dict[str, list[str]] = {name: [] for name in nodes}
+    for name, names in before.items():
+        for source in names & nodes.keys():
+            readers[source].append(name)
+    ready = deque(name for name, count in waiting.items() if not count)
+    while ready:
+        name = ready.popleft()
+        yield nodes[name]
+        for reader in readers[name]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                ready.append(reader)
