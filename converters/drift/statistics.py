@@ -42,7 +42,7 @@ def mcnemar(lost: int, gained: int) -> float:
 
 
 def paired_difference(
-    lost: int, gained: int, samples: int, confidence: float
+    lost: float, gained: float, samples: int, confidence: float
 ) -> tuple[float, float]:
     """Bounds on the accuracy drop (lost - gained) / samples, each one-sided at `confidence`.
 
@@ -71,7 +71,7 @@ def paired_difference(
     return lower, (1.0 if lost == samples else bound(+1))
 
 
-def _score(lost: int, gained: int, samples: int, drop: float) -> float:
+def _score(lost: float, gained: float, samples: int, drop: float) -> float:
     """Tango's statistic for the hypothesis that the true drop is `drop`."""
     variation = drop * (1 - drop)
     # The most likely rate of gained answers if the drop is `drop`: root of a x**2 + b x + c.

@@ -66,9 +66,16 @@ class Metric:
         return worse(self.reference, self.candidate, self.lower_is_better)
 
     def bounds(self, confidence: float) -> tuple[float, float]:
-        """Bounds on how much worse the candidate truly is, each one-sided at `confidence`."""
-        if self.lost is not None and self.gained is not None:
-            return paired_difference(self.lost, self.gained, self.samples, confidence)
+        """Bounds on how much worse the candidate truly is, each one-sided at `confidence`.
+
+        The lower one of Tango's interval takes half a lost sample less (a correction for
+        continuity): where hardly anything is gained, and some hundred samples lose 1 %, it would
+        otherwise be over the truth in 9 % of runs and not in 5 % (`benchmarks/label_coverage.py`).
+        """
+        lost, gained, samples = self.lost, self.gained, self.samples
+        if lost is not None and gained is not None:
+            lower = paired_difference(max(0.0, lost - 0.5), gained, samples, confidence)[0]
+            return lower, paired_difference(lost, gained, samples, confidence)[1]
         return difference_bounds(
             self.worse,
             self.standard_error,

@@ -33,6 +33,9 @@ _SCARCE = 30
 # rarer label.
 _RARELY = 0.25
 
+# Samples of either label that a standard error of the area needs.
+_FEWEST = 10
+
 # A score of each class from counts: answers that are right, labels, answers.
 _Score = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -189,6 +192,7 @@ def auc(scores: Sketch) -> Metric | None:
 
     The standard error of the difference is DeLong's (DeLong, DeLong and Clarke-Pearson 1988,
     "Comparing the areas under two or more correlated receiver operating characteristic curves").
+    Fewer than ten samples of either label leave it unknown.
     """
     if len(scores) == 0:
         return None
@@ -210,7 +214,7 @@ def auc(scores: Sketch) -> Metric | None:
         ROC_AUC,
         float(at_ones.mean()),
         float(others[0].mean()),
-        standard_error=math.sqrt(variance),
+        standard_error=math.sqrt(variance) if min(ones, zeros) >= _FEWEST else None,
         degrees=float(min(ones, zeros) - 1),
         **facts,
     )

@@ -121,6 +121,14 @@ class TestBinary:
         truth, logits, rounded = self.run()
         assert list(metrics_of(np.ones_like(truth), logits, rounded)) == ["accuracy"]
 
+    @pytest.mark.parametrize(("positives", "bounded"), [(9, False), (10, True)])
+    def test_few_positives_bound_no_area(self, positives, bounded) -> None:
+        """Equal ranks would have a standard error of 0, whatever their number."""
+        truth = (np.arange(600) < positives).astype(int)[:, None]
+        scores = truth * 1.0 + np.arange(600)[:, None] / 600
+        found = metrics_of(truth, scores, scores)["ROC AUC"]
+        assert (found.upper == 0) == bounded
+
     def test_scores_that_are_nan_have_no_rank(self) -> None:
         truth, logits, rounded = self.run(offset=-60)
         rounded[3] = np.nan

@@ -1,0 +1,185 @@
+"""How often bounds on metrics on labels are wrong, in simulated runs whose truth is known.
+
+Run: python benchmarks/label_coverage.py [--runs 1000] [METRIC ...]
+
+A population of 200,000 samples has a true drop (or growth of an error). From it, runs of some
+hundred samples are drawn and measured as `validate` does. A run is a wrong PASS if its upper bound
+lies below the truth: a limit just below the truth would have passed. It is a wrong FAIL if its
+lower bound lies above the truth. Each is claimed to happen in at most 5 % of the runs.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfmp.converters.drift import CustomMetric, with_metrics
+from tfmp.converters.drift.labels.book import LabelBook
+from tfmp.converters.drift.labels.metric import Metric
+
+POPULATION = 200_000
+
+# A pool of samples whose pixels do not fit into memory in such numbers.
+DENSE_POPULATION = 20_000
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A population and the metric to judge on it.
+
+    Attributes:
+        name: for the table.
+        metric: name of the metric.
+        primary: whether the metric may pass a candidate; others only fail one.
+        labels: of the population.
+        reference: outputs on the population.
+        candidate: outputs of the candidate.
+        own: a metric of the user's own.
+        sizes: numbers of samples of a run.
+    """
+
+    name: str
+    metric: str
+    primary: bool
+    labels: np.ndarray
+    reference: np.ndarray
+    candidate: np.ndarray
+    own: Callable[..., float] | None = None
+    sizes: tuple[int, ...] = (100, 300, 1000)
+
+
+def classes(rng: np.random.Generator, shares: np.ndarray, noise: float) -> list[np.ndarray]:
+    """Class ids, and scores of a classifier and of a noisier one."""
+    labels = rng.choice(len(shares), POPULATION, p=shares)
+    scores = rng.standard_normal((POPULATION, len(shares)), dtype=np.float32)
+    scores[np.arange(POPULATION), labels] += 2.5
+    worse = scores + noise * rng.standard_normal(scores.shape, dtype=np.float32)
+    return [labels, scores, worse]
+
+
+def pixels(rng: np.random.Generator, broken: float, noise: float) -> list[np.ndarray]:
+    """Pixels of four classes, one of them rare; some samples are noise in the candidate."""
+    shape = DENSE_POPULATION, 48
+    labels = rng.choice(4, shape, p=[0.5, 0.3, 0.19, 0.01])
+    scores = rng.standard_normal((*shape, 4), dtype=np.float32)
+    np.put_along_axis(scores, labels[..., None], scores.max() / 2, axis=-1)
+    # Samples are of different difficulty.
+    worse = scores + noise * rng.gamma(1.0, 1.0, (len(scores), 1, 1)) * rng.standard_normal(
+        scores.shape
+    )
+    lost = rng.random(len(scores)) < broken
+    worse[lost] = rng.standard_normal(worse[lost].shape)
+    return [labels, scores, worse.astype(np.float32)]
+
+
+def binary(rng: np.random.Generator, share: float, step: float) -> list[np.ndarray]:
+    """Zeros and ones, and scores near -60 of which the candidate keeps multiples of a step."""
+    labels = (rng.random((POPULATION, 1)) < share).astype(int)
+    scores = -60 + 1.5 * labels + rng.standard_normal(labels.shape)
+    return [labels, scores, np.round(scores / step) * step]
+
+
+def numbers(rng: np.random.Generator, tail: float, noise: float) -> list[np.ndarray]:
+    """Targets, a regression with errors of heavy tails, and a noisier one."""
+    labels = 10 * rng.standard_normal((POPULATION, 1))
+    reference = labels + rng.standard_t(tail, labels.shape)
+    return [labels, reference, reference + noise * rng.standard_t(tail, labels.shape)]
+
+
+def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """F1 of class 1."""
+    answers = predictions.argmax(axis=1) == 1
+    both = np.count_nonzero(answers & (labels == 1))
+    return 2 * both / max(1, np.count_nonzero(answers) + np.count_nonzero(labels == 1))
+
+
+def scenes() -> Iterator[Scene]:
+    """Every metric, where it is easy and where it is hard."""
+    rng = np.random.default_rng(0)
+    even, skewed = np.full(10, 0.1), np.array([0.55, 0.3, 0.1, 0.04, 0.01])
+    for name, shares, noise in (("even", even, 0.3), ("skewed", skewed, 0.3)):
+        run = classes(rng, shares, noise)
+        yield Scene(f"classes, {name}", "accuracy", True, *run)
+        yield Scene(f"classes, {name}", "macro F1", False, *run)
+    run = classes(rng, even, 0.0)
+    lost = rng.random(POPULATION) < 0.01  # answers that can only be lost, as many as the budget
+    run[1][np.arange(POPULATION), run[0]] += 9
+    run[2] = np.where(lost[:, None], -run[1], run[1])
+    yield Scene("classes, 1 % of samples lost", "accuracy", True, *run)
+    yield Scene("classes, even", "top-5 accuracy", False, *classes(rng, even, 0.5))
+    for name, broken, noise in (
+        ("all a bit worse", 0.0, 0.3),
+        ("1 % of samples lost", 0.01, 0.0),
+        ("both", 0.01, 0.3),
+    ):
+        run = pixels(rng, broken, noise)
+        for metric in ("accuracy", "mean IoU", "macro F1"):
+            yield Scene(f"pixels, {name}", metric, metric == "accuracy", *run)
+    for share, step in ((0.3, 1.0), (0.05, 0.5)):
+        run = binary(rng, share, step)
+        yield Scene(f"scores, {share:.0%} positive", "ROC AUC", True, *run)
+    for tail in (5, 3):
+        run = numbers(rng, tail, 0.3)
+        name = f"numbers, t of {tail} degrees"
+        yield Scene(name, "mean absolute error", True, *run)
+        yield Scene(name, "root mean square error", False, *run)
+    yield Scene("an own F1", "f1", True, *classes(rng, skewed, 0.3), own=f1)
+
+
+def measured(scene: Scene, rows: np.ndarray) -> Metric | None:
+    """The metric on some samples of the population; None where it is undefined on them."""
+    own = (CustomMetric.of(scene.own),) if scene.own else ()
+    book = LabelBook({"y": None}, own)
+    keys = np.random.default_rng(rows[:4]).integers(0, 2**63, len(rows)).astype(np.uint64)
+    pair = scene.reference[rows], scene.candidate[rows]
+    book.update(scene.labels[rows], {"y": pair}, keys)
+    (label,) = book.drifts()
+    found = with_metrics(label).metrics
+    return next((each for each in found if each.name == scene.metric), None)
+
+
+def truth_of(scene: Scene) -> float:
+    """The metric's drop in the population."""
+    if scene.own is not None:
+        labels = scene.labels
+        return scene.own(scene.reference, labels) - scene.own(scene.candidate, labels)
+    chosen = np.arange(len(scene.labels))
+    found = measured(scene, chosen)
+    assert found is not None
+    return found.worse
+
+
+def main() -> None:
+    """Prints one row a scene and number of samples."""
+    parser = argparse.ArgumentParser(description="Coverage of bounds on metrics on labels.")
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("metrics", nargs="*")
+    asked = parser.parse_args()
+    print(f"{asked.runs:,} runs each; a share is uncertain by about 1.4 points (1,000 runs).\n")
+    print("| population | metric | samples | true drop | wrong PASS | wrong FAIL |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for scene in scenes():
+        if asked.metrics and scene.metric not in asked.metrics:
+            continue
+        truth = truth_of(scene)
+        for size in scene.sizes:
+            rng = np.random.default_rng(size)
+            low = high = 0
+            # A bootstrap makes a thousand resamples of each run.
+            runs = asked.runs if scene.own is None else max(1, asked.runs // 5)
+            for _ in range(runs):
+                found = measured(scene, rng.integers(0, len(scene.labels), size))
+                if found is not None:
+                    low += found.upper < truth
+                    high += found.lower > truth
+            passed = f"{low / runs:.1%}" if scene.primary else "never claimed"
+            print(
+                f"| {scene.name} | {scene.metric} | {size:,} | {truth:.3g} | {passed} | "
+                f"{high / runs:.1%} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
