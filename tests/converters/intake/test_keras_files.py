@@ -1,0 +1,111 @@
+"""Each Keras file is read by the Keras that wrote it, whatever its name, and told of where not."""
+
+import builtins
+import json
+import warnings
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tf_keras
+from keras2_files import FILES, filled
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.shared.errors import InputError
+
+X = np.random.default_rng(0).standard_normal((4, 3), dtype=np.float32)
+
+
+def saved(folder: Path, name: str = "model.h5") -> tuple[Path, object]:
+    """A file of Keras 2 with a model that takes three numbers."""
+    layers = tf_keras.layers
+    model = filled(tf_keras.Sequential([layers.Dense(2, input_shape=(3,), name="out")]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.save(folder / name)
+    return folder / name, model
+
+
+def forward(source) -> np.ndarray:
+    (spec,) = source.inputs
+    return next(iter(source.forward({spec.name: X}).values()))
+
+
+def test_the_report_says_who_wrote_the_file_and_who_read_it(tmp_path: Path):
+    path, _ = saved(tmp_path)
+    (note,) = open_source(path).origin.notes
+    version = tf_keras.__version__
+    assert note == f"written by Keras {version}, read by tf_keras {version}"
+
+
+@pytest.mark.parametrize(("content", "name"), [(".h5", "m.keras"), (".keras", "m.h5")])
+def test_a_file_is_opened_as_what_it_is(content: str, name: str, tmp_path: Path):
+    path, model = saved(tmp_path, f"written{content}")
+    path.rename(tmp_path / name)
+    source = open_source(tmp_path / name)
+    np.testing.assert_allclose(forward(source), model(X), rtol=1e-5)
+    kind = "an HDF5 file" if content == ".h5" else "a .keras archive"
+    assert source.origin.notes[0] == f"{name} is {kind} by its content, and was read as one"
+
+
+def test_files_of_keras_3_under_the_other_name(tmp_path: Path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.save(tmp_path / "a.keras")
+    (tmp_path / "a.keras").rename(tmp_path / "a.h5")
+    np.testing.assert_allclose(forward(open_source(tmp_path / "a.h5")), model(X), rtol=1e-5)
+
+
+def test_without_tf_keras_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch):
+    path, _ = saved(tmp_path)
+    real = builtins.__import__
+
+    def missing(name: str, *args, **kwargs):
+        if name == "tf_keras":
+            raise ModuleNotFoundError("No module named 'tf_keras'", name="tf_keras")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    message = r"model\.h5: was written by Keras .*misreads\. Install .*: pip install tf_keras$"
+    with pytest.raises(InputError, match=message):
+        open_source(path)
+
+
+def test_layers_keep_their_names(tmp_path: Path):
+    path = tmp_path / "model.h5"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        FILES["keras-2.4-nested"].write(path)
+    names = set(open_source(path).layers.values())
+    kinds = {"conv2d", "batch_normalization", "depthwise_conv2d", "dense"}
+    assert kinds <= {name.rstrip("0123456789").rstrip("_") for name in names}
+
+
+def test_a_class_for_keras_3_reads_a_file_of_keras_2_with_it(tmp_path: Path):
+    """Keras 3 is asked only for its own classes, and its reading is checked."""
+
+    class Doubled(keras.layers.Layer):
+        def call(self, inputs):
+            return 2.0 * inputs
+
+    path, _ = saved(tmp_path)
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        shape = {"batch_input_shape": [None, 3], "name": "doubled", "dtype": "float32"}
+        layers = config["config"]["layers"][1:]
+        layers[0]["config"].pop("batch_input_shape")
+        config["config"]["layers"] = [{"class_name": "Doubled", "config": shape}, *layers]
+        file.attrs["model_config"] = json.dumps(config)
+    with pytest.raises(InputError, match=r"Keras 3 misreads this file|cannot load this model"):
+        open_source(path, custom_objects={"Doubled": Doubled})
+
+
+def test_long_complaints_end_with_a_word(tmp_path: Path):
+    path, _ = saved(tmp_path)
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"][1]["config"]["units"] = "many " * 200
+        file.attrs["model_config"] = json.dumps(config)
+    with pytest.raises(InputError, match=r"\w …\)\. If it is damaged, save it again\.$"):
+        open_source(path)
