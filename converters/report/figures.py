@@ -35,10 +35,25 @@ _NAMES = {
     "reference_nan": "NaN in the reference",
     "rel_l2": "Relative L2 error",
     "max_abs": "Largest error",
+    "sample_rel_l2": "Worst sample",
+    "sample_share": "Samples over the limit",
+    "slice_rel_l2": "Worst column",
     "flip_rate": "Flip rate",
-    "accuracy_drop": "Accuracy drop",
-    "error_increase": "Error increase",
+    "class_flip_rate": "Most changed class",
+    "row_rate": "Rows on one side only",
 }
+
+# Words of metrics that are not written in small letters.
+_SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
+
+
+def _name(check: Check) -> str:
+    """A check's name for people: "mean_iou_drop" is "Mean IoU drop"."""
+    if check.name in _NAMES:
+        return _NAMES[check.name]
+    first, *words = (_SPELLED.get(word, word) for word in check.name.split("_"))
+    return " ".join([first[:1].upper() + first[1:], *words])
+
 
 # Where the line of the budget stands, share of the track.
 BUDGET_LINE = 1 / _TRACK_END
@@ -70,7 +85,7 @@ def _share(check: Check) -> float:
 
 
 def _budget_bar(check: Check, several: bool) -> Bar:
-    label = _NAMES.get(check.name, check.name)
+    label = _name(check)
     if several and check.output:
         label = f"{label}, {check.output}"
     if check.limit is None:

@@ -1,6 +1,7 @@
 """Numbers and names for people, and the table that every rendering begins with."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -168,10 +169,16 @@ def meaning_texts(candidate: CandidateReport) -> list[str]:
 def meaning_text(output: OutputDrift) -> str:
     """What an output means and how that is known, in a sentence."""
     task = output.task
-    if task.kind is Kind.OTHER and task.why != DECLARED:
-        return printable(f"{output.name!r} is judged by distances: {task.why}")
-    text = f"{output.name!r} is read as {task}"
-    return printable(f"{text}, as declared" if task.why == DECLARED else f"{text}: {task.why}")
+    how = "as declared" if task.why == DECLARED else f"because {task.why}"
+    if task.kind is Kind.OTHER:
+        return printable(f"output {output.name!r} is judged by distances, {how}")
+    where = []
+    if task.axis != -1:
+        where.append(f"along axis {task.axis}")
+    if task.columns:
+        where.append(f"with boxes in the columns {', '.join(map(str, task.columns))}")
+    text = " ".join([f"output {output.name!r} is read as {task.kind}", *where])
+    return printable(f"{text}, {how}")
 
 
 def statements_text(report: DriftReport) -> str:
@@ -236,13 +243,20 @@ def number(value: float | None, decimals: int | None = None) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if decimals is not None:
-        return f"{value:.{decimals}f}"
+        return _unsigned(f"{value:.{decimals}f}")
     return f"{value:.3g}"
+
+
+def _unsigned(text: str) -> str:
+    """A zero that was rounded from below is a zero."""
+    return text[1:] if re.fullmatch(r"-0(\.0+)?%?", text) else text
 
 
 def percent(value: float | None) -> str:
     """A share with two decimals and a percent sign."""
-    return f"{value:.2%}" if value is not None and math.isfinite(value) else number(value)
+    return (
+        _unsigned(f"{value:.2%}") if value is not None and math.isfinite(value) else number(value)
+    )
 
 
 def size_text(size_bytes: int | None) -> str:
@@ -314,7 +328,7 @@ def score_text(metric: Metric) -> str:
     change = metric.candidate - metric.reference
     if metric.lower_is_better or metric.own:
         return f"{number(metric.candidate)} ({change:+.3g})"
-    return f"{percent(metric.candidate)} ({change * 100:+.2f})"
+    return f"{percent(metric.candidate)} ({round(change * 100, 2) + 0.0:+.2f})"
 
 
 def value_text(metric: Metric, value: float) -> str:

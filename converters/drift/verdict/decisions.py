@@ -129,7 +129,7 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
 
 def _noun(output: OutputDrift) -> str:
     return {
-        Kind.CLASSIFICATION: "classes",
+        Kind.CLASSIFICATION: "decisions",
         Kind.MULTILABEL: "labels",
         Kind.DETECTION: "detections",
         Kind.TOKENS: "tokens",

@@ -70,6 +70,11 @@ class TestBudget:
         bar = only(check(3.0, None, verdict=Verdict.FAIL, name="nonfinite"))
         assert (bar.label, bar.text, bar.length) == ("Non-finite values", "3 values", 1.0)
 
+    def test_names_are_words(self) -> None:
+        names = ["slice_rel_l2", "mean_iou_drop", "macro_f1_ratio", "found_share_drop"]
+        labels = [only(check(0, 1, name=name)).label for name in names]
+        assert labels == ["Worst column", "Mean IoU drop", "Macro F1 ratio", "Found share drop"]
+
     def test_worst_first_and_no_more_than_a_glance_takes(self) -> None:
         checks = [check(index / 1000, 0.1) for index in range(20)]
         bars, more = budget_bars(candidate(*checks))

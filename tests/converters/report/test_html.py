@@ -175,6 +175,13 @@ class TestBrowser:
         assert "CONSOLE" in result.stderr
         assert "http://127.0.0.1:9/x.png" in requested(log)
 
+    def test_no_table_is_wider_than_a_window(self, report, tmp_path: Path) -> None:
+        beyond = (
+            "[...document.querySelectorAll('.wide')]"
+            ".filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
+        )
+        assert measured(to_html(report), beyond, tmp_path, 1000) == []
+
     def test_the_verdict_is_on_the_first_screen_of_a_phone(self, report, tmp_path: Path) -> None:
         where = (
             "{bottom:document.querySelector('header .verdict').getBoundingClientRect().bottom,"

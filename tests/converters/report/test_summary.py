@@ -1,10 +1,14 @@
 """Numbers and names as people read them."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from tfmp.converters.drift.metrics import OTHER, drift_of
+from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.totals import Totals
 from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation, LayerError
 from tfmp.converters.report.summary import (
@@ -12,6 +16,7 @@ from tfmp.converters.report.summary import (
     data_notes,
     fp16_text,
     headline,
+    meaning_text,
     number,
     percent,
     printable,
@@ -40,6 +45,7 @@ def test_number(value, text) -> None:
 
 def test_number_with_decimals_and_percent() -> None:
     assert number(73.689, 1) == "73.7"
+    assert (number(-0.004, 2), percent(-1e-6), percent(-0.02)) == ("0.00", "0.00%", "-2.00%")
     assert percent(0.98765) == "98.77%"
     assert percent(None) == "-"
 
@@ -55,6 +61,25 @@ def test_size(size, text) -> None:
 def test_control_and_direction_characters_are_spelled_out() -> None:
     assert printable("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\\n"
     assert printable("größe 模型 ✓") == "größe 模型 ✓"
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        (
+            Task(Kind.CLASSIFICATION, 2, why="its labels are class ids"),
+            "output 'y' is read as classification along axis 2, because its labels are class ids",
+        ),
+        (
+            Task(Kind.DETECTION, columns=(0, 1, 2, 3)),
+            "output 'y' is read as detection with boxes in the columns 0, 1, 2, 3, as declared",
+        ),
+        (OTHER, "output 'y' is judged by distances, because nothing tells what it means"),
+        (Task(Kind.OTHER), "output 'y' is judged by distances, as declared"),
+    ],
+)
+def test_the_meaning_of_an_output_is_a_sentence(task: Task, text: str) -> None:
+    assert meaning_text(replace(drift_of("y", Totals()), task=task)) == text
 
 
 def test_runner() -> None:

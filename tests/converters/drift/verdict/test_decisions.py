@@ -44,7 +44,7 @@ class TestRate:
         changed[:20] = (changed[:20] + 1) % 6
         found = check("flip_rate", drift(scores(TOKENS), scores(changed)))
         assert found.verdict is Verdict.FAIL
-        assert "640 of 12,800 classes change (5.00%, on 20 of 400 samples)" in found.text
+        assert "640 of 12,800 decisions change (5.00%, on 20 of 400 samples)" in found.text
 
     def test_a_token_here_and_there(self):
         changed = TOKENS.copy()

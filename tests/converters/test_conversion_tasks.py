@@ -1,0 +1,137 @@
+"""Every kind of task from Keras to a report: small trained models, converted and judged."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import task_models
+
+from tfmp.converters import convert
+from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.summary import meaning_text
+
+trains_for_seconds = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Trains a model, converts it with its held-out data, and gives the report of the file."""
+    trained: dict[str, task_models.Trained] = {}
+
+    def report(name: str, to: str = "onnx", **options: Any) -> DriftReport:
+        if name not in trained:
+            trained[name] = task_models.ALL[name]()
+        task = trained[name]
+        options = {"tasks": dict(task.tasks), "metric": task.metric} | options
+        artifact = convert(
+            task.model,
+            to,
+            data=task.samples,
+            labels=task.labels,
+            output=tmp_path_factory.mktemp(name) / f"{name}.{to}",
+            **options,
+        )
+        assert artifact.report is not None
+        return artifact.report
+
+    return report
+
+
+def passed(report: DriftReport) -> CandidateReport:
+    (candidate,) = report.candidates
+    assert report.verdict == "PASS", candidate.reasons
+    return candidate
+
+
+def meaning(candidate: CandidateReport) -> str:
+    (output,) = candidate.outputs
+    return meaning_text(output)
+
+
+def metrics(candidate: CandidateReport) -> dict[str, float]:
+    (label,) = candidate.labels
+    return {metric.name: metric.reference for metric in label.metrics}
+
+
+def names(candidate: CandidateReport) -> set[str]:
+    return {check.name for check in candidate.checks}
+
+
+@trains_for_seconds
+def test_detection(judged):
+    candidate = passed(judged("detection"))
+    assert meaning(candidate) == (
+        "output 'detections' is read as detection with boxes in the columns 0, 1, 2, 3, as declared"
+    )
+    (output,) = candidate.outputs
+    assert output.decision == "boxes"
+    assert 600 < output.decided < 800  # empty halves have no box that anybody is shown
+    assert "rel_l2" not in names(candidate)
+    assert metrics(candidate)["found_share"] > 0.8
+
+
+@trains_for_seconds
+def test_segmentation(judged):
+    for to in ("onnx", "tflite"):
+        candidate = passed(judged("segmentation", to))
+        (output,) = candidate.outputs
+        assert (output.task.kind, output.decided) == ("classification", 400 * 24 * 24)
+        assert {"accuracy", "mean IoU"} <= set(metrics(candidate))
+        assert metrics(candidate)["mean IoU"] > 0.6
+
+
+@trains_for_seconds
+def test_tokens_are_classified(judged):
+    candidate = passed(judged("token_classifier"))
+    (output,) = candidate.outputs
+    assert (output.task.kind, output.decided) == ("classification", 400 * 12)
+    assert metrics(candidate)["accuracy"] > 0.95
+    assert "class_flip_rate" in names(candidate)
+
+
+@trains_for_seconds
+def test_a_causal_language_model(judged):
+    candidate = passed(judged("causal_lm", "tflite"))
+    (output,) = candidate.outputs
+    assert (output.task.kind, output.decided) == ("classification", 800 * 12)
+    # The reference cannot know the first two steps, so some of its tokens are ties.
+    assert output.changed >= output.decisions.firm
+    assert metrics(candidate)["accuracy"] > 0.5
+
+
+@trains_for_seconds
+def test_an_autoencoder_as_its_loss_has_it_and_as_declared(judged):
+    candidate = passed(judged("autoencoder"))
+    assert meaning(candidate) == (
+        "output 'decoded' is read as multilabel, because the model was compiled with "
+        "binary_crossentropy"
+    )
+    declared = passed(judged("autoencoder", "tflite", tasks={"decoded": "reconstruction"}))
+    assert meaning(declared) == "output 'decoded' is read as reconstruction, as declared"
+    assert {"sample_rel_l2", "slice_rel_l2"} <= names(declared)
+    assert declared.outputs[0].decision is None
+
+
+def test_an_embedding(judged):
+    candidate = passed(judged("embedding"))
+    assert meaning(candidate) == (
+        "output 'embedding' is read as embedding, because its name says 'embedding'"
+    )
+    assert names(candidate) == {"rel_l2", "sample_rel_l2"}
+
+
+def test_a_regression(judged):
+    candidate = passed(judged("regression"))
+    assert candidate.outputs[0].task.kind == "regression"
+    assert metrics(candidate)["mean absolute error"] < 60
+    assert "error_increase" in names(candidate)
+
+
+@trains_for_seconds
+@pytest.mark.parametrize("name", ["segmentation", "autoencoder"])
+def test_the_report_says_what_outputs_mean(name, judged, tmp_path: Path):
+    report = judged(name)
+    sentence = meaning(passed(report))
+    page = report.save(tmp_path / "drift.html").read_text(encoding="utf-8")
+    assert sentence.replace("'", "&#39;") in page
+    assert "Decisions that change, by output" in page
