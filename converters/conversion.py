@@ -8,7 +8,7 @@ from typing import Any
 
 from tfmp.converters.comparison import Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
-from tfmp.converters.formats import PRECISIONS, Format, Target, format_named
+from tfmp.converters.formats import PRECISIONS, Format, Target, all_formats, format_named
 from tfmp.converters.intake import AnySource, file_sha256, is_open, path_of, request_of
 from tfmp.converters.report import Artifact, DriftReport
 from tfmp.converters.samples import Samples
@@ -166,6 +166,10 @@ def target_of(
     path = Path(output) if output is not None else _default_output(model, original, format)
     if original is not None and _same_file(path, original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
+    if original is not None and _is_part_of(path, original):
+        raise InputError(
+            f"{path}: holds weights of the model {original}. Name another output with -o FILE."
+        )
     check_output(path, format.suffix, force)
     return Target(format, path, precision, chosen)
 
@@ -269,6 +273,12 @@ def _naming(artifacts: Sequence[Artifact]) -> Iterator[None]:
 def _same_file(path: Path, original: Path) -> bool:
     """Whether both are one file; an open model may outlive its own."""
     return path.exists() and original.exists() and path.samefile(original)
+
+
+def _is_part_of(path: Path, original: Path) -> bool:
+    """Whether a path is one of the files that belong to a model file."""
+    formats = (format for format in all_formats() if format.suffix == original.suffix)
+    return any(_same_file(path, part) for format in formats for part in format.companions(original))
 
 
 def _default_output(model: Any, original: Path | None, format: Format) -> Path:

@@ -64,7 +64,7 @@ class OnnxFormat(Format):
         from tfmp.converters.intake import Source
         from tfmp.converters.onnx.export import check_export, export_onnx
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
-        from tfmp.converters.onnx.graph import save_checked
+        from tfmp.converters.onnx.graph import external_files, save_checked
         from tfmp.converters.report import FileNotes
 
         options: OnnxOptions = target.options
@@ -87,7 +87,9 @@ class OnnxFormat(Format):
             notes = [*(found.notes() if found else ()), *report.notes()]
         describe_origin(model, target.precision, source.origin.sha256, report)
         progress("checking and writing the result")
-        save_checked(model, target.path, options.external_data)
+        origin = source.origin.path
+        own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
+        save_checked(model, target.path, options.external_data, keep=own)
         return FileNotes(tuple(notes))
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:

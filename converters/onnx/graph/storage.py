@@ -1,8 +1,10 @@
 """ONNX models on disk and in ONNX Runtime, on both sides of protobuf's 2 GiB."""
 
+import hashlib
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,9 @@ Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 
 # Protobuf ends at 2 GiB; what is no weight (nodes, names, types) has room in the rest.
 _EMBEDDED_BYTES = 2**31 - 2**26
+
+# Of the hash that weights beside a model are named after.
+_DIGITS = 12
 
 
 def open_session(model: ir.Model) -> OrtSession:
@@ -70,18 +75,25 @@ def weight_bytes(model: ir.Model) -> int:
     )
 
 
-def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> None:
+def save_checked(
+    model: ir.Model, path: Path, external_data: bool = False, keep: Collection[Path] = ()
+) -> None:
     """Writes a model that passes ONNX's full check and that ONNX Runtime loads, or nothing.
+
+    Weights beside the model are named after their content, so a new model never meets the weights
+    of an old one: whenever the process ends, the old pair or the new pair is complete. The weights
+    of a model that was replaced are removed, unless another one needs them.
 
     Args:
         model: the model to write.
-        path: the file's path. Weights go beside it, to `path` with ".data" behind, if that is asked
-            for or they do not fit into protobuf.
+        path: the file's path. Weights go beside it, to `path` with a hash and ".data" behind, if
+            that is asked for or they do not fit into protobuf.
         external_data: write weights beside the model.
+        keep: files that belong to somebody else, such as the input's own weights.
 
     Raises:
         ConversionError: the model is invalid or cannot be loaded.
-        InputError: the file for the weights exists and belongs to another model.
+        InputError: a file of that name exists beside it and holds something else.
     """
     proto, weights = detach_weights(model)
     light = onnx.ModelProto()
@@ -100,21 +112,67 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> No
             "it."
         ) from error
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
-    data = path.with_name(f"{path.name}.data")
-    if beside and data.exists() and not path.exists():
-        raise InputError(f"{data}: already exists. Remove it, or choose another output.")
+    old = _own_weights(path)
     draft = Path(tempfile.mkdtemp(prefix=f".{path.stem}.", dir=path.parent))
     try:
         if beside:
-            ir.save(model, draft / path.name, external_data=data.name)
-            (draft / data.name).replace(data)
+            _write_beside(model, draft, path)
         else:
             with (draft / path.name).open("wb") as file:
                 file.writelines(_serialized(proto, weights))
-            data.unlink(missing_ok=True)  # of the model that is replaced
         (draft / path.name).replace(path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+    _remove_unneeded(old, path.parent, keep)
+
+
+def _write_beside(model: ir.Model, draft: Path, path: Path) -> None:
+    """Writes the model to a draft, and its weights to their place under a name of their own."""
+    ir.save(model, draft / path.name, external_data="weights")
+    with (draft / "weights").open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    data = path.with_name(f"{path.name}.{digest[:_DIGITS]}.data")
+    if data.exists():
+        with data.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise InputError(f"{data}: already exists. Remove it, or choose another output.")
+    else:
+        (draft / "weights").replace(data)
+    proto = onnx.load(draft / path.name, load_external_data=False)
+    for tensor in _external_tensors(proto.graph):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = data.name
+    (draft / path.name).write_bytes(proto.SerializeToString())
+
+
+def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Tensors of a graph and its subgraphs that lie in another file."""
+    tensors = list(graph.initializer)
+    for node in graph.node:
+        for attribute in node.attribute:
+            tensors += [attribute.t, *attribute.tensors]
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _external_tensors(inner)
+    yield from (each for each in tensors if each.data_location == onnx.TensorProto.EXTERNAL)
+
+
+def _own_weights(path: Path) -> list[Path]:
+    """Files of weights that the model at `path` was written with, by their names."""
+    name = re.compile(rf"{re.escape(path.name)}(\.[0-9a-f]{{{_DIGITS}}})?\.data")
+    return [file for file in external_files(path) if name.fullmatch(file.name)]
+
+
+def _remove_unneeded(weights: Sequence[Path], folder: Path, keep: Collection[Path]) -> None:
+    """Removes weights of a model that is gone, unless somebody or some model here needs them."""
+    if not weights:
+        return
+    needed = {file.resolve() for file in keep}
+    for other in folder.glob("*.onnx"):
+        needed |= {file.resolve() for file in external_files(other)}
+    for file in weights:
+        if file.resolve() not in needed:
+            file.unlink(missing_ok=True)
 
 
 def external_files(path: Path) -> tuple[Path, ...]:

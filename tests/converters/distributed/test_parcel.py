@@ -59,7 +59,9 @@ def test_an_onnx_model_arrives_with_its_weights_beside_it(tmp_path):
     x = keras.Input((6,), name="x")
     model = keras.Model(x, keras.layers.Dense(64, name="y")(x))  # ONNX embeds small weights
     path = convert(model, output=tmp_path / "m.onnx", precision="fp32", external_data=True).path
-    assert sorted(pack_file(path, format_of(path))) == ["m.onnx", "m.onnx.data"]
+    model, weights = sorted(pack_file(path, format_of(path)), key=len)
+    assert model == "m.onnx"
+    assert weights.endswith(".data")
     source = open_source(path)
     arrived = sent(source, tmp_path / "there")
     assert arrived.origin.path == tmp_path / "there" / "m.onnx"

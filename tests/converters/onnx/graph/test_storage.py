@@ -1,7 +1,11 @@
 """ONNX files on disk: streamed bytes, external data, and models past protobuf's 2 GiB."""
 
+import os
+import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import keras_models
 import numpy as np
@@ -14,7 +18,12 @@ from repository import SUPPORT
 from tfmp.converters import open_source
 from tfmp.converters.onnx.export.export import export_onnx
 from tfmp.converters.onnx.fp16.rewriter import prepare
-from tfmp.converters.onnx.graph.storage import open_once, open_session, save_checked
+from tfmp.converters.onnx.graph.storage import (
+    external_files,
+    open_once,
+    open_session,
+    save_checked,
+)
 from tfmp.converters.runners import OnnxRunner
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.tensors import synthetic_batch
@@ -80,23 +89,84 @@ def test_a_session_of_a_model_in_memory(exported):
         np.testing.assert_allclose(received, source.forward(batch)["logits"], rtol=1e-4, atol=1e-5)
 
 
+def data_files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".data")
+
+
 def test_external_data_on_request(exported, tmp_path):
     source, model = exported
     save_checked(model, tmp_path / "model.onnx", external_data=True)
-    assert (tmp_path / "model.onnx.data").stat().st_size > 1000
+    (name,) = data_files(tmp_path)
+    assert re.fullmatch(r"model\.onnx\.[0-9a-f]{12}\.data", name)
+    assert (tmp_path / name).stat().st_size > 1000
+    assert external_files(tmp_path / "model.onnx") == (tmp_path / name,)
     assert_runs_like(source, tmp_path / "model.onnx")
-    # Written again without, nothing of it stays behind.
+    # The same weights have the same name; written again without, nothing of them stays behind.
+    save_checked(model, tmp_path / "model.onnx", external_data=True)
+    assert data_files(tmp_path) == [name]
     save_checked(model, tmp_path / "model.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
-def test_a_stranger_by_the_name_of_the_data_is_kept(exported, tmp_path):
+def other(model: ir.Model) -> ir.Model:
+    """The same graph with weights twice as large."""
+    changed = model.clone()
+    for value in changed.graph.initializers.values():
+        if value.const_value.dtype == ir.DataType.FLOAT:
+            value.const_value = ir.tensor(value.const_value.numpy() * 2, name=value.name)
+    return changed
+
+
+def test_strangers_by_the_name_of_weights_are_kept(exported, tmp_path):
     _, model = exported
-    (tmp_path / "model.onnx.data").write_text("precious")
-    with pytest.raises(InputError, match=r"model.onnx.data: already exists"):
+    stranger = tmp_path / "model.onnx.data"
+    stranger.write_text("precious")
+    save_checked(model, tmp_path / "model.onnx", external_data=True)
+    save_checked(model, tmp_path / "model.onnx")
+    assert stranger.read_text() == "precious"
+
+
+def test_another_file_in_the_place_of_the_weights_is_refused(exported, tmp_path):
+    _, model = exported
+    save_checked(model, tmp_path / "model.onnx", external_data=True)
+    (name,) = data_files(tmp_path)
+    (tmp_path / "model.onnx").unlink()
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(InputError, match=r"\.data: already exists. Remove it, or choose another"):
         save_checked(model, tmp_path / "model.onnx", external_data=True)
-    assert (tmp_path / "model.onnx.data").read_text() == "precious"
-    assert not (tmp_path / "model.onnx").exists()
+    assert (tmp_path / name).read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_weights_that_another_model_needs_are_kept(exported, tmp_path):
+    source, model = exported
+    save_checked(model, tmp_path / "model.onnx", external_data=True)
+    shutil.copy(tmp_path / "model.onnx", tmp_path / "backup.onnx")  # it shares the weights
+    save_checked(other(model), tmp_path / "model.onnx", external_data=True)
+    assert len(data_files(tmp_path)) == 2
+    assert_runs_like(source, tmp_path / "backup.onnx")
+    (tmp_path / "backup.onnx").unlink()
+    elsewhere = external_files(tmp_path / "model.onnx")
+    save_checked(model, tmp_path / "model.onnx", keep=elsewhere)
+    assert elsewhere[0].exists()
+
+
+@pytest.mark.parametrize("external", [True, False])
+def test_a_run_that_ends_in_the_middle_leaves_the_old_model(
+    exported, tmp_path, monkeypatch, external
+):
+    source, model = exported
+    save_checked(model, tmp_path / "model.onnx", external_data=True)
+
+    def killed(self: Path, target: Path) -> Path:
+        if target.suffix == ".onnx":
+            raise KeyboardInterrupt
+        return Path(os.rename(self, target) or target)
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_checked(other(model), tmp_path / "model.onnx", external_data=external)
+    assert_runs_like(source, tmp_path / "model.onnx")
 
 
 def test_an_invalid_model_leaves_nothing(exported, tmp_path):
