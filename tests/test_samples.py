@@ -79,6 +79,21 @@ def test_convert_and_gate(run, tmp_path):
     assert "reports: drift.html, drift.md, drift.xml" in out
 
 
+@pytest.mark.slow
+def test_declare_tasks(run, tmp_path):
+    out, status = run("declare_tasks.py", tmp_path)
+    assert status == 0, out
+    words = " ".join(out.split())
+    for sentence in (
+        "'found' is read as regression, because the model was compiled with mean_squared_error",
+        "'found' is read as detection with boxes in the columns 0, 1, 2, 3, as declared",
+        "'decoded' is read as multilabel, because the model was compiled with binary_crossentropy",
+        "'decoded' is read as reconstruction, as declared",
+    ):
+        assert sentence in words
+    assert words.count("✓ PASS 1 of 1 candidate passed") == 4
+
+
 def test_repair_overflow(run, tmp_path):
     out, _ = run("repair_overflow.py", tmp_path)
     assert "plain.onnx: FAIL" in out

@@ -92,7 +92,7 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     _, upper = every.bounds(budget.confidence)
     lower, _ = firm.bounds(budget.confidence)
     verdict = against(lower, upper, limit)
-    single = counted.decisions == counted.samples
+    single = counted.decisions == counted.samples and output.decision != BOXES
     where = f"output {output.name!r}"
     if single:
         what = "differ" if output.decision == EQUALITY else "flip"
