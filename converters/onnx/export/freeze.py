@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import Source, unique_name
 from tfmp.converters.onnx.export.branches import two_by_two
+from tfmp.converters.onnx.export.complex_numbers import by_parts
 from tfmp.converters.onnx.export.layers import layer_of
 from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
 from tfmp.converters.onnx.export.tensor_lists import turn_backward_stacks, unwrap_single_lists
@@ -87,6 +88,7 @@ def freeze(source: Source) -> FrozenGraph:
     unwrap_single_lists(graph_def)
     turn_backward_stacks(graph_def)
     two_by_two(graph_def)
+    by_parts(graph_def)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
     tables = take_tables(graph_def, captures)
     constant = {traced.graph.internal_captures[index].name for index in converted}
