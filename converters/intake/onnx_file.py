@@ -30,6 +30,7 @@ def from_onnx(
             f"{path}: not a usable ONNX model ({first_line(error)}). It may be truncated, "
             "or its external data may be missing beside it; export it again."
         ) from error
+    _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
     inputs = pin([_spec(value) for value in values], batch_size, input_shapes or {})
@@ -47,6 +48,17 @@ def from_onnx(
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     return OnnxSource(origin, inputs, outputs, model, forward)
+
+
+def _open_negative_sizes(model: ir.Model) -> None:
+    """Makes sizes that vary of those that are written as -1, as PaddlePaddle does."""
+    made = (value for node in model.graph.all_nodes() for value in node.outputs)
+    for value in (*model.graph.inputs, *model.graph.outputs, *made):
+        sizes = list(value.shape or ())
+        if any(isinstance(size, int) and size < 0 for size in sizes):
+            value.shape = ir.Shape(
+                None if isinstance(size, int) and size < 0 else size for size in sizes
+            )
 
 
 def _spec(value: ir.Value) -> TensorSpec:

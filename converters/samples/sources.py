@@ -178,9 +178,14 @@ def _split(element: Data, inputs: Sequence[TensorSpec]) -> RawBatch:
 
 
 def without_labels(arrays: Mapping[str, ArrayLike], inputs: Sequence[TensorSpec]) -> RawBatch:
-    """Splits labels off arrays by name: "labels", or "labels.OUTPUT" for one output."""
+    """Splits labels off arrays by name: "labels", or "labels.OUTPUT" for one output.
+
+    Beside an array x for a model with one input, y is the labels, as Keras calls them.
+    """
     if LABELS in {spec.name for spec in inputs}:  # then that name is no label
         return arrays, None
+    if len(inputs) == 1 and set(arrays) == {"x", "y"} and inputs[0].name != "y":
+        return {"x": arrays["x"]}, arrays["y"]
     rest = {
         name: array
         for name, array in arrays.items()

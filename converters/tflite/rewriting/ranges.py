@@ -13,7 +13,7 @@ from tfmp.converters.intake import Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.rewriting.graph import Graph, Node
 
-# All activations of so many samples are held at once.
+# All activations of so many samples are held at once, where the model takes any number.
 _ROWS = 4
 
 SUMS = ("Mean", "Sum")
@@ -57,10 +57,11 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
     axes = [node.inputs[1] for node in sums]
     run = _fetching(source, [*floats, *axes])
     seen = {name: Magnitude() for name in floats}
+    rows = next((spec.shape[0] for spec in source.inputs if spec.shape and spec.shape[0]), _ROWS)
     for batch in batches:
         count = len(next(iter(batch.values())))
-        for start in range(0, count, _ROWS):
-            values = run({name: array[start : start + _ROWS] for name, array in batch.items()})
+        for start in range(0, count, rows):
+            values = run({name: array[start : start + rows] for name, array in batch.items()})
             for name in floats:
                 seen[name].see(values[name])
             for node in sums:

@@ -246,6 +246,14 @@ def test_an_epsilon_stays_alive() -> None:
     assert np.isfinite(result.source.forward({"x": rows})["y"]).all()
 
 
+def test_a_batch_that_the_model_fixes_is_measured_whole() -> None:
+    x = keras.Input(batch_shape=(6, 3), name="x")
+    source = open_source(keras.Model(x, layers.Dense(18)(x)))
+    rows = np.ones((12, 3), np.float32)
+    seen = measure(source, [{"x": rows}])
+    assert max(magnitude.size for magnitude in seen.values()) == 6 * 18
+
+
 def test_tensors_that_were_not_measured_are_left_alone() -> None:
     source = open_source(MODELS["layer norm"]())
     same = rewritten(source, partial(rescale, seen={}))
