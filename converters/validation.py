@@ -2,10 +2,17 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.comparison import Compare, Plan, candidate_files, compare_here
+from tfmp.converters.comparison import (
+    Compare,
+    Plan,
+    candidate_files,
+    compare_here,
+    needs_one_by_one,
+)
 from tfmp.converters.drift import Comparison, DriftBudget
 from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
@@ -143,13 +150,13 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
     outputs = source.outputs
     check_overrides(plan.budget, [spec.name for spec in outputs])
     comparison = Comparison("labels", outputs, outputs, plan.tasks, source.hints, plan.metrics)
-    if data is None:
-        _check_metrics(plan, False)
-        return made_up(source.inputs)
-    samples = open_data(data, source.inputs, labels)
+    samples = made_up(source.inputs) if data is None else open_data(data, source.inputs, labels)
     first = samples.first()
-    if first is not None:
-        _check_metrics(plan, first.labels is not None)
+    if needs_one_by_one(source, samples, first):
+        samples = replace(samples, one_by_one=True)
+        first = next(first.singly()) if first is not None else None
+    if data is None or first is not None:
+        _check_metrics(plan, first is not None and first.labels is not None)
     if first is not None and first.labels is not None:
         with running_on_samples(source.name):
             expected = source.forward(first.inputs)

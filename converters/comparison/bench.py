@@ -7,6 +7,7 @@ from pathlib import Path
 from tfmp.converters.comparison.devices import Placing, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, NoiseFloor
 from tfmp.converters.comparison.latency import latency_of
+from tfmp.converters.comparison.one_by_one import check_batch_axis
 from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.comparison.trials import CandidateFile, Trial
 from tfmp.converters.formats import format_named
@@ -52,6 +53,7 @@ class Bench:
         self._original = stack.enter_context(original)
         self._baselines = Baselines(source, stack, baselines) if plan.split else None
         self._noise = NoiseFloor(source, plan.tasks) if plan.split else None
+        self._any_batch_size = all(spec.shape[:1] == (None,) for spec in source.inputs)
         self._latency: Latency | None = None
         self._sample: Batch = {}
         self._trials = [
@@ -64,10 +66,12 @@ class Bench:
         inputs = self._sample = batch.inputs
         with running_on_samples(self._source.name):
             expected = self._original.run(inputs)
+        if self._any_batch_size:
+            check_batch_axis(expected, len(batch.keys))
         if self._baselines is not None:
             self._baselines.run(inputs)
         if self._noise is not None:
-            self._noise.update(inputs, expected)
+            self._noise.update(batch, expected)
         for trial in self._trials:
             trial.update(batch, expected)
 

@@ -12,11 +12,14 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
+
 from tfmp.converters.drift import Comparison, OutputDrift, Task, match
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, Float64Model, in_float64
 from tfmp.converters.report import Stage
 from tfmp.converters.runners import Runner, RunnerInfo
+from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import ConversionError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 
@@ -179,11 +182,13 @@ class DriftStages:
             entry = source.origin.signature
             self._light = Lane(path.name, source, lambda: format.open_weights_only(path, entry))
             stack.callback(self._light.close)
+        self._keys: np.ndarray | None = None
         self._stages: dict[str, Comparison] = {}
         self._errors: dict[str, str] = {}
 
-    def update(self, inputs: Batch, expected: Batch, received: Batch) -> None:
+    def update(self, batch: SampleBatch, expected: Batch, received: Batch) -> None:
         """Adds one batch: the reference's outputs and the candidate's, by the reference's names."""
+        self._keys = batch.keys
         if self._fp16 is None:
             self._step(EXPORT, expected, received)
             return
@@ -192,7 +197,7 @@ class DriftStages:
         if self._light is None:
             self._step(WEIGHTS, before, received)
             return
-        weights = self._step(WEIGHTS, before, self._light.run(inputs) or {})
+        weights = self._step(WEIGHTS, before, self._light.run(batch.inputs) or {})
         if weights:
             self._step(ARITHMETIC, weights, received)
 
@@ -209,7 +214,7 @@ class DriftStages:
             stage, Comparison(stage, outputs, outputs, tasks=self._tasks, hints=self._source.hints)
         )
         try:
-            comparison.update(before, after)
+            comparison.update(before, after, keys=self._keys)
         except RunnerError as error:
             self._errors[stage] = str(error)
             return None
@@ -256,12 +261,12 @@ class NoiseFloor:
             "float64", self._outputs, self._outputs, tasks=self._tasks, hints=self._hints
         )
 
-    def update(self, inputs: Batch, expected: Batch) -> None:
+    def update(self, batch: SampleBatch, expected: Batch) -> None:
         """Adds one batch with the float32 reference's outputs."""
         if self.error is not None or self._comparison is None or self._model is None:
             return
         try:
-            self._comparison.update(self._model.run(inputs), expected)
+            self._comparison.update(self._model.run(batch.inputs), expected, keys=batch.keys)
         except (ConversionError, RunnerError) as error:
             self.error = str(error)
 

@@ -196,7 +196,7 @@ class Trial:
             self._comparison.update(expected, received, batch.labels, batch.keys)
             named = {name: received[theirs] for name, theirs in self._output_names.items()}
             if self._stages is not None:
-                self._stages.update(batch.inputs, expected, named)
+                self._stages.update(batch, expected, named)
             if self._explainer is not None:
                 self._explainer.update(batch.inputs, expected, named)
 

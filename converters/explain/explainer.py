@@ -14,7 +14,7 @@ from tfmp.converters.explain.attribution import (
     worst_alone,
 )
 from tfmp.converters.explain.candidate import Candidate
-from tfmp.converters.explain.samples import Sample, SampleKeeper, batched
+from tfmp.converters.explain.samples import ROWS, Sample, SampleKeeper, batched
 from tfmp.converters.explain.thumbnail import thumbnail
 from tfmp.converters.report import Culprit, Explanation, LayerError, WorstSample
 from tfmp.converters.shared.errors import ConversionError, RunnerError
@@ -95,7 +95,8 @@ class Explainer:
         taps = candidate.layers()
         attribution = Attribution(taps.parts)
         accumulators = {name: OutputAccumulator(name) for name in self._outputs}
-        for inputs, expected, rows in batched(samples, candidate.batch_size):
+        together = min(ROWS, self._keeper.largest_batch)
+        for inputs, expected, rows in batched(samples, candidate.batch_size, together):
             values = taps.run(self._named(inputs))
             attribution.update(values)
             for name, accumulator in accumulators.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tfmp.converters.drift import is_floating
+from tfmp.converters.samples import count_batch
 from tfmp.converters.shared.tensors import Batch
 
 # Samples named in a report.
@@ -14,8 +15,8 @@ WORST = 10
 # Samples from the front of the data that layers are measured on as well: they are usual ones.
 USUAL = 6
 
-# Samples run at a time where the file leaves the number open.
-_ROWS = 4
+# Samples run at a time where the file leaves the number open, and they came together.
+ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,17 @@ class SampleKeeper:
 
     def __init__(self) -> None:
         self._count = 0
+        self.largest_batch = 0
         self._usual: list[Sample] = []
         # A heap whose top is the first to go: the smallest error, then the last in the data.
         self._worst: list[tuple[float, int, Sample]] = []
 
     def update(self, inputs: Batch, expected: Batch, received: Batch) -> None:
         """Adds one batch: inputs, the reference's outputs and the candidate's, by its names."""
+        rows = count_batch(inputs, "data")
+        self.largest_batch = max(self.largest_batch, rows)
+        if rows == 1:  # outputs of one sample need no batch axis
+            expected, received = _with_batch_axis(expected), _with_batch_axis(received)
         for row, error in enumerate(sample_errors(expected, received).tolist()):
             index = self._count
             self._count += 1
@@ -74,7 +80,8 @@ class SampleKeeper:
 def sample_errors(expected: Batch, received: Batch) -> np.ndarray:
     """Relative L2 error of each sample, of its worst output.
 
-    It is infinite where one side is not finite and the other differs. For values that are compared
+    It is infinite where one side is not finite and the other differs, and where one has more values
+    than the other. For values that are compared
     by equality it is the share that differs.
     """
     errors = [_errors(np.asarray(expected[name]), np.asarray(received[name])) for name in expected]
@@ -86,6 +93,8 @@ def _errors(expected: np.ndarray, received: np.ndarray) -> np.ndarray:
         np.reshape(array, (len(array), -1)) if array.ndim else array.reshape(1, 1)
         for array in (expected, received)
     )
+    if one.shape != other.shape:
+        return np.full(len(one), np.inf)
     if not is_floating(one.dtype):
         different = one.astype(str) != other.astype(str) if one.dtype == object else one != other
         return different.mean(axis=1) if different.size else np.zeros(len(one))
@@ -100,6 +109,13 @@ def _errors(expected: np.ndarray, received: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(relative), np.inf, relative)
 
 
+def _with_batch_axis(outputs: Batch) -> Batch:
+    return {
+        name: array if np.shape(array)[:1] == (1,) else np.asarray(array)[None]
+        for name, array in outputs.items()
+    }
+
+
 def _row(inputs: Batch, expected: Batch, row: int, index: int, error: float) -> Sample:
     shared = frozenset(name for name, array in inputs.items() if np.ndim(array) == 0)
     return Sample(
@@ -112,7 +128,7 @@ def _row(inputs: Batch, expected: Batch, row: int, index: int, error: float) -> 
 
 
 def batched(
-    samples: list[Sample], size: int | None, rows: int = _ROWS
+    samples: list[Sample], size: int | None, rows: int = ROWS
 ) -> Iterator[tuple[Batch, Batch, int]]:
     """Batches of samples whose inputs have the same shapes, in order.
 

@@ -15,7 +15,7 @@ from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hi
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TracedFunction, Variable
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
-from tfmp.shared.backend import Tensor
+from tfmp.shared.backend import Tensor, TensorTree
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -261,7 +261,7 @@ def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[TracedFunction
     def flat(*tensors: Tensor) -> list[Tensor]:
         outputs = call(dict(zip((spec.name for spec in inputs), tensors, strict=True)))
         output_names[:] = outputs
-        return [tf.identity(value) for value in outputs.values()]
+        return [tf.identity(_dense(value)) for value in outputs.values()]
 
     signature = [
         tf.TensorSpec(spec.shape, spec.dtype, name=f"tfmp_input_{i}")
@@ -273,6 +273,13 @@ def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[TracedFunction
         return tf.compat.v1.wrap_function(flat, signature), tuple(output_names)
     finally:
         tf.config.run_functions_eagerly(eager_before)
+
+
+def _dense(value: TensorTree) -> Tensor:
+    """A tensor; rows of any length are filled up with zeros to the longest."""
+    import tensorflow as tf
+
+    return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
 
 
 def _plain(error: Exception) -> str:

@@ -5,5 +5,6 @@ from .data import (
     Samples as Samples,
     open_data as open_data,
 )
+from .fit import count_batch as count_batch
 from .hashes import add_hashes as add_hashes
 from .synthetic import made_up as made_up

@@ -63,6 +63,16 @@ class SampleBatch:
     labels: Labels | None
     keys: np.ndarray
 
+    def singly(self) -> Iterator["SampleBatch"]:
+        """Batches of one sample each."""
+        for row in range(len(self.keys)):
+            yield self._part(slice(row, row + 1))
+
+    def _part(self, rows: slice) -> "SampleBatch":
+        inputs = {name: array[rows] if array.ndim else array for name, array in self.inputs.items()}
+        labels = None if self.labels is None else _each(self.labels, lambda array: array[rows])
+        return SampleBatch(inputs, labels, self.keys[rows])
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -73,6 +83,7 @@ class Samples:
         inputs: the model's inputs.
         labels: labels of all samples; None to take the labels of the stream, if any.
         batch_size: number of samples at a time, if the model leaves it open.
+        one_by_one: also cut the batches that iterables bring into single samples.
         synthetic: whether the samples were made up from the model's signature.
     """
 
@@ -81,6 +92,7 @@ class Samples:
     labels: Labels | None = None
     batch_size: int = 32
     synthetic: bool = False
+    one_by_one: bool = False
 
     def __post_init__(self) -> None:
         if self.stream.whole is not None:  # what does not fit is said before anything runs
@@ -155,7 +167,8 @@ class Reading:
             InputError: arrays that do not fit the inputs, no samples, or a second reading of data
                 that can be read only once.
         """
-        batch_size = self._fixed_batch or self._samples.batch_size
+        one_by_one = self._samples.one_by_one
+        batch_size = self._fixed_batch or (1 if one_by_one else self._samples.batch_size)
         for arrays, labels in self._samples.stream.batches(batch_size):
             batch = self._fit(arrays)
             rows = count_batch(batch, self._name)
@@ -165,9 +178,12 @@ class Reading:
             labels = self._labels_for(labels, rows)
             self._check_labelled(labels)
             hashes, keys = hash_samples(batch, labels)
-            self._content = add_hashes(self._content, *hashes)
-            self._count += rows
-            yield SampleBatch(batch, labels, keys)
+            whole = SampleBatch(batch, labels, keys)
+            for part in whole.singly() if one_by_one else (whole,):
+                self._content = add_hashes(self._content, *hashes[: len(part.keys)])
+                hashes = hashes[len(part.keys) :]
+                self._count += len(part.keys)
+                yield part
         self._check_end()
 
     @property

@@ -31,8 +31,15 @@ _CARRIED_AS = {"int64": np.dtype(np.int32), "uint64": np.dtype(np.int32)}
 
 # Bytes; LiteRT takes memory that is not its own only from such addresses (tensor_buffer.py).
 _ALIGNMENT = 64
-# What memory holds before the first run: as a float, a NaN that no arithmetic gives.
-_UNTOUCHED = 0xFF
+# What each byte of memory holds before the first run. As a float this is a NaN that no arithmetic
+# gives; as an integer it is hardly the answer of a model, which -1 may be.
+_UNTOUCHED_FLOAT, _UNTOUCHED = 0xFF, 0xA5
+
+# Operators whose results have as many rows as their values make them.
+_CHOOSING = frozenset({"WHERE", "UNIQUE"})
+
+# Rows beyond those of a run in FP32 that memory has room for: in FP16 there may be more.
+_SPARE_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,10 @@ class Interpreter:
         self._batch_size = chosen.batch_size
         self._resizable = any(None in spec.shape for spec in self.inputs)
         self._open = any(None in spec.shape for spec in (*self.inputs, *self.outputs))
+        # Whether the size of an output follows from values and not from the sizes of inputs.
+        self._ragged = any(None in spec.shape for spec in self.outputs) and (
+            not self._resizable or any(operator.name in _CHOOSING for operator in file.operators)
+        )
         self._path, self._mode, self._signature = path, mode, signature
         if vulkan_loader:
             # LiteRT opens it by its bare name, which finds a library that is loaded already.
@@ -95,6 +106,7 @@ class Interpreter:
         self._buffers: tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]] | None = None
         self._output_shapes: dict[str, list[int]] = {}
         self._memory: dict[str, np.ndarray] = {}
+        self._spare: dict[str, int] = {}  # rows in FP32 of outputs with room for more
         self._off_grid: set[str] = set()
         self._same_as_cpu: bool | None = None
 
@@ -203,12 +215,30 @@ class Interpreter:
             carried = _CARRIED_AS.get(array.dtype.name, array.dtype)
             buffer.write(array.reshape(-1).view(carried))
         self._model.run_by_name(self._key, given, taken)
-        if lost := [name for name, memory in self._memory.items() if _untouched(memory)]:
+        lost = [
+            name
+            for name, memory in self._memory.items()
+            # Of an output without rows nothing is written.
+            if _untouched(memory) and self._spare.get(name) != 0
+        ]
+        if lost:
             return self._without_buffers(chunk, lost)
         return {
-            spec.name: _read(taken[spec.name], self._output_shapes[spec.name], np.dtype(spec.dtype))
+            spec.name: self._without_spare_rows(
+                spec,
+                _read(taken[spec.name], self._output_shapes[spec.name], np.dtype(spec.dtype)),
+            )
             for spec in self.outputs
         }
+
+    def _without_spare_rows(self, spec: TensorSpec, values: np.ndarray) -> np.ndarray:
+        """The rows of an output that the run has written."""
+        if spec.name not in self._spare:
+            return values
+        axis = spec.shape.index(None)
+        rows = self._memory[spec.name].view(np.uint8).reshape(values.shape[axis], -1)
+        written = (rows != _untouched_byte(values.dtype)).any(axis=1)
+        return values.take(np.arange(np.count_nonzero(written)), axis=axis)
 
     def _without_buffers(self, chunk: Batch, lost: list[str]) -> Batch:
         """Outputs of LiteRT's older interpreter: the newer one keeps some outputs to itself."""
@@ -223,7 +253,7 @@ class Interpreter:
         """Where inputs are written and outputs appear, for arrays of these shapes."""
         shapes = {name: array.shape for name, array in chunk.items()}
         # LiteRT takes memory for such an output only before its first run.
-        if self._buffers is None or shapes != self._shapes or self._memory:
+        if self._buffers is None or shapes != self._shapes or self._memory or self._ragged:
             if self._memory:
                 self._model = _load(self._path, self._mode)
             if self._resizable:
@@ -246,11 +276,14 @@ class Interpreter:
         real = known
         if self._open:
             real = {name: list(array.shape) for name, array in self._allocating(chunk).items()}
+        self._spare = self._rows_that_may_vary(real) if self._ragged else {}
+        for name, rows in self._spare.items():
+            real[name][self._open_axis(name)] = rows + max(rows, _SPARE_ROWS)
         self._output_shapes = real
         self._memory = {
             spec.name: _memory(real[spec.name], np.dtype(spec.dtype))
             for spec in self.outputs
-            if real[spec.name] != known[spec.name]
+            if spec.name in self._spare or real[spec.name] != known[spec.name]
         }
         return {
             name: TensorBuffer.create_from_host_memory(self._memory[name])
@@ -258,6 +291,19 @@ class Interpreter:
             else model.create_output_buffer_by_name(key, name)
             for name in (spec.name for spec in self.outputs)
         }
+
+    def _rows_that_may_vary(self, real: dict[str, list[int]]) -> dict[str, int]:
+        """The number of rows in FP32, by the name of each output whose rows lie one by one."""
+        return {
+            spec.name: real[spec.name][spec.shape.index(None)]
+            for spec in self.outputs
+            if spec.shape.count(None) == 1
+            and set(real[spec.name][: spec.shape.index(None)]) <= {1}
+            and 0 not in real[spec.name][spec.shape.index(None) + 1 :]
+        }
+
+    def _open_axis(self, name: str) -> int:
+        return next(spec.shape.index(None) for spec in self.outputs if spec.name == name)
 
     def _allocating(self, chunk: Batch) -> Batch:
         """The outputs by LiteRT's older interpreter, which allocates as it goes, in FP32."""
@@ -270,14 +316,18 @@ class Interpreter:
 def _memory(shape: list[int], dtype: np.dtype) -> np.ndarray:
     """Memory that LiteRT takes as a buffer: aligned, and as long as a tensor of that shape."""
     size = max(int(np.prod(shape)) * dtype.itemsize, 1)
-    raw = np.full(size + _ALIGNMENT, _UNTOUCHED, np.uint8)
+    raw = np.full(size + _ALIGNMENT, _untouched_byte(dtype), np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
     return raw[start : start + size].view(_CARRIED_AS.get(dtype.name, dtype))
 
 
 def _untouched(memory: np.ndarray) -> bool:
     """Whether nothing was ever written there."""
-    return bool((memory.view(np.uint8) == _UNTOUCHED).all())
+    return bool((memory.view(np.uint8) == _untouched_byte(memory.dtype)).all())
+
+
+def _untouched_byte(dtype: np.dtype) -> int:
+    return _UNTOUCHED_FLOAT if dtype.kind == "f" else _UNTOUCHED
 
 
 def _load(path: Path, mode: str) -> CompiledModel:
