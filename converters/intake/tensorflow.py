@@ -42,13 +42,15 @@ def from_saved_model(
     """
     import tensorflow as tf
 
+    readable = path
     try:
         with _without_slot_variables(path) as readable, _quiet_logger():
             loaded = tf.saved_model.load(str(readable))
     except Exception as error:  # TensorFlow raises every kind of exception here
+        text = " ".join(str(error).split()).replace(f"{readable}/", "")[:300]
         raise InputError(
-            f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:300]}). Save or export the model again."
+            f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: {text}). "
+            "Copy the whole folder again, variables included, or save the model again."
         ) from error
     functions = dict(sorted(loaded.signatures.items()))
     if not functions:

@@ -27,7 +27,12 @@ class Callables:
 
 
 def callables_of(loaded: Any) -> Callables:
-    """The functions that a loaded SavedModel offers besides signatures, by name."""
+    """The functions that a loaded SavedModel offers besides signatures, by name.
+
+    Converters from other frameworks save a concrete function itself, which then is the whole model.
+    """
+    if hasattr(loaded, "structured_input_signature"):
+        return Callables({"__call__": loaded} if _fitness(loaded) else {})
     found: dict[str, TfFunction] = {}
     for name in sorted({*vars(loaded), *dir(type(loaded))}):
         if name.startswith("_") and name != "__call__":
