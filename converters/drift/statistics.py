@@ -86,26 +86,6 @@ def _score(lost: float, gained: float, samples: int, drop: float) -> float:
     return math.copysign(math.inf, difference) if difference else 0.0
 
 
-def mean_bounds(
-    mean: float, sum_of_squares: float, samples: int, confidence: float
-) -> tuple[float, float]:
-    """One-sided bounds on a mean, each at `confidence` (Student's t).
-
-    Args:
-        mean: mean of the observed values.
-        sum_of_squares: sum of the squares of the observed values (not of their deviations).
-        samples: number of observed values.
-        confidence: confidence of each bound.
-    """
-    from scipy.special import stdtrit
-
-    if samples < 2:
-        return -math.inf, math.inf
-    variance = max(0.0, sum_of_squares - samples * mean * mean) / (samples - 1)
-    half = float(stdtrit(samples - 1, confidence)) * math.sqrt(variance / samples)
-    return mean - half, mean + half
-
-
 def fewest_samples(decides: Callable[[int], bool], at_least: int) -> int | None:
     """The smallest number of samples for which `decides` holds, assuming it then goes on holding.
 

@@ -3,12 +3,13 @@
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import Kept, Table
-from tfmp.converters.drift.labels.metric import STUDENT, Metric, metric, worse
+from tfmp.converters.drift.labels.metric import SCORE, Metric, metric, worse
 from tfmp.converters.shared.errors import InputError
 
 # Numbers of resamples, the first of which is made where the function is fast enough. Few steps,
@@ -26,7 +27,9 @@ def bootstrap(kept: Kept, clock: Callable[[], float] = time.perf_counter) -> Met
 
     Distinct samples are drawn with replacement, copies of one sample together, and the same ones
     for both models (Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapters 6 and
-    8). The standard deviation of the differences is the standard error.
+    8). The standard deviation of the differences is the standard error. It is 0 if no sample
+    changed, which proves little about few samples, so bounds allow for samples that are lost as if
+    each had got the prediction of another one.
 
     Args:
         kept: predictions and labels of all samples.
@@ -42,7 +45,7 @@ def bootstrap(kept: Kept, clock: Callable[[], float] = time.perf_counter) -> Met
     facts = {
         "primary": True,
         "samples": distinct,
-        "law": STUDENT,
+        "law": SCORE,
         "own": True,
         "lower_is_better": function.lower_is_better,
     }
@@ -74,6 +77,7 @@ def bootstrap(kept: Kept, clock: Callable[[], float] = time.perf_counter) -> Met
         standard_error=float(np.std(defined, ddof=1)) if enough else None,
         degrees=float(min(len(defined), distinct) - 1),
         resamples=len(found),
+        reach=_reach(function, table, reference),
         **facts,
     )
 
@@ -101,6 +105,17 @@ def _values(function: CustomMetric, table: Table) -> tuple[float, float, str | N
     if math.isnan(candidate):
         return reference, candidate, f"metric {function.name!r} gives NaN for the candidate"
     return reference, candidate, None
+
+
+def _reach(function: CustomMetric, table: Table, reference: float) -> float:
+    """How much worse the metric is if each sample gets the reference's prediction for another."""
+    rolled = np.roll(np.arange(len(table.keys)), len(table.keys) // 2)
+    try:
+        lost = _call(function, replace(table.at(rolled), labels=table.labels), "reference")
+    except MetricError:
+        return 0.0
+    reach = worse(reference, lost, function.lower_is_better)
+    return max(0.0, reach) if math.isfinite(reach) else 0.0
 
 
 def _call(function: CustomMetric, table: Table, model: str) -> float:

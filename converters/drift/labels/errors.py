@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tfmp.converters.drift import Sketch, total
-from tfmp.converters.drift.labels.metric import STUDENT, Metric, metric
+from tfmp.converters.drift.labels.metric import SCORE, STUDENT, Metric, metric
 from tfmp.converters.drift.labels.scores import repeats
 from tfmp.converters.drift.labels.totals import LabelTotals
 
@@ -41,13 +41,19 @@ def mean_of_samples(
         candidate / max(1, totals.samples),
         primary=True,
         samples=samples,
-        law=STUDENT,
+        law=SCORE if own and _are_shares(rows) else STUDENT,
         lower_is_better=lower_is_better,
         own=own,
         standard_error=_standard_error(change, change_sq, count),
         degrees=float(count - 1),
         deviation=None if own else deviation(totals),
     )
+
+
+def _are_shares(rows: Sketch) -> bool:
+    """Whether all numbers lie between 0 and 1, as ones and zeros for right and wrong do."""
+    values = rows.values
+    return bool(((values >= 0) & (values <= 1)).all()) and len(rows) > 0
 
 
 def _standard_error(mean: float, sum_of_squares: float, samples: int) -> float | None:

@@ -40,6 +40,8 @@ class Metric:
         deviation: standard deviation of the labels, for errors; None for others.
         resamples: number of resamples that the standard error is from; 0 for a formula.
         error: reason why the candidate has no value; None if it has one.
+        reach: how much the metric of all samples falls if all of them are lost, for the score
+            interval by sample.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Metric:
     deviation: float | None = None
     resamples: int = 0
     error: str | None = None
+    reach: float = 1.0
 
     @property
     def worse(self) -> float:
@@ -82,6 +85,7 @@ class Metric:
             confidence,
             degrees=self.degrees,
             samples=self.samples if self.law == SCORE else None,
+            reach=self.reach,
         )
 
     def seen_on(self, samples: int) -> "Metric":
@@ -112,24 +116,25 @@ def difference_bounds(
     confidence: float,
     degrees: float = math.inf,
     samples: int | None = None,
+    reach: float = 1.0,
 ) -> tuple[float, float]:
     """One-sided bounds on a difference, each at `confidence`.
 
-    With `samples` the upper one is that of a score interval for a mean of numbers up to 1, such as
-    the share of a sample's pixels that were lost: if the true mean lies d beyond the one that was
-    seen, then samples that were not seen have shifted it, at the worst ones that are lost
-    altogether. These add d to the variance of one sample, so d solves
-    n d**2 = z**2 (variance + d). For ones and zeros it is Wilson's interval (1927); if no sample
-    changed it is z**2 / n, as Tango's, and not the 0 that a standard error of 0 would claim. The
-    lower bound has no such term: rounding makes no sample right that was wrong altogether.
+    With `samples` the upper one is that of a score interval for a mean of numbers up to `reach`,
+    such as the share of a sample's pixels that were lost: if the true mean lies d beyond the one
+    that was seen, then samples that were not seen have shifted it, at the worst ones that are lost
+    altogether. These add d times `reach` to the variance of one sample, so d solves
+    n d**2 = z**2 (variance + reach d). For ones and zeros it is Wilson's interval (1927); if no
+    sample changed it is z**2 / n, as Tango's, and not the 0 that a standard error of 0 would claim.
+    The lower bound has no such term: rounding makes no sample right that was wrong altogether.
 
     Args:
         difference: the difference that was seen.
         standard_error: its standard error; None if it is unknown.
         confidence: confidence of each bound.
         degrees: degrees of freedom of the standard error.
-        samples: number of samples whose differences cannot leave -1 to 1; None for a metric of
-            another kind, whose bounds are multiples of the standard error.
+        samples: number of samples; None for bounds that are multiples of the standard error.
+        reach: the largest difference that a sample can have.
     """
     from scipy.special import ndtri, stdtrit
 
@@ -141,6 +146,6 @@ def difference_bounds(
     half = z * standard_error if standard_error else 0.0
     if samples is None:
         return difference - half, difference + half
-    unseen = z * z / samples / 2
+    unseen = z * z * reach / samples / 2
     beyond = unseen + math.hypot(unseen, half)
-    return max(-1.0, difference - half), min(1.0, difference + beyond)
+    return difference - half, difference + beyond

@@ -128,12 +128,6 @@ def one_hot(labels: np.ndarray) -> bool:
     return labels.shape[-1] > 1 and bool((labels.sum(axis=-1) == 1).all())
 
 
-def independent(output: np.ndarray) -> bool:
-    """Whether values are probabilities that do not share one class among them."""
-    inside = bool(((output >= 0) & (output <= 1)).all())
-    return inside and not normalized(output)
-
-
 def normalized(output: np.ndarray) -> bool:
     """Whether the rows of the last axis add up to 1."""
     return bool(np.allclose(output.sum(axis=-1, dtype=np.float64), 1, atol=1e-2))

@@ -10,7 +10,6 @@ from tfmp.converters.drift.statistics import (
     binomial_bounds,
     fewest_samples,
     mcnemar,
-    mean_bounds,
     paired_difference,
 )
 
@@ -152,17 +151,6 @@ def _score_by_search(lost: int, gained: int, samples: int, drop: float) -> float
     ).x
     variance = samples * (2 * gained_rate + drop - drop**2)
     return (lost - gained - samples * drop) / math.sqrt(variance)
-
-
-class TestMeanBounds:
-    def test_by_hand(self) -> None:
-        # 1, 2, 3: mean 2, deviation 1; Student's t table, 2 degrees of freedom, 95 %: 2.920.
-        lower, upper = mean_bounds(2.0, 14.0, 3, 0.95)
-        assert upper - 2.0 == pytest.approx(2.920 / math.sqrt(3), abs=1e-3)
-        assert 2.0 - lower == pytest.approx(upper - 2.0)
-
-    def test_one_sample_bounds_nothing(self) -> None:
-        assert mean_bounds(2.0, 4.0, 1, 0.95) == (-math.inf, math.inf)
 
 
 class TestFewestSamples:

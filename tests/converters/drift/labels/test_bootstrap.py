@@ -97,6 +97,17 @@ def test_copies_of_a_sample_are_drawn_together() -> None:
     assert found.standard_error == pytest.approx(once.standard_error, rel=0.1)
 
 
+@pytest.mark.parametrize("metric", [accuracy, right])
+def test_equal_predictions_of_few_samples_prove_little(metric) -> None:
+    labels, scores, _ = run(100)
+    (found,) = own(metric, labels, scores, scores).values()
+    assert found.standard_error == 0
+    assert found.lower == 0
+    assert 0.01 < found.upper < 0.03
+    (found,) = own(metric, *[each[:1] for each in (labels, scores, scores)]).values()
+    assert found.upper > 0.5
+
+
 def test_an_error_that_grows_is_worse() -> None:
     labels, scores, _ = run()
     found = own(error, labels, scores, scores + 10)["error"]

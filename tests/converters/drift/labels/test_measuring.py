@@ -24,6 +24,13 @@ def test_lost_and_gained(labels) -> None:
     assert (drift.totals.both, drift.totals.lost, drift.totals.gained) == (0, 1, 1)
 
 
+def test_of_equal_scores_the_first_class_is_the_better() -> None:
+    labels, equal = np.arange(8), np.zeros((8, 8))
+    drift = with_metrics(compared(labels, equal, equal))
+    found = {each.name: each.reference for each in drift.metrics}
+    assert (found["accuracy"], found["top-5 accuracy"]) == (1 / 8, 5 / 8)
+
+
 def test_multi_label_answers_are_right_one_by_one() -> None:
     labels = np.array([[1, 1, 0], [0, 0, 1]])
     worse = SIGMOIDS.copy()
@@ -115,6 +122,14 @@ class TestReadingsOfAllBatches:
         first, whole = self.halves(labels, np.array([[4.0, -1, -2]] * 4))
         assert first.kind == "multi-label"
         assert first == whole
+
+    def test_evidence_for_a_reading_that_is_ruled_out_is_dropped(self) -> None:
+        labels = np.array([[0], [1], [0], [1]])
+        output = np.array([[0.2], [0.3], [-4.0], [5.0]])
+        first, whole = self.halves(labels, output)
+        for found in (first, whole):
+            assert found.totals.by_half.labelled == 0
+            assert found.totals.by_sign.labelled == 4
 
     def test_one_hot_rows_throughout(self) -> None:
         first, whole = self.halves(np.eye(3)[[0, 1, 2, 2]], np.array([[4.0, -1, -2]] * 4))

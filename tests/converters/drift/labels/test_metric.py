@@ -31,11 +31,6 @@ def test_many_small_changes_cost_little() -> None:
     assert 0.005 < found < 0.0085
 
 
-def test_bounds_end_at_all_and_nothing() -> None:
-    assert difference_bounds(0.9, 0.2, 0.95, samples=3)[1] == 1.0
-    assert difference_bounds(-0.9, 0.2, 0.95, samples=3)[0] == -1.0
-
-
 @pytest.mark.parametrize("error", [None, math.nan])
 def test_an_unknown_error_gives_no_bound(error) -> None:
     assert difference_bounds(0.1, error, 0.95) == (-math.inf, math.inf)
