@@ -114,7 +114,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
     if distinct < budget.min_samples:
         compared = f"{samples:,} samples were compared"
         if distinct < samples:
-            compared += f", of which {distinct:,} are distinct"
+            compared += f", of which {distinct:,} {'is' if distinct == 1 else 'are'} distinct"
         text = (
             f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Pass "
             "more data"

@@ -1,0 +1,50 @@
+"""docs/verdicts.md quotes the product, and shows a picture of each rule."""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+from repository import BENCHMARKS, DOCS
+
+SCRIPT = BENCHMARKS / "verdict_pictures.py"
+
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="needs the checkout's docs/")
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("verdict_pictures", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclass looks there
+    spec.loader.exec_module(module)
+    return module
+
+
+PICTURES = script()
+
+
+def test_the_page_shows_each_picture_with_its_sentence():
+    quoted = PICTURES.quoted(PICTURES.PAGE.read_text(encoding="utf-8"))
+    assert sorted(quoted) == sorted(picture.name for picture in PICTURES.ALL)
+    files = {path.stem: path.stat().st_size for path in PICTURES.PICTURES.iterdir()}
+    assert sorted(files) == sorted(quoted)
+    assert max(files.values()) < 80_000
+
+
+@pytest.mark.parametrize("picture", PICTURES.ALL, ids=lambda picture: picture.name)
+def test_a_quotation_is_what_the_report_says(picture):
+    _, candidate = PICTURES.validated(picture)
+    page = PICTURES.PAGE.read_text(encoding="utf-8")
+    assert PICTURES.quoted(page)[picture.name] == PICTURES.sentence(picture, candidate)
+
+
+def test_a_picture_is_the_same_each_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(PICTURES, "PICTURES", tmp_path)
+    picture = PICTURES.ALL[0]
+    drawn = []
+    for _ in range(2):
+        PICTURES.save(picture, *PICTURES.validated(picture))
+        drawn.append((tmp_path / f"{picture.name}.png").read_bytes())
+    assert drawn[0] == drawn[1]
