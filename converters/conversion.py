@@ -12,7 +12,7 @@ from tfmp.converters.formats import PRECISIONS, Format, Target, all_formats, for
 from tfmp.converters.intake import AnySource, file_sha256, is_open, path_of, request_of
 from tfmp.converters.report import Artifact, DriftReport
 from tfmp.converters.samples import Samples
-from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.files import check_output
 from tfmp.converters.shared.options import check_choice, check_flag, options_of, read_options
 from tfmp.converters.validation import check_model, comparing, open_model, open_samples
@@ -121,15 +121,44 @@ def convert_files(
         with starting(formats) as helpers:
             source = open_model(for_formats(model, formats), progress)
             samples = None if data is None else open_samples(source, data, labels, plan)
-            artifacts = tuple(
-                write_file(source, samples, target, plan.budget, helpers[target.format], progress)
-                for target in targets
-            )
+            artifacts = _written(source, samples, targets, plan.budget, helpers, progress)
         if compare is None or samples is None:
             return Converted(artifacts, None)
         with _naming(artifacts):
             evidence = compare(source, candidate_files(list(artifacts)), samples, progress)
     return Converted(artifacts, DriftReport.judged(evidence, plan.budget))
+
+
+def _written(
+    source: AnySource,
+    samples: Samples | None,
+    targets: Sequence[Target],
+    budget: DriftBudget,
+    helpers: Mapping[Format, Any],
+    progress: Progress,
+) -> tuple[Artifact, ...]:
+    """Writes every file that can be written.
+
+    Raises:
+        ConversionError: a format cannot express the model; the text names the files that could be
+            written.
+    """
+    artifacts: list[Artifact] = []
+    failures: list[ConversionError] = []
+    for target in targets:
+        try:
+            helper = helpers[target.format]
+            artifacts.append(write_file(source, samples, target, budget, helper, progress))
+        except ConversionError as error:
+            failures.append(error)
+    if failures and not artifacts:
+        raise failures[0]
+    if failures:
+        files = ", ".join(str(artifact.path) for artifact in artifacts)
+        raise ConversionError(
+            f"{' '.join(map(str, failures))} Converted all the same, and not compared: {files}."
+        )
+    return tuple(artifacts)
 
 
 def target_of(
