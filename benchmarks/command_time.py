@@ -24,7 +24,7 @@ model = keras.Sequential([
     keras.layers.Dense(3, "softmax", name="scores"),
 ])
 model.save("tiny.keras")
-x = np.random.default_rng(0).normal(size=(400, 6)).astype("float32")
+x = np.random.default_rng(0).normal(size=(1000, 6)).astype("float32")
 np.savez("data.npz", features=x, labels=model.predict(x, verbose=0).argmax(1))
 """
 
