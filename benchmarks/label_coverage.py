@@ -2,7 +2,7 @@
 
 Run: python benchmarks/label_coverage.py [--runs 1000] [METRIC ...]
 
-A population of 200,000 samples has a true drop (or growth of an error). From it, runs of some
+A population of 20,000 samples has a true drop (or growth of an error). From it, runs of some
 hundred samples are drawn and measured as `validate` does. A run is a wrong PASS if its upper bound
 lies below the truth: a limit just below the truth would have passed. It is a wrong FAIL if its
 lower bound lies above the truth. Each is claimed to happen in at most 5 % of the runs.
@@ -17,11 +17,10 @@ import numpy as np
 from tfmp.converters.drift import CustomMetric, with_metrics
 from tfmp.converters.drift.labels.book import LabelBook
 from tfmp.converters.drift.labels.metric import Metric
+from tfmp.converters.drift.sketch import MOST_ROWS
 
-POPULATION = 200_000
-
-# A pool of samples whose pixels do not fit into memory in such numbers.
-DENSE_POPULATION = 20_000
+# As many as a table of single samples holds: the metrics of all of them are the truth.
+POPULATION = MOST_ROWS
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def classes(rng: np.random.Generator, shares: np.ndarray, noise: float) -> list[
 
 def pixels(rng: np.random.Generator, broken: float, noise: float) -> list[np.ndarray]:
     """Pixels of four classes, one of them rare; some samples are noise in the candidate."""
-    shape = DENSE_POPULATION, 48
+    shape = POPULATION, 48
     labels = rng.choice(4, shape, p=[0.5, 0.3, 0.19, 0.01])
     scores = rng.standard_normal((*shape, 4), dtype=np.float32)
     np.put_along_axis(scores, labels[..., None], scores.max() / 2, axis=-1)
