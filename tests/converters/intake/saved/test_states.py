@@ -69,8 +69,9 @@ def test_a_stateful_lstm_of_keras_2(tmp_path: Path):
     layers = tf_keras.layers
     model = tf_keras.Sequential(
         [
-            layers.LSTM(3, stateful=True, return_sequences=True, batch_input_shape=(1, 4, 1)),
-            layers.Dense(2),
+            layers.InputLayer(batch_input_shape=(1, 4, 1), name="block"),
+            layers.LSTM(3, stateful=True, return_sequences=True),
+            layers.Dense(2, name="scores"),
         ]
     )
     model.save(tmp_path / "lstm", save_format="tf")
@@ -79,8 +80,8 @@ def test_a_stateful_lstm_of_keras_2(tmp_path: Path):
     assert [spec.shape for spec in states] == [(1, 3), (1, 3)]
     model.reset_states()
     blocks = BLOCKS.reshape(5, 1, 4, 1)
-    for block, received in zip(blocks, in_steps(source, blocks, "lstm_input"), strict=True):
-        np.testing.assert_allclose(received["dense"], model(block), rtol=1e-4, atol=1e-6)
+    for block, received in zip(blocks, in_steps(source, blocks, "block"), strict=True):
+        np.testing.assert_allclose(received["scores"], model(block), rtol=1e-4, atol=1e-6)
 
 
 def test_a_state_that_a_loop_writes_is_refused(tmp_path: Path):
