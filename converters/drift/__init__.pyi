@@ -38,6 +38,7 @@ from .sketch import (
     unpacked as unpacked,
     unreadable as unreadable,
 )
+from .slices import Slices as Slices
 from .statistics import (
     Clustered as Clustered,
     binomial_bounds as binomial_bounds,

@@ -304,7 +304,8 @@ def _decision(task: Task, totals: Totals) -> str | None:
 
 def reading_of(decision: str | None, totals: Totals) -> Decisions | None:
     """The decisions of one kind, as they were counted."""
-    return getattr(totals, _READINGS[decision]) if decision else None
+    field = _READINGS.get(decision or "")
+    return getattr(totals, field) if field else None
 
 
 def _flips(decision: str | None, counted: Decisions | None, totals: Totals) -> int | None:
@@ -321,16 +322,24 @@ def _flips(decision: str | None, counted: Decisions | None, totals: Totals) -> i
     return before.get(decision or "", 0)
 
 
-# A scalar crosses zero by chance, and vectors do not: samples smaller than this share of the median
-# one count as large as it.
-_SCALAR_FLOOR, _VECTOR_FLOOR = 0.1, 1e-3
+# Samples that are small by chance count as large as this share of a typical one. A number that is
+# positive and negative crosses zero by chance, and then an error within the budget of the whole,
+# 0.01 of the root mean square, must not look like one of 0.1: 0.3 of the root mean square is about
+# 0.45 of the median. Numbers of one sign and long vectors are small for a reason.
+_CROSSING, _STEADY = 0.45, 1e-3
+
+# Vectors of more numbers are hardly ever small by chance.
+_FEW = 4
+
+# A sample whose probabilities are all smaller says the same as one of zeros.
+_NO_PROBABILITY = 0.01
 
 
 def sample_errors(totals: Totals) -> tuple[np.ndarray, np.ndarray]:
     """The error of each distinct sample, relative to its own size.
 
-    That is its L2 error over the L2 norm of its reference, or over a share of the median norm if
-    that is larger: a tenth for outputs of one value, a thousandth for the others.
+    That is its L2 error over the L2 norm of its reference, or over a share of the median norm of
+    the samples that are not zero if that is larger.
 
     Returns:
         The errors, in the order of the samples' keys, and how often each sample occurred.
@@ -339,11 +348,28 @@ def sample_errors(totals: Totals) -> tuple[np.ndarray, np.ndarray]:
     if not len(rows):
         return np.empty(0), np.empty(0)
     error, norm = rows.values[:, 0], rows.values[:, 1]
-    share = _SCALAR_FLOOR if totals.values == totals.samples else _VECTOR_FLOOR
-    floor = share * float(np.median(norm))
+    each = totals.values / max(1, totals.samples)
+    floor = (_CROSSING if each <= _FEW and _crosses_zero(totals) else _STEADY) * _median(norm)
+    if totals.unit:
+        floor = max(floor, _NO_PROBABILITY) if _decides_at_half(totals) else floor
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
     return np.where(np.isnan(relative), np.inf, relative), rows.counts
+
+
+def _median(norm: np.ndarray) -> float:
+    typical = norm[np.isfinite(norm) & (norm > 0)]
+    return float(np.median(typical)) if len(typical) else 0.0
+
+
+def _crosses_zero(totals: Totals) -> bool:
+    """Whether values have both signs, as far as ranges were measured."""
+    low, high = totals.slices.edges[:2]
+    return not totals.slices.count or bool(low.min() < 0 < high.max())
+
+
+def _decides_at_half(totals: Totals) -> bool:
+    return totals.half.samples > 0 or totals.normalized
 
 
 def decision_shares(output: OutputDrift) -> np.ndarray | None:

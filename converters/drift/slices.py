@@ -13,25 +13,28 @@ from tfmp.converters.drift.distances import CHUNK, pieces, scratch
 from tfmp.converters.drift.sketch import UNREADABLE, packed, unpacked, unreadable
 from tfmp.shared.report_files import JsonObject
 
-# Outputs with more columns are vectors, whose columns nobody looks at one by one.
+# Neighbours share a slice on an axis with more places.
 MOST_SLICES = 4096
 
 # A sum over samples is kept as whole multiples of a power of two, one for each band of exponents:
-# so it is exact, whatever the order. The bands are 2**8 wide and keep 20 bits below.
-_BAND, _BITS = 8, 20
+# so it is exact, whatever the order. The bands are 2**8 wide and keep 30 bits below: 2**24 samples
+# have room in 64 bits.
+_BAND, _BITS = 8, 30
 
+_SUMS = ("error_sq", "reference_sq", "reference_sum")
 _SUM, _EDGE = np.dtype("<i8"), np.dtype("<f8")
 
 Bands = dict[int, np.ndarray]
 
 
 class Slices:
-    """Squared errors, squares and ranges by slice; they merge exactly."""
+    """Squared errors, squares, sums and ranges by slice; they merge exactly."""
 
     def __init__(
         self,
         error: Bands | None = None,
         reference: Bands | None = None,
+        mean: Bands | None = None,
         edges: np.ndarray | None = None,
     ) -> None:
         """Empty without arguments.
@@ -39,10 +42,11 @@ class Slices:
         Args:
             error: sums of squared errors, by band.
             reference: sums of squares of the reference, by band.
+            mean: sums of the reference, by band.
             edges: the smallest and the largest value of the reference, then of the candidate, of
                 shape (4, slices); None without samples.
         """
-        self._error, self._reference = error or {}, reference or {}
+        self._error, self._reference, self._mean = error or {}, reference or {}, mean or {}
         self._edges = edges
         self.uneven = False
 
@@ -55,29 +59,35 @@ class Slices:
             candidate: values of the same shape.
             axis: the axis of the slices.
         """
-        if reference.size == 0 or (reference.ndim > 1 and reference.shape[axis] > MOST_SLICES):
+        if reference.size == 0:
             return cls()
         one, other = (_slices_last(values, axis) for values in (reference, candidate))
+        edges = np.stack([*_edges(one), *_edges(other)])
+        if not np.isfinite(edges).all():  # some value is not
+            finite = np.isfinite(one) & np.isfinite(other)
+            one, other = np.where(finite, one, 0), np.where(finite, other, 0)
+            edges = np.stack([*_edges(one), *_edges(other)])
         samples, values, slices = one.shape
-        sums = np.zeros((2, samples, slices))
-        edges = np.full((4, slices), np.inf) * [[1], [-1], [1], [-1]]
-        for block, piece in pieces(samples, values, CHUNK // slices):
-            expected, received, error, _ = scratch(one[block, piece].shape)
-            np.copyto(expected, one[block, piece])
+        sums = np.zeros((3, samples, slices))
+        for block, piece in pieces(samples, values, max(1, CHUNK // slices)):
+            part = one[block, piece]
+            memory = scratch(part.shape) if part.size <= CHUNK else np.empty((4, *part.shape))
+            expected, received, error, _ = memory
+            np.copyto(expected, part)
             np.copyto(received, other[block, piece])
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            # A sample's pieces are cut at the same places whatever batch it came in.
+            with np.errstate(over="ignore", under="ignore"):
                 np.subtract(received, expected, out=error)
-                if not np.isfinite(error.sum()):
-                    left_out = ~(np.isfinite(expected) & np.isfinite(received))
-                    expected[left_out] = received[left_out] = error[left_out] = 0.0
-                # A sample's pieces are cut at the same places whatever batch it came in.
                 sums[0, block] += np.einsum("spc,spc->sc", error, error)
                 sums[1, block] += np.einsum("spc,spc->sc", expected, expected)
-            for row, side in ((0, expected), (2, received)):
-                low, high = _edges(side)
-                edges[row] = np.minimum(edges[row], low)
-                edges[row + 1] = np.maximum(edges[row + 1], high)
-        return cls(_banded(sums[0]), _banded(sums[1]), edges)
+                sums[2, block] += np.einsum("spc->sc", expected)
+        if slices > MOST_SLICES:
+            first = np.arange(MOST_SLICES) * slices // MOST_SLICES
+            sums = np.add.reduceat(sums, first, axis=2)
+            lows = np.minimum.reduceat(edges[::2], first, axis=1)
+            highs = np.maximum.reduceat(edges[1::2], first, axis=1)
+            edges = np.stack([lows[0], highs[0], lows[1], highs[1]])
+        return cls(*map(_banded, sums), edges)
 
     @property
     def count(self) -> int:
@@ -93,6 +103,11 @@ class Slices:
     def reference_sq(self) -> np.ndarray:
         """The sum of squares of each slice of the reference."""
         return _total(self._reference, self.count)
+
+    @property
+    def reference_sum(self) -> np.ndarray:
+        """The sum of each slice of the reference."""
+        return _total(self._mean, self.count)
 
     @property
     def edges(self) -> np.ndarray:
@@ -113,7 +128,10 @@ class Slices:
             np.maximum(self._edges, other._edges),
         )
         return Slices(
-            _added(self._error, other._error), _added(self._reference, other._reference), edges
+            _added(self._error, other._error),
+            _added(self._reference, other._reference),
+            _added(self._mean, other._mean),
+            edges,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -130,9 +148,11 @@ class Slices:
         return {
             "slices": self.count,
             "uneven": self.uneven,
-            "error_sq": {str(band): packed(sums) for band, sums in sorted(self._error.items())},
-            "reference_sq": {
-                str(band): packed(sums) for band, sums in sorted(self._reference.items())
+            **{
+                name: {str(band): packed(sums) for band, sums in sorted(bands.items())}
+                for name, bands in zip(
+                    _SUMS, (self._error, self._reference, self._mean), strict=True
+                )
             },
             "edges": packed(self.edges.astype(_EDGE)),
         }
@@ -148,14 +168,14 @@ class Slices:
                 raise ValueError
             if count == 0:
                 return cls()
-            error, reference = (
+            sums = [
                 {int(band): unpacked(text, _SUM, count) for band, text in document[name].items()}
-                for name in ("error_sq", "reference_sq")
-            )
+                for name in _SUMS
+            ]
             edges = unpacked(document["edges"], _EDGE, 4 * count).reshape(4, count)
         except (*UNREADABLE, AttributeError) as error_read:
             raise unreadable("a table of slices") from error_read
-        return cls(error, reference, edges)
+        return cls(*sums, edges)
 
 
 def _uneven() -> Slices:
@@ -166,7 +186,8 @@ def _uneven() -> Slices:
 
 
 def _slices_last(values: np.ndarray, axis: int) -> np.ndarray:
-    """As (samples, values of a slice, slices)."""
+    """As (samples, values of a slice, slices); NumPy compares float16 slowly."""
+    values = values.astype(np.float32) if values.dtype == np.float16 else values
     if values.ndim == 1:
         return values.reshape(-1, 1, 1)
     moved = np.moveaxis(values, axis, -1)
@@ -187,7 +208,7 @@ def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         left = rows[whole:]
         if whole:
             left = np.concatenate([pick.reduce(long, axis=0).reshape(_FOLDED, -1), left])
-        return pick.reduce(left, axis=0) + 0.0
+        return pick.reduce(left, axis=0).astype(np.float64) + 0.0
 
     return edge(np.minimum), edge(np.maximum)
 
@@ -197,7 +218,7 @@ def _banded(sums: np.ndarray) -> Bands:
     _, exponents = np.frexp(sums)
     bands = exponents // _BAND
     found: Bands = {}
-    for band in np.unique(bands[sums > 0]).tolist():
+    for band in np.unique(bands[sums != 0]).tolist():
         inside = np.where(bands == band, sums, 0.0)
         whole = np.rint(np.ldexp(inside, _BITS - _BAND * band))
         if not np.isfinite(whole).all():  # a square beyond float64: no finite claim is made

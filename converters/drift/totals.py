@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tfmp.converters.drift.classes import MOST_CLASSES
 from tfmp.converters.drift.decisions import (
     Counted,
     Decisions,
@@ -79,6 +78,7 @@ class Totals:
         boxes: detections, each with its counterpart or without.
         unmatched: rows that only one side has, of outputs whose length depends on the data.
         slices: distances by channel or column, where they were measured.
+        planes: distances by place on axis 1, of outputs of rank 3 and more.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
             its decisions that changed, as `SHARES` lists them.
     """
@@ -123,6 +123,7 @@ class Totals:
     boxes: Decisions = field(default_factory=Decisions)
     unmatched: Decisions = field(default_factory=Decisions)
     slices: Slices = field(default_factory=Slices)
+    planes: Slices = field(default_factory=Slices)
     rows: Sketch = field(default_factory=Sketch)
 
 
@@ -184,7 +185,7 @@ def measure(
         **distances,
         **found,
         **readings,
-        slices=_slices(reference, candidate, task, found),
+        **_slices(reference, candidate, task, found),
         rows=_rows(
             keys,
             np.sqrt(error_sq),
@@ -210,9 +211,7 @@ def _decisions(
     axis = task.axis if task else -1
     several = reference.ndim > 1 and reference.shape[axis] > 1
     decided: dict[str, Counted] = {}
-    if several and (
-        kind is Kind.CLASSIFICATION or (kind is None and reference.shape[-1] <= MOST_CLASSES)
-    ):
+    if several and kind in (Kind.CLASSIFICATION, None) and reference.size:
         decided["argmax"] = by_argmax(reference, candidate, axis)
     may_be_logits = kind is None and (found["one_score"] or reference.ndim == 2)
     if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_logits:
@@ -226,16 +225,16 @@ def _decisions(
 
 def _slices(
     reference: np.ndarray, candidate: np.ndarray, task: Task | None, found: TotalsFields
-) -> Slices:
-    """Left out where nobody reads single columns: class scores, ids, vectors."""
+) -> TotalsFields:
+    """Left out where nobody reads single columns: class scores, ids."""
     kind = task.kind if task else None
-    if kind in (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.EMBEDDING):
-        return Slices()
-    if kind is Kind.RECONSTRUCTION and reference.ndim == 2:
-        return Slices()
-    if kind is None and found["normalized"]:
-        return Slices()
-    return Slices.of(reference, candidate, task.axis if task else -1)
+    unread = (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.DETECTION)
+    if kind in unread or (kind is None and found["normalized"]):
+        return {}
+    measured: TotalsFields = {"slices": Slices.of(reference, candidate, task.axis if task else -1)}
+    if reference.ndim > 2 and kind is not Kind.EMBEDDING:
+        measured["planes"] = Slices.of(reference, candidate, 1)
+    return measured
 
 
 def _rows(

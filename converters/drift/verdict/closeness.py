@@ -1,29 +1,40 @@
 """Checks of distances: of an output as a whole, of each sample, and of each channel or column."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tfmp.converters.drift import (
-    DECIDING,
     DriftBudget,
     Kind,
     OutputDrift,
+    Slices,
     binomial_bounds,
-    decision_shares,
     fewest_samples,
     sample_errors,
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, p_over
+from tfmp.shared.numerics import ulp
 
-# A slice smaller than this share of the largest one is float32's own rounding noise: columns are
-# computed each by itself, and channels of a feature map as sums over the same terms.
-_COLUMN_NOISE, _CHANNEL_NOISE = 1e-8, 1e-6
+# A slice smaller than this share of the largest one, and than FP16's smallest numbers, is float32's
+# own rounding noise.
+_NOISE, _SMALLEST = 1e-6, 1e-6
 
 # Probabilities below it change no answer.
 _NEGLIGIBLE = 2.0**-20
 
-# A channel of a feature map is a sum over terms of the size of the largest channel, which FP16
+# A channel of a feature map is a sum over terms of the size of the typical channel, which FP16
 # rounds to about this share of it. That much is excused where the channel still says something.
 _ROUNDING, _SPEAKING = 2.0**-10, 0.5
+
+# What a slice says is its variation: an error of 0.1 of three standard deviations is 0.3 of one.
+_VARIATION = 3.0
+
+# A slice that varies by a smaller share of its size is a constant.
+_CONSTANT = 1e-5
+
+# Root-mean-square error of correct rounding, in spacings: they are uniform between -1/2 and 1/2.
+_CORRECT = 0.35
 
 
 def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
@@ -32,14 +43,9 @@ def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         return []  # places in a list of detections mean nothing; see `detections`
     return [
         *_pooled(output, budget),
-        *(_samples(output, budget) if _is_read_by_size(output) else []),
+        *_samples(output, budget),
         *_slices(output, budget),
     ]
-
-
-def _is_read_by_size(output: OutputDrift) -> bool:
-    """Whether single samples are read as numbers; decisions that values only suggest are, too."""
-    return output.task.kind not in DECIDING or _is_guess(output)
 
 
 def _is_guess(output: OutputDrift) -> bool:
@@ -66,26 +72,34 @@ def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         broken = output.nonfinite or output.infinite_lost  # then nothing was summed
         if not within and not broken and output.totals.reference_sq == ():
             text += f" (the reference is all zeros here; limit max_abs instead of {name})"
-        elif not within and name == "rel_l2" and _without_flips(output) <= limit:
+        elif not within and name == "rel_l2" and _without_bad(output, budget) <= limit:
             within = True
             text += (
-                f", and without the samples that flip {_without_flips(output):.3g}; their number "
-                "is judged by itself"
+                f", and {_without_bad(output, budget):.3g} without the few samples over "
+                "sample_rel_l2, which are judged by themselves"
             )
         verdict = Verdict.PASS if within else Verdict.FAIL
         checks.append(Check(name, output.name, measured, None, None, limit, verdict, text))
     return checks
 
 
-def _without_flips(output: OutputDrift) -> float:
-    """The relative L2 error of the samples that are decided alike; infinite if few are."""
-    shares, rows = decision_shares(output), output.totals.rows
-    if shares is None or not output.nonfinite == output.infinite_lost == 0:
+def _bad_samples(output: OutputDrift, budget: DriftBudget) -> np.ndarray:
+    """Rows of samples over `sample_rel_l2` that are proven to be few; none if they are not."""
+    errors, _ = sample_errors(output.totals)
+    few = np.zeros(len(errors), bool)
+    if budget.sample_rel_l2 is None or budget.flip_rate is None or not len(errors):
+        return few
+    bad = errors > budget.sample_rel_l2
+    _, upper = binomial_bounds(int(np.count_nonzero(bad)), len(bad), budget.confidence)
+    return bad if upper <= budget.flip_rate else few
+
+
+def _without_bad(output: OutputDrift, budget: DriftBudget) -> float:
+    """The relative L2 error without the few samples that are judged by themselves."""
+    bad, rows = _bad_samples(output, budget), output.totals.rows
+    if not bad.any() or output.nonfinite or output.infinite_lost:
         return np.inf
-    alike = shares == 0
-    if np.count_nonzero(alike) < len(rows) / 2:
-        return np.inf
-    error, norm = rows.values[alike, :2].T
+    error, norm = rows.values[~bad, :2].T
     return float(np.sqrt((error**2).sum() / (norm**2).sum())) if norm.any() else np.inf
 
 
@@ -146,54 +160,129 @@ def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
 
 def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """Whether a channel or column is wrong that is small beside the others."""
-    limit, slices = budget.slice_rel_l2, output.totals.slices
-    if limit is None or not slices.count or output.task.kind is Kind.BINARY:
+    limit = budget.slice_rel_l2
+    if limit is None:
         return []
-    errors, tolerated = slice_errors(output)
-    counted = np.where(tolerated, 0.0, errors)
-    over = int(np.count_nonzero(counted > limit))
-    worst = int((counted if over else errors).argmax())
+    if output.task.kind is Kind.EMBEDDING:
+        return _variation(output, limit)
+    last, first = output.totals.slices, output.totals.planes
+    checks = [_slice_check(output, last, "column", limit, budget)] if last.count else []
+    checks += [_slice_check(output, first, "place", limit, budget)] if first.count else []
+    return checks
+
+
+def _slice_check(
+    output: OutputDrift, slices: Slices, word: str, limit: float, budget: DriftBudget
+) -> Check:
+    found = slice_errors(output, slices)
+    errors = found.errors
+    few = _bad_samples(output, budget)
+    if few.any():  # they are judged by themselves, and may be all that is wrong here
+        theirs = float((output.totals.rows.values[few, 0] ** 2).sum())
+        left = np.sqrt(np.maximum(slices.error_sq - theirs, 0) / _each(output, slices))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors = np.where(left == 0, 0.0, left / found.scale)
+    over = (errors > limit) & ~found.tolerated
+    broken = over & ~found.rounding
+    chosen = broken if broken.any() else over if over.any() else ~found.tolerated
+    worst = int(np.where(chosen if chosen.any() else True, errors, -1.0).argmax())
     measured = float(errors[worst])
-    what = "value" if slices.count == 1 else f"column {worst} of {slices.count:,}"
+    where = "value" if slices.count == 1 else f"{word} {worst} of {slices.count:,}"
+    if word == "place":
+        where += " on axis 1"
     text = (
-        f"output {output.name!r}: {what} is off by {_number(measured, limit)} of its own size or "
-        f"range, budget {limit:.3g}"
+        f"output {output.name!r}: {where} is off by {_number(measured, limit)} of its own size or "
+        f"variation, budget {limit:.3g}"
     )
-    if over > 1:
-        text += f"; {over:,} columns are over it"
-    elif not over and measured > limit:
-        text += "; that is rounding noise beside the other columns"
-    verdict = Verdict.FAIL if over else Verdict.PASS
+    verdict = Verdict.PASS
+    if broken.any():
+        verdict = Verdict.FAIL
+        if np.count_nonzero(broken) > 1:
+            text += f"; {np.count_nonzero(broken):,} such {word}s are over it"
+    elif over.any():
+        verdict = Verdict.INCONCLUSIVE
+        text += (
+            ". FP16 has no numbers between those that it gives: beside its offset the variation is "
+            "small. Leave the offset out, or keep the output in FP32 (keep_fp32)"
+        )
+    return Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)
+
+
+def _variation(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether vectors still differ from one another, beside an offset that all share."""
+    slices = output.totals.slices
+    if not slices.count:
+        return []
+    spread = _deviation(output, slices)
+    whole = float((spread**2).sum())
+    size = float(slices.reference_sq.sum())
+    each = _each(output, slices)
+    if whole * each <= _CONSTANT**2 * size:
+        return []
+    measured = float(np.sqrt(slices.error_sq.sum() / each / whole)) / _VARIATION
+    verdict = Verdict.PASS if measured <= limit else Verdict.FAIL
+    text = (
+        f"output {output.name!r}: vectors are off by {_number(measured * _VARIATION, limit)} of "
+        f"what tells them apart, budget {limit * _VARIATION:.3g}"
+    )
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
 
 
-def slice_errors(output: OutputDrift) -> tuple[np.ndarray, np.ndarray]:
-    """The error of each channel or column, relative to its own size or range.
+@dataclass(frozen=True)
+class SliceErrors:
+    """The error of each channel or column.
 
-    That is its root-mean-square error over its root mean square, or over the distance from its
-    smallest to its largest value if that is less: an offset hides no variation.
-
-    Returns:
-        The errors, and which of them are not the candidate's fault: of a slice that is noise of
-        float32 in the reference, or that FP16 can hold no better.
+    Attributes:
+        errors: root-mean-square error relative to `scale`.
+        scale: the root mean square, or three standard deviations if that is less: an offset hides
+            no variation.
+        tolerated: whether the slice is noise of float32 in the reference, or FP16 can hold it no
+            better.
+        rounding: whether the error is that of correct rounding, so that the offset is to blame.
     """
-    totals, slices = output.totals, output.totals.slices
-    each = max(1.0, totals.values / slices.count)
+
+    errors: np.ndarray
+    scale: np.ndarray
+    tolerated: np.ndarray
+    rounding: np.ndarray
+
+
+def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
+    """The errors of channels or columns, relative to their own size or variation."""
+    totals = output.totals
+    each = _each(output, slices)
     error, size = (np.sqrt(sums / each) for sums in (slices.error_sq, slices.reference_sq))
+    deviation = _deviation(output, slices)
     low, high = slices.edges[0], slices.edges[1]
-    span, largest = high - low, np.maximum(np.abs(low), np.abs(high))
-    # A slice that hardly varies is a constant: its size is its scale.
-    scale = np.where(span > 1e-5 * largest, np.minimum(size, span), size)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    varies = (high - low > _CONSTANT * largest) & (deviation > _CONSTANT * size)
+    scale = np.where(varies, np.minimum(size, _VARIATION * deviation), size)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / scale)
-    largest_size = size.max(initial=0.0)
-    channels = totals.values > totals.samples * slices.count
-    tolerated = size < (_CHANNEL_NOISE if channels else _COLUMN_NOISE) * largest_size
+    relative = np.where(np.isnan(relative), np.inf, relative)
+    typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
+    tolerated = (size < _NOISE * size.max(initial=0.0)) & (size < _SMALLEST)
     if totals.unit and output.task.kind is Kind.MULTILABEL and not _is_guess(output):
         tolerated |= size < _NEGLIGIBLE
-    if channels:
-        tolerated |= (error < _ROUNDING * largest_size) & (relative < _SPEAKING)
-    return np.where(np.isnan(relative), np.inf, relative), tolerated
+    if totals.values > totals.samples * slices.count or output.task.kind is Kind.RECONSTRUCTION:
+        tolerated |= size < _NOISE * typical
+        speaking = relative < _SPEAKING if output.task.kind is not Kind.RECONSTRUCTION else True
+        tolerated |= (error < _ROUNDING * typical) & speaking
+    spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
+    rounding = (error <= _CORRECT * spacing) & (scale < size)
+    return SliceErrors(relative, scale, tolerated, rounding)
+
+
+def _each(output: OutputDrift, slices: Slices) -> float:
+    """The number of values of a slice."""
+    return max(1.0, output.totals.values / slices.count)
+
+
+def _deviation(output: OutputDrift, slices: Slices) -> np.ndarray:
+    """The standard deviation of each slice of the reference."""
+    each = _each(output, slices)
+    variance = slices.reference_sq / each - (slices.reference_sum / each) ** 2
+    return np.sqrt(np.maximum(variance, 0.0))
 
 
 def _number(measured: float, limit: float) -> str:
