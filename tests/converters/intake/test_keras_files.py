@@ -10,7 +10,8 @@ import keras
 import numpy as np
 import pytest
 import tf_keras
-from keras2_files import FILES, filled
+from keras2_files import FILES
+from keras2_writing import filled
 
 from tfmp.converters.intake import open_source
 from tfmp.converters.shared.errors import InputError

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from keras2_files import FILES, Recorded
+from keras2_files import FILES
+from keras2_writing import Recorded
 
 from tfmp.converters.intake import open_source
 

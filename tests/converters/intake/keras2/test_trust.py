@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tf_keras
-from keras2_files import filled, write_h5
+from keras2_writing import filled, write_h5
 from tf_keras import layers
 
 from tfmp.converters.intake import open_source

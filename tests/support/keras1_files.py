@@ -1,0 +1,230 @@
+"""Model files of Keras 1, spelled out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tf_keras
+from keras2_writing import filled, sequential, write_h5
+from tf_keras import layers
+
+
+def keras_1_images(path: Path) -> Any:
+    """A Sequential model of Keras 1.2 on images in TensorFlow's order."""
+    model = sequential(
+        layers.Conv2D(3, (2, 3), padding="same", activation="relu", input_shape=(6, 6, 2)),
+        layers.BatchNormalization(),
+        layers.MaxPooling2D(),
+        layers.Dropout(0.25),
+        layers.Flatten(),
+        layers.Dense(4, activation="softmax"),
+    )
+    plain = dict.fromkeys(
+        "W_constraint W_regularizer activity_regularizer b_constraint b_regularizer".split()
+    )
+    config = [
+        {
+            "class_name": "Convolution2D",
+            "config": {
+                **plain,
+                "activation": "relu",
+                "batch_input_shape": [None, 6, 6, 2],
+                "bias": True,
+                "border_mode": "same",
+                "dim_ordering": "tf",
+                "init": "glorot_uniform",
+                "input_dtype": "float32",
+                "name": "convolution2d_1",
+                "nb_col": 3,
+                "nb_filter": 3,
+                "nb_row": 2,
+                "subsample": [1, 1],
+                "trainable": True,
+            },
+        },
+        {
+            "class_name": "BatchNormalization",
+            "config": {
+                "axis": -1,
+                "beta_regularizer": None,
+                "epsilon": 0.001,
+                "gamma_regularizer": None,
+                "mode": 0,
+                "momentum": 0.99,
+                "name": "batchnormalization_1",
+                "trainable": True,
+            },
+        },
+        {
+            "class_name": "MaxPooling2D",
+            "config": {
+                "border_mode": "valid",
+                "dim_ordering": "tf",
+                "name": "maxpooling2d_1",
+                "pool_size": [2, 2],
+                "strides": [2, 2],
+                "trainable": True,
+            },
+        },
+        {"class_name": "Dropout", "config": {"name": "dropout_1", "p": 0.25, "trainable": True}},
+        {"class_name": "Flatten", "config": {"name": "flatten_1", "trainable": True}},
+        {
+            "class_name": "Dense",
+            "config": {
+                **plain,
+                "activation": "softmax",
+                "bias": True,
+                "init": "glorot_uniform",
+                "input_dim": None,
+                "name": "dense_1",
+                "output_dim": 4,
+                "trainable": True,
+            },
+        },
+    ]
+    weights = [layer.get_weights() for layer in model.layers]
+    names = [layer["config"]["name"] for layer in config]
+    write_h5(
+        path,
+        {"class_name": "Sequential", "config": config},
+        dict(zip(names, weights, strict=True)),
+        "1.2.2",
+    )
+    return model
+
+
+def keras_1_recurrent(path: Path) -> Any:
+    """An LSTM of Keras 1 kept three arrays for each of its gates, in the order i, c, f, o."""
+    model = sequential(
+        layers.Embedding(9, 4, input_length=5),
+        layers.LSTM(3, recurrent_activation="hard_sigmoid", return_sequences=True),
+        layers.Bidirectional(layers.GRU(2, recurrent_activation="hard_sigmoid", reset_after=False)),
+        layers.Dense(2),
+    )
+    recurrent = {
+        "U_regularizer": None,
+        "W_regularizer": None,
+        "activation": "tanh",
+        "b_regularizer": None,
+        "consume_less": "cpu",
+        "dropout_U": 0.0,
+        "dropout_W": 0.0,
+        "go_backwards": False,
+        "init": "glorot_uniform",
+        "inner_activation": "hard_sigmoid",
+        "inner_init": "orthogonal",
+        "input_length": None,
+        "stateful": False,
+        "trainable": True,
+        "unroll": False,
+    }
+    gru = {**recurrent, "input_dim": 3, "name": "gru_1", "output_dim": 2, "return_sequences": False}
+    config = [
+        {
+            "class_name": "Embedding",
+            "config": {
+                "W_constraint": None,
+                "W_regularizer": None,
+                "activity_regularizer": None,
+                "batch_input_shape": [None, 5],
+                "dropout": 0.0,
+                "init": "uniform",
+                "input_dim": 9,
+                "input_dtype": "int32",
+                "input_length": 5,
+                "mask_zero": False,
+                "name": "embedding_1",
+                "output_dim": 4,
+                "trainable": True,
+            },
+        },
+        {
+            "class_name": "LSTM",
+            "config": {
+                **recurrent,
+                "forget_bias_init": "one",
+                "input_dim": 4,
+                "name": "lstm_1",
+                "output_dim": 3,
+                "return_sequences": True,
+            },
+        },
+        {
+            "class_name": "Bidirectional",
+            "config": {
+                "layer": {"class_name": "GRU", "config": gru},
+                "merge_mode": "concat",
+                "name": "bidirectional_1",
+                "trainable": True,
+            },
+        },
+        {
+            "class_name": "Dense",
+            "config": {
+                "activation": "linear",
+                "bias": True,
+                "init": "glorot_uniform",
+                "input_dim": None,
+                "name": "dense_1",
+                "output_dim": 2,
+                "trainable": True,
+            },
+        },
+    ]
+    embedding, lstm, both, dense = (layer.get_weights() for layer in model.layers)
+    gates = [np.split(array, 4, axis=-1) for array in lstm]
+    of_gates = [gates[kind][gate] for gate in (0, 2, 1, 3) for kind in range(3)]
+    thirds = [np.split(array, 3, axis=-1) for array in both]
+    of_grus = [
+        thirds[3 * way + kind][gate] for way in range(2) for gate in range(3) for kind in range(3)
+    ]
+    weights = {
+        "embedding_1": embedding, "lstm_1": of_gates, "bidirectional_1": of_grus, "dense_1": dense
+    }  # fmt: skip
+    write_h5(path, {"class_name": "Sequential", "config": config}, weights, "1.2.1")
+    return model
+
+
+def keras_1_branches(path: Path) -> Any:
+    """Two Sequential models that Keras 1 joined by a Merge layer; weights are listed flat."""
+    left, right = layers.Input((3,)), layers.Input((4,))
+    first, second = layers.Dense(5, activation="tanh"), layers.Dense(5)
+    last = layers.Dense(2)
+    joined = layers.Concatenate()([first(left), second(right)])
+    model = filled(tf_keras.Model([left, right], last(joined)))
+
+    def dense(name: str, units: int, activation: str, shape: Sequence[int | None]) -> object:
+        config = {"activation": activation, "bias": True, "name": name, "output_dim": units}
+        extra = {"batch_input_shape": [None, *shape], "init": "glorot_uniform"} if shape else {}
+        return {"class_name": "Dense", "config": {**config, **extra, "W_regularizer": None}}
+
+    def branch(layer: object) -> object:
+        return {"class_name": "Sequential", "config": [layer]}
+
+    merge = {
+        "arguments": {},
+        "concat_axis": -1,
+        "dot_axes": -1,
+        "layers": [
+            branch(dense("dense_1", 5, "tanh", [3])),
+            branch(dense("dense_2", 5, "linear", [4])),
+        ],
+        "mode": "concat",
+        "mode_type": "raw",
+        "name": "merge_1",
+        "output_mask": None,
+        "output_shape": None,
+    }
+    config = [
+        {"class_name": "Merge", "config": merge},
+        dense("dense_3", 2, "linear", []),
+    ]
+    weights = {
+        "dense_1": first.get_weights(),
+        "dense_2": second.get_weights(),
+        "merge_1": [],
+        "dense_3": last.get_weights(),
+    }
+    write_h5(path, {"class_name": "Sequential", "config": config}, weights, "1.1.0")
+    return model
