@@ -133,6 +133,32 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
     sys.exit(report.verdict.exit_status)
 
 
+@main.command("plan", short_help="Tell how many samples a verdict needs.")
+@options.planning
+@options.shown
+@options.typed(shown=Shown)
+def plan_command(
+    flip_rate: str | None,
+    accuracy_drop: str | None,
+    confidence: str,
+    samples: int | None,
+    shown: Shown,
+) -> None:
+    """Tell how many samples a verdict needs, before there are any.
+
+    A PASS has to be proven: with few samples, even a file that changes no answer is INCONCLUSIVE.
+    The first table has the numbers of samples with which a count of changes decides, the second one
+    those with which a file of some true rate of changes gets its PASS in most runs. For accuracy,
+    half of the answers that change are lost and half are gained, which leaves the accuracy as it
+    is.
+    """
+    with session(shown):
+        from tfmp.converters.commands.plan import outlooks, print_outlooks
+
+        found = outlooks(flip_rate, accuracy_drop, confidence, samples)
+    print_outlooks(found, samples, shown)
+
+
 @main.command("inspect", short_help="Find the values of MODEL that overflow in FP16.")
 @click.argument("model", metavar="MODEL", type=options.PATH)
 @options.intake

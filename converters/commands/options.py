@@ -305,6 +305,33 @@ inspection = _options(
     force,
 )
 
+planning = _options(
+    click.option(
+        "--flip-rate",
+        metavar="SHARE",
+        help="Largest share of decisions that may change [default: 0.01, unless another limit is "
+        "given].",
+    ),
+    click.option(
+        "--accuracy-drop",
+        metavar="SHARE",
+        help="Largest drop of accuracy against labels, such as 0.01.",
+    ),
+    click.option(
+        "--confidence",
+        metavar="SHARE",
+        default="0.95",
+        show_default=True,
+        help="One-sided confidence of each bound.",
+    ),
+    click.option(
+        "--samples",
+        type=Number(),
+        metavar="N",
+        help="Number of distinct samples that there are: also tell what these can show.",
+    ),
+)
+
 rejudging = _options(_budget, _reports, force)
 
 shown = _options(

@@ -42,6 +42,7 @@ from .slices import Slices as Slices
 from .statistics import (
     Clustered as Clustered,
     binomial_bounds as binomial_bounds,
+    drop_at_most as drop_at_most,
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
     mean_at_most as mean_at_most,

@@ -71,6 +71,15 @@ def paired_difference(
     return lower, (1.0 if lost == samples else bound(+1))
 
 
+def drop_at_most(
+    lost: float, gained: float, samples: int, drop: float, confidence: float
+) -> bool:
+    """Whether the upper bound of `paired_difference` is at most `drop`, found without a search."""
+    from scipy.special import ndtri
+
+    return lost < samples and _score(lost, gained, samples, drop) <= -float(ndtri(confidence))
+
+
 def _score(lost: float, gained: float, samples: int, drop: float) -> float:
     """Tango's statistic for the hypothesis that the true drop is `drop`."""
     variation = drop * (1 - drop)

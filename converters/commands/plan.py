@@ -1,0 +1,127 @@
+"""`tfmp-convert plan`: the samples that verdicts need, as tables or one JSON document."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tfmp.converters.commands.options import Shown
+from tfmp.converters.commands.session import readers_may_leave
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.options import check_count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tfmp.converters.drift import DriftBudget
+    from tfmp.converters.drift.verdict import Outlook
+
+
+def outlooks(
+    flip_rate: str | None, accuracy_drop: str | None, confidence: str, samples: int | None
+) -> "list[Outlook]":
+    """What the limits that are asked for need; the default flip rate if none is.
+
+    Raises:
+        InputError: a limit that is no share, or a number of samples below 1.
+    """
+    from tfmp.converters.drift import DriftBudget
+    from tfmp.converters.drift.verdict import accuracy_outlook, flip_outlook
+
+    budget = DriftBudget.parse(f"confidence={confidence}")
+    if samples is not None:
+        check_count("samples", samples)
+    if flip_rate is None and accuracy_drop is None:
+        flip_rate = str(budget.flip_rate)
+    found = []
+    if flip_rate is not None:
+        found.append(flip_outlook(budget, _share("flip_rate", flip_rate, budget), samples))
+    if accuracy_drop is not None:
+        limit = _share("accuracy_drop", accuracy_drop, budget)
+        found.append(accuracy_outlook(budget, limit, samples))
+    return found
+
+
+def _share(name: str, text: str, budget: "DriftBudget") -> float:
+    limit: float | None = getattr(budget.parse(f"{name}={text}"), name)
+    if limit is None or not 0 < limit < 1:
+        raise InputError(
+            f"{name}: expected a share of more than 0 and less than 1, such as 0.01 for 1 %; "
+            f"received {text!r}."
+        )
+    return limit
+
+
+def print_outlooks(found: "Sequence[Outlook]", samples: int | None, shown: Shown) -> None:
+    """Prints the outlooks."""
+    with readers_may_leave():
+        if shown.as_json:
+            document = {"samples": samples} | {each.limit: each.to_dict() for each in found}
+            click.echo(json.dumps(document, indent=2, allow_nan=False))
+        elif not shown.quiet:
+            from rich.console import Console
+
+            console = Console(highlight=False)
+            for each in found:
+                console.print(
+                    f"{each.limit} of at most {each.value:.4g} ({each.confidence:.4g} confidence)",
+                    style="bold",
+                )
+                console.print(_counts(each))
+                console.print(_truths(each, samples))
+                if samples is not None:
+                    console.print(_told(each, samples))
+                console.print()
+            console.print(
+                "Samples with the same inputs count once. A FAIL takes a little more where a "
+                "report makes several statements.",
+                style="dim",
+            )
+
+
+def _counts(outlook: "Outlook") -> "Table":
+    what = "flips seen" if outlook.limit == "flip_rate" else "answers lost, gained"
+    table = _table(what, "PASS from", "FAIL up to")
+    for seen in outlook.seen:
+        count = f"{seen.lost}" if outlook.limit == "flip_rate" else f"{seen.lost}, {seen.gained}"
+        table.add_row(count, _samples(seen.passes_from), _samples(seen.fails_up_to))
+    return table
+
+
+def _truths(outlook: "Outlook", samples: int | None) -> "Table":
+    from tfmp.converters.drift.verdict import CHANCES
+
+    what = "true rate" if outlook.limit == "flip_rate" else "answers that change"
+    asked = [] if samples is None else [f"PASS with {samples:,} samples"]
+    table = _table(what, *(f"{chance:.0%} PASS from" for chance in CHANCES), *asked)
+    for truth in outlook.chances:
+        chance = [] if truth.chance is None else [f"{truth.chance:.1%}"]
+        table.add_row(f"{truth.rate:.4%}", *map(_samples, truth.samples), *chance)
+    return table
+
+
+def _table(*headings: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _samples(count: int | None) -> str:
+    return "never" if count is None else f"{count:,}"
+
+
+def _told(outlook: "Outlook", samples: int) -> str:
+    def number(count: int) -> str:
+        what = "flip" if outlook.limit == "flip_rate" else "lost answer"
+        return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+    passes, fails = outlook.passes_with, outlook.fails_with
+    told = "no number is a PASS" if passes is None else f"at most {number(passes)} make a PASS"
+    told += " and none is a FAIL" if fails is None else f" and at least {number(fails)} a FAIL"
+    gained = "" if outlook.limit == "flip_rate" else ", if none is gained"
+    return f"With {samples:,} samples, {told}{gained}; any other number is INCONCLUSIVE."
