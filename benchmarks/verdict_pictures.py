@@ -371,6 +371,11 @@ ALL = (
 )
 
 
+def check_of(picture: Picture, candidate: Any) -> Any:
+    """The first check of the picture's name: of columns, before those of other axes."""
+    return next(check for check in candidate.checks if check.name == picture.check)
+
+
 def save(picture: Picture, outputs: Any, candidate: Any) -> None:
     """Draws one picture into its file."""
     import matplotlib as mpl
@@ -381,7 +386,7 @@ def save(picture: Picture, outputs: Any, candidate: Any) -> None:
     mpl.rcParams.update({"legend.fontsize": 10, "legend.handlelength": 1.2})
     from matplotlib import pyplot as plt
 
-    (check,) = (one for one in candidate.checks if one.name == picture.check)
+    check = check_of(picture, candidate)
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9.6, 3.4), width_ratios=(1.25, 1), layout="constrained"
     )
@@ -422,8 +427,7 @@ def quoted(page: str) -> dict[str, str]:
 
 def sentence(picture: Picture, candidate: Any) -> str:
     """The sentence of a report on the check that the picture is about."""
-    (check,) = (one for one in candidate.checks if one.name == picture.check)
-    return f"{candidate.verdict}: {check.text}."
+    return f"{candidate.verdict}: {check_of(picture, candidate).text}."
 
 
 def validated(picture: Picture) -> tuple[Any, Any]:
