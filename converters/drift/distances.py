@@ -64,7 +64,7 @@ def distances_by_sample(
     counts = dict.fromkeys(_COUNTS, 0)
     ulps = np.zeros(len(ULP_LABELS), np.int64)
     largest = 0.0
-    for block, piece in pieces(*reference.shape, CHUNK):
+    for block, piece in pieces(rows, reference.shape[1], CHUNK):
         one, other, error, product = scratch(reference[block, piece].shape)
         np.copyto(one, reference[block, piece])
         np.copyto(other, candidate[block, piece])

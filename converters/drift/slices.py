@@ -87,7 +87,8 @@ class Slices:
             lows = np.minimum.reduceat(edges[::2], first, axis=1)
             highs = np.maximum.reduceat(edges[1::2], first, axis=1)
             edges = np.stack([lows[0], highs[0], lows[1], highs[1]])
-        return cls(*map(_banded, sums), edges)
+        error, square, total = map(_banded, sums)
+        return cls(error, square, total, edges)
 
     @property
     def count(self) -> int:
@@ -168,14 +169,14 @@ class Slices:
                 raise ValueError
             if count == 0:
                 return cls()
-            sums = [
+            error, reference, mean = (
                 {int(band): unpacked(text, _SUM, count) for band, text in document[name].items()}
                 for name in _SUMS
-            ]
+            )
             edges = unpacked(document["edges"], _EDGE, 4 * count).reshape(4, count)
         except (*UNREADABLE, AttributeError) as error_read:
             raise unreadable("a table of slices") from error_read
-        return cls(*sums, edges)
+        return cls(error, reference, mean, edges)
 
 
 def _uneven() -> Slices:
