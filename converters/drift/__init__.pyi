@@ -2,6 +2,7 @@ from .budget import DriftBudget as DriftBudget
 from .classes import SUMS as SUMS
 from .compare import Comparison as Comparison, match as match
 from .decisions import Decisions as Decisions
+from .detections import MILLION as MILLION
 from .distances import ULP_LABELS as ULP_LABELS, distances_of as distances_of
 from .exact import (
     Common as Common,

@@ -211,10 +211,10 @@ class Comparison:
         for accumulator in self._accumulators:
             expected, received = given[accumulator.name]
             unmatched = None
-            if single and expected.ndim > 1 and not _are_boxes(accumulator.task):
-                unmatched = by_rows(expected[0], received[0])
             if expected.shape != received.shape and not _are_boxes(accumulator.task):
-                expected, received = (rows[None] for rows in pair_rows(expected[0], received[0]))
+                one, other = pair_rows(expected[0], received[0])
+                unmatched = by_rows(expected[0], received[0], len(one))
+                expected, received = one[None], other[None]
             accumulator.update(expected, received, keys, unmatched)
 
     def outputs(self) -> tuple[OutputDrift, ...]:

@@ -3,54 +3,98 @@
 A list of boxes has no order that means anything, and a box that no threshold lets through is none.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tfmp.converters.drift.classes import ClassTable
 from tfmp.converters.drift.decisions import Counted, Decisions
+from tfmp.shared.numerics import ulp
 
 # Two boxes are the same object as far as their overlap says (intersection over union).
 SAME_BOX = 0.75
 
-# A score moves no threshold by less.
+# A score of a single detection may differ by less; see `Fit` for what all may differ by.
 SAME_SCORE = 0.1
 
 # Detections with smaller scores are shown to nobody.
 SHOWN = 0.05
 
-# Sets of more rows are paired by their order: assignment takes cubic time.
+# Two classes are a tie if their scores differ by less.
+_TIE = 0.02
+
+# Sets of more rows are compared in their order: assignment takes cubic time.
 _MOST_PAIRS = 500
 
+# Errors of detections are summed in whole millionths, which merge exactly.
+MILLION = 1_000_000
 
-def by_boxes(reference: np.ndarray, candidate: np.ndarray, columns: tuple[int, ...]) -> Counted:
+
+@dataclass(frozen=True)
+class Fit:
+    """How well detections fit their counterparts; sums merge exactly.
+
+    Attributes:
+        matched: detections that have a counterpart.
+        gap: sum of 1 - intersection over union of their boxes, in millionths.
+        score_error: sum of the mean errors of their scores, in millionths.
+    """
+
+    matched: int = 0
+    gap: int = 0
+    score_error: int = 0
+
+
+def by_boxes(
+    reference: np.ndarray, candidate: np.ndarray, columns: tuple[int, ...]
+) -> tuple[Counted, Fit]:
     """Detections as decisions: changed ones have no counterpart on the other side.
 
     Args:
         reference: rows of detections, of shape (samples, ..., columns).
         candidate: likewise; the numbers of rows may differ.
         columns: places of the four corners of a box; () for the first four. The others are scores
-            and classes.
+            (within [0, 1]), classes (whole numbers) and anything else, such as landmarks.
     """
-    changed, shown = [], []
+    changed, shown, fits = [], [], []
     for one, other in zip(reference, candidate, strict=True):
-        lost, count = _unmatched(
+        lost, count, fit = _compare(
             one.reshape(-1, one.shape[-1]).astype(np.float64),
             other.reshape(-1, other.shape[-1]).astype(np.float64),
-            columns or tuple(range(min(4, one.shape[-1]))),
+            list(columns or range(min(4, one.shape[-1]))),
         )
         changed.append(lost)
         shown.append(count)
-    return _counted(np.array(changed, np.int64), np.array(shown, np.int64))
+        fits.append(fit)
+    whole = Fit(
+        sum(fit.matched for fit in fits),
+        sum(fit.gap for fit in fits),
+        sum(fit.score_error for fit in fits),
+    )
+    return _counted(np.array(changed, np.int64), np.array(shown, np.int64)), whole
 
 
-def by_rows(reference: np.ndarray, candidate: np.ndarray) -> Decisions:
-    """Rows of one sample as decisions: changed ones exist on one side only."""
+def by_rows(reference: np.ndarray, candidate: np.ndarray, paired: int) -> Decisions:
+    """Rows of one sample as decisions: changed ones exist on one side only.
+
+    Args:
+        reference: rows of one side.
+        candidate: rows of the other.
+        paired: number of rows that have a counterpart, see `pair_rows`.
+    """
     most = max(len(reference), len(candidate))
-    fewer = abs(len(reference) - len(candidate))
-    return _counted(np.array([fewer], np.int64), np.array([most], np.int64))[0]
+    return _counted(np.array([most - paired], np.int64), np.array([most], np.int64))[0]
+
+
+# Rows are the same if no value differs by more, in terms of its column's largest.
+_SAME_ROW = 0.1
 
 
 def pair_rows(reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of two lists that are nearest to one another, in the order of the shorter list.
+    """The rows of two lists that are the same, in their order.
+
+    They are the longest common subsequence: a word that is missing shifts those behind it, and
+    words that change places are others.
 
     Args:
         reference: of shape (rows, ...).
@@ -59,70 +103,129 @@ def pair_rows(reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray,
     fewest = min(len(reference), len(candidate))
     if fewest == 0 or max(len(reference), len(candidate)) > _MOST_PAIRS:
         return reference[:fewest], candidate[:fewest]
-    from scipy.optimize import linear_sum_assignment
+    one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
+    if one.dtype.kind in "fc" and other.dtype.kind in "fc":
+        one, other = (np.nan_to_num(values.astype(np.float64)) for values in (one, other))
+        scale = np.abs(one).max(axis=0) + np.finfo(np.float64).tiny
+        same = (np.abs(one[:, None] - other[None]) <= _SAME_ROW * scale).all(axis=2)
+    else:
+        same = np.asarray(one[:, None] == other[None], bool).all(axis=2)
+    rows, places = _common(same)
+    return reference[rows], candidate[places]
 
-    one, other = (
-        np.nan_to_num(values.reshape(len(values), -1).astype(np.float64))
-        for values in (reference, candidate)
-    )
-    scale = np.abs(one).max(axis=0) + np.finfo(np.float64).tiny
-    cost = np.abs((one[:, None] - other[None]) / scale).mean(axis=2)
-    rows, columns = linear_sum_assignment(cost)
-    return reference[rows], candidate[columns]
+
+def _common(same: np.ndarray) -> tuple[list[int], list[int]]:
+    """Places of the longest common subsequence, by what is the same as what."""
+    count, width = same.shape
+    longest = np.zeros((count + 1, width + 1), np.int64)
+    for i in range(count - 1, -1, -1):
+        diagonal = np.where(same[i], longest[i + 1, 1:] + 1, longest[i + 1, :-1])
+        # From right to left, a place is at least as good as the one behind it.
+        longest[i, :-1] = np.maximum.accumulate(diagonal[::-1])[::-1]
+    rows, places, i, j = [], [], 0, 0
+    while i < count and j < width:
+        if same[i, j] and longest[i, j] == longest[i + 1, j + 1] + 1:
+            rows.append(i)
+            places.append(j)
+            i, j = i + 1, j + 1
+        elif longest[i + 1, j] >= longest[i, j + 1]:
+            i += 1
+        else:
+            j += 1
+    return rows, places
 
 
-def _unmatched(one: np.ndarray, other: np.ndarray, columns: tuple[int, ...]) -> tuple[int, int]:
-    """Detections without a counterpart, and detections in all."""
+def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int, Fit]:
+    """Detections of one sample without a counterpart, detections in all, and how others fit."""
     rest = [column for column in range(one.shape[1]) if column not in columns]
-    one, other = (rows[_is_shown(rows, rest)] for rows in (one, other))
+    scores = [c for c in rest if _is_score(one[:, c]) and len(one)]
+    one, other = (rows[_is_shown(rows, scores)] for rows in (one, other))
     most = max(len(one), len(other))
-    if not len(one) or not len(other) or most > _MOST_PAIRS * 10:
-        return (most, most) if len(one) != len(other) else (0, most)
-    boxes = [_corners(rows[:, list(columns)]) for rows in (one, other)]
+    if not len(one) or not len(other):
+        return most, max(most, 1), Fit()  # a sample without detections is right if both have none
+    centred = not (one[:, columns[2:4]] >= one[:, columns[:2]]).all(axis=1).mean() >= 0.5
+    boxes = [_corners(rows[:, columns], centred) for rows in (one, other)]
     free_one, free_other = np.arange(len(one)), np.arange(len(other))
+    pairs: list[tuple[int, int]] = []
     if len(one) == len(other):  # nearly always each is where it was
-        same = _agree(boxes[0], boxes[1], one[:, rest], other[:, rest])
+        same = _agree(one, other, *boxes, rest, scores)
+        pairs += [(i, i) for i in np.flatnonzero(same).tolist()]
         free_one = free_other = np.flatnonzero(~same)
-    matched = most - len(free_one) if len(one) == len(other) else 0
     if len(free_one) and len(free_other) and max(len(free_one), len(free_other)) <= _MOST_PAIRS:
         from scipy.optimize import linear_sum_assignment
 
         left, right = np.meshgrid(free_one, free_other, indexing="ij")
-        same = _agree(
-            boxes[0][left], boxes[1][right], one[left][..., rest], other[right][..., rest]
-        )
-        rows, places = linear_sum_assignment(same, maximize=True)
-        matched += int(np.count_nonzero(same[rows, places]))
-    return most - matched, most
+        same = _agree(one[left], other[right], boxes[0][left], boxes[1][right], rest, scores)
+        for i, j in zip(*linear_sum_assignment(same, maximize=True), strict=True):
+            if same[i, j]:
+                pairs.append((int(free_one[i]), int(free_other[j])))
+    if not pairs:
+        return most, most, Fit()
+    i, j = np.array(pairs).T
+    gap = 1 - _overlap(boxes[0][i], boxes[1][j])
+    error = np.abs(one[i][:, scores] - other[j][:, scores]).mean(axis=1) if scores else 0 * gap
+    fit = Fit(len(pairs), int(np.rint(gap * MILLION).sum()), int(np.rint(error * MILLION).sum()))
+    return most - len(pairs), most, fit
 
 
-def _is_shown(rows: np.ndarray, rest: list[int]) -> np.ndarray:
-    if not rest:
+def _is_score(values: np.ndarray) -> bool:
+    """Whether a column holds scores: within [0, 1] and not whole numbers throughout."""
+    inside = bool(((values >= 0) & (values <= 1)).all())
+    return inside and not bool((values == np.rint(values)).all())
+
+
+def _is_shown(rows: np.ndarray, scores: list[int]) -> np.ndarray:
+    if not scores:
         return np.ones(len(rows), bool)
-    return np.nan_to_num(rows[:, rest], nan=np.inf).max(axis=1) >= SHOWN
+    return np.nan_to_num(rows[:, scores], nan=np.inf).max(axis=1) >= SHOWN
 
 
-def _corners(boxes: np.ndarray) -> np.ndarray:
+def _corners(boxes: np.ndarray, centred: bool) -> np.ndarray:
     """Boxes as low and high corners; centres and sizes become that, too."""
     low, high = boxes[:, :2], boxes[:, 2:4]
-    if not len(boxes) or (high >= low).all():
-        return np.concatenate([low, high], axis=1)
-    return np.concatenate([low - np.abs(high) / 2, low + np.abs(high) / 2], axis=1)
+    if centred:
+        low, high = low - np.abs(high) / 2, low + np.abs(high) / 2
+    return np.concatenate([np.minimum(low, high), np.maximum(low, high)], axis=1)
 
 
-def _agree(
-    one: np.ndarray, other: np.ndarray, scores: np.ndarray, received: np.ndarray
-) -> np.ndarray:
-    """Whether detections are the same: box, scores and class."""
+def _overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Intersection over union; boxes without a size overlap if they are in the same place."""
     low = np.maximum(one[..., :2], other[..., :2])
     high = np.minimum(one[..., 2:], other[..., 2:])
     common = np.clip(high - low, 0, None).prod(axis=-1)
     areas = [(boxes[..., 2:] - boxes[..., :2]).prod(axis=-1) for boxes in (one, other)]
     union = areas[0] + areas[1] - common
+    # FP16 cannot tell the corners of a sliver apart: it is none if its corners are next to others.
+    near = (np.abs(one - other) <= ulp(one)).all(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        overlap = np.where(union > 0, common / union, (one == other).all(axis=-1))
-    near = (np.abs(scores - received) <= SAME_SCORE).all(axis=-1)
-    return (overlap >= SAME_BOX) & near
+        return np.where(near, 1.0, np.where(union > 0, common / union, 0.0))
+
+
+def _agree(
+    one: np.ndarray,
+    other: np.ndarray,
+    box: np.ndarray,
+    other_box: np.ndarray,
+    rest: list[int],
+    scores: list[int],
+) -> np.ndarray:
+    """Whether detections are the same: box, scores, class and anything else."""
+    same = _overlap(box, other_box) >= SAME_BOX
+    size = (box[..., 2:] - box[..., :2]).max(axis=-1)
+    for column in rest:
+        expected, received = one[..., column], other[..., column]
+        if column in scores or (expected == np.rint(expected)).all():
+            same &= np.abs(expected - received) <= SAME_SCORE
+        else:  # such as landmarks, in the units of the box
+            same &= np.abs(expected - received) <= SAME_SCORE * np.maximum(
+                size, np.abs(expected) / 10
+            )
+    if len(scores) > 1:
+        expected, received = one[..., scores], other[..., scores]
+        best, chosen = expected.argmax(axis=-1), received.argmax(axis=-1)
+        there = np.take_along_axis(expected, chosen[..., None], axis=-1)[..., 0]
+        same &= (best == chosen) | (expected.max(axis=-1) - there <= _TIE)
+    return same
 
 
 def _counted(changed: np.ndarray, shown: np.ndarray) -> Counted:

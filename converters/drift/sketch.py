@@ -149,6 +149,8 @@ class Sketch:
             keys = unpacked(document["keys"], _KEY, rows)
             counts = unpacked(document["counts"], _COUNT, rows)
             values = unpacked(document["values"], _VALUE, rows * columns)
+            if not counts.all() or (keys[1:] <= keys[:-1]).any():
+                raise ValueError("rows without samples, or not in order")
         except UNREADABLE as error:
             raise unreadable("a table of samples") from error
         return cls([Piece(keys, counts, values.reshape(columns, rows).T)]) if rows else cls()

@@ -71,9 +71,7 @@ def paired_difference(
     return lower, (1.0 if lost == samples else bound(+1))
 
 
-def drop_at_most(
-    lost: float, gained: float, samples: int, drop: float, confidence: float
-) -> bool:
+def drop_at_most(lost: float, gained: float, samples: int, drop: float, confidence: float) -> bool:
     """Whether the upper bound of `paired_difference` is at most `drop`, found without a search."""
     from scipy.special import ndtri
 

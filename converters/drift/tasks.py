@@ -31,6 +31,9 @@ class Kind(StrEnum):
 # Kinds whose answers are decisions: values are compared by what follows from them.
 DECIDING = frozenset({Kind.CLASSIFICATION, Kind.MULTILABEL, Kind.BINARY, Kind.TOKENS, Kind.IDS})
 
+# Longer numbers are no columns of an output.
+_DIGITS = 6
+
 # In how a task was found: the user said it.
 DECLARED = "declared"
 
@@ -81,6 +84,7 @@ class Task:
                 f"of {', '.join(Kind)}."
             ) from None
         found: dict[str, str] = {}
+        details = re.sub(r"\s+", "", details)
         # "columns=0-3,7" holds a comma of its own.
         for match in re.finditer(r"([a-z]+)=((?:-?[\d-]+,?)+)", details):
             found[match[1]] = match[2].rstrip(",")
@@ -124,7 +128,8 @@ def _columns(text: str, output: str) -> tuple[int, ...]:
     columns: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        digits = first.isdecimal() and (not dash or last.isdecimal())
+        if not digits or max(len(first), len(last)) > _DIGITS:
             raise InputError(
                 f"task of output {output!r}: columns={text} cannot be read; expected numbers from "
                 "0, such as 0-3 or 0,1,2,3."
@@ -135,19 +140,49 @@ def _columns(text: str, output: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(columns))
 
 
+_SCORES, _AMOUNTS = "scores that are no whole numbers", "amounts"
+
+# What kinds read that integers, booleans or texts are not.
+_NOT_FOR_WORDS = {
+    **dict.fromkeys((Kind.CLASSIFICATION, Kind.MULTILABEL, Kind.BINARY), _SCORES),
+    **dict.fromkeys(
+        (Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION), _AMOUNTS
+    ),
+}
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat", "complex"))
+
+
 def check_task(task: Task, spec: TensorSpec) -> None:
     """Raises `InputError` if a declared task has an axis or columns that the output lacks."""
     rank = len(spec.shape)
+    words = _NOT_FOR_WORDS.get(task.kind)
+    if (
+        words is not None
+        and not _is_float(spec.dtype)
+        and not (words == _AMOUNTS and spec.dtype.startswith(("int", "uint")))
+    ):
+        raise InputError(
+            f"task of output {spec.name!r}: its values are {spec.dtype}, which are compared by "
+            f"equality, and {task.kind} reads {words}. Declare ids."
+        )
+    if task.kind is Kind.DETECTION and rank < 2:
+        raise InputError(
+            f"task of output {spec.name!r}: a detection has a row for each box, and the output's "
+            f"shape is {describe([spec])}. Declare another kind."
+        )
     if task.axis != -1 and not (0 < task.axis < rank or -rank < task.axis < 0):
         raise InputError(
             f"task of output {spec.name!r}: axis={task.axis} is not one of its axes; its shape is "
             f"{describe([spec])}. Name an axis from 1 to {rank - 1}, or leave axis out."
         )
-    width = spec.shape[-1] if rank > 1 else None
+    width = spec.shape[task.axis] if rank > 1 else None
     beyond = [column for column in task.columns if width is not None and column >= width]
     if beyond:
         raise InputError(
-            f"task of output {spec.name!r}: it has no column {beyond[0]}; its last axis has "
+            f"task of output {spec.name!r}: it has no column {beyond[0]}; that axis has "
             f"{width}, numbered from 0."
         )
     if task.columns and len(task.columns) != 4:
@@ -243,8 +278,10 @@ def infer_task(
     Returns:
         The task; None if it has to follow from the values.
     """
-    if not dtype.startswith(("float", "bfloat", "complex")):
-        return None  # integers, booleans and texts are compared by equality in any case
+    if not _is_float(dtype):
+        # Integers, booleans and texts are compared by equality, but for bytes that are an image.
+        picture = dtype == "uint8" and len(shape) > 2 and "_image_" in _words(name)
+        return Task(Kind.RECONSTRUCTION, why="its name says 'image'") if picture else None
     one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
     loss = hint.loss if hint else None
     if loss in _LOSSES:
@@ -256,7 +293,7 @@ def infer_task(
     words = _words(name)
     for names, kind in _WORDS:
         found = next((word for word in names.split() if f"_{word}_" in words), None)
-        if found is None:
+        if found is None or (kind in (Kind.TOKENS, Kind.IDS) and not words.endswith(f"_{found}_")):
             continue
         if found in ("mask", "masks", "segmentation") and not (len(shape) > 2 and shape[-1] != 1):
             return None

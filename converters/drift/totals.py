@@ -17,7 +17,7 @@ from tfmp.converters.drift.decisions import (
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detections import by_boxes, pair_rows
+from tfmp.converters.drift.detections import Fit, by_boxes, pair_rows
 from tfmp.converters.drift.distances import TotalsFields, distances_by_sample
 from tfmp.converters.drift.exact import Common, Expansion, Histogram
 from tfmp.converters.drift.scores import scores
@@ -76,7 +76,9 @@ class Totals:
         zero: decisions of logits at 0.
         equality: decisions for a value itself.
         boxes: detections, each with its counterpart or without.
-        unmatched: rows that only one side has, of outputs whose length depends on the data.
+        fit: how well detections fit their counterparts.
+        unmatched: rows that only one side has, of the samples that have other numbers of rows on
+            both sides.
         slices: distances by channel or column, where they were measured.
         planes: distances by place on axis 1, of outputs of rank 3 and more.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
@@ -121,6 +123,7 @@ class Totals:
     zero: Decisions = field(default_factory=Decisions)
     equality: Decisions = field(default_factory=Decisions)
     boxes: Decisions = field(default_factory=Decisions)
+    fit: Fit = field(default_factory=Fit)
     unmatched: Decisions = field(default_factory=Decisions)
     slices: Slices = field(default_factory=Slices)
     planes: Slices = field(default_factory=Slices)
@@ -161,9 +164,12 @@ def measure(
     if not is_floating(reference.dtype):
         return _measure_equality(reference, candidate, keys)
     reference, candidate = _real(reference), _real(candidate)
-    boxes = None
+    if task is not None and task.kind is Kind.CLASSIFICATION:
+        reference, candidate = _without_masks(reference, candidate, task.axis)
+    boxes, fit = None, Fit()
     if task is not None and task.kind is Kind.DETECTION and reference.ndim > 1:
-        boxes = by_boxes(reference, candidate, task.columns)
+        columns_last = [np.moveaxis(values, task.axis, -1) for values in (reference, candidate)]
+        boxes, fit = by_boxes(*columns_last, task.columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = pair_rows(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
@@ -185,6 +191,7 @@ def measure(
         **distances,
         **found,
         **readings,
+        fit=fit,
         **_slices(reference, candidate, task, found),
         rows=_rows(
             keys,
@@ -203,6 +210,26 @@ def _real(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.kind == "f" else array.astype(np.float32)
 
 
+# A logit that is this much smaller than the largest one has a probability of 0 in any format.
+_IMPOSSIBLE = 200.0
+
+
+def _without_masks(
+    reference: np.ndarray, candidate: np.ndarray, axis: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores in which classes that neither side can choose are equal.
+
+    A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
+    """
+    if reference.ndim < 2 or not reference.size or not reference.min() < -_IMPOSSIBLE:
+        return reference, candidate
+    with np.errstate(invalid="ignore", over="ignore"):
+        bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
+        impossible = (reference < bounds) & (candidate < bounds)
+    floor = np.broadcast_to(bounds, reference.shape)
+    return np.where(impossible, floor, reference), np.where(impossible, floor, candidate)
+
+
 def _decisions(
     reference: np.ndarray, candidate: np.ndarray, task: Task | None, found: TotalsFields
 ) -> dict[str, Counted]:
@@ -211,6 +238,8 @@ def _decisions(
     axis = task.axis if task else -1
     several = reference.ndim > 1 and reference.shape[axis] > 1
     decided: dict[str, Counted] = {}
+    if not reference.size:
+        return decided
     if several and kind in (Kind.CLASSIFICATION, None) and reference.size:
         decided["argmax"] = by_argmax(reference, candidate, axis)
     may_be_logits = kind is None and (found["one_score"] or reference.ndim == 2)

@@ -8,6 +8,7 @@ import numpy as np
 from tfmp.converters.drift import (
     BOXES,
     EQUALITY,
+    MILLION,
     SUMS,
     Clustered,
     Decisions,
@@ -50,6 +51,7 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         checks += _classes(output, counted, budget)
     elif output.task.kind is Kind.OTHER:
         checks += _guessed(output, budget, budget.flip_rate)
+    checks += _fit(output)
     unmatched = output.totals.unmatched
     if unmatched.changed:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
@@ -260,14 +262,49 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
     return [doubt("meaning", output.name, text, firm.rate)]
 
 
+# Mean of 1 - intersection over union, and mean error of scores, that detections may have together:
+# FP16 moves a corner by a pixel in a thousand, and a score by 0.001.
+_GAP, _SCORE_ERROR = 0.1, 0.02
+
+
+def _fit(output: OutputDrift) -> list[Check]:
+    """Whether all detections are a little wrong together, which no single one of them shows."""
+    fit = output.totals.fit
+    checks = []
+    for name, total, limit, what in (
+        ("box_gap", fit.gap, _GAP, "boxes miss their counterparts by"),
+        ("score_error", fit.score_error, _SCORE_ERROR, "scores are off by"),
+    ):
+        if not fit.matched:
+            continue
+        mean = total / MILLION / fit.matched
+        verdict = Verdict.PASS if mean <= limit else Verdict.FAIL
+        text = (
+            f"output {output.name!r}: {what} {mean:.3g} on average over {fit.matched:,} "
+            f"detections, limit {limit:.3g}"
+        )
+        checks.append(Check(name, output.name, mean, None, None, limit, verdict, text))
+    return checks
+
+
 def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
     """Whether rows are missing or new, in outputs whose length depends on the data."""
-    rows = _clustered(counted, output.totals.rows.repeated)
+    # Only samples that differ were counted; the others have as many rows on average.
+    more = output.samples / counted.samples
+    rows = Clustered(
+        output.samples,
+        round(counted.decisions * more),
+        counted.changed,
+        counted.changed_sq,
+        counted.changed_decisions,
+        round(counted.decisions_sq * more),
+        output.totals.rows.repeated,
+    )
     lower, upper = rows.bounds(budget.confidence)
     verdict = against(lower, upper, limit)
     text = (
-        f"output {output.name!r}: {counted.changed:,} of {counted.decisions:,} rows exist on one "
-        f"side only (on {counted.changed_samples:,} samples); the true rate is at "
+        f"output {output.name!r}: {counted.changed:,} rows exist on one side only (on "
+        f"{counted.changed_samples:,} of {output.samples:,} samples); the true rate is at "
         f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
     )
     p = p_over(rows.bounds, limit) if rows.changed else 1.0
