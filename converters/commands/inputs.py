@@ -139,7 +139,7 @@ def _explanation(asked: Asked, shown: Shown) -> bool | Path:
         folder = Path(asked.reports[0]).with_suffix(".reproduce")
     else:
         return True
-    check_folder(folder if folder.exists() else folder.parent)
+    check_folder(folder)
     if folder.exists() and any(folder.iterdir()) and not shown.force:
         raise InputError(
             f"{folder}: is not empty. Choose another folder with --reproduce, or replace its files "

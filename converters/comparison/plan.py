@@ -150,5 +150,5 @@ def _explain(explain: bool | str | Path) -> Explain | None:
             f"{explain!r} ({type(explain).__name__})."
         )
     folder = Path(explain)
-    check_folder(folder if folder.exists() else folder.parent)
+    check_folder(folder)
     return Explain(folder)

@@ -2,9 +2,11 @@
 
 import re
 import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from tfmp.converters.intake.architecture import Architecture, with_architecture
 from tfmp.converters.intake.custom_objects import CustomObjects
@@ -23,6 +25,9 @@ from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_ba
 from tfmp.converters.intake.source import Source
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel
+
+# Errors of reading bytes, and not of the model that they say.
+_DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
 
 
 def from_keras_file(
@@ -181,9 +186,12 @@ def _reason(error: Exception) -> str:
             f"the model uses {name!r}, which Keras does not know. Name the module that defines it "
             "with --custom-objects package.module (custom_objects={...})."
         )
-    return (
-        f"Keras cannot load this model ({type(error).__name__}: {_cut(text)}). If it is damaged, "
-        "save it again."
+    told = f"Keras cannot load this model ({type(error).__name__}: {_cut(text)}). "
+    if isinstance(error, _DAMAGES) or "open object" in text:  # an array that HDF5 lacks
+        return told + "It is damaged: copy or save the model again."
+    return told + (
+        "Name the modules of its own classes with --custom-objects, or load it in Python and pass "
+        "the model to tfmp.converters.convert."
     )
 
 

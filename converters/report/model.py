@@ -274,7 +274,7 @@ class DriftReport:
         """Writes the report in the form that the suffix names: .json, .html, .md or .xml (JUnit).
 
         Raises:
-            InputError: the suffix is another one, or the folder is missing or cannot be written.
+            InputError: the suffix is another one, or the folder cannot be written.
         """
         path = check_path(path)
         text = render(self, path.suffix)
@@ -290,7 +290,7 @@ def check_path(path: str | Path) -> Path:
     """The path of a report, checked before the run and not after it.
 
     Raises:
-        InputError: the suffix is unknown, or the folder is missing or cannot be written.
+        InputError: the suffix is unknown, or the folder cannot be written.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:

@@ -10,8 +10,7 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
     """Accepts a path that an output can be written to.
 
     Raises:
-        InputError: wrong suffix, no such folder, no right to write there, or the file exists and
-            `force` is False.
+        InputError: wrong suffix, no right to write there, or the file exists and `force` is False.
     """
     if path.suffix.lower() != suffix:
         raise InputError(
@@ -29,9 +28,8 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises `InputError` unless files can be made in `folder`."""
-    if not folder.exists():
-        raise InputError(f"{folder}: no such folder. Create it (`mkdir -p {folder}`) first.")
+    """Raises `InputError` unless files can be made in `folder`, which may be missing itself."""
+    folder = next((each for each in (folder, *folder.parents) if each.exists()), folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: is not a folder. Choose a folder to write to.")
     try:

@@ -21,6 +21,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.atomic_file import making
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -113,16 +114,17 @@ def save_checked(
         ) from error
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
     old = _own_weights(path)
-    draft = Path(tempfile.mkdtemp(prefix=f".{path.stem}.", dir=path.parent))
-    try:
-        if beside:
-            _write_beside(model, draft, path)
-        else:
-            with (draft / path.name).open("wb") as file:
-                file.writelines(_serialized(proto, weights))
-        (draft / path.name).replace(path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with making(path.parent):
+        draft = Path(tempfile.mkdtemp(prefix=f".{path.stem}.", dir=path.parent))
+        try:
+            if beside:
+                _write_beside(model, draft, path)
+            else:
+                with (draft / path.name).open("wb") as file:
+                    file.writelines(_serialized(proto, weights))
+            (draft / path.name).replace(path)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
     _remove_unneeded(old, path.parent, keep)
 
 

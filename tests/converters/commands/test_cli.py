@@ -54,6 +54,17 @@ def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
     assert [c["name"] for c in document["candidates"]] == ["dense.onnx", "dense.tflite"]
 
 
+def test_missing_folders_are_made(folder):
+    arguments = ("all", "dense.keras", "-o", "new/out", "--data", "good.npz")
+    result = tfmp_convert(
+        *arguments, "--report", "new/reports/drift.md", "--save-config", "c/a.toml"
+    )
+    assert result.exit_code == 0, result.output
+    for name in ("out/dense.onnx", "out/dense.tflite", "reports/drift.md"):
+        assert (folder / "new" / name).is_file()
+    assert (folder / "c" / "a.toml").is_file()
+
+
 def test_a_tflite_file_takes_the_batch_and_the_sums_that_were_asked_for(folder):
     result = tfmp_convert("tflite", "dense.keras", "--dynamic", "--accumulate", "fp16")
     assert result.exit_code == 0, result.output
@@ -195,7 +206,11 @@ def test_force_replaces(folder):
     [
         (["onnx", "missing.keras"], "missing.keras: no such file"),
         (["onnx", "good.npz"], "or a SavedModel folder, received suffix '.npz'"),
-        (["onnx", "dense.keras", "-o", "no/such.onnx"], "no: no such folder"),
+        (["onnx", "dense.keras", "-o", "good.npz/x.onnx"], "good.npz: is not a folder"),
+        (
+            ["onnx", "dense.keras", "-o", "no/such.onnx", "--keep-fp32", "zzz"],
+            "'zzz' matches no node name",
+        ),
         (["onnx", "dense.keras", "-o", "x.tflite"], "ending in .onnx, received suffix '.tflite'"),
         (["onnx", "dense.keras", "--keep-fp32", "zzz"], "'zzz' matches no node name"),
         (["onnx", "dense.keras", "--data", "missing.npz"], "missing.npz"),
@@ -212,7 +227,7 @@ def test_force_replaces(folder):
         ),
         (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
         (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
-        (["all", "dense.keras", "-o", "nowhere"], "nowhere: no such folder"),
+        (["all", "dense.keras", "-o", "no", "--keep-fp32", "["], "'['"),
         (["onnx", "dense.keras", "--task", "classes=ids"], "tasks (--task) needs samples"),
         (["onnx", "dense.keras", "--metric", "math:dist"], "metric (--metric) needs samples"),
         (
@@ -399,8 +414,8 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
             "--reproduce saves the error that --explain finds: give --explain, too.",
         ),
         (
-            ("--explain", "--reproduce", "no/shown", "--data", "few.npz"),
-            "no: no such folder. Create it (`mkdir -p no`) first.",
+            ("--explain", "--reproduce", "few.npz/shown", "--data", "few.npz"),
+            "few.npz: is not a folder. Choose a folder to write to.",
         ),
         (
             ("--explain",),

@@ -108,5 +108,16 @@ def test_long_complaints_end_with_a_word(tmp_path: Path):
         config = json.loads(file.attrs["model_config"])
         config["config"]["layers"][1]["config"]["units"] = "many " * 200
         file.attrs["model_config"] = json.dumps(config)
-    with pytest.raises(InputError, match=r"\w …\)\. If it is damaged, save it again\.$"):
+    with pytest.raises(InputError, match=r"\w …\)\. Name the modules of its own cl") as caught:
+        open_source(path)
+    assert "again" not in str(caught.value)
+
+
+def test_only_a_damaged_file_is_to_be_saved_again(tmp_path: Path):
+    path, _ = saved(tmp_path)
+    with h5py.File(path, "r+") as file:
+        for layer in file["model_weights"].values():
+            for name in list(layer):
+                del layer[name]
+    with pytest.raises(InputError, match=r"It is damaged: copy or save the model again\.$"):
         open_source(path)

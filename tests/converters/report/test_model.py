@@ -62,9 +62,10 @@ def test_an_unknown_suffix_is_refused(report, tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_folder_is_refused_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such folder"):
-        check_path(tmp_path / "none" / "drift.html")
+def test_a_missing_folder_is_made_when_the_report_is_saved(report, tmp_path: Path) -> None:
+    path = check_path(tmp_path / "none" / "drift.md")
+    assert not path.parent.exists()
+    assert report.save(path).is_file()
 
 
 def test_a_failed_rendering_leaves_nothing_behind(report, tmp_path: Path, monkeypatch) -> None:

@@ -17,8 +17,8 @@ def test_a_new_file_in_a_writable_folder_is_fine(tmp_path):
     [
         ("model.pb", r"expected an output file ending in .onnx, received suffix '.pb'"),
         ("there.onnx", r"already exists. Choose another output, or replace it with --force"),
-        ("no/such/model.onnx", r"no such folder. Create it \(`mkdir -p"),
-        ("there.onnx/model.onnx", r"is not a folder"),
+        ("there.onnx/model.onnx", r"there.onnx: is not a folder"),
+        ("there.onnx/no/such/model.onnx", r"there.onnx: is not a folder"),
         ("folder.onnx", r"is a folder. Name a file"),
     ],
 )
@@ -28,6 +28,11 @@ def test_paths_that_cannot_be_written_are_named(tmp_path, name, message):
     with pytest.raises(InputError, match=message) as caught:
         check_output(tmp_path / name, ".onnx", force=False)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_folder_that_is_missing_is_not_made_yet(tmp_path):
+    check_output(tmp_path / "no" / "such" / "model.onnx", ".onnx", force=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_force_allows_an_existing_file(tmp_path):

@@ -34,3 +34,33 @@ def test_failure_leaves_what_was_there_and_nothing_else(tmp_path):
         fail_halfway()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["model.onnx"]
+
+
+def test_missing_folders_are_made(tmp_path):
+    with replacing(tmp_path / "a" / "b" / "model.onnx") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "a" / "b" / "model.onnx").read_text() == "new"
+
+
+@pytest.mark.parametrize(("others", "left"), [((), []), (("a/of_another",), ["a"])])
+def test_failure_removes_the_folders_that_were_made(tmp_path, others, left):
+    def fail_halfway() -> None:
+        with replacing(tmp_path / "a" / "b" / "model.onnx"):
+            for name in others:
+                (tmp_path / name).write_text("precious")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail_halfway()
+    assert os.listdir(tmp_path) == left
+    assert not (tmp_path / "a" / "b").exists()
+
+
+def test_failure_leaves_a_folder_that_was_there(tmp_path):
+    def fail_halfway() -> None:
+        with replacing(tmp_path / "model.onnx"):
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
+    assert tmp_path.is_dir()
