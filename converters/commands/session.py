@@ -15,6 +15,7 @@ import click
 from tfmp.converters.commands.options import Asked, Shown
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.progress import SILENT, Progress
+from tfmp.shared.wording import alike_once
 
 if TYPE_CHECKING:
     from tfmp.converters.report import Artifact, DriftReport
@@ -189,7 +190,8 @@ def _print_for_people(
     for artifact in artifacts:
         size = f"{artifact.size_bytes / 1e3:,.1f} kB"
         console.print(f"{artifact.path}  {artifact.precision}  {size}", highlight=False)
-        for note in artifact.notes if report is None else ():  # the report has them
+        notes = alike_once(artifact.notes) if report is None else ()  # the report has them
+        for note in notes:
             console.print(f"  {note}", highlight=False, markup=False)
     if report is None:
         console.print("Not validated: give samples with --data to measure the drift.")

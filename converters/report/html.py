@@ -10,6 +10,7 @@ from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report import figures, layers, summary
 from tfmp.converters.report.model import DriftReport
 from tfmp.shared.html_page import page_environment
+from tfmp.shared.wording import alike_once
 
 
 def to_html(report: DriftReport) -> str:
@@ -28,6 +29,7 @@ def template_environment() -> Environment:
         headings=summary.HEADINGS,
         headline=summary.headline,
         data_notes=summary.data_notes,
+        alike_once=alike_once,
         row_of=summary.row_of,
         runner_text=summary.runner_text,
         fp16_text=summary.fp16_text,

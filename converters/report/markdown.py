@@ -18,6 +18,7 @@ from tfmp.converters.report.summary import (
     row_of,
     told,
 )
+from tfmp.shared.wording import alike_once
 
 # Signs with a meaning in GitHub's Markdown, in a line or a table cell: marks, tags, entities,
 # underscores at the edge of a word, and colons that begin a link or an emoji.
@@ -39,7 +40,7 @@ def to_markdown(report: DriftReport) -> str:
         findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
         lines += [f"  - {escape(reason)}" for reason in findings]
         lines += [f"  - {escape(text)}" for text in (*seen, *meaning_texts(candidate))]
-        lines += [f"  - note: {escape(note)}" for note in candidate.notes]
+        lines += [f"  - note: {escape(note)}" for note in alike_once(candidate.notes)]
     lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
     if lines[-1]:
         lines.append("")

@@ -11,6 +11,7 @@ from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import RunnerInfo
 from tfmp.shared.html_page import NONE, printable
+from tfmp.shared.wording import alike_once
 
 # A sign beside each verdict, so that colour is never the only cue.
 SIGNS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.INCONCLUSIVE: "?"}
@@ -209,7 +210,7 @@ def headline(report: DriftReport) -> str:
 
 def data_notes(data: DataReport) -> list[str]:
     """Notes on the samples."""
-    return [*nonfinite_notes(data), *data.notes]
+    return alike_once([*nonfinite_notes(data), *data.notes])
 
 
 def nonfinite_notes(data: DataReport) -> list[str]:

@@ -22,6 +22,7 @@ from tfmp.converters.report.summary import (
     row_of,
     told,
 )
+from tfmp.shared.wording import alike_once
 
 _STYLES = {
     Verdict.PASS: "bold green",
@@ -103,5 +104,5 @@ def _print_reasons(candidate: CandidateReport, lines: list[str], console: Consol
         console.print(Text(f"  {text}"))
     for text in meaning_texts(candidate):
         console.print(Text(f"  {text}", style="dim"))
-    for note in candidate.notes:
+    for note in alike_once(candidate.notes):
         console.print(Text(f"  note: {printable(note)}", style="dim"))

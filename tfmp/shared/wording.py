@@ -1,6 +1,14 @@
 """Words for values, lists and other code's errors inside a sentence."""
 
+import re
 from collections.abc import Sequence
+
+# More sentences than this are not read one by one where they say the same of many places.
+_READ_EACH = 3
+
+# A name or a number: in quotes, behind "in" or "layer", or with a digit or a sign of paths.
+_VARIABLE = re.compile(r"'[^']*'|(?<=\bin )\S+|(?<=\blayer )\S+|\S*[\d_/]\S*")
+_DTYPE = re.compile(r"\W*b?(FP|float)\d+\W*")
 
 
 def shown(value: object) -> str:
@@ -23,3 +31,23 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's text; the name of its class where it has no text."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def alike_once(sentences: Sequence[str]) -> list[str]:
+    """Sentences in their order; many that differ in names or numbers only are one with a count."""
+    groups: dict[str, list[str]] = {}
+    for sentence in sentences:
+        groups.setdefault(_VARIABLE.sub(_placeholder, sentence), []).append(sentence)
+    told = []
+    for group in groups.values():
+        if len(group) <= _READ_EACH:
+            told += group
+        else:
+            more = f"{len(group) - 1} notes more that differ in names or numbers only"
+            told.append(f"{group[0]} (and {more})")
+    return told
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    """FP16 and FP32 are no names: sentences about them differ in what they say."""
+    return found[0] if _DTYPE.fullmatch(found[0]) else "…"

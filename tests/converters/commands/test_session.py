@@ -2,13 +2,15 @@
 
 import io
 import itertools
+from pathlib import Path
 
 import click
 import pytest
 from rich.console import Console
 
-from tfmp.converters.commands.options import Shown
-from tfmp.converters.commands.session import session
+from tfmp.converters.commands.options import Asked, Shown
+from tfmp.converters.commands.session import print_results, session
+from tfmp.converters.report import Artifact, FileNotes
 from tfmp.shared.progress import SILENT
 
 OPTIONS = Shown()
@@ -95,3 +97,11 @@ def test_a_library_that_does_not_load_is_the_machines_fault(capsys, name, status
         raise ImportError("libm.so.6: cannot open shared object file", name=name)
     assert ended.value.code == status
     assert told in capsys.readouterr().err
+
+
+def test_notes_that_are_nearly_the_same_are_one(capsys):
+    notes = tuple(f"kept in FP32: Exp in layer {i}" for i in range(16))
+    artifact = Artifact(Path("a.onnx"), "onnx", "fp16", 10, "ab", FileNotes(notes))
+    print_results(None, [artifact], Asked(), Shown())
+    told = capsys.readouterr().out
+    assert (told.count("kept in FP32"), "and 15 notes more" in told) == (1, True)

@@ -11,6 +11,7 @@ from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import Totals
 from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation, LayerError
+from tfmp.converters.report.model import render
 from tfmp.converters.report.summary import (
     culprit_text,
     data_notes,
@@ -127,3 +128,14 @@ def test_a_jump_is_told_from_where_to_where_and_whose_doing_it_is() -> None:
 def test_headline_and_notes(report) -> None:
     assert headline(report) == "1 of 4 candidates passed against digits, on 450 samples."
     assert data_notes(report.data) == ["input 'image' holds 1 values that are NaN or infinite"]
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html", ".json"])
+def test_notes_that_are_nearly_the_same_are_told_once_for_people(report, suffix: str) -> None:
+    notes = tuple(f"kept in FP32: Exp in layer {i}" for i in range(16))
+    noted = replace(report, candidates=(replace(report.candidates[0], notes=notes),))
+    text = render(noted, suffix)
+    once = "and 15 notes more that differ in names or numbers only"
+    assert (text.count("kept in FP32"), once in text) == (
+        (16, False) if suffix == ".json" else (1, True)
+    )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmp.shared.wording import first_line, listed, shown
+from tfmp.shared.wording import alike_once, first_line, listed, shown
 
 
 def test_a_value_is_shown_with_its_type():
@@ -26,3 +26,43 @@ def test_long_lists_are_cut_and_counted(names, text):
 )
 def test_an_error_is_told_by_its_first_line_or_its_class(error, text):
     assert first_line(error) == text
+
+
+MANY = [f"kept in FP32: Exp in layer_{i}: reaches {i}e5" for i in range(16)]
+ONCE = f"{MANY[0]} (and 15 notes more that differ in names or numbers only)"
+
+
+@pytest.mark.parametrize(
+    ("notes", "told"),
+    [
+        (MANY, [ONCE]),
+        (["first", *MANY, "last"], ["first", ONCE, "last"]),
+        (["first", MANY[0], "between", *MANY[1:]], ["first", ONCE, "between"]),
+        (
+            [f"kept in FP32: Exp in {name}: overflows" for name in ("a", "norm", "head", "tail")],
+            [
+                "kept in FP32: Exp in a: overflows (and 3 notes more that differ in names or "
+                "numbers only)"
+            ],
+        ),
+        (
+            [f"output {name!r} is matched" for name in ("a b", "c", "d", "e")],
+            ["output 'a b' is matched (and 3 notes more that differ in names or numbers only)"],
+        ),
+    ],
+)
+def test_sentences_that_differ_in_names_or_numbers_are_one_with_a_count(notes, told):
+    assert alike_once(notes) == told
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        [],
+        MANY[:3],  # few enough to read
+        [f"kept in FP32: {op} in head: overflows" for op in ("Exp", "Mul", "Sum", "Pow")],
+        [f"stays in {kind}" for kind in ("FP16", "FP32", "float16", "float32", "bfloat16")],
+    ],
+)
+def test_few_sentences_and_other_sentences_stay(notes):
+    assert alike_once(notes) == notes
