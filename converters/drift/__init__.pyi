@@ -50,8 +50,8 @@ from .statistics import (
     paired_difference as paired_difference,
 )
 from .tasks import (
-    DECIDING as DECIDING,
     DECLARED as DECLARED,
+    NAMED as NAMED,
     Kind as Kind,
     Task as Task,
     read_tasks as read_tasks,

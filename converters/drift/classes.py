@@ -14,10 +14,18 @@ from tfmp.converters.drift.sketch import UNREADABLE, packed, unpacked, unreadabl
 from tfmp.shared.report_files import JsonObject
 
 # Sums over samples, for one class: the samples that hold it, its decisions d in them, the changed
-# ones c among these, and the sums of c * c, c * d and d * d.
-SUMS = ("samples", "decisions", "changed", "changed_sq", "changed_decisions", "decisions_sq")
+# ones c among these, the sums of c * c, c * d and d * d, and the samples in which all change.
+SUMS = (
+    "samples",
+    "decisions",
+    "changed",
+    "changed_sq",
+    "changed_decisions",
+    "decisions_sq",
+    "vanished",
+)
 
-# The six sums for decisions of the reference (changed: lost), then for those of the candidate
+# The sums for decisions of the reference (changed: lost), then for those of the candidate
 # (changed: gained).
 COLUMNS = 2 * len(SUMS)
 
@@ -166,13 +174,13 @@ def _table(counts: np.ndarray, names: Sequence[object] | int) -> ClassTable:
 
 
 def _count(counts: np.ndarray, decided: np.ndarray, changed: np.ndarray) -> None:
-    """Adds the six sums of some samples."""
+    """Adds the sums of some samples."""
     size, rows = len(counts), len(decided)
     if decided.shape[1] == 1:  # one decision a sample: its square is itself
         held, lost = (
             np.bincount(which[which >= 0], minlength=size) for which in (decided, decided[changed])
         )
-        counts += np.stack([held, held, lost, lost, lost, held], axis=1)
+        counts += np.stack([held, held, lost, lost, lost, held, lost], axis=1)
         return
     place = decided + np.arange(rows)[:, None] * size
     # Nearly all are of a class, and few change: selecting costs more than counting.
@@ -189,8 +197,9 @@ def _count(counts: np.ndarray, decided: np.ndarray, changed: np.ndarray) -> None
 
 
 def _add(counts: np.ndarray, held: np.ndarray, lost: np.ndarray) -> None:
-    """Adds the six sums over samples, of decisions by sample and class."""
-    sums = (held > 0, held, lost, lost * lost, lost * held, held * held)
+    """Adds the sums over samples, of decisions by sample and class."""
+    gone = (held > 0) & (lost == held)
+    sums = (held > 0, held, lost, lost * lost, lost * held, held * held, gone)
     counts += np.stack([each.sum(axis=0) for each in sums], axis=1)
 
 

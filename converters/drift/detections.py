@@ -196,7 +196,7 @@ def _overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     areas = [(boxes[..., 2:] - boxes[..., :2]).prod(axis=-1) for boxes in (one, other)]
     union = areas[0] + areas[1] - common
     # FP16 cannot tell the corners of a sliver apart: it is none if its corners are next to others.
-    near = (np.abs(one - other) <= ulp(one)).all(axis=-1)
+    near = (np.abs(one - other) <= 2 * ulp(one)).all(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(near, 1.0, np.where(union > 0, common / union, 0.0))
 

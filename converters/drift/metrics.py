@@ -363,9 +363,9 @@ def _median(norm: np.ndarray) -> float:
 
 
 def _crosses_zero(totals: Totals) -> bool:
-    """Whether values have both signs, as far as ranges were measured."""
+    """Whether values come near 0 from either side, or end at it, as far as ranges were measured."""
     low, high = totals.slices.edges[:2]
-    return not totals.slices.count or bool(low.min() < 0 < high.max())
+    return not totals.slices.count or bool(low.min() <= 0 <= high.max())
 
 
 def _decides_at_half(totals: Totals) -> bool:

@@ -28,14 +28,14 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-# Kinds whose answers are decisions: values are compared by what follows from them.
-DECIDING = frozenset({Kind.CLASSIFICATION, Kind.MULTILABEL, Kind.BINARY, Kind.TOKENS, Kind.IDS})
-
 # Longer numbers are no columns of an output.
 _DIGITS = 6
 
 # In how a task was found: the user said it.
 DECLARED = "declared"
+
+# And the name says it, which is weak evidence.
+NAMED = "its name says"
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def infer_task(
     if not _is_float(dtype):
         # Integers, booleans and texts are compared by equality, but for bytes that are an image.
         picture = dtype == "uint8" and len(shape) > 2 and "_image_" in _words(name)
-        return Task(Kind.RECONSTRUCTION, why="its name says 'image'") if picture else None
+        return Task(Kind.RECONSTRUCTION, why=f"{NAMED} 'image'") if picture else None
     one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
     loss = hint.loss if hint else None
     if loss in _LOSSES:
@@ -297,7 +297,7 @@ def infer_task(
             continue
         if found in ("mask", "masks", "segmentation") and not (len(shape) > 2 and shape[-1] != 1):
             return None
-        return Task(_fitting(kind, one, shape), why=f"its name says {found!r}")
+        return Task(_fitting(kind, one, shape), why=f"{NAMED} {found!r}")
     return None
 
 

@@ -23,7 +23,7 @@ from tfmp.converters.drift.exact import Common, Expansion, Histogram
 from tfmp.converters.drift.scores import scores
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
-from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.tasks import NAMED, Kind, Task
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,8 @@ def measure(
         reference.reshape(samples, -1), candidate.reshape(samples, -1)
     )
     found = scores(reference, candidate, task)
+    if task is not None and task.kind is Kind.CLASSIFICATION and not found["normalized"]:
+        error_sq, reference_sq = _centred(reference, candidate, task.axis, error_sq, reference_sq)
     decided = _decisions(reference, candidate, task, found)
     if boxes is not None:
         decided["boxes"] = boxes
@@ -208,6 +210,35 @@ def _real(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "c":
         return array.view(array.real.dtype).reshape(*array.shape, 2)
     return array if array.dtype.kind == "f" else array.astype(np.float32)
+
+
+# Vectors of more scores have no offset to speak of, and take too long.
+_MOST_CENTRED = 2**16
+
+
+def _centred(
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    axis: int,
+    error_sq: np.ndarray,
+    reference_sq: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squares by sample of scores without their mean, which a softmax takes no notice of."""
+    samples = len(reference)
+    if reference.ndim < 2 or not 0 < reference.size <= samples * _MOST_CENTRED:
+        return error_sq, reference_sq
+    with np.errstate(invalid="ignore", over="ignore"):
+        one = reference.astype(np.float64)
+        error = candidate - one
+        squares = []
+        for values in (error, one):
+            values -= values.mean(axis=axis, keepdims=True)
+            squares.append(np.square(values).reshape(samples, -1).sum(axis=1))
+    finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
+    return (
+        np.where(finite, squares[0], error_sq),
+        np.where(finite, squares[1], reference_sq),
+    )
 
 
 # A logit that is this much smaller than the largest one has a probability of 0 in any format.
@@ -242,7 +273,10 @@ def _decisions(
         return decided
     if several and kind in (Kind.CLASSIFICATION, None) and reference.size:
         decided["argmax"] = by_argmax(reference, candidate, axis)
-    may_be_logits = kind is None and (found["one_score"] or reference.ndim == 2)
+    by_name = task is not None and task.why.startswith(NAMED)
+    may_be_logits = (kind is None or (kind is Kind.CLASSIFICATION and by_name)) and (
+        found["one_score"] or reference.ndim == 2
+    )
     if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_logits:
         decided["zero"] = by_threshold(reference, candidate, 0.0)
     if found["unit"] and (kind in (Kind.BINARY, Kind.MULTILABEL, None)):

@@ -108,6 +108,12 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         return fault(limit.name, label.output, text)
     if not metric.samples:
         return doubt(limit.name, label.output, f"{where}no label is one of the classes")
+    if not math.isfinite(metric.reference):
+        text = (
+            f"{where}{metric.name} of the reference is {metric.reference}: labels or answers are "
+            "NaN or infinite. Leave such samples out, or fix their labels"
+        )
+        return doubt(limit.name, label.output, text)
     lower, upper = metric.bounds(budget.confidence)
     verdict = against(lower, upper, limit.worst)
     if verdict is Verdict.INCONCLUSIVE and not metric.primary:

@@ -20,6 +20,16 @@ from tfmp.shared.numerics import ulp
 # own rounding noise.
 _NOISE, _SMALLEST = 1e-6, 1e-6
 
+# Channels below this share of the typical one are that noise; up to `_NOISE` they may be.
+_SURE_NOISE = 3e-9
+
+# A slice that varies by less than this share of what it did is dead, and no noise excuses that.
+_DEAD = 0.05
+
+# Errors up to twice the typical one are noise that the model adds everywhere, so nothing is lost by
+# itself; it takes so many slices to say what is typical.
+_EVERYWHERE, _TYPICAL_OF = 2.0, 8
+
 # Probabilities below it change no answer.
 _NEGLIGIBLE = 2.0**-20
 
@@ -123,23 +133,43 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         )
         return [Check("sample_rel_l2", output.name, worst, None, None, limit, verdict, text)]
     verdict = against(lower, upper, share)
+    lost = int(np.count_nonzero((errors > limit) & ~_is_noise(output, errors, limit)))
+    everywhere = verdict is Verdict.FAIL and (
+        binomial_bounds(lost, samples, budget.confidence)[0] <= share
+    )
+    if everywhere:
+        verdict = Verdict.INCONCLUSIVE
     bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
     text = (
         f"{where}: {bad:,} of {samples:,} samples are off by more than {limit:.3g} of their own "
         f"size, the worst by {worst:.3g}; the true share is at {bound} "
         f"({budget.confidence:.0%} confidence), budget {share:.2%}"
     )
-    if verdict is Verdict.INCONCLUSIVE:
+    if everywhere:
+        text += (
+            ". Their errors are no larger than those of the other samples, so these may be noise "
+            "beside them. Declare what the output means (--task), or limit max_abs"
+        )
+    elif verdict is Verdict.INCONCLUSIVE:
 
         def decides(count: int) -> bool:
             low, high = binomial_bounds(round(bad / samples * count), count, budget.confidence)
             return against(low, high, share) is not Verdict.INCONCLUSIVE
 
         text += advice(fewest_samples(decides, samples), "share")
-    p = p_over(lambda confidence: binomial_bounds(bad, samples, confidence), share)
+    p = p_over(lambda confidence: binomial_bounds(lost, samples, confidence), share)
     return [
         Check("sample_share", output.name, bad / samples, lower, upper, share, verdict, text, p)
     ]
+
+
+def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarray:
+    """Samples whose error is no larger than that of the samples that are right."""
+    absolute = output.totals.rows.values[:, 0]
+    right = absolute[errors <= limit]
+    if len(right) < len(absolute) / 10:
+        return np.zeros(len(absolute), bool)
+    return absolute <= _EVERYWHERE * float(np.median(right))
 
 
 def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
@@ -183,7 +213,7 @@ def _slice_check(
         with np.errstate(divide="ignore", invalid="ignore"):
             errors = np.where(left == 0, 0.0, left / found.scale)
     over = (errors > limit) & ~found.tolerated
-    broken = over & ~found.rounding
+    broken = over & ~found.offset & ~found.noise
     chosen = broken if broken.any() else over if over.any() else ~found.tolerated
     worst = int(np.where(chosen if chosen.any() else True, errors, -1.0).argmax())
     measured = float(errors[worst])
@@ -204,6 +234,9 @@ def _slice_check(
         text += (
             ". FP16 has no numbers between those that it gives: beside its offset the variation is "
             "small. Leave the offset out, or keep the output in FP32 (keep_fp32)"
+            if found.offset[worst]
+            else f". The error is no larger than that of the other {word}s, so this one may be "
+            "noise beside them. Compare it by itself, or declare what the output means (--task)"
         )
     return Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)
 
@@ -238,13 +271,15 @@ class SliceErrors:
             no variation.
         tolerated: whether the slice is noise of float32 in the reference, or FP16 can hold it no
             better.
-        rounding: whether the error is that of correct rounding, so that the offset is to blame.
+        offset: whether the error is that of correct rounding, so that the offset is to blame.
+        noise: whether the error is no larger than that of the other slices.
     """
 
     errors: np.ndarray
     scale: np.ndarray
     tolerated: np.ndarray
-    rounding: np.ndarray
+    offset: np.ndarray
+    noise: np.ndarray
 
 
 def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
@@ -264,13 +299,20 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     tolerated = (size < _NOISE * size.max(initial=0.0)) & (size < _SMALLEST)
     if totals.unit and output.task.kind is Kind.MULTILABEL and not _is_guess(output):
         tolerated |= size < _NEGLIGIBLE
+    noise = np.zeros_like(tolerated)
     if totals.values > totals.samples * slices.count or output.task.kind is Kind.RECONSTRUCTION:
-        tolerated |= size < _NOISE * typical
+        tolerated |= size < _SURE_NOISE * typical
+        noise |= size < _NOISE * typical
         speaking = relative < _SPEAKING if output.task.kind is not Kind.RECONSTRUCTION else True
         tolerated |= (error < _ROUNDING * typical) & speaking
     spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
-    rounding = (error <= _CORRECT * spacing) & (scale < size)
-    return SliceErrors(relative, scale, tolerated, rounding)
+    offset = (error <= _CORRECT * spacing) & (scale < size)
+    right = error[relative <= _SPEAKING / 5]
+    if len(error) >= _TYPICAL_OF and len(right):
+        noise |= error <= _EVERYWHERE * float(np.median(right))
+    said = slices.edges[3] - slices.edges[2]
+    noise &= ~(varies & (said < _DEAD * (high - low)))
+    return SliceErrors(relative, scale, tolerated, offset, noise)
 
 
 def _each(output: OutputDrift, slices: Slices) -> float:

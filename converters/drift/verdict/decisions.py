@@ -9,6 +9,7 @@ from tfmp.converters.drift import (
     BOXES,
     EQUALITY,
     MILLION,
+    NAMED,
     SUMS,
     Clustered,
     Decisions,
@@ -49,9 +50,9 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
             counted = _of_flips(output)
         checks.append(_rate(output, counted, budget, budget.flip_rate))
         checks += _classes(output, counted, budget)
-    elif output.task.kind is Kind.OTHER:
+    if output.decision is None or (output.known is None and output.rel_l2 is not None):
         checks += _guessed(output, budget, budget.flip_rate)
-    checks += _fit(output)
+    checks += [*_misnamed(output, budget), *_fit(output)]
     unmatched = output.totals.unmatched
     if unmatched.changed:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
@@ -191,11 +192,7 @@ def _classes(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> li
             Check("class_flip_rate", output.name, worst, None, None, limit, Verdict.PASS, text, p)
         ]
     p, _, _, worst_found = bad[0]
-    told = "; ".join(
-        f"class {name!r}: {found.changed:,} of {found.decisions:,} decisions are "
-        f"{'lost' if role == 'lost' else 'new'} ({found.samples:,} samples)"
-        for _, name, role, found in bad[:_NAMED]
-    )
+    told = "; ".join(_told(name, role, found) for _, name, role, found in bad[:_NAMED])
     more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
     text = (
         f"output {output.name!r}: {told}{more}; a class may change in at most {limit:.0%} of its "
@@ -212,11 +209,31 @@ def _classes(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> li
     ]
 
 
+_LOST, _NEW, _GONE = "lost", "new", "gone"
+
+
+def _told(name: str, role: str, found: Clustered) -> str:
+    """What happens to a class, in words."""
+    if role == _GONE:
+        return (
+            f"class {name!r}: gone from {found.changed:,} of the {found.samples:,} samples that "
+            "hold it"
+        )
+    return (
+        f"class {name!r}: {found.changed:,} of {found.decisions:,} decisions are {role} "
+        f"({found.samples:,} samples)"
+    )
+
+
 def _class_tests(counted: Decisions, repeated: float) -> Iterator[tuple[str, str, Clustered]]:
-    """Each class with the decisions of the reference that are lost, and those that are new."""
+    """Each class with decisions of the reference that are lost, and with those that are new.
+
+    Where samples hold many decisions, small objects do not count among large ones: so there is also
+    the number of samples that a class is gone from.
+    """
     for name, row in counted.classes.rows.items():
-        for role, sums in (("lost", row[: len(SUMS)]), ("gained", row[len(SUMS) :])):
-            samples, decisions, changed, changed_sq, changed_decisions, decisions_sq = map(
+        for role, sums in ((_LOST, row[: len(SUMS)]), (_NEW, row[len(SUMS) :])):
+            samples, decisions, changed, changed_sq, by_decisions, decisions_sq, gone = map(
                 int, sums
             )
             if decisions:
@@ -224,10 +241,13 @@ def _class_tests(counted: Decisions, repeated: float) -> Iterator[tuple[str, str
                     name,
                     role,
                     Clustered(
-                        *(samples, decisions, changed, changed_sq),
-                        *(changed_decisions, decisions_sq, repeated),
+                        *(samples, decisions, changed, changed_sq, by_decisions),
+                        *(decisions_sq, repeated),
                     ),
                 )
+            if role == _LOST and decisions > samples:
+                whole = Clustered(samples, samples, gone, gone, gone, samples, repeated)
+                yield name, _GONE, whole
 
 
 def _testable(samples: list[float], limit: float, alpha: float) -> int:
@@ -245,7 +265,10 @@ def _testable(samples: list[float], limit: float, alpha: float) -> int:
 def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Check]:
     """Whether an output of unknown meaning would fail if it held scores of classes."""
     counted = output.totals.argmax
-    if not counted.samples:
+    unclear = output.task.kind is Kind.OTHER or (
+        output.task.kind is Kind.MULTILABEL and output.known is None
+    )
+    if not (unclear and counted.samples):
         return []
     firm = _clustered(_firm(counted), output.totals.rows.repeated)
     lost = [check for check in _classes(output, counted, budget) if check.verdict is Verdict.FAIL]
@@ -255,11 +278,28 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
     if lost:
         what += " (" + lost[0].text.partition(": ")[2].partition("; a class may")[0] + ")"
     text = (
-        f"output {output.name!r}: nothing tells what it means, and if its last axis held scores of "
-        f"classes, {what}. Declare it: --task {output.name}=classification, or regression, "
-        "embedding or other if its values are no scores"
+        f"output {output.name!r}: no declaration tells what it means, and if its last axis held "
+        f"scores of classes, {what}. Declare it: --task {output.name}=classification, or "
+        "regression, embedding or other if its values are no scores"
     )
     return [doubt("meaning", output.name, text, firm.rate)]
+
+
+def _misnamed(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    """Whether an output that only its name calls classes would fail if it held labels."""
+    known, labels = output.known, output.totals.zero
+    if known is None or not known.why.startswith(NAMED) or known.kind is not Kind.CLASSIFICATION:
+        return []
+    lost = [check for check in _classes(output, labels, budget) if check.verdict is Verdict.FAIL]
+    if not lost or output.totals.argmax.samples != output.samples:
+        return []
+    found = lost[0].text.partition(": ")[2].partition("; a class may")[0]
+    text = (
+        f"output {output.name!r}: its name says that it holds classes, and if it held a logit for "
+        f"each label, the budget would be broken ({found}). Declare which it is: --task "
+        f"{output.name}=classification or --task {output.name}=multilabel"
+    )
+    return [doubt("meaning", output.name, text)]
 
 
 # Mean of 1 - intersection over union, and mean error of scores, that detections may have together:
