@@ -279,13 +279,14 @@ def write_file(
             "that can be read only once. Pass arrays or a function that makes a new iterator."
         )
     known = target.format.write(source, target, samples, budget, helper, progress)
+    diverged = [f"weights are NaN: {source.nan_weights}"] if source.nan_weights else []
     return Artifact(
         path=target.path,
         format=target.format.name,
         precision=target.precision,
         size_bytes=target.path.stat().st_size,
         sha256=file_sha256(target.path),
-        known=replace(known, notes=(*source.origin.notes, *known.notes)),
+        known=replace(known, notes=(*source.origin.notes, *diverged, *known.notes)),
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,9 +16,13 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TracedFunction, Variable
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.wording import listed
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+# Weights that hold NaN and are named; once one does, training spreads it to all.
+_MOST_NAN = 3
 
 Call = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
@@ -146,6 +150,15 @@ class Source:
         return traced_hints([spec.name for spec in self.outputs], self.marked, self.read_loss)
 
     @cached_property
+    def nan_weights(self) -> str:
+        """The weights that hold NaN, each with its layer, in words; "" where none does."""
+        return _nan_weights(
+            (getattr(one, "path", one.name.partition(":")[0]), one.numpy())
+            for one in self.variables
+            if "float" in str(one.dtype)
+        )
+
+    @cached_property
     def graph(self) -> TracedFunction:
         """The forward pass traced with these inputs, its ops named as the model names them."""
         return trace_call(self.call, self.inputs)[0] if self.layers else self.marked
@@ -200,6 +213,26 @@ class OnnxSource:
     def hints(self) -> Mapping[str, OutputHint]:
         """What the model says of its outputs, by name; an output may be missing."""
         return onnx_hints(self.model)
+
+    @cached_property
+    def nan_weights(self) -> str:
+        """The weights that hold NaN, in words; "" where none does."""
+        weights = {name: item.const_value for name, item in self.model.graph.initializers.items()}
+        return _nan_weights(
+            (name, value.numpy())
+            for name, value in weights.items()
+            if value is not None and value.dtype.is_floating_point()
+        )
+
+
+def _nan_weights(weights: Iterable[tuple[str, np.ndarray]]) -> str:
+    told = []
+    for name, array in weights:
+        if array.size and np.isnan(array.min()):  # the least number of an array with NaN is NaN
+            layer, slash, own = name.rpartition("/")
+            count = f"{np.count_nonzero(np.isnan(array)):,} of {array.size:,} values"
+            told.append(f"{own} of layer {layer!r} ({count})" if slash else f"{name} ({count})")
+    return listed(told, _MOST_NAN)
 
 
 AnySource = Source | OnnxSource

@@ -268,7 +268,8 @@ def check_export(model: ir.Model, source: Source) -> float:
 
     Raises:
         ConversionError: ONNX Runtime refuses the model, or an output differs by more than FP32
-            rounding explains, in models in general and in this one as float64 shows it.
+            rounding explains, in models in general and in this one as float64 shows it; weights
+            that are NaN are told instead.
     """
     try:
         run = open_once(model)
@@ -299,6 +300,12 @@ def check_export(model: ir.Model, source: Source) -> float:
             and not agrees_before(model, name, batch, expected, received[name])
             and not _as_near_to_float64(source, run, name)
         ):
+            if source.nan_weights:
+                raise ConversionError(
+                    f"model {source.name!r}: its weights are NaN in {source.nan_weights}, so "
+                    f"output {name!r} is nothing that an export could be compared with. Convert a "
+                    "checkpoint from before the training diverged."
+                )
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
                 f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)"
