@@ -244,6 +244,7 @@ class Trial:
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
             overflows=self._file.known.overflows,
+            remedy=self._file.known.remedy,
             error=self._error,
             latency=self._latency,
             stages=self._stages.stages() if self._stages and self._error is None else (),

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 # Options that say something of FP16 files only.
 _ABOUT_FP16 = ("keep_fp32", "fp16_io", "target")
 
+_REMEDY = (
+    "Convert with --precision mixed (precision='mixed'): as few nodes as the budget needs then "
+    "stay in FP32"
+)
+
 
 class OnnxFormat(Format):
     """See `Format`."""
@@ -90,7 +95,7 @@ class OnnxFormat(Format):
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
         save_checked(model, target.path, options.external_data, keep=own)
-        return FileNotes(tuple(notes))
+        return FileNotes(tuple(notes), remedy=_REMEDY if target.precision == "fp16" else "")
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.onnx.export import export_onnx

@@ -13,10 +13,12 @@ class FileNotes:
     Attributes:
         notes: what a user should know: layers kept in FP32, constants that lost precision.
         overflows: layers with values past FP16 on the samples, in words.
+        remedy: another way to convert, for a drift over budget; "" if there is no other one.
     """
 
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @dataclass(frozen=True)

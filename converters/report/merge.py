@@ -149,6 +149,7 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
         labels=labels,
         notes=tuple(notes),
         overflows=tuple(dict.fromkeys(found for shard in shards for found in shard.overflows)),
+        remedy=next((shard.remedy for shard in shards if shard.remedy), ""),
         error=errors[0] if errors else None,
         stages=() if errors else _merge_stages([shard.stages for shard in shards]),
         explanation=shards[0].explanation if len(shards) == 1 else None,

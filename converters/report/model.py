@@ -100,6 +100,7 @@ class CandidateEvidence:
         labels: answers against labels, one entry for each labelled output.
         notes: facts that a reader should know, such as outputs matched by order.
         overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
+        remedy: a way to convert that a drift over budget calls for, if there is another one.
         error: reason why it could not be run or compared; None if it was.
         stages: drift that each step from the reference added; empty if it was not asked for.
         latency: time of one call of the file; None if it was not measured.
@@ -116,6 +117,7 @@ class CandidateEvidence:
     size_bytes: int | None = None
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
+    remedy: str = ""
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None
@@ -134,10 +136,12 @@ class CandidateEvidence:
             overflows=self.overflows,
             error=self.error,
         )
+        over = judgement.verdict is Verdict.FAIL and self.error is None
+        remedy = [self.remedy] if over and self.remedy else []
         return CandidateReport(
             **{**vars(self), "labels": labels},
             verdict=judgement.verdict,
-            reasons=judgement.reasons,
+            reasons=(*judgement.reasons, *remedy),
             checks=judgement.checks,
         )
 
@@ -177,6 +181,7 @@ class CandidateReport:
         checks: every finding, with its bound and limit.
         notes: facts that a reader should know, such as outputs matched by order.
         overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
+        remedy: a way to convert that a drift over budget calls for, if there is another one.
         error: reason why it could not be run or compared; None if it was.
         stages: drift that each step from the reference added; empty if it was not asked for.
         latency: time of one call of the file; None if it was not measured.
@@ -196,6 +201,7 @@ class CandidateReport:
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
+    remedy: str = ""
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None

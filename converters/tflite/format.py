@@ -29,6 +29,8 @@ _NO_SAMPLES = (
     "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
     "ones as data (--data); random ones would prove nothing."
 )
+_NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
+_UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that overflow"
 _READ_ONCE = (
     "which layers overflow in FP16 was not looked for: the samples can be read only once, and are "
     "compared. Give arrays, or a function that makes a new iterator."
@@ -211,6 +213,8 @@ def _looked_at(
         progress("repairing layers that overflow in FP16")
         repaired = repair_model(source, samples.batches)
         changes = tuple(map(str, repaired.changes))
+        if not changes:
+            changes = (_UNREPAIRABLE if repaired.left else _NOTHING_TO_REPAIR,)
         left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
         return repaired.source, FileNotes(changes, left)
     if samples.once:  # the validation needs these samples

@@ -1,10 +1,13 @@
-"""A format that cannot express the model does not keep the other from being written."""
+"""A format that cannot express the model spares the other; a FAIL names what would fix the file."""
 
 from pathlib import Path
 
+import keras
 import keras_models
+import numpy as np
 import pytest
 
+from tfmp.converters import DriftBudget, convert
 from tfmp.converters.comparison import Plan
 from tfmp.converters.conversion import convert_files, targets_of
 from tfmp.converters.formats import format_named
@@ -35,3 +38,50 @@ def test_a_model_that_no_format_can_express_is_told_of_once(tmp_path: Path, monk
     with pytest.raises(ConversionError, match=r"^no form for this layer\.$"):
         convert_all(tmp_path, ["onnx", "tflite"], monkeypatch)
     assert list(tmp_path.iterdir()) == []
+
+
+REMEDY = "Convert with --precision mixed (precision='mixed')"
+
+
+def scaled() -> keras.Model:
+    x = keras.Input((8,), name="x")
+    large = keras.layers.Rescaling(1e6, name="large")(x)
+    return keras.Model(x, {"y": keras.layers.Rescaling(1e-6, name="small")(large)})
+
+
+@pytest.mark.parametrize(
+    ("precision", "budget", "verdict", "advised"),
+    [
+        ("fp16", None, "PASS", False),
+        ("fp16", DriftBudget(rel_l2=1e-9), "FAIL", True),
+        ("mixed", DriftBudget(rel_l2=1e-12), "FAIL", False),  # it was used already
+    ],
+)
+def test_a_fail_names_mixed_precision_where_it_may_help(
+    tmp_path: Path, precision: str, budget: DriftBudget | None, verdict: str, advised: bool
+) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+    artifact = convert(
+        scaled(), "onnx", tmp_path / "m.onnx", precision, data={"x": x}, budget=budget
+    )
+    (candidate,) = artifact.report.candidates
+    assert candidate.verdict == verdict, candidate.reasons
+    assert any(REMEDY in reason for reason in candidate.reasons) == advised
+
+
+def test_fp32_has_no_remedy(tmp_path: Path) -> None:
+    assert convert(scaled(), "onnx", tmp_path / "m.onnx", "fp32").known.remedy == ""
+
+
+def test_a_looser_budget_needs_no_remedy(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 6)).astype(np.float32)
+    artifact = convert(
+        keras_models.dense(),
+        "onnx",
+        tmp_path / "m.onnx",
+        data={"features": x},
+        budget=DriftBudget(rel_l2=1e-9),
+    )
+    report = artifact.report
+    assert REMEDY in report.candidates[0].reasons[-1]
+    assert REMEDY not in report.judged_by(DriftBudget()).candidates[0].reasons[-1]

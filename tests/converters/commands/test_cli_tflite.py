@@ -54,6 +54,7 @@ def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "PASS" in result.stdout
     assert "repaired layer norm: scaled by powers of two" in result.stdout
+    assert "changed nothing" not in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,20 @@ def test_a_repair_that_cannot_be_made_is_refused(
     assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert not (folder / "variance.tflite").exists()
+
+
+def test_a_repair_says_that_it_changed_nothing(tmp_path: Path) -> None:
+    x = keras.Input((16,), name="x")
+    exp = keras.layers.Lambda(lambda x: keras.ops.exp(keras.ops.abs(x)), name="exp")(x)
+    model = keras.Model(x, {"y": keras.ops.tanh(exp)}, name="m")
+    rows = np.random.default_rng(0).normal(size=(400, 16)).astype(np.float32)
+    for scale, told in (
+        (0.1, "repair changed nothing: no layer overflows in FP16 on these samples"),
+        (5.0, "repair changed nothing: it has no rewrite for the layers that overflow"),
+    ):
+        data = {"x": np.clip(rows * scale, -13, 13)}
+        path = tmp_path / f"{scale}.tflite"
+        assert told in convert(model, "tflite", path, data=data, repair=True).notes
 
 
 def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType) -> None:
