@@ -13,9 +13,9 @@ from tfmp.converters.drift.classes import ClassTable, count_classes, count_label
 from tfmp.converters.drift.distances import CHUNK
 
 # Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
-# which is the same ratio; or by 2 % of the distance from the best to the middle score if that is
-# less than 1.
-TIE = 0.02
+# which is the same ratio; or by 2 % of the distance from the best to the middle one of many scores
+# if that is less than 1.
+TIE, _MANY = 0.02, 16
 
 # A row is probabilities if it lies in [0, 1] and adds up to 1 within this.
 ROW_SUM_TOLERANCE = 1e-3
@@ -84,8 +84,9 @@ def by_argmax(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Counte
             probabilities = (rows.min(axis=1) >= 0) & (
                 np.abs(rows.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE
             )
-            # Scores that lie close together decide by less than logits do.
-            spread = np.minimum(1.0, high - np.median(rows, axis=1))
+            # Scores that lie close together decide by less than logits do; a few never show it.
+            many = rows.shape[1] >= _MANY
+            spread = np.minimum(1.0, high - np.median(rows, axis=1)) if many else 1.0
             firm[where] = high - low > TIE * np.where(probabilities, high, spread)
     classes = count_classes(best, chosen, firm, one.shape[2])
     return _counted(changed, firm, classes)

@@ -144,25 +144,25 @@ def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[in
     if not len(one) or not len(other):
         return most, max(most, 1), Fit()  # a sample without detections is right if both have none
     centred = not (one[:, columns[2:4]] >= one[:, columns[:2]]).all(axis=1).mean() >= 0.5
-    boxes = [_corners(rows[:, columns], centred) for rows in (one, other)]
+    box, other_box = (_corners(rows[:, columns], centred) for rows in (one, other))
     free_one, free_other = np.arange(len(one)), np.arange(len(other))
     pairs: list[tuple[int, int]] = []
     if len(one) == len(other):  # nearly always each is where it was
-        same = _agree(one, other, *boxes, rest, scores)
+        same = _agree(one, other, box, other_box, rest, scores)
         pairs += [(i, i) for i in np.flatnonzero(same).tolist()]
         free_one = free_other = np.flatnonzero(~same)
     if len(free_one) and len(free_other) and max(len(free_one), len(free_other)) <= _MOST_PAIRS:
         from scipy.optimize import linear_sum_assignment
 
         left, right = np.meshgrid(free_one, free_other, indexing="ij")
-        same = _agree(one[left], other[right], boxes[0][left], boxes[1][right], rest, scores)
+        same = _agree(one[left], other[right], box[left], other_box[right], rest, scores)
         for i, j in zip(*linear_sum_assignment(same, maximize=True), strict=True):
             if same[i, j]:
                 pairs.append((int(free_one[i]), int(free_other[j])))
     if not pairs:
         return most, most, Fit()
     i, j = np.array(pairs).T
-    gap = 1 - _overlap(boxes[0][i], boxes[1][j])
+    gap = 1 - _overlap(box[i], other_box[j])
     error = np.abs(one[i][:, scores] - other[j][:, scores]).mean(axis=1) if scores else 0 * gap
     fit = Fit(len(pairs), int(np.rint(gap * MILLION).sum()), int(np.rint(error * MILLION).sum()))
     return most - len(pairs), most, fit

@@ -168,8 +168,8 @@ def measure(
         reference, candidate = _without_masks(reference, candidate, task.axis)
     boxes, fit = None, Fit()
     if task is not None and task.kind is Kind.DETECTION and reference.ndim > 1:
-        columns_last = [np.moveaxis(values, task.axis, -1) for values in (reference, candidate)]
-        boxes, fit = by_boxes(*columns_last, task.columns)
+        one, other = (np.moveaxis(values, task.axis, -1) for values in (reference, candidate))
+        boxes, fit = by_boxes(one, other, task.columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = pair_rows(reference[0], candidate[0])
             reference, candidate = one[None], other[None]

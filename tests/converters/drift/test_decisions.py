@@ -35,6 +35,24 @@ class TestArgmax:
         assert gained(table, "1") == (3, 1)
         assert list(table.rows) == ["0", "1"]
 
+    @pytest.mark.parametrize(("margin", "firm"), [(1e-5, 0), (1e-3, 1)])
+    def test_many_scores_that_lie_close_together_decide_by_less(self, margin, firm):
+        reference = 0.9 + np.linspace(0, 2e-3, 20)[None]
+        reference[0, -2] = reference[0, -1] - margin
+        candidate = reference.copy()
+        candidate[0, -2] += 2 * margin
+        assert by_argmax(reference, candidate, -1)[0].firm == firm
+        assert by_argmax(reference[:, -4:], candidate[:, -4:], -1)[0].firm == 0
+
+    def test_a_class_that_is_gone_from_a_sample(self):
+        reference = np.zeros((3, 6, 2))
+        reference[:, :4, 0], reference[:, 4:, 1] = 9, 9
+        candidate = reference.copy()
+        candidate[0, 4:] = [9, 0]
+        candidate[1, 4] = [9, 0]
+        row = by_argmax(reference, candidate, -1)[0].classes.rows["1"]
+        assert dict(zip(SUMS, row.tolist(), strict=False))["vanished"] == 1
+
     @pytest.mark.parametrize(("ratio", "firm"), [(1.01, 0), (1.04, 1)])
     def test_probabilities_are_told_apart_by_their_ratio(self, ratio, firm):
         small = 0.3 / ratio
@@ -61,7 +79,8 @@ class TestArgmax:
         found = by_argmax(reference, candidate, -1)[0]
         best, chosen = reference.argmax(axis=2), candidate.argmax(axis=2)
         margin = np.take_along_axis(reference, np.stack([best, chosen], axis=2), axis=2)
-        firm = margin[..., 0] - margin[..., 1] > 0.02
+        spread = margin[..., 0] - np.median(reference, axis=2)
+        firm = margin[..., 0] - margin[..., 1] > 0.02 * np.minimum(1, spread)
         assert found.firm == np.count_nonzero(firm) < found.changed
         assert gained(found.classes, "7") == (
             np.count_nonzero(chosen == 7),
@@ -112,6 +131,7 @@ class TestThreshold:
                 "changed_sq": (changed**2).sum(),
                 "changed_decisions": (changed * held).sum(),
                 "decisions_sq": (held**2).sum(),
+                "vanished": 0,
             }
 
     def test_more_pixels_than_a_byte_or_two_can_count(self):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.detections import by_boxes, by_rows, pair_rows
+from tfmp.converters.drift.detections import MILLION, by_boxes, by_rows, pair_rows
 
 # Corners and a score.
 FOUND = np.array(
@@ -12,7 +12,7 @@ FOUND = np.array(
 
 
 def changed(candidate, reference=FOUND, columns=(0, 1, 2, 3)):
-    counted, shares = by_boxes(reference, candidate, columns)
+    (counted, shares), _ = by_boxes(reference, candidate, columns)
     assert shares[0] == pytest.approx(counted.changed / max(counted.decisions, 1))
     return counted.changed, counted.decisions
 
@@ -33,7 +33,7 @@ def test_missing_and_new_detections():
     assert changed(FOUND[:, :2]) == (1, 3)
     assert changed(FOUND, FOUND[:, :1]) == (2, 3)
     assert changed(FOUND[:, :0]) == (3, 3)
-    assert changed(FOUND[:, :0], FOUND[:, :0]) == (0, 0)
+    assert changed(FOUND[:, :0], FOUND[:, :0]) == (0, 1)
 
 
 def test_a_score_that_falls_and_a_class_that_is_another():
@@ -51,7 +51,7 @@ def test_boxes_that_nobody_is_shown():
     faint[..., 4] = 0.001
     moved = faint.copy()
     moved[..., :4] += 100
-    assert changed(moved, faint) == (0, 0)
+    assert changed(moved, faint) == (0, 1)
     sure = faint.copy()
     sure[..., 4] = 1.0
     assert changed(sure, faint) == (3, 3)
@@ -72,10 +72,43 @@ def test_boxes_without_a_size_are_none():
     assert changed(closed, closed) == (0, 3)
 
 
-def test_rows_of_lists_are_paired_by_what_is_nearest():
+def test_rows_of_lists_keep_their_order():
     reference = np.array([[1.0, 10], [5, 50], [9, 90]])
-    one, other = pair_rows(reference, reference[[2, 0]] * 1.001)
+    one, other = pair_rows(reference, reference[[0, 2]] * 1.001)
     np.testing.assert_allclose(one, other, rtol=2e-3)
-    assert len(one) == 2
-    counted = by_rows(reference, reference[:2])
+    assert one.tolist() == [[1, 10], [9, 90]]
+    shuffled, _ = pair_rows(reference, reference[[2, 1]])
+    assert len(shuffled) == 1
+    words, _ = pair_rows(np.array(["a", "red", "fox"]), np.array(["a", "fox"]))
+    assert words.tolist() == ["a", "fox"]
+    counted = by_rows(reference, reference[:2], 2)
     assert (counted.changed, counted.decisions) == (1, 3)
+
+
+def test_what_all_detections_have_a_little_wrong_is_summed():
+    moved = FOUND.copy()
+    moved[..., [0, 2]] += (FOUND[..., [2]] - FOUND[..., [0]]) * 0.1
+    moved[..., 4] -= 0.05
+    (counted, _), fit = by_boxes(FOUND, moved, (0, 1, 2, 3))
+    assert (counted.changed, fit.matched) == (0, 3)
+    assert fit.gap / MILLION / 3 == pytest.approx(1 - 0.9 / 1.1, abs=1e-3)
+    assert fit.score_error / MILLION / 3 == pytest.approx(0.05, abs=1e-3)
+
+
+def test_the_best_class_changes():
+    boxes = FOUND[..., :4]
+    scores = np.array([[[0.5, 0.42], [0.9, 0.1], [0.301, 0.3]]], np.float32)
+    swapped = np.concatenate([boxes, scores[..., ::-1]], axis=2)
+    assert changed(swapped, np.concatenate([boxes, scores], axis=2)) == (2, 3)
+
+
+def test_landmarks_in_pixels_are_no_scores():
+    eyes = FOUND[..., :2] + 7.3
+    faces = np.concatenate([FOUND, eyes], axis=2)
+    assert changed(np.concatenate([FOUND, eyes + 0.4], axis=2), faces) == (0, 3)
+    assert changed(np.concatenate([FOUND, eyes + 40], axis=2), faces) == (3, 3)
+
+
+def test_a_sample_without_detections_is_right_on_both_sides():
+    (counted, _), _ = by_boxes(FOUND[:, :0], FOUND[:, :0], ())
+    assert (counted.samples, counted.decisions, counted.changed) == (1, 1, 0)

@@ -14,7 +14,6 @@ from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import measure
 from tfmp.shared.numerics import ulp
 
-
 CLASSES = Task(Kind.CLASSIFICATION)
 
 

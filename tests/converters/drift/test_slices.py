@@ -23,6 +23,8 @@ def test_sums_and_ranges_of_channels_that_differ_by_many_powers_of_ten():
     assert found.count == 4
     np.testing.assert_allclose(found.error_sq, error, rtol=1e-5)
     np.testing.assert_allclose(found.reference_sq, square, rtol=1e-5)
+    total = REFERENCE.astype(np.float64).sum(axis=(0, 1, 2))
+    np.testing.assert_allclose(found.reference_sum, total, rtol=1e-5, atol=1e-7 * abs(total).max())
     flat = REFERENCE.reshape(-1, 4)
     np.testing.assert_array_equal(found.edges[0], flat.min(axis=0))
     np.testing.assert_array_equal(found.edges[3], CANDIDATE.reshape(-1, 4).max(axis=0))
@@ -46,11 +48,16 @@ def test_any_split_and_order_gives_the_same(step):
     assert Slices.from_json(merged.to_json()) == merged
 
 
-def test_one_value_a_sample_is_one_slice_and_vectors_have_none():
+def test_one_value_a_sample_is_one_slice_and_neighbours_share_one():
     assert Slices.of(np.ones(5), np.ones(5), -1).count == 1
     assert Slices.of(np.ones((5, 1)), np.ones((5, 1)), -1).count == 1
-    wide = np.ones((2, MOST_SLICES + 1))
-    assert Slices.of(wide, wide, -1).count == 0
+    wide = np.ones((2, 3 * MOST_SLICES + 1))
+    changed = wide.copy()
+    changed[:, -1] = 0
+    found = Slices.of(wide, changed, -1)
+    assert found.count == MOST_SLICES
+    assert np.flatnonzero(found.error_sq).tolist() == [MOST_SLICES - 1]
+    assert found.reference_sq.sum() == wide.size
 
 
 def test_values_that_are_not_finite_are_left_out():

@@ -13,13 +13,14 @@ def test_a_suite_for_each_candidate_and_a_case_for_each_check(report) -> None:
     good = suites["good.onnx"]
     assert [case.get("name") for case in good.iter("testcase")] == [
         "probs: rel_l2",
+        "probs: sample_rel_l2",
         "probs: flip_rate",
         "probs: class_flip_rate",
         "probs: accuracy_drop",
         "probs: top_5_accuracy_drop",
         "probs: macro_f1_drop",
     ]
-    assert (good.get("tests"), good.get("failures"), good.get("errors")) == ("6", "0", "0")
+    assert (good.get("tests"), good.get("failures"), good.get("errors")) == ("7", "0", "0")
     properties = {item.get("name"): item.get("value") for item in good.iter("property")}
     assert properties["fp16"] == "emulated"
     assert properties["sha256"] == "ab" * 32

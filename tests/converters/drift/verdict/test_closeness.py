@@ -58,13 +58,32 @@ class TestSamples:
         reference = GENERATOR.standard_normal((400, 1))
         candidate = reference + 0.003 * GENERATOR.standard_normal((400, 1))
         assert check("sample_rel_l2", drift(reference, candidate)).verdict is Verdict.PASS
-        both = np.repeat(reference, 2, axis=1) * [1e-4, 1]
-        both[:40] *= 1e-2  # vectors do not
-        assert check("sample_share", drift(both, both + 0.003)).verdict is Verdict.FAIL
+        prices = np.abs(reference) + 0.01  # what is never negative is small for a reason
+        candidate = np.where(prices < 0.05, 0, prices)
+        assert check("sample_share", drift(prices, candidate)).verdict is Verdict.FAIL
+        rain = np.maximum(reference, 0)
+        noisy = np.maximum(rain + 0.003 * GENERATOR.standard_normal(rain.shape), 0)
+        assert check("sample_rel_l2", drift(rain, noisy)).verdict is Verdict.PASS
 
-    def test_decisions_are_not_read_by_size(self):
-        found = drift(self.REFERENCE, half(self.REFERENCE), "classification")
-        assert check("sample_rel_l2", found) is None
+    def test_noise_that_all_samples_have_is_not_their_loss(self):
+        still = self.REFERENCE / np.linalg.norm(self.REFERENCE, axis=1, keepdims=True)
+        still[:40] *= 1e-2
+        noisy = still + 4e-3 * GENERATOR.standard_normal(still.shape)
+        found = check("sample_share", drift(still, noisy))
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "no larger than those of the other samples" in found.text
+
+    def test_ids_are_not_read_by_size(self):
+        accumulator = OutputAccumulator("y")
+        accumulator.update(GENERATOR.integers(0, 9, (400, 6)), GENERATOR.integers(0, 9, (400, 6)))
+        assert closeness_checks(accumulator.result(), DriftBudget()) == []
+
+    def test_logits_are_read_without_their_offset(self):
+        logits = 300 + GENERATOR.standard_normal((400, 6))
+        noisy = logits + 0.3 * GENERATOR.standard_normal((400, 6))
+        found = drift(logits, noisy, "classification")
+        assert found.rel_l2 < 0.01
+        assert check("sample_share", found).verdict is not Verdict.PASS
 
     def test_evidence_without_rows_has_the_worst_sample(self):
         accumulator = OutputAccumulator("y")
@@ -110,7 +129,7 @@ class TestSlices:
 
     def test_noise_of_float32_is_nobody_s_column(self):
         reference = self.REFERENCE.copy()
-        reference[:, 2] = 1e-4 * GENERATOR.standard_normal(500)
+        reference[:, 2] = 1e-9 * GENERATOR.standard_normal(500)
         candidate = reference.copy()
         candidate[:, 2] = 0
         assert check("slice_rel_l2", drift(reference, candidate)).verdict is Verdict.PASS
@@ -130,9 +149,28 @@ class TestSlices:
         found = check("slice_rel_l2", drift(constant, np.full((300, 1), 5.0)))
         assert found.verdict is Verdict.PASS
 
-    def test_vectors_have_no_columns(self):
-        found = drift(self.REFERENCE, self.REFERENCE * [1, 1, 0], "embedding")
-        assert check("slice_rel_l2", found) is None
+    def test_vectors_are_read_as_a_whole(self):
+        vectors = GENERATOR.standard_normal((300, 8))
+        lost = vectors * ([1] * 7 + [0])
+        assert check("slice_rel_l2", drift(vectors, lost)).verdict is Verdict.FAIL
+        nearly = drift(vectors * ([1] * 7 + [1e-3]), lost, "embedding")
+        assert check("slice_rel_l2", nearly).verdict is Verdict.PASS
+        found = drift(100 + vectors * 0.01, np.full((300, 8), 100.0), "embedding")
+        assert found.rel_l2 < 0.01
+        assert check("slice_rel_l2", found).verdict is Verdict.FAIL
+
+    def test_correct_rounding_beside_an_offset_is_not_the_candidate_s_fault(self):
+        reference = 100 + 0.05 * GENERATOR.standard_normal((300, 1))
+        found = check("slice_rel_l2", drift(reference, half(reference)))
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "Leave the offset out" in found.text
+
+    def test_places_on_the_first_axis(self):
+        reference = GENERATOR.standard_normal((100, 6, 4, 4))
+        dead = reference.copy()
+        dead[:, 3] = 0
+        checks = closeness_checks(drift(reference, dead), DriftBudget(rel_l2=None))
+        assert any("place 3 of 6 on axis 1 is off by 1" in each.text for each in checks)
 
 
 def test_flips_are_judged_as_flips():
@@ -142,7 +180,7 @@ def test_flips_are_judged_as_flips():
     found = check("rel_l2", drift(codes, candidate))
     assert found.measured > 0.01
     assert found.verdict is Verdict.PASS
-    assert "without the samples that flip 0" in found.text
+    assert "and 0 without the few samples over sample_rel_l2" in found.text
     assert check("rel_l2", drift(codes, codes * 1.1)).verdict is Verdict.FAIL
 
 
