@@ -213,15 +213,20 @@ def targets_of(
 ) -> list[Target]:
     """Files of several formats; see `target_of`.
 
+    Among several, a format that cannot mix precisions takes its `instead_of_mixed` for "mixed".
+
     Args:
         outputs: path of the file, or None, by the name of its format.
         options: of all formats together; each format takes its own.
     """
     targets = []
     for to, output in outputs.items():
-        own = {field.name for field, _ in options_of(format_named(to).options)}
+        format, its_own = format_named(to), precision
+        own = {field.name for field, _ in options_of(format.options)}
         chosen = {name: value for name, value in options.items() if name in own}
-        targets.append(target_of(model, to, output, precision, chosen, sampled, force))
+        if precision == "mixed" and len(outputs) > 1 and not format.mixes_precision:
+            its_own, chosen = "fp16", {**chosen, **format.instead_of_mixed}
+        targets.append(target_of(model, to, output, its_own, chosen, sampled, force))
     return targets
 
 

@@ -10,10 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.options import check_choice
+from tfmp.shared.wording import joined
 
 if TYPE_CHECKING:
     from tfmp.converters.drift import DriftBudget
@@ -55,6 +57,7 @@ class Format(ABC):
         takes: the models that become such files, for help texts.
         options: the dataclass of its options, see `tfmp.converters.shared.options`.
         mixes_precision: whether one file can hold nodes in FP16 and nodes in FP32.
+        instead_of_mixed: options that serve a file of one precision as "mixed" serves others.
         all_signatures: whether one file takes every signature of a SavedModel.
         emulated: whether FP16 arithmetic is emulated on a CPU, with the sums of a `Profile`.
         gpu: the software that runs such files on a GPU; None where no runner uses a GPU.
@@ -67,6 +70,7 @@ class Format(ABC):
     takes: ClassVar[str] = ".keras, .h5, SavedModel"
     options: ClassVar[type]
     mixes_precision: ClassVar[bool] = False
+    instead_of_mixed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     all_signatures: ClassVar[bool] = False
     emulated: ClassVar[bool] = False
     gpu: ClassVar[str | None] = None
@@ -98,14 +102,18 @@ class Format(ABC):
             mixing = " or ".join(item.title for item in all_formats() if item.mixes_precision)
             raise InputError(
                 f"precision mixed (--precision) is for {mixing} files: {self.title} runtimes "
-                "compute a whole file in one precision. Use precision fp16, or convert to "
-                f"{mixing}."
+                "compute a whole file in one precision. Use precision fp16"
+                f"{self._other_help()}, or convert to {mixing}."
             )
         if not sampled:
             raise InputError(
                 "precision mixed (--precision) finds the nodes that need FP32 on samples, and this "
                 "conversion has no data. Pass data (--data FILE), or use precision fp16."
             )
+
+    def _other_help(self) -> str:
+        flags = [f"{name} (--{name})" for name in self.instead_of_mixed]
+        return f" with {joined(flags)}" if flags else ""
 
     def searches(self, target: Target) -> str | None:
         """Name of the choice that makes `write` read the samples itself; None for no such choice.

@@ -11,6 +11,7 @@ from tfmp.converters.commands.config import load_config
 from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, options_of
+from tfmp.shared.wording import joined
 
 Decorator = Callable[[Any], Any]
 
@@ -108,17 +109,26 @@ def _options(*decorators: Decorator) -> Decorator:
 
 force = click.option("--force", is_flag=True, help="Replace outputs and reports that exist.")
 
-_conversion = _options(
-    click.option(
-        "--precision",
-        type=Choices(PRECISIONS),
-        default="fp16",
-        show_default=True,
-        help="Precision of the file. mixed (ONNX) is FP16 with as few nodes in FP32 as the budget "
-        "needs on --data.",
-    ),
-    force,
-)
+
+def _precision(formats: Sequence[Format]) -> Decorator:
+    """The option of the precision, with the meaning of mixed for these formats."""
+    mixing = joined([format.title for format in formats if format.mixes_precision])
+    told = "Precision of the file."
+    if mixing:
+        told += f" mixed ({mixing}) is FP16 with as few nodes in FP32 as the budget needs on --data"
+        told += "." if all(format.mixes_precision for format in formats) else ""
+    for format in formats:
+        if not format.mixes_precision:
+            flags = "".join(f" with --{name}" for name in format.instead_of_mixed)
+            told += (
+                f"; {format.title} files are FP16{flags} then."
+                if mixing
+                else f" {format.title} files have one: FP16{flags} serves in place of mixed."
+            )
+    return click.option(
+        "--precision", type=Choices(PRECISIONS), default="fp16", show_default=True, help=told
+    )
+
 
 intake = _options(
     click.option(
@@ -386,7 +396,8 @@ def converting(
     return _options(
         click.argument("model", metavar="MODEL", type=PATH),
         click.option("-o", "--output", type=PATH, metavar=metavar, required=required, help=written),
-        _conversion,
+        _precision(formats),
+        force,
         _of_formats(formats),
         intake,
         comparison,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tfmp.converters.formats import Format, Target
@@ -43,6 +44,7 @@ class TFLiteFormat(Format):
     name = "tflite"
     title = "TFLite"
     options = TFLiteOptions
+    instead_of_mixed = MappingProxyType({"repair": True})
     all_signatures = True
     gpu = "LiteRT's GPU backend"
     gpu_advice = "install the GPU's Vulkan driver"

@@ -57,9 +57,42 @@ def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
     assert "changed nothing" not in result.stdout
 
 
+def test_all_in_mixed_precision_is_mixed_onnx_and_repaired_tflite(folder: Path) -> None:
+    arguments = ("all", "variance.keras", "-o", "out", "--data", "samples.npz", "--json")
+    result = run(*arguments, "--precision", "mixed", "--budget", "flip_rate=0.02")
+    assert result.exit_code == 0, result.output
+    onnx, tflite = json.loads(result.stdout)["artifacts"]
+    assert (onnx["precision"], tflite["precision"]) == ("mixed", "fp16")
+    assert any(note.startswith("mixed precision: ") for note in onnx["notes"])
+    assert "repaired layer norm: scaled by powers of two" in " ".join(tflite["notes"])
+
+
+def test_all_in_mixed_precision_needs_samples(folder: Path) -> None:
+    result = run("all", "variance.keras", "-o", "out", "--precision", "mixed")
+    assert result.exit_code == 2
+    assert "finds the nodes that need FP32 on samples, and this conv" in result.stderr
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("onnx", "mixed (ONNX) is FP16 with as few nodes in FP32 as the budget needs on --data. "),
+        ("all", "needs on --data; TFLite files are FP16 with --repair then. "),
+        ("tflite", "TFLite files have one: FP16 with --repair serves in place of mixed. "),
+    ],
+)
+def test_help_says_what_mixed_means(command: str, told: str) -> None:
+    assert told in " ".join(run(command, "--help").stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["--precision", "mixed", "--data", "samples.npz"],
+            "Use precision fp16 with repair (--repair), or convert to ONNX.",
+        ),
         (
             ["--repair"],
             "values that overflow on samples, and this conversion has no data. Pass data",
