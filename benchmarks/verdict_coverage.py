@@ -1,0 +1,396 @@
+"""Writes docs/verdict-coverage.md: how often verdicts are wrong, in runs whose truth is known.
+
+Run: python benchmarks/verdict_coverage.py [--runs 2000] [--group REGEX]
+
+In each scene a candidate's true rate of changes lies exactly at the budget. A PASS says that it is
+at most that, and a FAIL that it is more: at the budget, each may be said by chance in at most 5 %
+of all runs (`confidence` is 0.95). A run draws samples, compares and judges them as `validate`
+does. More metrics on labels are in `label_coverage.py`.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from tfmp.converters.drift import Comparison, DriftBudget, Task, mean_at_most
+from tfmp.converters.drift.verdict import Check, Verdict, judge, overall
+from tfmp.converters.shared.tensors import TensorSpec
+
+PAGE = Path(__file__).parent.parent / "docs" / "verdict-coverage.md"
+
+# The rate at which a statement may be wrong: 1 - DriftBudget().confidence.
+STATED = 0.05
+
+SIZES = (100, 300, 1000)
+# Decisions of a sample, where it has several.
+DECISIONS = 16
+LIMIT = 0.01
+CLASS_LIMIT = 0.05
+OUTPUTS = 5
+
+NOTHING_ELSE = {
+    "rel_l2": None,
+    "sample_rel_l2": None,
+    "slice_rel_l2": None,
+    "class_flip_rate": None,
+    "flip_rate": None,
+    "accuracy_drop": None,
+    "error_increase": None,
+    "min_samples": 1,
+}
+
+Rng = np.random.Generator
+# Changes of a number of samples at a rate.
+Changes = Callable[[Rng, int, float], np.ndarray]
+Run = Callable[[Rng, int], Sequence[Check]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Runs whose truth lies at the budget.
+
+    Attributes:
+        group: the statement that is tried.
+        name: how changes are distributed.
+        run: one run with a number of samples: its checks, of which one wrong makes the run wrong.
+        says: the verdicts that such checks state about the truth.
+        sizes: numbers of samples.
+    """
+
+    group: str
+    name: str
+    run: Run
+    says: tuple[Verdict, ...] = (Verdict.PASS, Verdict.FAIL)
+    sizes: tuple[int, ...] = SIZES
+
+
+@dataclass
+class Outcome:
+    """The runs of a scene at one number of samples.
+
+    Attributes:
+        scene: the scene.
+        size: number of samples.
+        runs: number of runs.
+        wrong: number of runs with each verdict.
+    """
+
+    scene: Scene
+    size: int
+    runs: int
+    wrong: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
+
+    def add(self, checks: Sequence[Check]) -> None:
+        """Counts one run."""
+        self.wrong[overall([check.verdict for check in checks])] += 1
+
+    @property
+    def over(self) -> bool:
+        """Whether chance alone hardly explains that more runs are wrong than stated."""
+        return any(
+            self.wrong[said] / self.runs > STATED + noise(self.runs) for said in self.scene.says
+        )
+
+
+def noise(runs: int) -> float:
+    """Three standard deviations of a share of runs that is `STATED` in the long run."""
+    return float(3 * (STATED * (1 - STATED) / runs) ** 0.5)
+
+
+# How changes are distributed over samples: arrays of booleans [samples, decisions] with a mean of
+# `rate` in the long run.
+
+
+def independent(rng: Rng, samples: int, rate: float) -> np.ndarray:
+    return rng.random((samples, DECISIONS)) < rate
+
+
+def all_or_nothing(rng: Rng, samples: int, rate: float) -> np.ndarray:
+    return np.repeat(rng.random((samples, 1)) < rate, DECISIONS, axis=1)
+
+
+def beta(correlation: float) -> Changes:
+    """Rates of samples from a beta distribution; `correlation` of two decisions of one sample."""
+
+    def changes(rng: Rng, samples: int, rate: float) -> np.ndarray:
+        total = 1 / correlation - 1
+        rates = rng.beta(rate * total, (1 - rate) * total, (samples, 1))
+        return rng.random((samples, DECISIONS)) < rates
+
+    return changes
+
+
+def heavy_tailed(rng: Rng, samples: int, rate: float) -> np.ndarray:
+    """Rates with a Pareto tail of index 1.5, cut at 1."""
+    rates = np.minimum(1.0, _pareto_scale(rate) * (rng.pareto(1.5, (samples, 1)) + 1))
+    return rng.random((samples, DECISIONS)) < rates
+
+
+def lost_and_sprinkled(rng: Rng, samples: int, rate: float) -> np.ndarray:
+    """Half of all changes lie in samples that are lost as a whole, which few runs contain."""
+    lost = rng.random((samples, 1)) < rate / 2
+    return lost | (rng.random((samples, DECISIONS)) < rate / 2 / (1 - rate / 2))
+
+
+@cache
+def _pareto_scale(rate: float) -> float:
+    """The scale at which the rates of `heavy_tailed` have this mean."""
+    low, high = 0.0, rate
+    while high - low > 1e-9:
+        scale = (low + high) / 2
+        # E[min(1, s X)] for X >= 1 with P(X > x) = x ** -1.5.
+        mean = 3 * scale - 2 * scale**1.5
+        low, high = (scale, high) if mean < rate else (low, scale)
+    return high
+
+
+def decisions(changes: Changes, rate: float = LIMIT) -> Run:
+    """Runs of tokens of two classes, of which some change."""
+    budget = DriftBudget(**{**NOTHING_ELSE, "flip_rate": LIMIT})
+
+    def run(rng: Rng, samples: int) -> list[Check]:
+        changed = changes(rng, samples, rate)
+        reference = np.zeros((*changed.shape, 2), np.float32)
+        reference[..., 0] = rng.integers(0, 2, changed.shape) * 2 - 1
+        candidate = np.where(changed[..., None], -reference, reference)
+        return _checks(rng, {"y": (reference, candidate)}, "classification", budget, "flip_rate")
+
+    return run
+
+
+def flips(rng: Rng, samples: int) -> list[Check]:
+    """One decision for each sample."""
+    budget = DriftBudget(**{**NOTHING_ELSE, "flip_rate": LIMIT})
+    return _checks(rng, {"y": _flipped(rng, samples)}, "classification", budget, "flip_rate")
+
+
+def several_outputs(rng: Rng, samples: int) -> list[Check]:
+    """Outputs whose rates all lie at the budget; a FAIL of any of them is a wrong one."""
+    budget = DriftBudget(**{**NOTHING_ELSE, "flip_rate": LIMIT})
+    pairs = {f"y{index}": _flipped(rng, samples) for index in range(OUTPUTS)}
+    return _checks(rng, pairs, "classification", budget, "flip_rate")
+
+
+def _flipped(rng: Rng, samples: int) -> tuple[np.ndarray, np.ndarray]:
+    reference = np.zeros((samples, 2), np.float32)
+    reference[:, 0] = rng.integers(0, 2, samples) * 2 - 1
+    return reference, np.where(rng.random((samples, 1)) < LIMIT, -reference, reference)
+
+
+def rare_classes(spread: float) -> Run:
+    """Fifty classes, each of which loses as many of its decisions as a class may.
+
+    Args:
+        spread: 0 for classes of one size, 1 for Zipf's law.
+    """
+    budget = DriftBudget(**{**NOTHING_ELSE, "flip_rate": 0.5, "class_flip_rate": CLASS_LIMIT})
+    shares = np.arange(1, 51) ** -spread
+    shares /= shares.sum()
+
+    def run(rng: Rng, samples: int) -> list[Check]:
+        truth = rng.choice(50, samples, p=shares)
+        lost = rng.random(samples) < CLASS_LIMIT
+        # Each class gets what others of its size lose, so that new decisions are at the limit, too.
+        other = rng.permutation(truth[lost])
+        given = truth.copy()
+        given[lost] = np.where(other == truth[lost], (truth[lost] + 1) % 50, other)
+        eye = np.eye(50, dtype=np.float32)
+        pair = {"y": (eye[truth], eye[given])}
+        return _checks(rng, pair, "classification", budget, "class_flip_rate")
+
+    return run
+
+
+def wrong_samples(rng: Rng, samples: int) -> list[Check]:
+    """Vectors, of which some are off by half of their size; most are off by nearly nothing."""
+    budget = DriftBudget(**{**NOTHING_ELSE, "flip_rate": LIMIT, "sample_rel_l2": 0.1})
+    reference = rng.standard_normal((samples, 8)).astype(np.float32)
+    wrong = rng.random((samples, 1)) < LIMIT
+    pair = {"y": (reference, (reference * np.where(wrong, 1.5, 1 + 1e-4)).astype(np.float32))}
+    found = _checks(rng, pair, "regression", budget, "sample_share")
+    # Without a wrong sample the PASS states its own bound, and not the limit.
+    return [check for check in found if check.measured or (check.upper or 1.0) < LIMIT]
+
+
+def any_shares(changes: Changes) -> Run:
+    """The bound that assumes nothing of how changes cluster, by itself."""
+
+    def run(rng: Rng, samples: int) -> list[Check]:
+        upper = mean_at_most(changes(rng, samples, LIMIT).mean(axis=1), 1 - STATED)
+        verdict = Verdict.PASS if upper < LIMIT else Verdict.INCONCLUSIVE
+        return [Check("mean", "", None, None, upper, LIMIT, verdict, "")]
+
+    return run
+
+
+def answers(lost: float, gained: float) -> Run:
+    """Answers against labels; `lost` is LIMIT larger than `gained`."""
+    budget = DriftBudget(**{**NOTHING_ELSE, "accuracy_drop": LIMIT})
+
+    def run(rng: Rng, samples: int) -> list[Check]:
+        right = rng.random(samples) < 0.8
+        draw = rng.random(samples)
+        # Only what is right can be lost.
+        flipped = np.where(right, draw < lost / 0.8, draw < gained / 0.2)
+        labels = rng.integers(0, 2, samples)
+        eye = np.eye(2, dtype=np.float32)
+        pair = (
+            eye[np.where(right, labels, 1 - labels)],
+            eye[np.where(right ^ flipped, labels, 1 - labels)],
+        )
+        return _checks(rng, {"y": pair}, "classification", budget, "accuracy_drop", labels)
+
+    return run
+
+
+def errors(growth: Callable[[Rng, int], np.ndarray]) -> Run:
+    """Numbers whose absolute error grows by `growth`, of a mean of LIMIT."""
+    budget = DriftBudget(**{**NOTHING_ELSE, "error_increase": LIMIT, "error_floor": None})
+
+    def run(rng: Rng, samples: int) -> list[Check]:
+        labels = 10 * rng.standard_normal((samples, 1))
+        error = rng.laplace(size=(samples, 1))
+        worse = error * (1 + growth(rng, samples)[:, None])
+        pair = (labels + error).astype(np.float32), (labels + worse).astype(np.float32)
+        return _checks(rng, {"y": pair}, "regression", budget, "error_increase", labels)
+
+    return run
+
+
+def spread_growth(rng: Rng, samples: int) -> np.ndarray:
+    return LIMIT + 0.1 * rng.standard_normal(samples)
+
+
+def heavy_growth(rng: Rng, samples: int) -> np.ndarray:
+    """Half of the growth is everywhere, the other half on one sample of twenty."""
+    return LIMIT / 2 + np.where(rng.random(samples) < 0.05, rng.exponential(LIMIT * 10, samples), 0)
+
+
+def _checks(
+    rng: Rng,
+    pairs: dict[str, tuple[np.ndarray, np.ndarray]],
+    kind: str,
+    budget: DriftBudget,
+    name: str,
+    labels: np.ndarray | None = None,
+) -> list[Check]:
+    """The checks of one name, on samples that are all different."""
+    specs = [
+        TensorSpec(output, (None, *reference.shape[1:]), "float32")
+        for output, (reference, _) in pairs.items()
+    ]
+    comparison = Comparison("c", specs, specs, {output: Task.of(kind, output) for output in pairs})
+    keys = rng.integers(0, 2**63, len(next(iter(pairs.values()))[0])).astype(np.uint64)
+    reference = {output: pair[0] for output, pair in pairs.items()}
+    candidate = {output: pair[1] for output, pair in pairs.items()}
+    comparison.update(reference, candidate, labels, keys)
+    found = judge(comparison.outputs(), comparison.labels(), budget)
+    return [check for check in found.checks if check.name == name]
+
+
+KINDS: dict[str, Changes] = {
+    "independent": independent,
+    "samples lost as a whole": all_or_nothing,
+    "beta, correlation 0.1": beta(0.1),
+    "beta, correlation 0.5": beta(0.5),
+    "heavy tail (Pareto 1.5)": heavy_tailed,
+    "half in lost samples, half sprinkled": lost_and_sprinkled,
+}
+
+
+def scenes() -> Iterator[Scene]:
+    """Every scene, the simplest statements first."""
+    only_pass, only_fail = (Verdict.PASS,), (Verdict.FAIL,)
+    yield Scene("flips of samples", "independent", flips, sizes=(100, 299, 1000, 5000))
+    for name, changes in KINDS.items():
+        yield Scene("decisions of samples", name, decisions(changes))
+    for name, changes in KINDS.items():
+        run = decisions(changes, 2 * LIMIT)
+        yield Scene("decisions, at twice the budget", name, run, says=only_pass)
+    for name, changes in KINDS.items():
+        yield Scene("decisions, however they cluster", name, any_shares(changes), says=only_pass)
+    yield Scene("samples over an error", "independent", wrong_samples, sizes=(100, 300, 1000, 5000))
+    for name, spread in (("fifty of one size", 0.0), ("fifty by Zipf's law", 1.0)):
+        yield Scene("single classes", name, rare_classes(spread), says=only_fail)
+    yield Scene("several statements (Holm)", f"{OUTPUTS} outputs", several_outputs, says=only_fail)
+    for lost, gained in ((0.01, 0.0), (0.03, 0.02), (0.06, 0.05)):
+        name = f"{lost:.0%} lost, {gained:.0%} gained"
+        yield Scene("accuracy", name, answers(lost, gained), sizes=(300, 1000, 5000))
+    for name, growth in (("spread", spread_growth), ("half of it on 5 %", heavy_growth)):
+        yield Scene("mean absolute error", f"growth: {name}", errors(growth))
+
+
+def outcome_of(scene: Scene, size: int, runs: int, seed: int = 0) -> Outcome:
+    """Runs a scene."""
+    found = Outcome(scene, size, runs)
+    for rng in map(np.random.default_rng, np.random.SeedSequence([seed, size]).spawn(runs)):
+        found.add(scene.run(rng, size))
+    return found
+
+
+def row(found: Outcome) -> str:
+    """A row of the page's table."""
+    shares = [
+        f"{found.wrong[said] / found.runs:.1%}" if said in found.scene.says else "not stated"
+        for said in (Verdict.PASS, Verdict.FAIL)
+    ]
+    cells = [found.scene.group, found.scene.name, f"{found.size:,}", *shares]
+    return f"| {' | '.join(cells)} |"
+
+
+def page(found: Sequence[Outcome], command: str) -> str:
+    """The page as Markdown."""
+    runs = found[0].runs
+    over = [
+        f"- {each.scene.group}: {each.scene.name}, {each.size:,} samples"
+        for each in found
+        if each.over
+    ]
+    kept = f"{len(found) - len(over)} of {len(found)} rows keep to that"
+    return "\n".join(
+        [
+            "# How often verdicts are wrong",
+            "",
+            f"Written by `{command}`. The truth of each scene lies at the budget:",
+            f"{LIMIT:.0%} of all decisions change, or {CLASS_LIMIT:.0%} of the decisions for a",
+            "class. There, a PASS and a FAIL are both chance, and reports state that each of them",
+            f"happens in at most {STATED:.0%} of all runs. Each row is of {runs:,} runs, and its "
+            "shares",
+            f"are uncertain by up to {noise(runs):.1%}.",
+            "",
+            *([f"{kept}; these do not:", "", *over] if over else [f"{kept}."]),
+            "",
+            "| statement | how changes are distributed | samples | wrong PASS | wrong FAIL |",
+            "|---|---|---:|---:|---:|",
+            *map(row, found),
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    """Runs every scene and writes the page; a selection is only printed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--group", metavar="REGEX", help="only statements that this fits")
+    options = parser.parse_args()
+    found = []
+    for scene in scenes():
+        if options.group and not re.search(options.group, scene.group):
+            continue
+        for size in scene.sizes:
+            found.append(outcome_of(scene, size, options.runs))
+            print(row(found[-1]), "over" if found[-1].over else "", flush=True)
+    if found and not options.group:
+        command = "python benchmarks/verdict_coverage.py"
+        command += f" --runs {options.runs}" if options.runs != parser.get_default("runs") else ""
+        PAGE.write_text(page(found, command), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
