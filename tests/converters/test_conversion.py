@@ -150,11 +150,11 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
         ({"batch_size": 2}, "is no option of a conversion to onnx"),
         ({"to": "tflite", "batch_size": -1}, "is no option of a conversion to tflite"),
         ({"output": "model.txt"}, "expected an output file ending in .onnx"),
-        ({"latency": True}, r"latency \(--latency\) needs samples to compare on, and there"),
-        ({"labels": np.arange(3)}, r"labels \(--labels\) needs samples to compare on, and there"),
+        ({"latency": True}, r"latency \(--latency\) needs samples to compare on, and this"),
+        ({"labels": np.arange(3)}, r"labels \(--labels\) needs samples to compare on, and this"),
         (
             {"budget": DriftBudget()},
-            r"budget \(--budget\) needs samples to compare on, and there",
+            r"budget \(--budget\) needs samples to compare on, and this",
         ),
         ({"data": samples(4, 6), "emulate": "cpu"}, "emulate: expected 'gpu', 'pessimistic' or"),
         (

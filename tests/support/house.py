@@ -1,6 +1,7 @@
 """The house: its rooms in order, and who imports whom."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from repository import ROOT
@@ -21,6 +22,12 @@ CONVERSION = (
 
 # Both wings stand on it.
 GROUND = "tfmp.shared"
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file of the project, parsed."""
+    return ast.parse(path.read_text())
 
 
 def module_name(path: Path) -> str:
@@ -78,7 +85,7 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
     """
     found = set()
     packages = {name.rpartition(".")[0] for name in known}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -98,7 +105,7 @@ def entered_by(path: Path) -> set[tuple[str, str]]:
     a worker process finds its class.
     """
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             found |= {(node.module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -113,7 +120,7 @@ def entries_of(package: Path) -> dict[str, str]:
     if not stub.exists():
         return {}
     found = {}
-    for node in ast.parse(stub.read_text()).body:
+    for node in tree_of(stub).body:
         assert isinstance(node, ast.ImportFrom)
         assert node.level == 1
         for alias in node.names:
@@ -123,6 +130,6 @@ def entries_of(package: Path) -> dict[str, str]:
 
 def first_sentence(path: Path) -> str:
     """What a module says it is."""
-    text = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
+    text = " ".join((ast.get_docstring(tree_of(path)) or "").split())
     end = text.find(". ")
     return text if end < 0 else text[: end + 1]
