@@ -16,6 +16,7 @@ from tfmp.converters.shared.tensors import TensorSpec
         ("out=detection:columns=0-3", ("out", Task(Kind.DETECTION, columns=(0, 1, 2, 3)))),
         ("out=detection:columns=1,0,3,2", ("out", Task(Kind.DETECTION, columns=(1, 0, 3, 2)))),
         ("y=Regression", ("y", Task(Kind.REGRESSION))),
+        ("y= Detection : axis = 1, columns=0-3", ("y", Task(Kind.DETECTION, 1, (0, 1, 2, 3)))),
         ("y=reconstruction:axis=-3", ("y", Task(Kind.RECONSTRUCTION, axis=-3))),
     ],
 )
@@ -36,6 +37,7 @@ def test_declared(text, expected):
         ("y=classification:axis", "'axis' cannot be read"),
         ("y=regression:columns=0-3", "columns are those of a detection's boxes"),
         ("y=detection:columns=3-1", "names no column"),
+        ("y=detection:columns=0-999999999", "columns=0-999999999 cannot be read"),
     ],
 )
 def test_what_cannot_be_read(text, message):
@@ -55,6 +57,31 @@ def test_what_cannot_be_read(text, message):
 def test_what_does_not_fit_its_output(task, shape, message):
     with pytest.raises(InputError, match=message):
         check_task(Task.of(task, "y"), TensorSpec("y", shape, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("task", "dtype", "message"),
+    [
+        ("classification", "int64", "its values are int64.*Declare ids"),
+        ("regression", "text", "compared by equality, and regression reads amounts"),
+        ("binary", "bool", "binary reads scores that are no whole numbers"),
+        ("regression", "bool", "regression reads amounts"),
+    ],
+)
+def test_what_does_not_fit_its_values(task, dtype, message):
+    with pytest.raises(InputError, match=message):
+        check_task(Task.of(task, "y"), TensorSpec("y", (None, 4), dtype))
+    check_task(Task.of("ids", "y"), TensorSpec("y", (None, 4), dtype))
+    check_task(Task.of("reconstruction", "y"), TensorSpec("y", (None, 4, 4, 3), "uint8"))
+
+
+def test_a_detection_has_rows():
+    with pytest.raises(InputError, match="a detection has a row for each box"):
+        check_task(Task.of("detection", "y"), TensorSpec("y", (None,), "float32"))
+    spec = TensorSpec("y", (None, 6, 100), "float32")
+    check_task(Task.of("detection:axis=1,columns=0-3", "y"), spec)
+    with pytest.raises(InputError, match="it has no column 6; that axis has 6"):
+        check_task(Task.of("detection:axis=1,columns=6-9", "y"), spec)
 
 
 def test_a_dict_of_tasks():
@@ -95,6 +122,9 @@ def kind(name, shape, loss=None, activation=None, dtype="float32"):
         (("catalogits", (None, 8)), None),
         (("y", (None, 8), "my_own_loss"), None),
         (("logits", (None, 8), None, None, "int64"), None),
+        (("image", (None, 8, 8, 3), None, None, "uint8"), Kind.RECONSTRUCTION),
+        (("image", (None, 8, 8, 3), None, None, "int32"), None),
+        (("sequences_scores", (None, 8)), Kind.MULTILABEL),
     ],
 )
 def test_inferred(arguments, expected):
