@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,7 +67,9 @@ def session(shown: Shown) -> Iterator[Progress]:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         config = _config_path(shown)
-        with _progress(shown.quiet) as progress:
+        with warnings.catch_warnings(), _progress(shown.quiet) as progress:
+            # Hints on how to write models, with lines of Keras's code: no matter of a conversion.
+            warnings.filterwarnings("ignore", category=UserWarning, module=r"(tf_)?keras\.")
             yield progress
         if config is not None:
             _save_config(config)

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import warnings
 from pathlib import Path
 
 import click
@@ -105,3 +106,13 @@ def test_notes_that_are_nearly_the_same_are_one(capsys):
     print_results(None, [artifact], Asked(), Shown())
     told = capsys.readouterr().out
     assert (told.count("kept in FP32"), "and 15 notes more" in told) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [("keras.src.layers.core.dense", []), ("tf_keras.src.engine", []), ("mine", ["no axis"])],
+)
+def test_hints_of_keras_do_not_precede_a_message(module, told, recwarn):
+    with session(OPTIONS):
+        warnings.warn_explicit("no axis", UserWarning, f"{module}.py", 107, module=module)
+    assert [str(warning.message) for warning in recwarn] == told
