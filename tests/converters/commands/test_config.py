@@ -59,7 +59,10 @@ def test_the_top_is_for_all_commands_a_table_for_one_and_the_command_line_goes_f
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("speed = 3", "--config c.toml: speed is no option; expected one of accumulate, accuracy-drop, allow"),
+        (
+            "speed = 3",
+            "--config c.toml: speed is no option; expected one of accumulate, accuracy-drop, allow",
+        ),
         (
             "[onnx]\ndynamic = true",
             "[onnx] dynamic is no option; expected one of architecture, batch",
