@@ -38,7 +38,7 @@ def _(rng):
 
 @harmful("key points that snap to a coarse grid")
 def _(rng):
-    """Both eyes and the nose jump to one point: coordinates come in steps of a 24th of the image."""
+    """Both eyes and the nose jump to one point: coordinates come in steps of an image's 24th."""
     places = rng.uniform(0.1, 0.9, (400, 17, 3)).astype(np.float32)
     received = half(places)
     received[..., :2] = half(np.round(places[..., :2] * 24) / 24)
@@ -665,7 +665,7 @@ def exact_match(predictions: Any, labels: Any) -> float:
     return float(np.mean((np.asarray(ids) == truth).all(axis=-1)))
 
 
-@harmful("answers of which fewer match, by the user's metric", metric="held_out:exact_match")
+@harmful("answers of which fewer match, by the user's metric", metric="verdict_cases_held_out:exact_match")
 def _(rng):
     """Seven of ten answers were right word for word; now six are."""
     truth = rng.integers(2, 500, (800, 6))
@@ -676,7 +676,7 @@ def _(rng):
     return Outputs({"output_ids": ids}, {"output_ids": other}, truth)
 
 
-@benign("answers that match as often, by the user's metric", metric="held_out:exact_match")
+@benign("answers that match as often, by the user's metric", metric="verdict_cases_held_out:exact_match")
 def _(rng):
     """The same answers, but for two that were wrong before."""
     truth = rng.integers(2, 500, (800, 6))
