@@ -23,6 +23,7 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 UNSURE = PASS | INCONCLUSIVE
+EXACT = "verdict_cases_held_out:exact_match"
 SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
 SIGMOID = {"loss": "binary_crossentropy", "activation": "sigmoid"}
 
@@ -665,7 +666,7 @@ def exact_match(predictions: Any, labels: Any) -> float:
     return float(np.mean((np.asarray(ids) == truth).all(axis=-1)))
 
 
-@harmful("answers of which fewer match, by the user's metric", metric="verdict_cases_held_out:exact_match")
+@harmful("answers of which fewer match, by the user's metric", metric=EXACT)
 def _(rng):
     """Seven of ten answers were right word for word; now six are."""
     truth = rng.integers(2, 500, (800, 6))
@@ -676,7 +677,7 @@ def _(rng):
     return Outputs({"output_ids": ids}, {"output_ids": other}, truth)
 
 
-@benign("answers that match as often, by the user's metric", metric="verdict_cases_held_out:exact_match")
+@benign("answers that match as often, by the user's metric", metric=EXACT)
 def _(rng):
     """The same answers, but for two that were wrong before."""
     truth = rng.integers(2, 500, (800, 6))
