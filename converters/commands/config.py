@@ -65,6 +65,11 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
     tables = {name: document.pop(name) for name in named}
     for name, table in tables.items():
         _check_keys(path, f"[{name}] ", table, commands[name])
+    for name, value in document.items():
+        if isinstance(value, dict) and name not in known:
+            raise InputError(
+                f"--config {path}: [{name}] is no command; expected one of {', '.join(commands)}."
+            )
     _check_keys(path, "", document, known)
     merged = {**document, **tables.get(context.info_name or "", {})}
     return {

@@ -1,11 +1,17 @@
 """Functions of the user's, named as package.module:function."""
 
 import importlib
+import inspect
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.wording import listed
+
+# Functions of a module that a message lists.
+_MOST_NAMES = 8
 
 
 def import_function(what: str, module: str, function: str, folder: str | None = None) -> Any:
@@ -34,7 +40,15 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
         if where in sys.path:
             sys.path.remove(where)
     if not hasattr(loaded, function):
+        own = [name for name, value in vars(loaded).items() if _is_function_of(loaded, name, value)]
+        known = f"its functions: {listed(sorted(own), _MOST_NAMES)}. Name one of these."
         raise InputError(
-            f"{what}: module {module!r} has no {function!r}. Check the function's name."
+            f"{what}: module {module!r} has no {function!r}; "
+            f"{known if own else 'it defines no function. Name another module.'}"
         )
     return getattr(loaded, function)
+
+
+def _is_function_of(module: ModuleType, name: str, value: object) -> bool:
+    """Whether a public name of a module is a function that it defines itself."""
+    return inspect.isfunction(value) and value.__module__ == module.__name__ and name[0] != "_"

@@ -67,6 +67,10 @@ def test_the_top_is_for_all_commands_a_table_for_one_and_the_command_line_goes_f
             "[onnx]\ndynamic = true",
             "[onnx] dynamic is no option; expected one of architecture, batch",
         ),
+        (
+            "[onxx]\nforce = true",
+            "--config c.toml: [onxx] is no command; expected one of onnx, tflite, all, validate",
+        ),
         ("onnx = 3", "--config c.toml: onnx is no option"),
         ("opset = '17'", "opset is '17' (str); expected a whole number"),
         ("force = 1", "force is 1 (int); expected true or false"),

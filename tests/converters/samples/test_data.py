@@ -284,8 +284,13 @@ class TestRefusals:
             ),
             (
                 "os.path:nothing",
-                "data 'os.path:nothing': module 'os.path' has no 'nothing'. Check the function's "
-                "name.",
+                "data 'os.path:nothing': module 'os.path' has no 'nothing'; its functions: "
+                "abspath, basename, ",
+            ),
+            (
+                "keyword:nothing",  # it defines no function in Python
+                "data 'keyword:nothing': module 'keyword' has no 'nothing'; it defines no "
+                "function. Name another module.",
             ),
         ],
     )
