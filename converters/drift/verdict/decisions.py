@@ -108,10 +108,14 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     ties = counted.changed - counted.firm
     if ties:
         text += f", {ties:,} of them ties in the reference"
-    text += f"; the true rate is at {bound_text(verdict, lower, upper, budget)}"
     safe = None if single else _safe_bound(output, budget)
     if safe is not None and verdict is Verdict.PASS and counted.changed:
-        text += f" and {safe:.2%} however changes cluster"
+        text += (
+            f"; the true rate is at most {upper:.2%} if changes cluster as they do here, and at "
+            f"most {safe:.2%} however they cluster ({budget.confidence:.0%} confidence)"
+        )
+    else:
+        text += f"; the true rate is at {bound_text(verdict, lower, upper, budget)}"
     text += f", budget {limit:.2%}"
     if verdict is Verdict.PASS and safe is not None and safe > _CLUSTERED * limit:
         verdict = Verdict.INCONCLUSIVE

@@ -51,7 +51,7 @@ class TestRate:
         changed[:40, 0] = (changed[:40, 0] + 1) % 6
         found = check("flip_rate", drift(scores(TOKENS), scores(changed)))
         assert found.verdict is Verdict.PASS
-        assert "however changes cluster, budget 1.00%" in found.text
+        assert "however they cluster (95% confidence), budget 1.00%" in found.text
 
     def test_few_samples_prove_nothing_of_rare_clusters(self):
         few = slice(100)
