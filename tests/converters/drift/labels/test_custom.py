@@ -71,7 +71,7 @@ def test_a_metric_travels_by_name_where_it_can_be_imported(tmp_path, monkeypatch
     ("metric", "message"),
     [
         ("no_such_module_here:f", "metric 'no_such_module_here:f': there is no module 'no_such_"),
-        ("math:no_such", "metric 'math:no_such': module 'math' has no 'no_such'. Check the"),
+        ("math:no_such", "metric 'math:no_such': module 'math' has no 'no_such'; it defines no"),
         ("accuracy", "metric 'accuracy' cannot be read: expected package.module:function, or a"),
         ("math:pi", "metric 'math:pi' is no function: expected package.module:function"),
         (3, "metric: expected package.module:function, or a function of predictions and labels"),
