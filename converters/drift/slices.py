@@ -61,6 +61,10 @@ class Slices:
         """
         if reference.size == 0:
             return cls()
+        if axis == 1 and reference.ndim > 2:
+            return cls._of_places(
+                *(values.reshape(*values.shape[:2], -1) for values in (reference, candidate))
+            )
         one, other = (_slices_last(values, axis) for values in (reference, candidate))
         edges = np.stack([*_edges(one), *_edges(other)])
         if not np.isfinite(edges).all():  # some value is not
@@ -81,6 +85,37 @@ class Slices:
                 sums[0, block] += np.einsum("spc,spc->sc", error, error)
                 sums[1, block] += np.einsum("spc,spc->sc", expected, expected)
                 sums[2, block] += np.einsum("spc->sc", expected)
+        return cls._summed(sums, edges)
+
+    @classmethod
+    def _of_places(cls, one: np.ndarray, other: np.ndarray) -> "Slices":
+        """Measures slices whose values lie behind one another: (samples, slices, values)."""
+        edges = _places_edges(one, other)
+        if not np.isfinite(edges).all():
+            finite = np.isfinite(one) & np.isfinite(other)
+            one, other = np.where(finite, one, 0), np.where(finite, other, 0)
+            edges = _places_edges(one, other)
+        samples, slices, values = one.shape
+        sums = np.zeros((3, samples, slices))
+        flat = (array.reshape(samples * slices, values) for array in (one, other))
+        expected_rows, received_rows = flat
+        rows = sums.reshape(3, -1)
+        for block, piece in pieces(samples * slices, values, CHUNK):
+            part = expected_rows[block, piece]
+            expected, received, error, _ = scratch(part.shape)
+            np.copyto(expected, part)
+            np.copyto(received, received_rows[block, piece])
+            with np.errstate(over="ignore", under="ignore"):
+                np.subtract(received, expected, out=error)
+                rows[0, block] += np.einsum("rv,rv->r", error, error)
+                rows[1, block] += np.einsum("rv,rv->r", expected, expected)
+                rows[2, block] += np.einsum("rv->r", expected)
+        return cls._summed(sums, edges)
+
+    @classmethod
+    def _summed(cls, sums: np.ndarray, edges: np.ndarray) -> "Slices":
+        """Sums by sample, added up; neighbours share a slice if there are too many."""
+        slices = sums.shape[2]
         if slices > MOST_SLICES:
             first = np.arange(MOST_SLICES) * slices // MOST_SLICES
             sums = np.add.reduceat(sums, first, axis=2)
@@ -193,6 +228,16 @@ def _slices_last(values: np.ndarray, axis: int) -> np.ndarray:
         return values.reshape(-1, 1, 1)
     moved = np.moveaxis(values, axis, -1)
     return moved.reshape(len(values), -1, moved.shape[-1])
+
+
+def _places_edges(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The smallest and the largest value of each slice of (samples, slices, values)."""
+    found = [
+        pick(pick(values, axis=2), axis=0) + 0.0
+        for values in (one, other)
+        for pick in (np.min, np.max)
+    ]
+    return np.stack(found).astype(np.float64)
 
 
 # Rows of slices that are looked at as one long row: NumPy compares long rows many times faster.
