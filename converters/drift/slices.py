@@ -74,17 +74,8 @@ class Slices:
         samples, values, slices = one.shape
         sums = np.zeros((3, samples, slices))
         for block, piece in pieces(samples, values, max(1, CHUNK // slices)):
-            part = one[block, piece]
-            memory = scratch(part.shape) if part.size <= CHUNK else np.empty((4, *part.shape))
-            expected, received, error, _ = memory
-            np.copyto(expected, part)
-            np.copyto(received, other[block, piece])
             # A sample's pieces are cut at the same places whatever batch it came in.
-            with np.errstate(over="ignore", under="ignore"):
-                np.subtract(received, expected, out=error)
-                sums[0, block] += np.einsum("spc,spc->sc", error, error)
-                sums[1, block] += np.einsum("spc,spc->sc", expected, expected)
-                sums[2, block] += np.einsum("spc->sc", expected)
+            sums[:, block] += _sums_of(one[block, piece], other[block, piece], "spc,spc->sc")
         return cls._summed(sums, edges)
 
     @classmethod
@@ -97,19 +88,10 @@ class Slices:
             edges = _places_edges(one, other)
         samples, slices, values = one.shape
         sums = np.zeros((3, samples, slices))
-        flat = (array.reshape(samples * slices, values) for array in (one, other))
-        expected_rows, received_rows = flat
         rows = sums.reshape(3, -1)
+        one, other = (array.reshape(samples * slices, values) for array in (one, other))
         for block, piece in pieces(samples * slices, values, CHUNK):
-            part = expected_rows[block, piece]
-            expected, received, error, _ = scratch(part.shape)
-            np.copyto(expected, part)
-            np.copyto(received, received_rows[block, piece])
-            with np.errstate(over="ignore", under="ignore"):
-                np.subtract(received, expected, out=error)
-                rows[0, block] += np.einsum("rv,rv->r", error, error)
-                rows[1, block] += np.einsum("rv,rv->r", expected, expected)
-                rows[2, block] += np.einsum("rv->r", expected)
+            rows[:, block] += _sums_of(one[block, piece], other[block, piece], "rv,rv->r")
         return cls._summed(sums, edges)
 
     @classmethod
@@ -228,6 +210,26 @@ def _slices_last(values: np.ndarray, axis: int) -> np.ndarray:
         return values.reshape(-1, 1, 1)
     moved = np.moveaxis(values, axis, -1)
     return moved.reshape(len(values), -1, moved.shape[-1])
+
+
+def _sums_of(reference: np.ndarray, candidate: np.ndarray, rule: str) -> np.ndarray:
+    """Sums of squared errors, squares and values of a piece, by the subscripts of a product."""
+    memory = (
+        scratch(reference.shape) if reference.size <= CHUNK else np.empty((4, *reference.shape))
+    )
+    expected, received, error, _ = memory
+    np.copyto(expected, reference)
+    np.copyto(received, candidate)
+    _, _, single = rule.partition(",")
+    with np.errstate(over="ignore", under="ignore"):
+        np.subtract(received, expected, out=error)
+        return np.stack(
+            [
+                np.einsum(rule, error, error),
+                np.einsum(rule, expected, expected),
+                np.einsum(single, expected),
+            ]
+        )
 
 
 def _places_edges(one: np.ndarray, other: np.ndarray) -> np.ndarray:
