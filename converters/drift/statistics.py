@@ -34,11 +34,12 @@ def binomial_bounds(events: int, trials: int, confidence: float) -> tuple[float,
 def mcnemar(lost: int, gained: int) -> float:
     """Two-sided exact p-value that lost and gained answers are equally likely (McNemar 1947).
 
-    Under that hypothesis each of the discordant samples is a fair coin.
+    Under that hypothesis each of the discordant samples is a fair coin: the p-value is twice the
+    smaller tail. (`scipy.stats` has this test, too, and takes half a second to import.)
     """
-    from scipy.stats import binomtest
+    from scipy.special import bdtr
 
-    return float(binomtest(lost, lost + gained, 0.5).pvalue) if lost + gained else 1.0
+    return min(1.0, 2 * float(bdtr(min(lost, gained), lost + gained, 0.5)))
 
 
 def paired_difference(
