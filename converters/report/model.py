@@ -163,49 +163,19 @@ class Evidence:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class CandidateReport:
+@dataclass(frozen=True, kw_only=True)
+class CandidateReport(CandidateEvidence):
     """One candidate file on one runner: its drift, and whether it may ship.
 
     Attributes:
-        name: name of the candidate for people.
-        format: "onnx" or "tflite".
-        path: path of the file.
-        sha256: hash of the file.
-        size_bytes: size of the file.
-        runner: the runner that executed it, its device, and its kind of FP16.
-        outputs: drift of every output.
-        labels: answers against labels, one entry for each labelled output.
         verdict: PASS, FAIL or INCONCLUSIVE.
         reasons: the findings that decided the verdict.
         checks: every finding, with its bound and limit.
-        notes: facts that a reader should know, such as outputs matched by order.
-        overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
-        remedy: a way to convert that a drift over budget calls for, if there is another one.
-        error: reason why it could not be run or compared; None if it was.
-        stages: drift that each step from the reference added; empty if it was not asked for.
-        latency: time of one call of the file; None if it was not measured.
-        explanation: layers and samples that the drift comes from; None if it was not asked for.
     """
 
-    name: str
-    format: str
-    path: str | None
-    sha256: str | None
-    size_bytes: int | None
-    runner: RunnerInfo
-    outputs: tuple[OutputDrift, ...]
-    labels: tuple[LabelDrift, ...]
     verdict: Verdict
     reasons: tuple[str, ...]
     checks: tuple[Check, ...] = ()
-    notes: tuple[str, ...] = ()
-    overflows: tuple[str, ...] = ()
-    remedy: str = ""
-    error: str | None = None
-    stages: tuple[Stage, ...] = ()
-    latency: Latency | None = None
-    explanation: Explanation | None = None
 
     @property
     def evidence(self) -> CandidateEvidence:

@@ -1,12 +1,12 @@
 """benchmarks/colocate.py: ratios are of rounds, and the script runs."""
 
-import importlib.util
 import json
 import subprocess
 import sys
 
 import pytest
 from repository import BENCHMARKS
+from scripts import script
 
 from tfmp.colocation.report import JobResult, ModeResult
 
@@ -15,12 +15,7 @@ SCRIPT = BENCHMARKS / "colocate.py"
 
 @pytest.fixture(scope="module")
 def benchmark():
-    spec = importlib.util.spec_from_file_location("colocate_benchmark", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look there
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return script(SCRIPT)
 
 
 def run(mode: str, *finished_s: float) -> ModeResult:

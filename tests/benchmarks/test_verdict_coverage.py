@@ -1,31 +1,16 @@
 """The simulation of verdicts sees statements that are wrong too often, and lets others be."""
 
 import dataclasses
-import importlib.util
-import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from repository import BENCHMARKS
+from scripts import script
 
 from tfmp.converters.drift.verdict.check import Check, Verdict
 
-SCRIPT = BENCHMARKS / "verdict_coverage.py"
-
-
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("verdict_coverage", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
-coverage = script()
+coverage = script(BENCHMARKS / "verdict_coverage.py")
 SCENES = {(scene.group, scene.name): scene for scene in coverage.scenes()}
 
 

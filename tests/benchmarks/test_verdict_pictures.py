@@ -1,28 +1,13 @@
 """docs/verdicts.md quotes the product, and shows a picture of each rule."""
 
-import importlib.util
-import sys
-from types import ModuleType
-
 import pytest
 from repository import BENCHMARKS, DOCS
-
-SCRIPT = BENCHMARKS / "verdict_pictures.py"
+from scripts import script
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="needs the checkout's docs/")
 
 
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("verdict_pictures", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclass looks there
-    spec.loader.exec_module(module)
-    return module
-
-
-PICTURES = script()
+PICTURES = script(BENCHMARKS / "verdict_pictures.py")
 
 
 def test_the_page_shows_each_picture_with_its_sentence():

@@ -21,7 +21,7 @@ from tfmp.converters.runners import RunnerInfo
 
 def candidate(*checks: Check) -> CandidateReport:
     runner = RunnerInfo("r", "CPU", None)
-    return CandidateReport("c", "onnx", None, None, None, runner, (), (), Verdict.PASS, (), checks)
+    return CandidateReport("c", "onnx", runner, verdict=Verdict.PASS, reasons=(), checks=checks)
 
 
 def check(measured, limit, lower=None, upper=None, verdict=Verdict.PASS, name="rel_l2") -> Check:
