@@ -166,6 +166,7 @@ def test_a_model_without_weights_is_run_in_fp16_too(tmp_path: Path) -> None:
         assert (candidate.runner.name, candidate.runner.fp16) == (runner, fp16)
 
 
+@pytest.mark.slow
 def test_a_layer_that_overflows_fails_though_nothing_came_of_it_here(tmp_path: Path) -> None:
     def grow(x):
         return keras.ops.exp(keras.ops.minimum(keras.ops.abs(x) * 20, 12.0))
@@ -282,6 +283,7 @@ def test_all_signatures_of_a_saved_model_become_one_file(saved_model: Path) -> N
     assert "signatures '" in result.stdout
 
 
+@pytest.mark.slow
 def test_one_signature_can_be_picked_and_is_the_one_compared(saved_model: Path) -> None:
     assert run("tflite", "both", "-o", "both.tflite", "-q").exit_code == 0
     for name in ("encode", "reconstruct"):

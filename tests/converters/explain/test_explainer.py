@@ -95,6 +95,7 @@ def test_the_saved_onnx_model_is_one_valid_node(overflow) -> None:
     assert [value.name for value in model.graph.input] == ["x0"]
 
 
+@pytest.mark.slow
 def test_an_overflow_inside_a_tflite_layer_is_found_although_its_results_are_finite(
     tmp_path: Path,
 ) -> None:
@@ -191,7 +192,10 @@ def test_a_layer_behind_an_output_is_taken_apart_alone(tmp_path: Path, format: s
     assert "y0: relative L2 error" in reproduce(found.culprit.folder)
 
 
-@pytest.mark.parametrize("build", [keras_models.lstm, keras_models.transformer])
+@pytest.mark.parametrize(
+    "build",
+    [keras_models.lstm, pytest.param(keras_models.transformer, marks=pytest.mark.slow)],
+)
 def test_loops_and_attention_can_be_taken_apart(tmp_path: Path, build) -> None:
     model = build()
     shape = [size or 5 for size in model.inputs[0].shape[1:]]
@@ -204,6 +208,7 @@ def test_loops_and_attention_can_be_taken_apart(tmp_path: Path, build) -> None:
     assert Path(found.culprit.folder, "reproduce.py").exists()
 
 
+@pytest.mark.slow
 def test_a_recurrent_tflite_file_can_be_taken_apart(tmp_path: Path) -> None:
     model = litert_models.recurrent()
     file = convert(model, to="tflite", output=tmp_path / "net.tflite")

@@ -98,6 +98,7 @@ def test_bad_input_is_one_message_and_status_2(two_jobs, arguments, message):
     assert result.stdout == ""
 
 
+@pytest.mark.slow
 def test_jobs_in_processes_end_as_alone_and_fail_alone():
     """The same weights, with Ctrl-C left to the parent; a limit that one hits; one killed."""
     half, data = colocated_jobs.jobs()[2], (colocated_jobs.X, colocated_jobs.X)

@@ -376,8 +376,8 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     "options",
     [
         {"jit_compile": False},
-        {"jit_compile": True},
-        {"jit_compile": False, "steps_per_execution": 3},
+        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+        pytest.param({"jit_compile": False, "steps_per_execution": 3}, marks=pytest.mark.slow),
         {"jit_compile": True, "steps_per_execution": 3},
         {"run_eagerly": True},
     ],

@@ -260,6 +260,7 @@ def test_traces_for_tensorboard_are_written(tmp_path):
     assert list((tmp_path / "float32").rglob("*.xplane.pb"))
 
 
+@pytest.mark.slow
 def test_the_largest_batch_is_found_below_a_limit(monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     report = profile_training(
