@@ -32,6 +32,7 @@ from tfmp.converters.onnx.graph import (
     constant_facts,
     infer_types,
     is_float,
+    name_of,
     new_cast,
     new_constant,
     nodes_of,
@@ -80,7 +81,7 @@ def to_fp16(
     remove_unused(model)
     kept = tuple(
         Island(
-            node.name or "",
+            name_of(node),
             node.op_type,
             node.metadata_props.get("tfmp.layer", ""),
             decision.reason,

@@ -5,6 +5,7 @@ from .matching import (
     Reduction as Reduction,
     array_of as array_of,
     is_number as is_number,
+    name_of as name_of,
     number_of as number_of,
     operands as operands,
     private as private,

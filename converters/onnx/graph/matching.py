@@ -147,10 +147,10 @@ class Pattern:
         """
         node = old.producer()
         assert node is not None
+        self.done.append(f"{where(node)}: {what}")
         new.type, new.shape = old.type, new.shape if old.shape is None else old.shape
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         old.name, new.name = new.name, old.name
-        self.done.append(f"{where(node)}: {what}")
         self._drop(node)
 
     def bypass(self, node: ir.Node, value: ir.Value, what: str) -> None:
@@ -174,7 +174,12 @@ class Pattern:
 
 def where(node: ir.Node) -> str:
     """An op and its layer, for people."""
-    return f"{node.op_type} in {node.metadata_props.get('tfmp.layer') or node.name}"
+    return f"{node.op_type} in {node.metadata_props.get('tfmp.layer') or name_of(node)}"
+
+
+def name_of(node: ir.Node) -> str:
+    """A node's name; without one, the name of its first result, which every node has."""
+    return node.name or str(node.outputs[0].name)
 
 
 def is_used(node: ir.Node) -> bool:

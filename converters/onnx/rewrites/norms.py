@@ -10,7 +10,14 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, private, reduction_of, static, with_constant
+from tfmp.converters.onnx.graph import (
+    Pattern,
+    is_number,
+    private,
+    reduction_of,
+    static,
+    with_constant,
+)
 from tfmp.converters.onnx.rewrites.fused_norms import fuse
 from tfmp.converters.onnx.rewrites.roots import Root, lower_bound, root_of, square_of
 from tfmp.shared.numerics import FLOAT16
@@ -24,6 +31,8 @@ def rewrite_norms(pattern: Pattern) -> None:
     """Fuses normalizations; takes the squares out of other variances, norms and lengths."""
     for node in pattern.nodes("Div", "Mul"):
         _average(pattern, node)
+    for node in pattern.nodes("Pow"):
+        _plain_root(pattern, node)
     for node in pattern.nodes("Sqrt"):
         root = root_of(pattern, node)
         if root is not None and not fuse(pattern, root):
@@ -49,6 +58,19 @@ def _average(pattern: Pattern, node: ir.Node) -> None:
             node, "ReduceMean", reduced.value, reduced.axes, "mean", reduced.keepdims
         )
         pattern.replace(node.outputs[0], mean, "a sum over its count became ReduceMean")
+
+
+def _plain_root(pattern: Pattern, node: ir.Node) -> None:
+    """A sum of squares to the power of 1/2 or -1/2, as in PyTorch's norms, becomes a Sqrt."""
+    base, half = node.inputs[0], is_number(node.inputs[1], 0.5, 0)
+    if base is None or not (half or is_number(node.inputs[1], -0.5, 0)):
+        return
+    if root_of(pattern, node) is None:
+        return
+    result = pattern.add(node, "Sqrt", [base], "root")
+    if not half:
+        result = pattern.add(node, "Reciprocal", [result], "inverse")
+    pattern.replace(node.outputs[0], result, "a power of 1/2 became Sqrt")
 
 
 def _as_length(pattern: Pattern, root: Root) -> None:

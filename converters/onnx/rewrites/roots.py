@@ -47,7 +47,7 @@ class Root:
 
 
 def root_of(pattern: Pattern, node: ir.Node) -> Root | None:
-    """The sum of squares that a Sqrt takes the root of; None if something else reads it."""
+    """The sum of squares that a Sqrt, or a Pow, takes the root of; None if others read it."""
     inner: list[ir.Node] = []
     factor, epsilon, floor = 1.0, 0.0, 0.0
     value = node.inputs[0]

@@ -35,8 +35,10 @@ def write_saved_model(
         variables.update({id(variable): variable for variable in graph.graph.variables})
         functions[key] = _serving(graph, source, batch_size)
     module.weights = list(variables.values())
+    # A file for inference has no gradients, and those of a rewritten graph cannot be saved.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     try:
-        tf.saved_model.save(module, folder, signatures=functions)
+        tf.saved_model.save(module, folder, signatures=functions, options=options)
     except OSError as error:
         raise ConversionError(
             f"no room for the weights in {folder} ({error.strerror}). Free space there, or name "

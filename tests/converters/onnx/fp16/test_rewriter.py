@@ -352,6 +352,21 @@ def test_a_mask_constant_past_the_range_keeps_the_mask_and_softmax_in_fp32(
     np.testing.assert_allclose(received, run(model, batch)["y"], atol=1e-3)
 
 
+def test_a_node_without_a_name_is_told_by_the_value_that_it_makes():
+    model = parse("""
+    agraph (float[N, 4] x) => (float[N, 4] y) <float big = {1e9}, int64[1] axis = {1}> {
+        far = Mul(x, big)
+        sq = Mul(x, x)
+        s = ReduceSum(sq, axis)
+        length = Sqrt(s)
+        y = Add(far, length)
+    }
+    """)
+    notes = half(model)[1].notes()
+    assert notes[0].startswith("kept in FP32: Mul in far: ")
+    assert notes[-1].startswith("rewritten: Sqrt in length: ")
+
+
 def test_an_epsilon_that_vanishes_keeps_its_reader_in_fp32():
     model = parse("""
     agraph (float[N, 4] x) => (float[N, 4] y)

@@ -167,12 +167,22 @@ def test_over_several_axes_the_epsilon_counts_once():
             ["ReduceL2", "Max", "Div"],
         ),
         ("r = ReduceL2(x, axis)  m = Clip(r, tiny)  y = Div(x, m)", ["ReduceL2", "Max", "Div"]),
+        (
+            "sq = Pow(x, two)  s = ReduceSum(sq, axis)  r = Pow(s, half)  m = Clip(r, tiny)  "
+            "y = Div(x, m)",
+            ["ReduceL2", "Max", "Div"],
+        ),
+        (
+            "sq = Mul(x, x)  s = ReduceSum(sq, axis)  r = Pow(s, minus)  y = Mul(x, r)",
+            ["ReduceL2", "Div"],
+        ),
         ("sq = Mul(x, x)  s = ReduceSum(sq, axis)  y = Div(x, s)", ["ReduceSumSquare", "Div"]),
     ],
-    ids=["bare", "tensorflow", "keras", "torch", "squared"],
+    ids=["bare", "tensorflow", "keras", "torch", "power", "inverse power", "squared"],
 )
 def test_lengths_are_not_squared_in_fp16(body: str, kinds: list[str]):
-    model = graph(body, ", float far = {1e12}, float tiny = {1e-12}")
+    numbers = ", float far = {1e12}, float tiny = {1e-12}, float half = {0.5}, float minus = {-0.5}"
+    model = graph(body, numbers)
     changed, _ = rewritten(model)
     assert op_types(changed) == kinds
     for seed in range(4):

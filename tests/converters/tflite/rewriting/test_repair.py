@@ -168,6 +168,21 @@ def test_loops_and_their_shapes_survive_a_repair_around_them(
     np.testing.assert_allclose(received, source.forward(batch)["y"], atol=2e-3)
 
 
+def test_activations_with_gradients_of_their_own_survive_a_repair(
+    export: Callable, tmp_path
+) -> None:
+    """Keras's swish has one, which no file for inference needs and TensorFlow cannot save."""
+    image = keras.Input((6, 6, 2), name="x")
+    x = layers.Conv2D(3, 1, activation="swish")(layers.GlobalAveragePooling2D(keepdims=True)(image))
+    model = keras.Model(image, {"y": layers.LayerNormalization()(x * 1e4)})
+    source, batch, result = repaired(model)
+    assert result.changes
+    export(result.source, tmp_path / "model.tflite")
+    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
+        received = runner.run(batch)["y"]
+    np.testing.assert_allclose(received, source.forward(batch)["y"], atol=2e-3)
+
+
 def test_what_cannot_be_repaired_is_named_with_its_layer() -> None:
     def grow(x):
         return keras.ops.exp(keras.ops.minimum(keras.ops.abs(x) * 20, 12.0))
