@@ -1,14 +1,22 @@
 """ONNX files from anywhere, which need no export."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session
-from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, in_dtype
+from tfmp.converters.shared.tensors import (
+    TEXT,
+    Batch,
+    TensorSpec,
+    in_dtype,
+    synthetic_batch,
+)
 from tfmp.shared.wording import first_line
 
 
@@ -39,6 +47,7 @@ def from_onnx(
             own if size is None else size
             for own, size in zip(value.shape or (), spec.shape, strict=True)
         )
+    _open_false_sizes(model, session, inputs)
     outputs = tuple(_spec(value) for value in model.graph.outputs)
 
     def forward(batch: Batch) -> Batch:
@@ -52,13 +61,65 @@ def from_onnx(
 
 def _open_negative_sizes(model: ir.Model) -> None:
     """Makes sizes that vary of those that are written as -1, as PaddlePaddle does."""
+    values = (*model.graph.inputs, *_made(model))
+    _open(values, lambda size: isinstance(size, int) and size < 0)
+
+
+# Smaller pictures vanish in some nets.
+_PROBED_SIZES = (8, 32, 128)
+
+
+def _open_false_sizes(model: ir.Model, session: OrtSession, inputs: Sequence[TensorSpec]) -> None:
+    """Takes away names of sizes that an output gets wrong.
+
+    A runtime that trusts such a name reuses a buffer of another size, and ends in an error: a
+    super-resolution model whose output is declared with its input's height and width.
+    """
+    supplied = {spec.name for spec in inputs}
+    given = {str(value.name): value for value in model.graph.inputs if value.name in supplied}
+    named = {_name(size) for value in given.values() for size in value.shape or ()} - {None}
+    outputs = {str(value.name): value for value in model.graph.outputs}
+    inner = [size for value in outputs.values() for size in list(value.shape or ())[1:]]
+    if named.isdisjoint(map(_name, inner)):
+        return
+    for probed in _PROBED_SIZES:
+        batch = synthetic_batch(inputs, samples=2, seed=0, open_size=probed)
+        try:
+            arrays = session.run(list(outputs), batch)
+        except Exception:  # ONNX Runtime's own; the next size may fit
+            continue
+        sizes = dict(_actual_sizes(given, batch))
+        received = _actual_sizes(outputs, dict(zip(outputs, arrays, strict=True)))
+        false = {name for name, actual in received if sizes.get(name, actual) != actual}
+        _open(_made(model), lambda size: _name(size) in false)
+        return
+
+
+def _actual_sizes(values: Mapping[str, ir.Value], arrays: Batch) -> Iterator[tuple[str, int]]:
+    """The names of sizes that vary, each with the size that an array has there."""
+    for key, value in values.items():
+        for size, actual in zip(value.shape or (), np.shape(arrays[key]), strict=False):
+            name = _name(size)
+            if name is not None:
+                yield name, actual
+
+
+def _name(size: object) -> str | None:
+    """The name of a size that varies."""
+    return size.value if isinstance(size, ir.SymbolicDim) else None
+
+
+def _made(model: ir.Model) -> list[ir.Value]:
+    """The values that nodes make, and the outputs."""
     made = (value for node in model.graph.all_nodes() for value in node.outputs)
-    for value in (*model.graph.inputs, *model.graph.outputs, *made):
-        sizes = list(value.shape or ())
-        if any(isinstance(size, int) and size < 0 for size in sizes):
-            value.shape = ir.Shape(
-                None if isinstance(size, int) and size < 0 else size for size in sizes
-            )
+    return [*made, *model.graph.outputs]
+
+
+def _open(values: Iterable[ir.Value], which: Callable[[object], bool]) -> None:
+    """Leaves sizes open, without a name."""
+    for value in values:
+        if any(which(size) for size in value.shape or ()):
+            value.shape = ir.Shape(None if which(size) else size for size in value.shape or ())
 
 
 def _spec(value: ir.Value) -> TensorSpec:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
+from onnx_graphs import parse
 
 from tfmp.converters.intake import open_source
 
@@ -30,3 +32,25 @@ def test_sizes_of_minus_one_vary(tmp_path: Path):
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(source.forward({"x": x})["y"], x)
     assert open_source(tmp_path / "paddle.onnx", batch_size=4).inputs[0].shape == (4, 3)
+
+
+@pytest.mark.parametrize(("factor", "names"), [(2, (None, None)), (1, ("H", "W"))])
+def test_an_output_that_has_not_the_sizes_it_names_varies(
+    factor: int, names: tuple[str | None, ...], tmp_path: Path
+):
+    """As a super-resolution model has them, whose output is larger than its input."""
+    model = parse(
+        """
+        agraph (float[N, 1, H, W] x) => (float[N, 1, H, W] y)
+        <float[0] none = {}, float[4] scales = {1, 1, FACTOR, FACTOR}> {
+            h = Neg(x)
+            up = Resize <mode = "nearest"> (h, none, scales)
+            y = Neg(up)
+        }
+        """.replace("FACTOR", str(factor))
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    source = open_source(tmp_path / "model.onnx")
+    x, y = source.model.graph.inputs[0].shape, source.model.graph.outputs[0].shape
+    assert [str(size.value) for size in x if not isinstance(size, int)] == ["N", "H", "W"]
+    assert [size.value for size in y if not isinstance(size, int)] == ["N", *names]
