@@ -82,6 +82,17 @@ def _open_false_sizes(model: ir.Model, session: OrtSession, inputs: Sequence[Ten
     inner = [size for value in outputs.values() for size in list(value.shape or ())[1:]]
     if named.isdisjoint(map(_name, inner)):
         return
+    false = _false_names(session, inputs, given, outputs)
+    _open(_made(model), lambda size: _name(size) in false)
+
+
+def _false_names(
+    session: OrtSession,
+    inputs: Sequence[TensorSpec],
+    given: Mapping[str, ir.Value],
+    outputs: Mapping[str, ir.Value],
+) -> set[str]:
+    """The names of sizes that outputs share with inputs and do not keep in a run."""
     for probed in _PROBED_SIZES:
         batch = synthetic_batch(inputs, samples=2, seed=0, open_size=probed)
         try:
@@ -90,9 +101,8 @@ def _open_false_sizes(model: ir.Model, session: OrtSession, inputs: Sequence[Ten
             continue
         sizes = dict(_actual_sizes(given, batch))
         received = _actual_sizes(outputs, dict(zip(outputs, arrays, strict=True)))
-        false = {name for name, actual in received if sizes.get(name, actual) != actual}
-        _open(_made(model), lambda size: _name(size) in false)
-        return
+        return {name for name, actual in received if sizes.get(name, actual) != actual}
+    return set()
 
 
 def _actual_sizes(values: Mapping[str, ir.Value], arrays: Batch) -> Iterator[tuple[str, int]]:
