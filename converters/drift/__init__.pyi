@@ -27,7 +27,6 @@ from .metrics import (
     EQUALITY as EQUALITY,
     OutputAccumulator as OutputAccumulator,
     OutputDrift as OutputDrift,
-    decision_shares as decision_shares,
     drift_of as drift_of,
     sample_errors as sample_errors,
 )
@@ -46,7 +45,6 @@ from .statistics import (
     drop_at_most as drop_at_most,
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
-    mean_at_most as mean_at_most,
     paired_difference as paired_difference,
 )
 from .tasks import (

@@ -8,7 +8,7 @@ import numpy as np
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.tasks import DECLARED, Kind, Task
-from tfmp.converters.drift.totals import SHARES, Totals, measure
+from tfmp.converters.drift.totals import Totals, measure
 
 # How a sample is decided, and so what counts as a flip.
 ARGMAX = "argmax"
@@ -370,12 +370,3 @@ def _crosses_zero(totals: Totals) -> bool:
 
 def _decides_at_half(totals: Totals) -> bool:
     return totals.half.samples > 0 or totals.normalized
-
-
-def decision_shares(output: OutputDrift) -> np.ndarray | None:
-    """The share of its decisions that changed in each distinct sample; None if nothing tells."""
-    rows = output.totals.rows
-    field = _READINGS.get(output.decision or "")
-    if not len(rows) or field is None:
-        return None
-    return rows.values[:, 2 + SHARES.index(field)]

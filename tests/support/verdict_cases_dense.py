@@ -76,8 +76,8 @@ def _(rng):
 @benign("a map of class ids whose borders move by a pixel")
 def _(rng):
     """Every photograph has a pixel or two that change, of 1024, on the border of two fields."""
-    edge = rng.integers(8, 24, (300, 32, 1))
-    ids = (np.arange(32) >= edge).astype(np.int64) + 2 * (rng.random((300, 1, 1)) < 0.5)
+    edge = rng.integers(8, 24, (400, 32, 1))
+    ids = (np.arange(32) >= edge).astype(np.int64) + 2 * (rng.random((400, 1, 1)) < 0.5)
     moved = edge + (rng.random(edge.shape) < 0.05)
     other = (np.arange(32) >= moved).astype(np.int64) + (ids[:, :1, :1] // 2) * 2
     return Outputs({"label_map": ids}, {"label_map": other})

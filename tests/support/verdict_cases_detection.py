@@ -158,9 +158,9 @@ def kept(rng: np.random.Generator, samples: int = 300) -> list[np.ndarray]:
 @benign("lists of detections in which ties change places", tasks=KEPT)
 def _(rng):
     """On one photograph in four, two detections of equal score stand in the other order."""
-    found = kept(rng)
+    found = kept(rng, 450)
     received = [half(rows) for rows in found]
-    for index in range(0, 300, 4):
+    for index in range(0, 450, 4):
         if len(found[index]) > 1:
             found[index][1, 4] = found[index][0, 4] - np.float32(1e-6)
             received[index] = half(found[index])[[1, 0, *range(2, len(found[index]))]]

@@ -121,7 +121,7 @@ def _(rng):
 def _(rng):
     """A pixel in a thousand changes on the edge of a person."""
     y, x = np.mgrid[:32, :32]
-    radius = rng.uniform(6, 14, (300, 1, 1))
+    radius = rng.uniform(6, 14, (400, 1, 1))
     distance = np.hypot(y - 15.5, x - 15.5) - radius
     return Outputs({"mask": distance < 0}, {"mask": distance < rng.normal(0, 6e-3, distance.shape)})
 
@@ -537,10 +537,12 @@ def _(rng):
 # Lists
 
 
-def found(rng: np.random.Generator) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Boxes and scores of 300 photographs, one to nine on each."""
+def found(
+    rng: np.random.Generator, samples: int = 300
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Boxes and scores of photographs, one to nine on each."""
     boxes, scores = [], []
-    for _ in range(300):
+    for _ in range(samples):
         count = rng.integers(1, 10)
         corner = rng.uniform(0, 500, (count, 2))
         boxes.append(np.concatenate([corner, corner + rng.uniform(20, 140, (count, 2))], 1))
@@ -580,7 +582,7 @@ def _(rng):
 )
 def _(rng):
     """One photograph in five is empty on both sides; the others have the same boxes."""
-    boxes, scores = found(rng)
+    boxes, scores = found(rng, 450)
     rows = [
         np.concatenate([box, score[:, None]], 1) for box, score in zip(boxes, scores, strict=True)
     ]

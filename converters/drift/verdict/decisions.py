@@ -16,9 +16,7 @@ from tfmp.converters.drift import (
     DriftBudget,
     Kind,
     OutputDrift,
-    decision_shares,
     fewest_samples,
-    mean_at_most,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -27,11 +25,7 @@ from tfmp.converters.drift.verdict.check import (
     against,
     bound_text,
     doubt,
-    p_over,
 )
-
-# However changes cluster, a rate of this many times the limit must be excluded.
-_CLUSTERED = 2
 
 # Classes that a text names.
 _NAMED = 3
@@ -92,8 +86,7 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     repeated = output.totals.rows.repeated
     every = _clustered(counted, repeated)
     firm = _clustered(_firm(counted), repeated)
-    _, upper = every.bounds(budget.confidence)
-    lower, _ = firm.bounds(budget.confidence)
+    lower, upper = firm.lower(budget.confidence), every.upper(budget.confidence)
     verdict = against(lower, upper, limit)
     single = counted.decisions == counted.samples and output.decision != BOXES
     where = f"output {output.name!r}"
@@ -108,29 +101,23 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     ties = counted.changed - counted.firm
     if ties:
         text += f", {ties:,} of them ties in the reference"
-    safe = None if single else _safe_bound(output, budget)
-    if safe is not None and verdict is Verdict.PASS and counted.changed:
-        text += (
-            f"; the true rate is at most {upper:.2%} if changes cluster as they do here, and at "
-            f"most {safe:.2%} however they cluster ({budget.confidence:.0%} confidence)"
-        )
-    else:
-        text += f"; the true rate is at {bound_text(verdict, lower, upper, budget)}"
+    text += f"; the true rate is at {bound_text(verdict, lower, upper, budget)}"
+    if verdict is Verdict.INCONCLUSIVE:
+        without = firm.upper(budget.confidence)
+        with_ties = every.upper(budget.confidence, as_seen=True)
+        if max(without, with_ties) <= limit:
+            verdict, upper = Verdict.PASS, max(without, with_ties)
+            text += f", at most {without:.2%} without ties, and at most {with_ties:.2%} if no "
+            text += "sample has more ties than those that were seen"
     text += f", budget {limit:.2%}"
-    if verdict is Verdict.PASS and safe is not None and safe > _CLUSTERED * limit:
-        verdict = Verdict.INCONCLUSIVE
-        text += (
-            f". {_CLUSTERED * limit:.2%} must be excluded for samples of which all changes, too. "
-            "Pass more samples"
-        )
-    elif verdict is Verdict.INCONCLUSIVE:
-        if firm.bounds(budget.confidence)[1] <= limit:
+    if verdict is Verdict.INCONCLUSIVE:
+        if without <= limit:
             text += ". Only ties are over the budget, which no rounding could keep"
             if output.known is None and output.rel_l2 is not None:
                 verdict = Verdict.PASS  # that it decides at all is a guess; distances say the rest
         else:
             text += _advice(every, budget, limit)
-    p = p_over(firm.bounds, limit) if firm.changed else 1.0
+    p = firm.p_over(limit)
     return Check("flip_rate", output.name, every.rate, lower, upper, limit, verdict, text, p)
 
 
@@ -141,12 +128,6 @@ def _noun(output: OutputDrift) -> str:
         Kind.DETECTION: "detections",
         Kind.TOKENS: "tokens",
     }.get(output.task.kind, "values")
-
-
-def _safe_bound(output: OutputDrift, budget: DriftBudget) -> float | None:
-    """The bound that assumes nothing of how changes cluster; None without rows of samples."""
-    shares = decision_shares(output)
-    return None if shares is None else mean_at_most(shares, budget.confidence)
 
 
 def _advice(every: Clustered, budget: DriftBudget, limit: float) -> str:
@@ -163,7 +144,7 @@ def _advice(every: Clustered, budget: DriftBudget, limit: float) -> str:
             round(every.decisions_sq * more),
             every.repeated,
         )
-        return against(*grown.bounds(budget.confidence), limit) is not Verdict.INCONCLUSIVE
+        return min(grown.p_under(limit), grown.p_over(limit)) <= 1 - budget.confidence
 
     return advice(fewest_samples(decides, every.samples), "rate")
 
@@ -178,7 +159,7 @@ def _classes(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> li
     testable = _testable([float(found.samples) for *_, found in tests], limit, alpha)
     suspects = sorted(
         (
-            (p_over(found.bounds, limit) * testable, name, role, found)
+            (found.p_over(limit) * testable, name, role, found)
             for name, role, found in tests
             if found.rate > limit
         ),
@@ -202,7 +183,7 @@ def _classes(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> li
         f"output {output.name!r}: {told}{more}; a class may change in at most {limit:.0%} of its "
         "decisions"
     )
-    lower = worst_found.bounds(1 - alpha / testable)[0]
+    lower = worst_found.lower(1 - alpha / testable)
     return [
         Check(
             *("class_flip_rate", output.name, worst_found.rate, lower, None, limit),
@@ -276,7 +257,7 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
         return []
     firm = _clustered(_firm(counted), output.totals.rows.repeated)
     lost = [check for check in _classes(output, counted, budget) if check.verdict is Verdict.FAIL]
-    if firm.bounds(budget.confidence)[0] <= limit and not lost:
+    if firm.lower(budget.confidence) <= limit and not lost:
         return []
     what = f"{counted.changed:,} of {counted.decisions:,} decisions would change"
     if lost:
@@ -351,5 +332,5 @@ def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, lim
         f"{counted.changed_samples:,} of {output.samples:,} samples); the true rate is at "
         f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
     )
-    p = p_over(rows.bounds, limit) if rows.changed else 1.0
+    p = rows.p_over(limit)
     return Check("row_rate", output.name, rows.rate, lower, upper, limit, verdict, text, p)

@@ -3,10 +3,12 @@
 import math
 from statistics import NormalDist
 
+import numpy as np
 import pytest
 
 from tfmp.converters.drift.statistics import (
     MOST_SAMPLES,
+    Clustered,
     binomial_bounds,
     fewest_samples,
     mcnemar,
@@ -160,3 +162,81 @@ class TestFewestSamples:
     def test_gives_up(self) -> None:
         assert fewest_samples(lambda count: False, 10) is None
         assert fewest_samples(lambda count: count >= MOST_SAMPLES, 10) == MOST_SAMPLES
+
+
+def clustered(changed: np.ndarray, made: np.ndarray | int, repeated: float = 1.0) -> Clustered:
+    made = np.broadcast_to(made, changed.shape)
+    sums = [(one * other).sum() for one, other in ((changed, changed), (changed, made))]
+    whole = (len(changed), made.sum(), changed.sum(), *sums, (made * made).sum())
+    return Clustered(*map(int, whole), repeated)
+
+
+class TestClustered:
+    @pytest.mark.parametrize("lost", [0, 1, 7, 150, 299, 300])
+    @pytest.mark.parametrize("made", [1, 64])
+    def test_samples_that_are_lost_as_a_whole_are_coins(self, lost: int, made: int) -> None:
+        found = clustered(np.repeat([made, 0], [lost, 300 - lost]), made)
+        assert found.bounds(0.95) == pytest.approx(binomial_bounds(lost, 300, 0.95), abs=1e-8)
+
+    @pytest.mark.parametrize("samples", [59, 300, 5000])
+    def test_samples_of_one_rate_by_hand(self, samples: int) -> None:
+        # The sample that is added weighs w with P(w > x) = (1 - x)**n, and moves the rate of 2 of
+        # 64 towards 1 or towards 0.
+        lower, upper = clustered(np.full(samples, 2), 64).bounds(0.95)
+        weight = 1 - 0.05 ** (1 / samples)
+        rate = 2 / 64
+        assert upper == pytest.approx(rate + (1 - rate) * weight, rel=1e-6)
+        assert lower == pytest.approx(rate * (1 - weight), rel=1e-6)
+
+    def test_is_the_quantile_of_gaffke_s_mean(self) -> None:
+        # Drawn as he defines it: gaps between uniform numbers weigh the samples and the one that
+        # is added. Two rates and samples without a change are what sums can tell.
+        generator = np.random.default_rng(0)
+        found = clustered(np.repeat([16, 0], [12, 88]), 64)
+        shares = np.repeat([0.25, 0.0, 1.0], [12, 88, 1])
+        weights = generator.standard_exponential((100_000, 101))
+        means = weights @ shares / weights.sum(axis=1)
+        assert found.upper(0.95) == pytest.approx(np.quantile(means, 0.95), abs=3e-4)
+        assert found.upper(0.6) == pytest.approx(np.quantile(means, 0.6), abs=3e-4)
+
+    def test_sums_tell_nearly_as_much_as_samples(self) -> None:
+        generator = np.random.default_rng(1)
+        changed = generator.binomial(64, generator.beta(0.2, 5, 300))
+        shares = np.append(changed / 64, 1.0)
+        weights = generator.standard_exponential((100_000, 301))
+        means = weights @ shares / weights.sum(axis=1)
+        found = clustered(changed, 64)
+        assert found.upper(0.95) == pytest.approx(np.quantile(means, 0.95), rel=0.01)
+
+    @pytest.mark.parametrize("changed", [[5, 0, 0, 1], [1, 1, 1, 1], [64, 0, 3, 0]])
+    def test_p_value_and_bound_agree(self, changed: list[int]) -> None:
+        found = clustered(np.array(changed * 20), 64)
+        for limit in (0.001, 0.01, found.rate * 0.9):
+            p = found.p_over(limit)
+            if 1e-9 < p < 0.5:
+                assert found.lower(1 - p) == pytest.approx(limit, rel=1e-6)
+        assert found.p_over(0.0) == 0.0
+        assert clustered(np.zeros(80, int), 64).p_over(0.01) == 1.0
+
+    def test_a_sample_that_nobody_saw_may_hold_more_decisions_than_most(self) -> None:
+        nothing = np.zeros(300, int)
+        made = np.where(np.arange(300) % 3 == 0, 10, 1)
+        usual = (made * made).sum() / made.sum() / made.mean()
+        upper = clustered(nothing, made).upper(0.95)
+        assert upper == pytest.approx(usual * binomial_bounds(0, 300, 0.95)[1])
+
+    def test_as_seen(self) -> None:
+        few = clustered(np.repeat([1, 0], [3, 297]), 64)
+        assert few.upper(0.95, as_seen=True) == pytest.approx(
+            binomial_bounds(3, 300, 0.95)[1] / 64, rel=1e-6
+        )
+        assert few.upper(0.95) > binomial_bounds(0, 300, 0.95)[1]
+
+    def test_copies_are_no_evidence(self) -> None:
+        one, thrice = (clustered(np.repeat([4, 0], [2 * n, 98 * n]), 8, n) for n in (1, 3))
+        assert one.bounds(0.95) == pytest.approx(thrice.bounds(0.95))
+
+    def test_hundred_million_samples(self) -> None:
+        grown = Clustered(300, 4800, 16, 16, 256, 300 * 256, 300 / 10**8)
+        assert grown.bounds(0.95) == pytest.approx((1 / 300, 1 / 300), rel=1e-2)
+        assert grown.upper(0.95) > 1 / 300
