@@ -121,7 +121,8 @@ def convert_files(
         with starting(formats) as helpers:
             source = open_model(for_formats(model, formats), progress)
             samples = None if data is None else open_samples(source, data, labels, plan)
-            artifacts = _written(source, samples, targets, plan.budget, helpers, progress)
+            searched = [replace(target, profile=plan.profile) for target in targets]
+            artifacts = _written(source, samples, searched, plan.budget, helpers, progress)
         if compare is None or samples is None:
             return Converted(artifacts, None)
         with _naming(artifacts):

@@ -40,12 +40,14 @@ class Target:
         path: of the file.
         precision: "fp16", "mixed" or "fp32".
         options: an instance of the format's `options`.
+        profile: FP16 hardware that searches for the file emulate; None for the default.
     """
 
     format: "Format"
     path: Path
     precision: str
     options: Any
+    profile: "Profile | None" = None
 
 
 class Format(ABC):

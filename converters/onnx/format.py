@@ -83,7 +83,7 @@ class OnnxFormat(Format):
             found, rewritten = None, None
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):
-                    found, rewritten = _islands(model, options, samples, budget, progress)
+                    found, rewritten = _islands(model, target, samples, budget, progress)
             progress("rewriting to FP16")
             islands = found.islands if found else None
             model, report = to_fp16(
@@ -174,7 +174,7 @@ class OnnxFormat(Format):
 
 def _islands(
     model: "ir.Model",
-    options: OnnxOptions,
+    target: Target,
     samples: "Samples",
     budget: "DriftBudget",
     progress: Progress,
@@ -184,18 +184,25 @@ def _islands(
     Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
     taken to be meant.
     """
-    from tfmp.converters.onnx.emulation import name_nodes
+    from tfmp.converters.onnx.emulation import GPU, name_nodes
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
     from tfmp.converters.onnx.mixed import find_islands
     from tfmp.converters.onnx.rewrites import rewrite
 
+    options: OnnxOptions = target.options
     prepare(model)
     if computes_in_fp16(model):
         return None, None
     rewritten = rewrite(model, options.keep_fp32)
     name_nodes(model)
     found = find_islands(
-        model, samples.for_search(), budget, options.keep_fp32, progress, options.target
+        model,
+        samples.for_search(),
+        budget,
+        options.keep_fp32,
+        progress,
+        options.target,
+        target.profile or GPU,
     )
     return found, rewritten
 

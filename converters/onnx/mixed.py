@@ -20,7 +20,13 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.drift import DriftBudget, OutputAccumulator, OutputDrift
-from tfmp.converters.onnx.emulation import SwitchedSession, name_nodes, switchable_nodes
+from tfmp.converters.onnx.emulation import (
+    GPU,
+    Profile,
+    SwitchedSession,
+    name_nodes,
+    switchable_nodes,
+)
 from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.numerics import FLOAT16
@@ -91,6 +97,7 @@ def find_islands(
     keep_fp32: Sequence[str] = (),
     progress: Progress = SILENT,
     target: str = ANY,
+    profile: Profile = GPU,
 ) -> MixedSearch:
     """Searches for the nodes to keep in FP32.
 
@@ -102,11 +109,12 @@ def find_islands(
         keep_fp32: see `rules.decide`.
         progress: told of the stages.
         target: see `rules.decide`.
+        profile: FP16 hardware on which the budget is to be met.
     """
     copy = model.clone()
     name_nodes(copy)
     decisions = decide(copy, keep_fp32, target=target)
-    trial = _Trial(copy, decisions, batches, budget)
+    trial = _Trial(copy, decisions, batches, budget, profile)
     progress("mixed precision: looking at ranges")
     found = _search(trial, progress)
     return MixedSearch(
@@ -131,12 +139,13 @@ class _Trial:
         decisions: Decisions,
         batches: Sequence[Batch],
         budget: DriftBudget,
+        profile: Profile,
     ) -> None:
         self._budget = budget
         self._batches = batches
         self.costs = Costs(model, decisions, switchable_nodes(model, decisions))
         self._inputs = list(model.graph.inputs)
-        self._session = SwitchedSession(model, decisions)
+        self._session = SwitchedSession(model, decisions, profile)
         self.nodes = self._session.nodes
         self.samples = sum(len(next(iter(batch.values()))) for batch in batches)
         self.evaluations = 0

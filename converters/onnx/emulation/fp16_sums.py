@@ -70,6 +70,11 @@ def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], block: int) -> list[s
     return sorted(left)
 
 
+def adds_up(node: ir.Node) -> bool:
+    """Whether `sum_in_fp16` knows the sums inside a node."""
+    return node.domain == "" and node.op_type in _BUILDERS
+
+
 def _matmul(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     a, b = operand(node, 0), operand(node, 1)
     ranks = rank_of(a), rank_of(b)

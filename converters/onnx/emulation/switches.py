@@ -8,6 +8,9 @@ model.
 An If, Loop or Scan has a switch as well: it decides in which precision its states are held from
 step to step.
 
+A profile that holds sums in FP16 adds to each node that sums a copy with such sums, which gives the
+value to round.
+
 Constants are inputs too: a run hands in the exact or the rounded array, and copies neither. An
 operand is rounded only if the node that made it did not round it.
 """
@@ -18,6 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from tfmp.converters.onnx.emulation.fp16_sums import adds_up, sum_in_fp16
+from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
 from tfmp.converters.onnx.fp16 import FP16, FP32, Decisions, has_typed_body
 from tfmp.converters.onnx.graph import (
@@ -117,13 +122,14 @@ class _Constant:
 class SwitchedSession:
     """A model whose nodes compute in FP32 or FP16, as each run asks."""
 
-    def __init__(self, model: ir.Model, decisions: Decisions) -> None:
+    def __init__(self, model: ir.Model, decisions: Decisions, profile: Profile = GPU) -> None:
         """Builds the one session.
 
         Args:
             model: a prepared float32 model with nodes named by `name_nodes`; it is changed in
                 place.
             decisions: decisions of `rules.decide` on the model.
+            profile: FP16 hardware to emulate; recurrent nodes add up in FP32 in every profile.
 
         Raises:
             Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
@@ -132,7 +138,7 @@ class SwitchedSession:
         nodes = switchable_nodes(model, decisions)
         self.nodes = [str(node.name) for node in nodes]
         self.values = _main_values(model, nodes)
-        builder = _Builder(model, nodes)
+        builder = _Builder(model, nodes, profile.block)
         builder.run()
         self._edges, self._constants = builder.edges, builder.constants
         graph = model.graph
@@ -190,11 +196,13 @@ class _Builder:
         constants: constants that have become inputs.
     """
 
-    def __init__(self, model: ir.Model, nodes: Sequence[ir.Node]) -> None:
+    def __init__(self, model: ir.Model, nodes: Sequence[ir.Node], block: int | None) -> None:
         self.edges: list[_Edge] = []
         self.constants: list[_Constant] = []
         self._model = model
         self._nodes = nodes
+        self._block = block
+        self._copies: list[ir.Node] = []
         self._unique = UniqueNames(model)
         self._narrow: dict[ir.Value, np.ndarray | None] = {}
         self._makers: dict[ir.Value, frozenset[str] | None] = {}
@@ -223,6 +231,8 @@ class _Builder:
             for node, switch in zip(self._nodes, switches, strict=True)
             if node.op_type in RECURRENT
         }
+        if self._block is not None:
+            sum_in_fp16(self._model, self._copies, self._block)
         unroll(self._model, recurrent, recurrent)  # their states are rounded between steps
         for value in list(graph.initializers.values()):
             if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
@@ -319,7 +329,8 @@ class _Builder:
     def _switch_outputs(self, node: ir.Node, described: Slots, switch: ir.Value) -> None:
         for value in _rounded_outputs(node, described):
             users = list(value.uses())
-            choice = self._choice(node.graph, switch, value, "chosen")
+            copy = self._summing_copy(node, value)
+            choice = self._choice(node.graph, switch, value, "chosen", copy)
             chosen = choice[-1].outputs[0]
             for user, index in users:
                 user.replace_input_with(index, chosen)
@@ -330,19 +341,37 @@ class _Builder:
             # The chosen value keeps the name: it may be an output.
             value.name, chosen.name = chosen.name, value.name
 
+    def _summing_copy(self, node: ir.Node, value: ir.Value) -> ir.Node | None:
+        """A copy of a node, whose first result is `value`, that will hold its sums in FP16."""
+        if self._block is None or value is not node.outputs[0] or not adds_up(node):
+            return None
+        name = self._unique(f"{value.name}_sums")
+        copy = ir.Node("", node.op_type, node.inputs, node.attributes.values(), name=name)
+        _describe(copy.outputs[0], name, FP32, value.shape)
+        self._copies.append(copy)
+        return copy
+
     def _choice(
-        self, graph: ir.Graph, exact: ir.Value, value: ir.Value, what: str
+        self,
+        graph: ir.Graph,
+        exact: ir.Value,
+        value: ir.Value,
+        what: str,
+        copy: ir.Node | None = None,
     ) -> list[ir.Node]:
-        """Nodes of which the last gives a value as it is, or rounded."""
+        """Nodes of which the last gives a value as it is, or that of a copy's, rounded."""
         name = self._unique(f"{value.name}_{what}")
-        down = self._cast(value, FP16, f"{name}_fp16")
+        made = [] if copy is None else [copy]
+        down = self._cast(value if copy is None else copy.outputs[0], FP16, f"{name}_fp16")
         up = self._cast(down.outputs[0], FP32, f"{name}_rounded")
         if graph is not self._model.graph:  # values in bodies are small, and If takes its time
-            return [down, up, _node("Where", [exact, value, up.outputs[0]], name)]
+            return [*made, down, up, _node("Where", [exact, value, up.outputs[0]], name)]
         same = _node("Identity", [value], self._unique(f"{name}_exact"))
         branches = [
             ir.AttrGraph("then_branch", ir.Graph([], same.outputs, nodes=[same], name="exact")),
-            ir.AttrGraph("else_branch", ir.Graph([], up.outputs, nodes=[down, up], name="rounded")),
+            ir.AttrGraph(
+                "else_branch", ir.Graph([], up.outputs, nodes=[*made, down, up], name="rounded")
+            ),
         ]
         choice = ir.Node("", "If", [exact], branches, name=f"tfmp_If_{name}")
         _describe(choice.outputs[0], name, FP32, value.shape)

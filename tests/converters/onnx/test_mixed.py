@@ -15,6 +15,7 @@ from onnx_graphs import VARIANCE, half, parse, run, run_emulated
 from tfmp.converters import DriftBudget, convert
 from tfmp.converters.onnx import mixed as repair_module
 from tfmp.converters.onnx.emulation import switches
+from tfmp.converters.onnx.emulation.profiles import Profile
 from tfmp.converters.onnx.fp16.cost import Costs
 from tfmp.converters.onnx.fp16.rewriter import prepare
 from tfmp.converters.onnx.fp16.rules import decide
@@ -71,6 +72,54 @@ def test_exactly_the_nodes_that_overflow_stay_in_fp32(text: str, width: int, nod
     assert found.before[0].nonfinite or found.before[0].rel_l2 > 0.5
     # The switched session and the file's own emulation are the same arithmetic.
     assert found.after[0].rel_l2 == pytest.approx(drift(proto, x, found.islands), rel=1e-3)
+
+
+LONG_MEAN = """
+agraph (float[N, 1024, 8] x) => (float[N, 4] y) <int64[1] axis = {1}> {
+    a = Abs(x)
+    m = ReduceMean <keepdims = 0> (a, axis)
+    t = MatMul(m, w)
+    y = Tanh(t)
+}
+"""
+
+
+def test_sums_that_the_profile_holds_in_fp16_are_kept_in_fp32(tmp_path: Path):
+    """They overflow inside the node, which no value outside it shows."""
+    rng = np.random.default_rng(2)
+    proto = parse(LONG_MEAN, w=rng.standard_normal((8, 4)).astype(np.float32) * 0.003)
+    level = rng.uniform(0, 200, (64, 1, 8))
+    x = rng.uniform(0, level, (64, 1024, 8)).astype(np.float32)
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    verdicts = {}
+    for precision, emulate in (
+        ("fp16", "pessimistic"),
+        ("mixed", "pessimistic"),
+        ("mixed", None),
+    ):
+        path = tmp_path / f"{precision}-{emulate}.onnx"
+        artifact = convert(
+            tmp_path / "model.onnx", "onnx", path, precision, x, BUDGET, emulate=emulate
+        )
+        assert artifact.report is not None
+        kept = [note for note in artifact.known.notes if note.startswith("kept in FP32")]
+        verdicts[precision, emulate] = str(artifact.report.verdict.value), len(kept)
+    assert verdicts == {
+        ("fp16", "pessimistic"): ("FAIL", 0),
+        ("mixed", "pessimistic"): ("PASS", 1),
+        ("mixed", None): ("PASS", 0),
+    }
+
+
+def test_the_search_and_the_emulator_sum_alike_in_every_profile():
+    rng = np.random.default_rng(3)
+    proto = parse(LONG_MEAN, w=rng.standard_normal((8, 4)).astype(np.float32) * 0.01)
+    x = rng.uniform(0, 10, (16, 1024, 8)).astype(np.float32)
+    found = search(proto, x, BUDGET, profile=Profile(16))
+    expected = run(proto, {"x": x})["y"]
+    received = run_emulated(half(proto)[0], {"x": x}, "pessimistic")["y"]
+    drifted = np.linalg.norm(received - expected) / np.linalg.norm(expected)
+    assert found.before[0].rel_l2 == pytest.approx(drifted, rel=1e-3)
 
 
 def deep(width: int = 16, depth: int = 12) -> onnx.ModelProto:
