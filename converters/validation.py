@@ -18,7 +18,7 @@ from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, is_open, request_of
 from tfmp.converters.report import DriftReport
-from tfmp.converters.samples import Samples, made_up, open_data
+from tfmp.converters.samples import Samples, made_up, open_in_layout
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
 
@@ -147,10 +147,10 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
         InputError: the samples or labels do not fit the model, a task or an override fits no
             output, or a metric comes without labels.
     """
-    outputs = source.outputs
+    samples = _laid_out(source, data, labels)
+    outputs = samples.layout.outputs(source.outputs)
     check_overrides(plan.budget, [spec.name for spec in outputs])
     comparison = Comparison("labels", outputs, outputs, plan.tasks, source.hints, plan.metrics)
-    samples = made_up(source.inputs) if data is None else open_data(data, source.inputs, labels)
     first = samples.first()
     if needs_one_by_one(source, samples, first):
         samples = replace(samples, one_by_one=True)
@@ -159,9 +159,20 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
         _check_metrics(plan, first is not None and first.labels is not None)
     if first is not None and first.labels is not None:
         with running_on_samples(source.name):
-            expected = source.forward(first.inputs)
+            expected = samples.layout.run(source.forward, source.inputs, first.inputs)
         comparison.update(expected, expected, first.labels, first.keys)
     return samples
+
+
+def _laid_out(source: AnySource, data: Any, labels: Any) -> Samples:
+    """The samples as the data has them, with the way to the model's own calls."""
+    if data is None:
+        samples = made_up(source.layout.inputs(source.inputs))
+        samples = replace(samples, layout=source.layout)
+    else:
+        samples = open_in_layout(data, labels, source.inputs, source.outputs, source.layout)
+    layout = samples.layout
+    return replace(samples, calls=lambda batch: layout.calls(source.forward, source.inputs, batch))
 
 
 def _check_metrics(plan: Plan, labelled: bool) -> None:

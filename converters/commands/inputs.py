@@ -28,6 +28,8 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
         architecture=intake.architecture,
         batch_size=intake.batch_size,
         input_shapes=_shapes(intake.input_shapes),
+        sample_axes=_axes(intake.sample_axes),
+        states=_pairs("--state", "INPUT=OUTPUT", intake.states),
         lean=True,
     )
 
@@ -40,6 +42,29 @@ def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise InputError(f"--input-shape {text!r}: {name!r} has a shape already. Give one.")
         shapes[name] = shape
     return shapes
+
+
+def _axes(texts: Sequence[str]) -> dict[str, int]:
+    axes = _pairs("--sample-axis", "NAME=AXIS", texts)
+    for name, axis in axes.items():
+        if not axis.isdecimal():
+            raise InputError(
+                f"--sample-axis '{name}={axis}' is not NAME=AXIS; write it as in state=1."
+            )
+    return {name: int(axis) for name, axis in axes.items()}
+
+
+def _pairs(option: str, form: str, texts: Sequence[str]) -> dict[str, str]:
+    """The names and values of a repeatable option, each name once."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not (equals and name and value):
+            raise InputError(f"{option} {text!r} is not {form}. Write it with an equals sign.")
+        if name in pairs:
+            raise InputError(f"{option} {text!r}: {name!r} was given already. Give it once.")
+        pairs[name] = value
+    return pairs
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -25,6 +25,8 @@ class Intake:
 
     batch_size: int | None = None
     input_shapes: tuple[str, ...] = ()
+    sample_axes: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
     signature: str | None = None
     custom_objects: tuple[str, ...] = ()
     unsafe_load: bool = False
@@ -145,6 +147,22 @@ intake = _options(
         metavar="NAME=SIZE,...",
         multiple=True,
         help="Fixed shape of an input, batch axis included, as in image=1,224,224,3. Repeatable.",
+    ),
+    click.option(
+        "--sample-axis",
+        "sample_axes",
+        metavar="NAME=AXIS",
+        multiple=True,
+        help="Axis of the samples in an input or output whose first axis it is not, as in "
+        "state=1. Repeatable.",
+    ),
+    click.option(
+        "--state",
+        "states",
+        metavar="INPUT=OUTPUT",
+        multiple=True,
+        help="Input that takes the OUTPUT of the call before. Data then holds sequences, (samples, "
+        "steps, ...), without the states. Repeatable.",
     ),
     click.option(
         "--signature",

@@ -13,10 +13,11 @@ from tfmp.converters.comparison.trials import CandidateFile, Trial
 from tfmp.converters.formats import format_named
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence, Latency, ReferenceReport
-from tfmp.converters.runners import Runner, TensorFlowRunner, time_runner
+from tfmp.converters.runners import Runner, TensorFlowRunner, laid_out, time_runner
 from tfmp.converters.samples import DataReport, SampleBatch
 from tfmp.converters.shared.environment import environment
 from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
+from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.progress import Progress
 
@@ -28,6 +29,7 @@ class Bench:
         self,
         source: AnySource,
         files: Sequence[CandidateFile],
+        layout: Layout,
         plan: Plan,
         placing: Placing,
         stack: ExitStack,
@@ -38,26 +40,31 @@ class Bench:
         Args:
             source: the reference.
             files: the candidates.
+            layout: of the samples.
             plan: what to measure.
             placing: what runs where.
             stack: holds what is opened, and closes it.
             baselines: see `Baselines`.
         """
-        self._source, self._plan, self._placing = source, plan, placing
+        self._source, self._layout, self._plan, self._placing = source, layout, plan, placing
         try:
             original, self._notes = opened_where_possible(
                 lambda gpu: _reference_runner(source, gpu), placing.reference_gpu, plan.device
             )
         except RunnerError as error:  # such as a file that a GPU's runtime refuses
             raise InputError(f"reference {source.name!r}: {error}") from error
-        self._original = stack.enter_context(original)
-        self._baselines = Baselines(source, stack, baselines) if plan.split else None
-        self._noise = NoiseFloor(source, plan.tasks) if plan.split else None
-        self._any_batch_size = all(spec.shape[:1] == (None,) for spec in source.inputs)
+        self._alone = stack.enter_context(original)
+        self._original = laid_out(original, layout)
+        self._baselines = Baselines(source, layout, stack, baselines) if plan.split else None
+        self._noise = NoiseFloor(source, layout, plan.tasks) if plan.split else None
+        self._any_batch_size = all(spec.shape[:1] == (None,) for spec in self._original.inputs)
         self._latency: Latency | None = None
         self._sample: Batch = {}
         self._trials = [
-            Trial(file, source, plan, file.format.name in placing.gpu, self._baselines, stack)
+            Trial(
+                *(file, source, layout, plan, file.format.name in placing.gpu),
+                *(self._baselines, stack),
+            )
             for file in files
         ]
 
@@ -94,9 +101,10 @@ class Bench:
 
     def measure_latency(self) -> None:
         """Times calls on samples of the last batch."""
-        self._latency = latency_of(time_runner(self._original, self._sample))
+        call = next(iter(self._layout.calls(self._alone.run, self._alone.inputs, self._sample)))
+        self._latency = latency_of(time_runner(self._alone, call))
         for trial in self._trials:
-            trial.measure_latency(self._sample)
+            trial.measure_latency(call)
 
     def evidence(self, data: DataReport, progress: Progress) -> Evidence:
         """What was measured, explained if that was planned.

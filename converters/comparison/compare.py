@@ -39,7 +39,7 @@ def compare_here(
     """
     with ExitStack() as stack:
         progress("loading the candidates")
-        bench = Bench(source, files, plan, placing, stack)
+        bench = Bench(source, files, samples.layout, plan, placing, stack)
         progress("comparing")
         reading = samples.read()
         for batch in reading:

@@ -18,9 +18,10 @@ from tfmp.converters.drift import Comparison, OutputDrift, Task, match
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, Float64Model, in_float64
 from tfmp.converters.report import Stage
-from tfmp.converters.runners import Runner, RunnerInfo
+from tfmp.converters.runners import Runner, RunnerInfo, laid_out
 from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import ConversionError, RunnerError
+from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.tensors import Batch
 
 EXPORT, WEIGHTS, ARITHMETIC = "export", "weights", "arithmetic"
@@ -29,20 +30,24 @@ EXPORT, WEIGHTS, ARITHMETIC = "export", "weights", "arithmetic"
 class Lane:
     """A model that takes and gives arrays by the reference's names, until it fails."""
 
-    def __init__(self, name: str, source: AnySource, open_it: Callable[[], Runner]) -> None:
+    def __init__(
+        self, name: str, source: AnySource, layout: Layout, open_it: Callable[[], Runner]
+    ) -> None:
         """Opens the runner.
 
         Args:
             name: for messages.
             source: the reference.
+            layout: of the samples.
             open_it: gives the runner.
         """
         self.error: str | None = None
         self._runner: Runner | None = None
         try:
-            self._runner = open_it()
-            self._inputs = match(source.inputs, self._runner.inputs, name, "input").names
-            self._outputs = match(source.outputs, self._runner.outputs, name).names
+            self._runner = runner = open_it()
+            self._inputs = match(source.inputs, runner.inputs, name, "input").names
+            self._outputs = match(source.outputs, runner.outputs, name).names
+            self._runner = laid_out(runner, layout.renamed(self._inputs, self._outputs))
         except (RunnerError, ConversionError) as error:
             self.error = str(error)
 
@@ -60,7 +65,7 @@ class Lane:
         except RunnerError as error:
             self.error = str(error)
             return None
-        return {name: given[theirs] for name, theirs in self._outputs.items()}
+        return {name: given[own] for name, own in self._outputs.items() if own in given}
 
     def close(self) -> None:
         """Ends the runner."""
@@ -72,16 +77,21 @@ class Baselines:
     """The reference as an FP32 file of each format, and its outputs on the batch at hand."""
 
     def __init__(
-        self, source: AnySource, stack: ExitStack, made: Mapping[str, Path | str] | None = None
+        self,
+        source: AnySource,
+        layout: Layout,
+        stack: ExitStack,
+        made: Mapping[str, Path | str] | None = None,
     ) -> None:
         """Converts nothing yet.
 
         Args:
             source: the reference.
+            layout: of the samples.
             stack: holds what will be opened.
             made: what `make_baselines` gave; None to convert here, as far as it is needed.
         """
-        self._source = source
+        self._source, self._layout = source, layout
         self._stack = stack
         self._made = made
         self._lanes: dict[str, Lane] = {}
@@ -97,6 +107,7 @@ class Baselines:
         self._lanes[format.name] = lane = Lane(
             f"the FP32 {format.name} file",
             self._source,
+            self._layout,
             lambda: _open_baseline(format, made[format.name]),
         )
         self._stack.callback(lane.close)
@@ -157,6 +168,7 @@ class DriftStages:
         format: Format,
         info: RunnerInfo,
         source: AnySource,
+        layout: Layout,
         baselines: Baselines,
         stack: ExitStack,
         tasks: Mapping[str, Task],
@@ -168,11 +180,13 @@ class DriftStages:
             format: of the candidate.
             info: how the candidate itself runs.
             source: the reference.
+            layout: of the samples.
             baselines: the reference as FP32 files.
             stack: holds the runners.
             tasks: declared meanings of outputs.
         """
-        self._format, self._source, self._fp16 = format.name, source, info.fp16
+        self._format, self._fp16 = format.name, info.fp16
+        self._outputs, self._hints = layout.outputs(source.outputs), source.hints
         self._tasks = tasks
         self._baselines = baselines
         if info.fp16 is not None:
@@ -180,7 +194,9 @@ class DriftStages:
         self._light: Lane | None = None
         if info.fp16 in ("emulated", "native"):
             entry = source.origin.signature
-            self._light = Lane(path.name, source, lambda: format.open_weights_only(path, entry))
+            self._light = Lane(
+                path.name, source, layout, lambda: format.open_weights_only(path, entry)
+            )
             stack.callback(self._light.close)
         self._keys: np.ndarray | None = None
         self._stages: dict[str, Comparison] = {}
@@ -209,9 +225,9 @@ class DriftStages:
         """Compares one step; gives `after`, or None if it could not be compared."""
         if not after or stage in self._errors:
             return None
-        outputs = self._source.outputs
+        outputs = self._outputs
         comparison = self._stages.setdefault(
-            stage, Comparison(stage, outputs, outputs, tasks=self._tasks, hints=self._source.hints)
+            stage, Comparison(stage, outputs, outputs, tasks=self._tasks, hints=self._hints)
         )
         try:
             comparison.update(before, after, keys=self._keys)
@@ -238,17 +254,20 @@ class DriftStages:
 class NoiseFloor:
     """How far float32 itself is from float64, on the reference."""
 
-    def __init__(self, source: AnySource, tasks: Mapping[str, Task]) -> None:
+    def __init__(self, source: AnySource, layout: Layout, tasks: Mapping[str, Task]) -> None:
         """Widens the reference to float64.
 
         Args:
             source: the reference.
+            layout: of the samples.
             tasks: declared meanings of outputs.
         """
         self.error: str | None = None
         self._comparison: Comparison | None = None
         self._model: Float64Model | None = None
-        self._outputs, self._tasks, self._hints = source.outputs, tasks, source.hints
+        self._inputs, self._layout = source.inputs, layout
+        self._outputs, self._tasks = layout.outputs(source.outputs), tasks
+        self._hints = source.hints
         try:
             self._model = in_float64(source)
             self.start_over()
@@ -266,7 +285,8 @@ class NoiseFloor:
         if self.error is not None or self._comparison is None or self._model is None:
             return
         try:
-            self._comparison.update(self._model.run(batch.inputs), expected, keys=batch.keys)
+            exact = self._layout.run(self._model.run, self._inputs, batch.inputs)
+            self._comparison.update(exact, expected, keys=batch.keys)
         except (ConversionError, RunnerError) as error:
             self.error = str(error)
 

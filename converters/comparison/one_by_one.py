@@ -28,14 +28,20 @@ def needs_one_by_one(source: AnySource, samples: Samples, first: SampleBatch | N
     """
     if samples.fixed_batch is not None:
         return False  # the model's own size, which is 1 where samples cannot be told apart
-    if any(_doubtful(source, spec) for spec in source.outputs) and not _all_fixed(source):
+    layout = samples.layout
+    outputs = layout.outputs(source.outputs)
+    open_inputs = any(None in own.shape[1:] for own in samples.inputs)
+    doubtful = any(_doubtful(source, spec, open_inputs) for spec in outputs)
+    if doubtful and not _all_fixed(source):
         return True
     if first is None:
         return False
     rows = len(first.keys)
     with running_on_samples(source.name):
         return any(
-            not has_batch_axis(source.forward(_rows(first.inputs, count)), count)
+            not has_batch_axis(
+                layout.run(source.forward, source.inputs, _rows(first.inputs, count)), count
+            )
             for count in sorted({min(size, rows) for size in _TRIED})
         )
 
@@ -56,11 +62,10 @@ def check_batch_axis(outputs: Batch, samples: int) -> None:
             )
 
 
-def _doubtful(source: AnySource, spec: TensorSpec) -> bool:
+def _doubtful(source: AnySource, spec: TensorSpec, open_inputs: bool) -> bool:
     """Whether an output's shape has no batch axis, or an open size that may depend on values."""
     if not spec.shape or spec.shape[0] is not None:
         return True
-    open_inputs = any(None in own.shape[1:] for own in source.inputs)
     hint = source.hints.get(spec.name)
     chosen = hint is not None and hint.activation == "non_max_suppression"
     return None in spec.shape[1:] and (chosen or not open_inputs)

@@ -17,9 +17,10 @@ from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
 from tfmp.converters.onnx.emulation import GPU
 from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Latency
-from tfmp.converters.runners import Runner, RunnerInfo
+from tfmp.converters.runners import Runner, RunnerInfo, laid_out
 from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
+from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch
 
 
@@ -109,6 +110,7 @@ class Trial:
         self,
         file: CandidateFile,
         source: AnySource,
+        layout: Layout,
         plan: Plan,
         gpu: bool,
         baselines: Baselines | None,
@@ -119,12 +121,13 @@ class Trial:
         Args:
             file: the candidate.
             source: the reference.
+            layout: of the samples.
             plan: what to measure.
             gpu: run the file on a GPU.
             baselines: the reference as FP32 files, if the stages of the drift are measured.
             stack: holds the runner, and closes it.
         """
-        self._file, self._source, self._gpu = file, source, gpu
+        self._file, self._source, self._gpu, self._layout = file, source, gpu, layout
         self._stages: DriftStages | None = None
         self._latency: Latency | None = None
         self._explainer: Explainer | None = None
@@ -141,35 +144,46 @@ class Trial:
                 gpu,
                 plan.device,
             )
-            self._runner: Runner = stack.enter_context(opened)
-            self._info = self._runner.info
-            inputs = match(source.inputs, self._runner.inputs, file.name, "input")
+            runner = stack.enter_context(opened)
+            self._info = runner.info
+            inputs = match(source.inputs, runner.inputs, file.name, "input")
             self._input_names = inputs.names
+            self._output_names = match(source.outputs, runner.outputs, file.name).names
+            its_own = layout.renamed(self._input_names, self._output_names)
+            self._runner: Runner = laid_out(runner, its_own)
             known = file.known.notes or self._runner.notes
             self._notes = (*fallen_back, *inputs.notes, *known)
             self._comparison = Comparison(
                 file.name,
-                source.outputs,
+                layout.outputs(source.outputs),
                 self._runner.outputs,
                 tasks=plan.tasks,
                 hints=source.hints,
                 metrics=plan.metrics,
             )
-            self._output_names = match(source.outputs, self._runner.outputs, file.name).names
             if baselines is not None:
                 self._stages = DriftStages(
-                    file.path, file.format, self._info, source, baselines, stack, plan.tasks
+                    *(file.path, file.format, self._info, source, layout, baselines, stack),
+                    plan.tasks,
                 )
             if plan.explain is not None:
                 profile = plan.profile or GPU
                 self._explainer = Explainer(
-                    None  # it computes in FP32
-                    if self._info.fp16 is None
-                    else lambda: file.format.open_seams(file.path, source, profile, stack),
+                    self._unexplained
+                    or (lambda: file.format.open_seams(file.path, source, profile, stack)),
                     inputs.names,
                     self._output_names,
                     plan.explain.folder_of(file.name),
                 )
+
+    @property
+    def _unexplained(self) -> str:
+        """Why no layers can be told; "" if they can."""
+        if self._info.fp16 is None:
+            return "the file computes in FP32: no layer rounds to FP16"
+        if self._layout != PLAIN:
+            return "layers are told for models without states, with the samples on the first axis"
+        return ""
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
@@ -194,7 +208,7 @@ class Trial:
             fed = {self._input_names[name]: array for name, array in batch.inputs.items()}
             received = self._runner.run(fed)
             self._comparison.update(expected, received, batch.labels, batch.keys)
-            named = {name: received[theirs] for name, theirs in self._output_names.items()}
+            named = {name: received[self._output_names[name]] for name in expected}
             if self._stages is not None:
                 self._stages.update(batch, expected, named)
             if self._explainer is not None:
@@ -216,7 +230,7 @@ class Trial:
         """Times calls of the file, as far as it could be run.
 
         Args:
-            inputs: some samples, by the reference's names.
+            inputs: arrays of one call, by the reference's names.
         """
         if self._error is not None:
             return

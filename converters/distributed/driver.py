@@ -22,6 +22,7 @@ from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence, check_same_run, join
 from tfmp.converters.samples import Reading, Samples
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.layout import Layout
 from tfmp.shared.progress import Progress
 
 # A Ray that others keep busy lets workers wait for ever; by now one would have started.
@@ -72,7 +73,7 @@ def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compar
         ) -> Evidence:
             progress("sending the models to Ray")
             paths = {file.name: file.path for file in files}
-            crew = RayCrew(ray, staff, _pack(source, files, plan), paths)
+            crew = RayCrew(ray, staff, _pack(source, files, samples.layout, plan), paths)
             try:
                 progress("loading the models on Ray's workers")
                 evidence, replaced = _compare(crew, samples, progress)
@@ -88,7 +89,7 @@ def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compar
         yield compare
 
 
-def _pack(source: AnySource, files: Sequence[CandidateFile], plan: Plan) -> Models:
+def _pack(source: AnySource, files: Sequence[CandidateFile], layout: Layout, plan: Plan) -> Models:
     baselines: dict[str, Files | str] = {}
     if plan.split:
         formats = {file.format.name: file.format for file in files}
@@ -105,6 +106,7 @@ def _pack(source: AnySource, files: Sequence[CandidateFile], plan: Plan) -> Mode
             for file in files
         ),
         plan=plan,
+        layout=layout,
         baselines=baselines,
     )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfmp.converters.comparison import Bench, Plan
     from tfmp.converters.distributed.parcel import Files, Model
     from tfmp.converters.report import Evidence, FileNotes
+    from tfmp.converters.shared.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Models:
         reference: the original.
         candidates: in the order of the report.
         plan: of the validation.
+        layout: of the samples.
         baselines: the original as FP32 files, by format, where the drift is to be split; the text
             is why there is none.
     """
@@ -47,6 +49,7 @@ class Models:
     reference: "Model"
     candidates: tuple[PackedCandidate, ...]
     plan: "Plan"
+    layout: "Layout"
     baselines: Mapping[str, "Files | str"]
 
 
@@ -95,7 +98,9 @@ class BenchWorker:
             for format, files in models.baselines.items()
         }
         placing = models.plan.place({file.format for file in files})
-        self._bench = Bench(source, files, models.plan, placing, self._stack, baselines)
+        self._bench = Bench(
+            source, files, models.layout, models.plan, placing, self._stack, baselines
+        )
 
     def compare(
         self, batch: tuple[SampleBatch, DataReport], label_kinds: Mapping[str, str] | None

@@ -29,7 +29,7 @@ class Explainer:
 
     def __init__(
         self,
-        open_candidate: Callable[[], Candidate] | None,
+        open_candidate: Callable[[], Candidate] | str,
         inputs: dict[str, str],
         outputs: dict[str, str],
         folder: Path | None = None,
@@ -37,7 +37,7 @@ class Explainer:
         """Opens nothing yet.
 
         Args:
-            open_candidate: opens the candidate; None for a candidate that computes in FP32.
+            open_candidate: opens the candidate; or the reason why no layers can be told.
             inputs: the candidate's input names by the reference's.
             outputs: the candidate's output names by the reference's.
             folder: folder for the smallest model that shows the error; None to save no model.
@@ -58,8 +58,8 @@ class Explainer:
             for sample in self._keeper.worst()
             if sample.error > 0
         )
-        if self._open is None:
-            return Explanation(worst, notes=("the file computes in FP32: no layer rounds to FP16",))
+        if isinstance(self._open, str):
+            return Explanation(worst, notes=(self._open,))
         samples = self._keeper.chosen()
         try:
             return self._attributed(worst, samples)
@@ -69,7 +69,7 @@ class Explainer:
             return Explanation(worst, error=f"{type(error).__name__}: {error}")
 
     def _attributed(self, worst: tuple[WorstSample, ...], samples: list[Sample]) -> Explanation:
-        assert self._open is not None
+        assert not isinstance(self._open, str)
         candidate = self._open()
         layers, baseline = self._layers(candidate, samples)
         broken, jump = first_nonfinite(layers), largest_jump(layers)

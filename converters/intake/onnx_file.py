@@ -9,6 +9,7 @@ import onnx_ir as ir
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import OrtSession
+from tfmp.converters.shared.layout import Layout, declared_axes
 from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import (
     TEXT,
@@ -24,8 +25,15 @@ def from_onnx(
     path: Path,
     batch_size: int | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    sample_axes: Mapping[str, int] | None = None,
 ) -> OnnxSource:
     """Loads an ONNX file and fixes the sizes of inputs that are asked for.
+
+    Args:
+        path: the file.
+        batch_size: see `open_source`; likewise the others.
+        input_shapes: whole shapes of inputs.
+        sample_axes: axes of the samples; those that the file tells need not be given.
 
     Raises:
         InputError: ONNX Runtime refuses the file, or a shape contradicts the model's.
@@ -41,7 +49,10 @@ def from_onnx(
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
-    inputs = pin([_spec(value) for value in values], batch_size, input_shapes or {})
+    declared = [_spec(value) for value in values]
+    axes = declared_axes(sample_axes or {}, [*declared, *map(_spec, model.graph.outputs)])
+    layout = Layout({**_sample_axes(values, model.graph.outputs), **axes})
+    inputs = pin(declared, batch_size, input_shapes or {}, layout)
     for value, spec in zip(values, inputs, strict=True):
         value.shape = ir.Shape(
             own if size is None else size
@@ -56,7 +67,7 @@ def from_onnx(
         return dict(zip(names, session.run(names, fed), strict=True))
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
-    return OnnxSource(origin, inputs, outputs, model, forward)
+    return OnnxSource(origin, inputs, outputs, model, forward, layout)
 
 
 def _open_negative_sizes(model: ir.Model) -> None:
@@ -130,6 +141,27 @@ def _open(values: Iterable[ir.Value], which: Callable[[object], bool]) -> None:
     for value in values:
         if any(which(size) for size in value.shape or ()):
             value.shape = ir.Shape(None if which(size) else size for size in value.shape or ())
+
+
+def _sample_axes(inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> dict[str, int]:
+    """The axis of the samples, by the name of an input or output whose first axis has another size.
+
+    The file says it by the name of that size, which is the first one of other inputs; or it is the
+    only size that is open, where all other inputs are open at their first.
+    """
+    shapes = {str(value.name): list(value.shape or ()) for value in (*inputs, *outputs)}
+    firsts = [shapes[str(value.name)][0] for value in inputs if value.shape]
+    symbols = {_name(size) for size in firsts} - {None}
+    axes = {}
+    for name, shape in shapes.items():
+        named = [axis for axis, size in enumerate(shape) if _name(size) in symbols]
+        if len(named) == 1:
+            axes[name] = named[0]
+        elif not named and shape and isinstance(shape[0], int) and shape[0] > 1:
+            open_sizes = [axis for axis, size in enumerate(shape) if not isinstance(size, int)]
+            if len(open_sizes) == 1 and any(not isinstance(size, int) for size in firsts):
+                axes[name] = open_sizes[0]
+    return {name: axis for name, axis in axes.items() if axis}
 
 
 def _spec(value: ir.Value) -> TensorSpec:

@@ -1,7 +1,7 @@
 """Any model, file, folder or object as a `Source`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 from zipfile import is_zipfile
@@ -10,6 +10,7 @@ from tfmp.converters.intake.architecture import Architecture, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.layout import Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.shared.framework_start import import_tensorflow
 
@@ -37,6 +38,8 @@ class ModelRequest:
         architecture: builds the model for a file of weights, see `open_source`.
         batch_size: fixes the first axis of every input.
         input_shapes: whole shapes, batch axis included, by input name.
+        sample_axes: axis of the samples, by input or output.
+        states: outputs that carry a state to the next call, by the name of its input.
     """
 
     model: Model
@@ -48,6 +51,8 @@ class ModelRequest:
     architecture: Architecture | None = None
     batch_size: int | None = None
     input_shapes: Mapping[str, Sequence[int]] | None = None
+    sample_axes: Mapping[str, int] | None = None
+    states: Mapping[str, str] | None = None
     lean: bool = False
 
     @property
@@ -81,9 +86,19 @@ class ModelRequest:
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
 
-            return from_onnx(self.path, self.batch_size, self.input_shapes)
+            axes = self.sample_axes
+            model = from_onnx(self.path, self.batch_size, self.input_shapes, axes)
+            return replace(model, layout=self._layout(model))
         source = _live(self.model) if self.path is None else self._saved(self.path)
+        source = replace(source, layout=self._layout(source))
         return source.pinned(self.batch_size, self.input_shapes)
+
+    def _layout(self, source: AnySource) -> Layout:
+        """The layout that the model tells, with what was declared."""
+        layout, specs = source.layout, (*source.inputs, *source.outputs)
+        axes = {**layout.axes, **declared_axes(self.sample_axes or {}, specs)}
+        states = declared_states(self.states or {}, source.inputs, source.outputs)
+        return Layout(axes, {**layout.states, **states})
 
     def _saved(self, path: Path) -> Source:
         if self.lean:
@@ -108,6 +123,8 @@ def open_source(
     architecture: Architecture | None = None,
     batch_size: int | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
+    sample_axes: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
 ) -> AnySource:
     """Opens a model.
 
@@ -122,6 +139,10 @@ def open_source(
             "package.module:function" or a function; None for the JSON file of the same name.
         batch_size: fixes the first axis of every input.
         input_shapes: whole shapes, batch axis included, by input name.
+        sample_axes: axis of the samples, by the name of an input or output whose first axis it is
+            not, such as {"state": 1}.
+        states: outputs that carry a state to the next call, by the name of the state's input. Data
+            then holds sequences, (samples, steps, ...), without the states, which begin as zeros.
 
     Raises:
         InputError: missing, unreadable, of an unknown kind, of unknown input shapes, or an option
@@ -137,6 +158,8 @@ def open_source(
         architecture=architecture,
         batch_size=batch_size,
         input_shapes=input_shapes,
+        sample_axes=sample_axes,
+        states=states,
     ).open()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TracedFunction, Variable
+from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import listed
@@ -68,6 +69,7 @@ class Source:
         siblings: opens the other entry points of the same SavedModel, by name; they share weights.
         read_loss: gives the loss that it was compiled with, see `hints.compiled_loss`.
         known_hints: the hints, where they cannot be read off this source; None to read them.
+        layout: the way from the arrays of the data to the inputs, and from the outputs back.
     """
 
     origin: Origin
@@ -81,6 +83,7 @@ class Source:
     siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
     read_loss: Callable[[], Loss] = field(default=lambda: None, compare=False)
     known_hints: Mapping[str, OutputHint] | None = field(default=None, compare=False)
+    layout: Layout = PLAIN
 
     # The format that the model is a file of already, by name: none that is converted to.
     file_format: ClassVar[str | None] = None
@@ -125,7 +128,7 @@ class Source:
         self, batch_size: int | None = None, input_shapes: Mapping[str, Sequence[int]] | None = None
     ) -> Self:
         """The same model with input sizes fixed; see `pin`."""
-        inputs = pin(self.inputs, batch_size, input_shapes or {})
+        inputs = pin(self.inputs, batch_size, input_shapes or {}, self.layout)
         if inputs == self.inputs:
             return self
         pinned = self.traced(self.origin, inputs, self.call, self.variables, self.marked_layers)
@@ -139,7 +142,11 @@ class Source:
             return opened
 
         return replace(
-            pinned, siblings=siblings, read_loss=self.read_loss, known_hints=self.known_hints
+            pinned,
+            siblings=siblings,
+            read_loss=self.read_loss,
+            known_hints=self.known_hints,
+            layout=self.layout,
         )
 
     @cached_property
@@ -165,7 +172,7 @@ class Source:
 
     def trace(self, batch_size: int) -> TracedFunction:
         """Like `graph`, with a fixed size for the first axis of every input."""
-        fixed = tuple(replace(spec, shape=(batch_size, *spec.shape[1:])) for spec in self.inputs)
+        fixed = tuple(self.layout.with_samples(spec, batch_size) for spec in self.inputs)
         return trace_call(self.call, fixed)[0]
 
     def forward(self, batch: Batch) -> Batch:
@@ -193,6 +200,7 @@ class OnnxSource:
         outputs: the graph's outputs.
         model: the graph, which is never changed.
         forward: runs the model on arrays by input name; returns arrays by output name.
+        layout: the way from the arrays of the data to the inputs, and from the outputs back.
     """
 
     origin: Origin
@@ -200,6 +208,7 @@ class OnnxSource:
     outputs: tuple[TensorSpec, ...]
     model: "ir.Model"
     forward: Callable[[Batch], Batch]
+    layout: Layout = PLAIN
 
     # It is an FP32 file of this format itself.
     file_format: ClassVar[str | None] = "onnx"
@@ -242,8 +251,9 @@ def pin(
     specs: Sequence[TensorSpec],
     batch_size: int | None,
     input_shapes: Mapping[str, Sequence[int]],
+    layout: Layout,
 ) -> tuple[TensorSpec, ...]:
-    """Input specs with a batch size and whole shapes filled in.
+    """Input specs with a batch size, on the axis of the samples, and whole shapes filled in.
 
     Raises:
         InputError: a name that is no input, or a shape that contradicts the model's.
@@ -257,11 +267,12 @@ def pin(
     pinned = []
     for spec in specs:
         shape = tuple(input_shapes.get(spec.name, spec.shape))
+        axis = layout.axis(spec.name)
         if batch_size is not None and spec.name not in input_shapes and shape:
-            shape = (batch_size, *shape[1:])
-        if batch_size is not None and shape and shape[0] not in (batch_size, None):
+            shape = layout.with_samples(spec, batch_size).shape
+        if batch_size is not None and shape and shape[axis] not in (batch_size, None):
             raise InputError(
-                f"input {spec.name!r} has {shape[0]} samples in its input shape, but the batch "
+                f"input {spec.name!r} has {shape[axis]} samples in its input shape, but the batch "
                 f"size is {batch_size}. Give one of them, or the same number in both."
             )
         fits = len(shape) == len(spec.shape) and all(

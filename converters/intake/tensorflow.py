@@ -17,6 +17,7 @@ from tfmp.converters.intake.saved import Lifted, callables_of, lift_states
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
+from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
 from tfmp.shared.backend import Tensor
 
@@ -103,7 +104,12 @@ def _streaming(origin: Origin, function: TfFunction, lifted: Lifted) -> Source:
         "with zeros and feed back what each call gives as NAME/next"
     )
     origin = replace(origin, notes=(*origin.notes, note))
-    return Source.traced(origin, inputs, call, function.variables)
+    carried = {
+        name: State(state.next_name, state.value if state.value.any() else None)
+        for name, state in states
+    }
+    source = Source.traced(origin, inputs, call, function.variables)
+    return replace(source, layout=Layout(states=carried))
 
 
 def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:

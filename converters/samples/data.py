@@ -1,7 +1,7 @@
 """The samples that a model is validated on: read in batches and checked against its inputs."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from tfmp.converters.samples.fit import arrays_by_name, cast, check, count_batch
 from tfmp.converters.samples.hashes import add_hashes, hash_samples
 from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, stream_of
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
 
 # More samples hardly move a relative L2 error, and a file is validated on all of them anyway.
@@ -85,6 +86,8 @@ class Samples:
         batch_size: number of samples at a time, if the model leaves it open.
         one_by_one: also cut the batches that iterables bring into single samples.
         synthetic: whether the samples were made up from the model's signature.
+        layout: the way from these arrays to those of the model.
+        calls: gives the arrays of the model's own calls on a batch.
     """
 
     stream: Stream
@@ -93,6 +96,8 @@ class Samples:
     batch_size: int = 32
     synthetic: bool = False
     one_by_one: bool = False
+    layout: Layout = PLAIN
+    calls: Callable[[Batch], Iterable[Batch]] = lambda batch: (batch,)
 
     def __post_init__(self) -> None:
         if self.stream.whole is not None:  # what does not fit is said before anything runs
@@ -121,8 +126,8 @@ class Samples:
         return Reading(self)
 
     def batches(self) -> Iterator[Batch]:
-        """The inputs of all samples, read from front to back."""
-        return (batch.inputs for batch in self.read())
+        """The arrays of all calls of the model, read from front to back."""
+        return (call for batch in self.read() for call in self.calls(batch.inputs))
 
     def first(self) -> SampleBatch | None:
         """The first batch, for callers that check the data before they begin other work.
@@ -136,14 +141,15 @@ class Samples:
         return None if self.once else next(iter(self.read()), None)
 
     def for_search(self) -> list[Batch]:
-        """The inputs of as many first batches as searches look at."""
+        """The arrays of as many first calls of the model as searches look at."""
         chosen: list[Batch] = []
         samples = 0
-        for batch in self.batches():
-            chosen.append(batch)
-            samples += count_batch(batch, self.stream.name)
-            if samples >= SEARCH_SAMPLES:
-                break
+        for batch in self.read():
+            for call in self.calls(batch.inputs):
+                chosen.append(call)
+                samples += len(batch.keys)
+                if samples >= SEARCH_SAMPLES:
+                    return chosen
         return chosen
 
 

@@ -238,6 +238,12 @@ def test_force_replaces(folder):
             ["onnx", "dense.keras", "--data", "good.npz", "--task", "y=ids", "--task", "y=other"],
             "--task 'y=other': 'y' has a task already. Give one.",
         ),
+        (["onnx", "dense.keras", "--state", "h"], "--state 'h' is not INPUT=OUTPUT"),
+        (
+            ["onnx", "dense.keras", "--state", "h=a", "--state", "h=b"],
+            "--state 'h=b': 'h' was given already. Give it once.",
+        ),
+        (["onnx", "dense.keras", "--sample-axis", "h=-1"], "'h=-1' is not NAME=AXIS; write it as"),
         (
             ["onnx", "dense.keras", "--data", "good.npz", "--task", "nothing=classification"],
             "a task is declared for output 'nothing', which the reference does not have",

@@ -1,0 +1,260 @@
+"""Where samples lie in the arrays of a model: on which axis, and which arrays go around in a loop.
+
+Data has the samples on the first axis of every array. A model may have them elsewhere, and a model
+that works on a stream takes one step at a time, with a state that each call hands to the next. Then
+a sample is a whole sequence of steps, which starts from the state that the model begins with.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
+
+Call = Callable[[Batch], Batch]
+
+
+@dataclass(frozen=True)
+class State:
+    """An input that takes what an output gave one call before.
+
+    Attributes:
+        output: name of the output.
+        start: value for the first call; None for zeros.
+    """
+
+    output: str
+    start: np.ndarray | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The way from the arrays of the data to those of the model, and back.
+
+    Attributes:
+        axes: axis of the samples, by the name of an input or output whose first axis it is not.
+        states: states by the name of their input; with any, the second axis of the data's arrays
+            is that of the steps.
+    """
+
+    axes: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[str, State] = field(default_factory=dict)
+
+    def axis(self, name: str) -> int:
+        """The axis of the samples in an input or output."""
+        return self.axes.get(name, 0)
+
+    def with_samples(self, spec: TensorSpec, samples: int) -> TensorSpec:
+        """The spec of an input or output with a number of samples."""
+        shape, axis = spec.shape, self.axis(spec.name)
+        return replace(spec, shape=(*shape[:axis], samples, *shape[axis + 1 :]))
+
+    def inputs(self, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """The model's inputs as the data has them."""
+        return self._seen([spec for spec in specs if spec.name not in self.states])
+
+    def outputs(self, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """The model's outputs as they are compared."""
+        carried = {state.output for state in self.states.values()}
+        return self._seen([spec for spec in specs if spec.name not in carried])
+
+    def _seen(self, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        seen = []
+        for spec in specs:
+            shape = list(spec.shape)
+            if shape:
+                shape.insert(0, shape.pop(self.axis(spec.name)))
+                shape[1:1] = [None] if self.states else []
+            seen.append(replace(spec, shape=tuple(shape)))
+        return tuple(seen)
+
+    def run(self, call: Call, specs: Sequence[TensorSpec], batch: Batch) -> Batch:
+        """Runs a model on arrays of the data.
+
+        Args:
+            call: runs the model itself.
+            specs: the model's own inputs.
+            batch: arrays as the data has them.
+
+        Returns:
+            Outputs as they are compared.
+        """
+        given = [outputs for _, outputs in self._calls(call, specs, batch)]
+        names = [name for name in given[0] if name not in self._carried]
+        if not self.states:
+            return {name: self._first(name, given[0][name]) for name in names}
+        return {
+            name: np.stack([self._first(name, outputs[name]) for outputs in given], axis=1)
+            for name in names
+        }
+
+    def calls(self, call: Call, specs: Sequence[TensorSpec], batch: Batch) -> Iterator[Batch]:
+        """The arrays of each call that `run` makes, as the model takes them; see `run`."""
+        if not self.states:
+            yield self._fed(batch)
+            return
+        for fed, _ in self._calls(call, specs, batch):
+            yield fed
+
+    def _calls(
+        self, call: Call, specs: Sequence[TensorSpec], batch: Batch
+    ) -> Iterator[tuple[Batch, Batch]]:
+        if not self.states:
+            fed = self._fed(batch)
+            yield fed, call(fed)
+            return
+        held = self._start(specs, batch)
+        for step in range(_steps(batch)):
+            now = {name: array[:, step] if array.ndim else array for name, array in batch.items()}
+            fed = {**self._fed(now), **held}
+            outputs = call(fed)
+            yield fed, outputs
+            held = {name: outputs[state.output] for name, state in self.states.items()}
+
+    def _fed(self, batch: Batch) -> Batch:
+        return {
+            name: np.moveaxis(array, 0, self.axis(name)) if array.ndim else array
+            for name, array in batch.items()
+        }
+
+    def _first(self, name: str, array: np.ndarray) -> np.ndarray:
+        return np.moveaxis(array, self.axis(name), 0)
+
+    @property
+    def _carried(self) -> set[str]:
+        return {state.output for state in self.states.values()}
+
+    def _start(self, specs: Sequence[TensorSpec], batch: Batch) -> Batch:
+        samples = next(len(array) for array in batch.values() if array.ndim)
+        started = {}
+        for spec in specs:
+            if spec.name not in self.states:
+                continue
+            # All that is open in a state is the number of samples.
+            shape = [samples if size is None else size for size in spec.shape]
+            start = self.states[spec.name].start
+            value = np.zeros(shape, spec.dtype) if start is None else start
+            started[spec.name] = np.broadcast_to(value, shape).astype(spec.dtype)
+        return started
+
+    def renamed(self, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> "Layout":
+        """The layout of a model whose inputs and outputs have other names.
+
+        Args:
+            inputs: the other names of the inputs.
+            outputs: those of the outputs.
+        """
+        both = {**outputs, **inputs}
+        return Layout(
+            {both[name]: axis for name, axis in self.axes.items()},
+            {
+                inputs[name]: replace(state, output=outputs[state.output])
+                for name, state in self.states.items()
+            },
+        )
+
+
+PLAIN = Layout()
+
+
+def _steps(batch: Batch) -> int:
+    steps = {array.shape[1] for array in batch.values() if array.ndim}
+    if len(steps) != 1 or 0 in steps:
+        listed = ", ".join(f"{name!r}: {array.shape}" for name, array in batch.items())
+        raise InputError(
+            f"a sequence needs the same number of steps, at least one, in every input; received "
+            f"arrays of shapes {listed}. The second axis is that of the steps."
+        )
+    return steps.pop()
+
+
+def declared_axes(axes: Mapping[str, int], specs: Sequence[TensorSpec]) -> dict[str, int]:
+    """Axes of samples that a user declares, checked.
+
+    Raises:
+        InputError: no input or output has that name, or it has no such axis.
+    """
+    ranks = {spec.name: len(spec.shape) for spec in specs}
+    for name, axis in axes.items():
+        if name not in ranks:
+            raise InputError(
+                f"sample axis for {name!r} (--sample-axis): the model has no such input or output. "
+                f"Name one of these: {describe(specs)}."
+            )
+        if not 0 <= axis < ranks[name]:
+            raise InputError(
+                f"sample axis {axis} for {name!r} (--sample-axis): it has {ranks[name]} axes, "
+                "counted from 0. Give one of them."
+            )
+    return dict(axes)
+
+
+def declared_states(
+    states: Mapping[str, str], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> dict[str, State]:
+    """States that a user declares, checked.
+
+    Args:
+        states: outputs by the name of the state's input.
+        inputs: of the model.
+        outputs: of the model.
+
+    Raises:
+        InputError: there is no such input or output, they do not fit, or an output is named twice.
+    """
+    given, taken = ({spec.name: spec for spec in specs} for specs in (inputs, outputs))
+    for name, output in states.items():
+        if name not in given or output not in taken:
+            kind, wrong, specs = (
+                ("input", name, inputs) if name not in given else ("output", output, outputs)
+            )
+            raise InputError(
+                f"state {name}={output} (--state): the model has no {kind} {wrong!r}. Name one of "
+                f"its {kind}s: {describe(specs)}."
+            )
+        if not _carries(taken[output], given[name]):
+            raise InputError(
+                f"state {name}={output} (--state): {taken[output]} does not fit into "
+                f"{given[name]}. Name the output of the same shape."
+            )
+    if len(set(states.values())) < len(states):
+        raise InputError("two states (--state) are carried by one output. Give each its own.")
+    if states and len(states) == len(inputs):
+        raise InputError("every input is a state (--state): the data would be empty. Leave one.")
+    return {name: State(output) for name, output in states.items()}
+
+
+def likely_states(
+    missing: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> dict[str, State] | None:
+    """Inputs that the data lacks, taken for states that outputs carry on.
+
+    An output carries a state on if it has its dtype and shape. Where several do, the one whose name
+    is most like the state's is taken, such as `stateN` for `state` and `hn` for `h`.
+
+    Returns:
+        States by input; None if an input has no such output, or two share one.
+    """
+    found: dict[str, State] = {}
+    for spec in missing:
+        fitting = [output for output in outputs if spec.shape and _carries(output, spec)]
+        if not fitting:
+            return None
+        likeness = [SequenceMatcher(None, spec.name, output.name).ratio() for output in fitting]
+        found[spec.name] = State(fitting[int(np.argmax(likeness))].name)
+    taken = {state.output for state in found.values()}
+    return found if found and len(taken) == len(found) else None
+
+
+def _carries(output: TensorSpec, state: TensorSpec) -> bool:
+    return (
+        output.dtype == state.dtype
+        and len(output.shape) == len(state.shape)
+        and all(
+            None in (one, other) or one == other
+            for one, other in zip(output.shape, state.shape, strict=True)
+        )
+    )

@@ -1,0 +1,171 @@
+"""Models that keep states are compared over sequences; samples may lie on any axis."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tensorflow as tf
+from onnx_graphs import parse
+
+from tfmp.converters import convert, open_source, validate
+from tfmp.converters.comparison import Plan
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.validation import open_model, open_samples
+from tfmp.shared.progress import SILENT
+
+# A leaky sum: what FP16 loses in a step is still there in the next ones.
+LEAKY = """
+leaky (float[N, 4] x, float[2, N, 4] state) => (float[N, 4] y, float[2, N, 4] stateN)
+<float keep = {0.9}, int64[1] first = {0}> {
+    kept = Mul(state, keep)
+    driven = MatMul(x, w)
+    stateN = Add(kept, driven)
+    y = ReduceSum <keepdims = 0> (stateN, first)
+}
+"""
+
+
+@pytest.fixture
+def leaky(tmp_path: Path) -> Path:
+    """An ONNX file whose samples lie on the second axis of its state."""
+    weights = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    onnx.save(parse(LEAKY, w=weights), tmp_path / "leaky.onnx")
+    return tmp_path / "leaky.onnx"
+
+
+def sequences(samples: int, steps: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((samples, steps, 4)).astype(np.float32)
+
+
+def by_hand(path: Path, x: np.ndarray) -> np.ndarray:
+    """The answers to each step, from ONNX's own interpreter."""
+    from onnx.reference import ReferenceEvaluator
+
+    model = ReferenceEvaluator(onnx.load(path))
+    state = np.zeros((2, len(x), 4), np.float32)
+    answers = []
+    for step in range(x.shape[1]):
+        y, state = model.run(None, {"x": x[:, step], "state": state})
+        answers.append(y)
+    return np.stack(answers, axis=1)
+
+
+def compared(model: object, data: object) -> tuple[np.ndarray, ...]:
+    """The reference's outputs on the first batch of data, as they are compared."""
+    source = open_model(model, SILENT)
+    samples = open_samples(source, data, None, Plan())
+    batch = samples.first()
+    assert batch is not None
+    return tuple(samples.layout.run(source.forward, source.inputs, batch.inputs).values())
+
+
+def test_a_state_goes_from_step_to_step(leaky: Path):
+    x = sequences(5, 7)
+    (answers,) = compared(leaky, {"x": x})
+    np.testing.assert_allclose(answers, by_hand(leaky, x), rtol=1e-5, atol=1e-5)
+
+
+def test_drift_adds_up_over_the_steps(leaky: Path):
+    """One step alone does not show it."""
+    drift = []
+    for steps in (1, 40):
+        file = convert(
+            leaky, output=leaky.with_name(f"{steps}.onnx"), data={"x": sequences(70, steps)}
+        )
+        (output,) = file.report.candidates[0].outputs
+        assert output.name == "y"
+        assert output.samples == 70
+        drift.append(output.max_abs)
+    assert drift[1] > 1.5 * drift[0]
+
+
+def test_the_report_says_which_input_was_taken_for_a_state(leaky: Path):
+    report = convert(leaky, output=leaky.with_name("out.onnx"), data={"x": sequences(5, 3)}).report
+    assert any("--state state=stateN" in note for note in report.data.notes)
+
+
+def test_single_steps_come_with_their_states(leaky: Path):
+    data = {"x": sequences(6, 1)[:, 0], "state": np.ones((6, 2, 4), np.float32)}
+    y, state = compared(leaky, data)
+    assert (y.shape, state.shape) == ((6, 4), (6, 2, 4))  # the state's second axis is the samples'
+
+
+def test_declared_states_and_axes_are_taken(leaky: Path):
+    source = open_source(leaky, states={"state": "stateN"}, sample_axes={"state": 1, "stateN": 1})
+    (answers,) = compared(source, sequences(3, 4))  # one array for the only input that is left
+    np.testing.assert_allclose(answers, by_hand(leaky, sequences(3, 4)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"states": {"states": "stateN"}}, r"the model has no input 'states'. Name one of its in"),
+        ({"states": {"state": "z"}}, r"the model has no output 'z'. Name one of its outputs: y"),
+        ({"states": {"state": "y"}}, r"y: float32\[\?, 4\] does not fit into state: float32\[2, "),
+        ({"sample_axes": {"stat": 1}}, r"no such input or output. Name one of these: x: .*stateN"),
+        ({"sample_axes": {"state": 3}}, r"it has 3 axes, counted from 0. Give one of them."),
+        (
+            {"states": {"x": "y", "state": "stateN"}},
+            r"every input is a state \(--state\): the data would be empty",
+        ),
+    ],
+)
+def test_what_cannot_be_a_state_or_an_axis_is_told(leaky: Path, options: dict, message: str):
+    with pytest.raises(InputError, match=message):
+        open_source(leaky, **options)
+
+
+def test_steps_without_an_axis_for_them_are_refused_with_both_ways(leaky: Path):
+    with pytest.raises(InputError, match=r"a sample is a sequence: arrays of shape \(samples, ste"):
+        convert(leaky, output=leaky.with_name("out.onnx"), data={"x": sequences(6, 1)[:, 0]})
+
+
+class Streaming(tf.Module):
+    """Keeps a running mean, from ones on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = tf.Variable(tf.ones((1, 4)))
+
+    @tf.function(input_signature=[tf.TensorSpec((1, 4), name="x")])
+    def step(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
+        self.mean.assign(0.5 * self.mean + 0.5 * x)
+        return {"y": tf.identity(self.mean)}
+
+
+@pytest.fixture
+def streaming(tmp_path: Path) -> Path:
+    module = Streaming()
+    folder = tmp_path / "streaming"
+    tf.saved_model.save(module, str(folder), signatures=module.step)
+    return folder
+
+
+def test_a_saved_model_begins_with_the_state_that_it_was_saved_with(streaming: Path):
+    x = sequences(3, 5)
+    expected, mean = [], np.ones((1, 4))
+    for step in range(5):
+        mean = 0.5 * mean + 0.5 * x[0, step : step + 1]
+        expected.append(mean)
+    (answers,) = compared(streaming, {"x": x})
+    np.testing.assert_allclose(answers[0], np.concatenate(expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize("format", ["onnx", "tflite"])
+def test_streaming_models_are_judged_on_sequences(streaming: Path, tmp_path: Path, format: str):
+    x = sequences(20, 5)
+    file = convert(streaming, format, tmp_path / f"out.{format}")
+    report = validate(streaming, file, {"x": x}, split=True, explain=True, latency=True)
+    (candidate,) = report.candidates
+    (output,) = candidate.outputs
+    assert (output.name, output.samples, output.totals.values) == ("y", 20, 20 * 5 * 4)
+    assert 0 < output.rel_l2 < 1e-3
+    assert [stage.name for stage in candidate.stages if stage.error is None]
+    assert candidate.latency is not None
+    assert "models without states" in candidate.explanation.notes[0]
+
+
+def test_made_up_samples_are_sequences(streaming: Path, tmp_path: Path):
+    report = validate(streaming, convert(streaming, output=tmp_path / "out.onnx"))
+    assert report.candidates[0].outputs[0].totals.values == 64 * 16 * 4
