@@ -1,8 +1,8 @@
 from .budget import DriftBudget as DriftBudget
-from .classes import SUMS as SUMS
+from .classes import SUMS as SUMS, ClassTable as ClassTable
 from .compare import Comparison as Comparison, match as match
-from .decisions import Decisions as Decisions
-from .detections import MILLION as MILLION
+from .decisions import Counted as Counted, Decisions as Decisions
+from .detection.boxes import MILLION as MILLION
 from .distances import ULP_LABELS as ULP_LABELS, distances_of as distances_of
 from .exact import (
     Common as Common,
@@ -30,6 +30,7 @@ from .metrics import (
     drift_of as drift_of,
     sample_errors as sample_errors,
 )
+from .places import BANDS as BANDS, Places as Places
 from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
     UNREADABLE as UNREADABLE,
@@ -38,7 +39,7 @@ from .sketch import (
     unpacked as unpacked,
     unreadable as unreadable,
 )
-from .slices import Slices as Slices
+from .slices import MOST_SLICES as MOST_SLICES, Slices as Slices
 from .statistics import (
     Clustered as Clustered,
     binomial_bounds as binomial_bounds,
@@ -48,10 +49,13 @@ from .statistics import (
     paired_difference as paired_difference,
 )
 from .tasks import (
+    COMPILED as COMPILED,
     DECLARED as DECLARED,
     NAMED as NAMED,
     Kind as Kind,
     Task as Task,
+    names_ids as names_ids,
     read_tasks as read_tasks,
+    words_of as words_of,
 )
 from .totals import Totals as Totals, is_floating as is_floating

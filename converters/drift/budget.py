@@ -48,10 +48,11 @@ class DriftBudget:
             as MLPerf's 0.999; where given, it takes the place of `accuracy_drop`.
         error_increase: largest relative growth of an error, such as the mean absolute error
             (regression labels).
-        error_floor: error, in standard deviations of the labels, up to which growth does no harm.
-            At 0.005 a model explains 99.997 % of the labels' variance; FP16's rounding alone makes
-            an error of 0.0005 where values are about as large as they vary, and of 0.005 where
-            they are twenty times as large.
+        error_floor: error, in standard deviations of the labels, that may be added to the model's
+            own. Squares add, so it is all that a perfect model may gain, and little of what a poor
+            one may. At 0.005 a model explains 99.997 % of the labels' variance; FP16's rounding
+            alone makes an error of 0.0005 where values are about as large as they vary, and of
+            0.005 where they are twenty times as large.
         confidence: one-sided confidence of every bound.
         min_samples: smallest number of distinct samples that certifies anything. With 59 samples
             the worst one seen bounds 95 % of all inputs with 95 % confidence (Wilks 1941:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.converters.drift.detections import by_rows, pair_rows
+from tfmp.converters.drift.detection import by_rows, find_group, in_order, pair_rows
 from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
@@ -204,6 +204,9 @@ class Comparison:
         """
         single = keys is not None and len(keys) == 1
         given = {name: self._pair(name, reference, candidate, single) for name in self._names}
+        group = find_group(given) if len(given) > 1 else None
+        if group is not None:
+            given = in_order(group, given)
         if labels is not None:
             self._labels.update(labels, given, keys)
             for accumulator in self._accumulators:

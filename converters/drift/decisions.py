@@ -5,12 +5,13 @@ format could keep such an answer. So a change is *firm* if the reference itself 
 apart by more than `TIE`; the others are counted and judged more gently.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
 from tfmp.converters.drift.distances import CHUNK
+from tfmp.shared.numerics import ulp
 
 # Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
 # which is the same ratio; or by 2 % of the distance from the best to the middle one of many scores
@@ -42,6 +43,7 @@ class Decisions:
         firm_sq: sum of the squares of their number in a sample.
         firm_decisions: sum of the products of their number and d.
         classes: the firm changes by class.
+        near: changed integers that are next to what they were, as far as FP16 tells them apart.
     """
 
     samples: int = 0
@@ -55,6 +57,7 @@ class Decisions:
     firm_sq: int = 0
     firm_decisions: int = 0
     classes: ClassTable = field(default_factory=ClassTable)
+    near: int = 0
 
 
 # Decisions, and the share of them that changed in each sample.
@@ -135,7 +138,15 @@ def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     valid = ~_padding(place[0], changed)
     meant, heard = np.where(valid, place, -1)
     classes = count_classes(meant, heard, changed, names)
-    return _counted(changed, changed, classes, valid)
+    counted, shares = _counted(changed, changed, classes, valid)
+    near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iu" else 0
+    return replace(counted, near=near), shares
+
+
+def _count_near(reference: np.ndarray, candidate: np.ndarray) -> int:
+    """Integers that differ by one, or by two spacings of FP16."""
+    one, other = reference.astype(np.float64), candidate.astype(np.float64)
+    return int(np.count_nonzero(np.abs(other - one) <= np.maximum(1.0, 2 * ulp(one))))
 
 
 def _padding(values: np.ndarray, changed: np.ndarray) -> np.ndarray:

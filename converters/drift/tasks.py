@@ -37,6 +37,9 @@ DECLARED = "declared"
 # And the name says it, which is weak evidence.
 NAMED = "its name says"
 
+# And the loss says it, which knows nothing of the labels.
+COMPILED = "the model was compiled with"
+
 
 @dataclass(frozen=True)
 class Task:
@@ -280,17 +283,19 @@ def infer_task(
     """
     if not _is_float(dtype):
         # Integers, booleans and texts are compared by equality, but for bytes that are an image.
-        picture = dtype == "uint8" and len(shape) > 2 and "_image_" in _words(name)
+        picture = dtype == "uint8" and len(shape) > 2 and "_image_" in words_of(name)
         return Task(Kind.RECONSTRUCTION, why=f"{NAMED} 'image'") if picture else None
     one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
-    loss = hint.loss if hint else None
-    if loss in _LOSSES:
-        return Task(_fitting(_LOSSES[loss], one, shape), why=f"the model was compiled with {loss}")
-    activation = hint.activation if hint else None
+    loss, activation = (hint.loss, hint.activation) if hint else (None, None)
+    if loss in _LOSSES and not (
+        _LOSSES[loss] is Kind.REGRESSION
+        and _ACTIVATIONS.get(activation or "") is Kind.CLASSIFICATION
+    ):
+        return Task(_fitting(_LOSSES[loss], one, shape), why=f"{COMPILED} {loss}")
     if activation in _ACTIVATIONS:
         kind = _fitting(_ACTIVATIONS[activation], one, shape)
         return Task(kind, why=f"its last operation is {activation}")
-    words = _words(name)
+    words = words_of(name)
     for names, kind in _WORDS:
         found = next((word for word in names.split() if f"_{word}_" in words), None)
         if found is None or (kind in (Kind.TOKENS, Kind.IDS) and not words.endswith(f"_{found}_")):
@@ -299,6 +304,18 @@ def infer_task(
             return None
         return Task(_fitting(kind, one, shape), why=f"{NAMED} {found!r}")
     return None
+
+
+# Words in names of integers that name something, and are no amounts.
+_IDS = (
+    "id ids index indices idx class classes label labels category categories token tokens code "
+    "codes hash map mask masks segment segments segmentation sequence sequences"
+).split()
+
+
+def names_ids(name: str) -> bool:
+    """Whether an output's name says that its integers name something, and are no amounts."""
+    return not set(_IDS).isdisjoint(words_of(name).strip("_").split("_"))
 
 
 def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...]) -> Kind:
@@ -310,7 +327,7 @@ def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...]) -> Kind:
     return kind
 
 
-def _words(name: str) -> str:
-    """ "StatefulPartitionedCall:classLogits" as "_stateful_partitioned_call_class_logits_"."""
+def words_of(name: str) -> str:
+    """The words of a name: "Partitioned:classLogits" as "_partitioned_class_logits_"."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return f"_{re.sub('[^a-z]+', '_', parted.lower()).strip('_')}_"

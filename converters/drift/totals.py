@@ -17,13 +17,14 @@ from tfmp.converters.drift.decisions import (
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detections import Fit, by_boxes, pair_rows
+from tfmp.converters.drift.detection import Fit, by_boxes, pair_rows
 from tfmp.converters.drift.distances import TotalsFields, distances_by_sample
 from tfmp.converters.drift.exact import Common, Expansion, Histogram
+from tfmp.converters.drift.places import Places, measure_places
 from tfmp.converters.drift.scores import scores
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
-from tfmp.converters.drift.tasks import NAMED, Kind, Task
+from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Totals:
             both sides.
         slices: distances by channel or column, where they were measured.
         planes: distances by place on axis 1, of outputs of rank 3 and more.
+        places: a few places of each sample, where slices were measured.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
             its decisions that changed, as `SHARES` lists them.
     """
@@ -127,6 +129,7 @@ class Totals:
     unmatched: Decisions = field(default_factory=Decisions)
     slices: Slices = field(default_factory=Slices)
     planes: Slices = field(default_factory=Slices)
+    places: Places = field(default_factory=Places)
     rows: Sketch = field(default_factory=Sketch)
 
 
@@ -271,7 +274,9 @@ def _decisions(
     decided: dict[str, Counted] = {}
     if not reference.size:
         return decided
-    if several and kind in (Kind.CLASSIFICATION, None) and reference.size:
+    by_loss = task is not None and task.why.startswith(COMPILED)
+    one_hot = kind is Kind.REGRESSION and by_loss and reference.ndim == 2  # rows of one-hot labels?
+    if several and (one_hot or kind in (Kind.CLASSIFICATION, None)):
         decided["argmax"] = by_argmax(reference, candidate, axis)
     by_name = task is not None and task.why.startswith(NAMED)
     may_be_logits = (kind is None or (kind is Kind.CLASSIFICATION and by_name)) and (
@@ -297,6 +302,7 @@ def _slices(
     measured: TotalsFields = {"slices": Slices.of(reference, candidate, task.axis if task else -1)}
     if reference.ndim > 2 and kind is not Kind.EMBEDDING:
         measured["planes"] = Slices.of(reference, candidate, 1)
+    measured["places"] = measure_places(reference, candidate, task.axis if task else -1)
     return measured
 
 

@@ -84,10 +84,13 @@ def _described(found: JsonObject, text: str | None) -> JsonObject:
 
 
 def _field_texts(kind: FieldType) -> dict[str, str]:
-    """The sentence on each field in the docstring's Attributes section."""
-    _, _, section = (inspect.getdoc(kind) or "").partition("Attributes:\n")
-    joined = re.sub(r"\n {8}", " ", section)
-    return dict(re.findall(r"^ {4}(\w+): (.*)$", joined, re.MULTILINE))
+    """The sentence on each field in the Attributes section of its class, or of one before it."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        _, _, section = (inspect.getdoc(each) or "").partition("Attributes:\n")
+        joined = re.sub(r"\n {8}", " ", section)
+        found |= re.findall(r"^ {4}(\w+): (.*)$", joined, re.MULTILINE)
+    return found
 
 
 if __name__ == "__main__":

@@ -80,13 +80,15 @@ def _limit(metric: Metric, budget: DriftBudget) -> _Limit | None:
             return None
         name = _CHECKS.get(metric.name, f"{slug}_increase")
         growth = budget.error_increase * reference
-        floor = (budget.error_floor or 0.0) * (metric.deviation or 0.0)
-        if floor > reference + growth:
+        # An error that is independent of the model's own adds to its square.
+        added = (budget.error_floor or 0.0) * (metric.deviation or 0.0)
+        allowed = math.hypot(reference, added) - reference
+        if allowed > growth:
             told = (
-                f"budget {floor:.4g}, which is {budget.error_floor:.2%} of the labels' standard "
-                f"deviation of {metric.deviation:.4g}"
+                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of the labels' "
+                f"standard deviation of {metric.deviation:.4g} adds"
             )
-            return _Limit(name, "increase", floor - reference, 1.0, told, False)
+            return _Limit(name, "increase", allowed, 1.0, told, False)
         told = f"budget {budget.error_increase:.2%}"
         return _Limit(name, "increase", growth, reference or 1.0, told, reference > 0)
     if budget.accuracy_ratio is not None:

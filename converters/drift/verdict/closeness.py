@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.converters.drift import (
+    MOST_SLICES,
     DriftBudget,
     Kind,
     OutputDrift,
@@ -14,6 +15,14 @@ from tfmp.converters.drift import (
     sample_errors,
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, p_over
+from tfmp.converters.drift.verdict.variation import (
+    CORRECT,
+    NO_NUMBERS,
+    ONE_NUMBER,
+    VARIATION,
+    live_samples,
+    variation_checks,
+)
 from tfmp.shared.numerics import ulp
 
 # A slice smaller than this share of the largest one, and than FP16's smallest numbers, is float32's
@@ -30,6 +39,9 @@ _DEAD = 0.05
 # itself; it takes so many slices to say what is typical.
 _EVERYWHERE, _TYPICAL_OF = 2.0, 8
 
+# Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
+_LOUD = 0.05
+
 # Probabilities below it change no answer.
 _NEGLIGIBLE = 2.0**-20
 
@@ -37,14 +49,8 @@ _NEGLIGIBLE = 2.0**-20
 # rounds to about this share of it. That much is excused where the channel still says something.
 _ROUNDING, _SPEAKING = 2.0**-10, 0.5
 
-# What a slice says is its variation: an error of 0.1 of three standard deviations is 0.3 of one.
-_VARIATION = 3.0
-
 # A slice that varies by a smaller share of its size is a constant.
 _CONSTANT = 1e-5
-
-# Root-mean-square error of correct rounding, in spacings: they are uniform between -1/2 and 1/2.
-_CORRECT = 0.35
 
 
 def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
@@ -169,7 +175,11 @@ def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarr
     right = absolute[errors <= limit]
     if len(right) < len(absolute) / 10:
         return np.zeros(len(absolute), bool)
-    return absolute <= _EVERYWHERE * float(np.median(right))
+    usual = float(np.median(right))
+    each = output.totals.values / max(1, output.samples)
+    if output.task.kind is Kind.CLASSIFICATION and usual > _LOUD * each**0.5:
+        return np.zeros(len(absolute), bool)
+    return absolute <= _EVERYWHERE * usual
 
 
 def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
@@ -198,7 +208,9 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     last, first = output.totals.slices, output.totals.planes
     checks = [_slice_check(output, last, "column", limit, budget)] if last.count else []
     checks += [_slice_check(output, first, "place", limit, budget)] if first.count else []
-    return checks
+    few = _bad_samples(output, budget)
+    excused = float((output.totals.rows.values[few, 0] ** 2).sum()) if few.any() else None
+    return checks + variation_checks(output, budget, excused)
 
 
 def _slice_check(
@@ -229,11 +241,12 @@ def _slice_check(
         verdict = Verdict.FAIL
         if np.count_nonzero(broken) > 1:
             text += f"; {np.count_nonzero(broken):,} such {word}s are over it"
+        if found.rounding[worst]:
+            text += NO_NUMBERS
     elif over.any():
         verdict = Verdict.INCONCLUSIVE
         text += (
-            ". FP16 has no numbers between those that it gives: beside its offset the variation is "
-            "small. Leave the offset out, or keep the output in FP32 (keep_fp32)"
+            NO_NUMBERS
             if found.offset[worst]
             else f". The error is no larger than that of the other {word}s, so this one may be "
             "noise beside them. Compare it by itself, or declare what the output means (--task)"
@@ -246,17 +259,14 @@ def _variation(output: OutputDrift, limit: float) -> list[Check]:
     slices = output.totals.slices
     if not slices.count:
         return []
-    spread = _deviation(output, slices)
-    whole = float((spread**2).sum())
-    size = float(slices.reference_sq.sum())
-    each = _each(output, slices)
-    if whole * each <= _CONSTANT**2 * size:
+    whole = float((_deviation(output, slices) ** 2 * _each(output, slices)).sum())
+    if whole <= _CONSTANT**2 * float(slices.reference_sq.sum()):
         return []
-    measured = float(np.sqrt(slices.error_sq.sum() / each / whole)) / _VARIATION
+    measured = float(np.sqrt(slices.error_sq.sum() / whole)) / VARIATION
     verdict = Verdict.PASS if measured <= limit else Verdict.FAIL
     text = (
-        f"output {output.name!r}: vectors are off by {_number(measured * _VARIATION, limit)} of "
-        f"what tells them apart, budget {limit * _VARIATION:.3g}"
+        f"output {output.name!r}: vectors are off by {_number(measured * VARIATION, limit)} of "
+        f"what tells them apart, budget {limit * VARIATION:.3g}"
     )
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
 
@@ -271,13 +281,15 @@ class SliceErrors:
             no variation.
         tolerated: whether the slice is noise of float32 in the reference, or FP16 can hold it no
             better.
-        offset: whether the error is that of correct rounding, so that the offset is to blame.
+        rounding: whether the error is that of correct rounding, so that the offset is to blame.
+        offset: whether, besides, FP16 has but one or two numbers for all that the slice says.
         noise: whether the error is no larger than that of the other slices.
     """
 
     errors: np.ndarray
     scale: np.ndarray
     tolerated: np.ndarray
+    rounding: np.ndarray
     offset: np.ndarray
     noise: np.ndarray
 
@@ -291,7 +303,7 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     low, high = slices.edges[0], slices.edges[1]
     largest = np.maximum(np.abs(low), np.abs(high))
     varies = (high - low > _CONSTANT * largest) & (deviation > _CONSTANT * size)
-    scale = np.where(varies, np.minimum(size, _VARIATION * deviation), size)
+    scale = np.where(varies, np.minimum(size, VARIATION * deviation), size)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / scale)
     relative = np.where(np.isnan(relative), np.inf, relative)
@@ -306,18 +318,26 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
         speaking = relative < _SPEAKING if output.task.kind is not Kind.RECONSTRUCTION else True
         tolerated |= (error < _ROUNDING * typical) & speaking
     spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
-    offset = (error <= _CORRECT * spacing) & (scale < size)
+    rounding = (error <= CORRECT * spacing) & (scale < size)
+    offset = rounding & (deviation < ONE_NUMBER * spacing)
     right = error[relative <= _SPEAKING / 5]
-    if len(error) >= _TYPICAL_OF and len(right):
+    if len(error) >= _TYPICAL_OF and len(right) >= len(error) / 10:
         noise |= error <= _EVERYWHERE * float(np.median(right))
     said = slices.edges[3] - slices.edges[2]
     noise &= ~(varies & (said < _DEAD * (high - low)))
-    return SliceErrors(relative, scale, tolerated, offset, noise)
+    return SliceErrors(relative, scale, tolerated, rounding, offset, noise)
 
 
-def _each(output: OutputDrift, slices: Slices) -> float:
-    """The number of values of a slice."""
-    return max(1.0, output.totals.values / slices.count)
+def _each(output: OutputDrift, slices: Slices) -> np.ndarray:
+    """The number of values of each slice, without samples that are zero throughout."""
+    totals = output.totals
+    values = totals.values * live_samples(output) / max(1, output.samples)
+    sizes = totals.places.sizes
+    size = slices.count
+    if size == MOST_SLICES and sizes:  # then neighbours share a slice
+        size = max(size, sizes[0] if slices is totals.planes else sizes[-1])
+    first = np.arange(slices.count + 1) * size // slices.count
+    return np.maximum(1.0, np.diff(first) * values / size)
 
 
 def _deviation(output: OutputDrift, slices: Slices) -> np.ndarray:

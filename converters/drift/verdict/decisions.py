@@ -9,7 +9,6 @@ from tfmp.converters.drift import (
     BOXES,
     EQUALITY,
     MILLION,
-    NAMED,
     SUMS,
     Clustered,
     Decisions,
@@ -17,6 +16,7 @@ from tfmp.converters.drift import (
     Kind,
     OutputDrift,
     fewest_samples,
+    names_ids,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -24,7 +24,6 @@ from tfmp.converters.drift.verdict.check import (
     advice,
     against,
     bound_text,
-    doubt,
 )
 
 # Classes that a text names.
@@ -35,22 +34,45 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """The checks of what follows from one output."""
     if budget.flip_rate is None or output.samples == 0:
         return []
-    checks = []
+    checks: list[Check] = []
     if output.decision is not None:
         counted = output.decisions
         if counted is None or not counted.samples:
             if output.decision == BOXES and output.totals.values:
                 return []  # no detection on either side
             counted = _of_flips(output)
-        checks.append(_rate(output, counted, budget, budget.flip_rate))
-        checks += _classes(output, counted, budget)
-    if output.decision is None or (output.known is None and output.rel_l2 is not None):
-        checks += _guessed(output, budget, budget.flip_rate)
-    checks += [*_misnamed(output, budget), *_fit(output)]
+        found = [
+            _rate(output, counted, budget, budget.flip_rate),
+            *class_checks(output, counted, budget),
+        ]
+        checks += map(_amounts, found) if _are_amounts(output, counted) else found
+    checks += _fit(output)
     unmatched = output.totals.unmatched
     if unmatched.changed:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
     return checks
+
+
+# Integers that take this many values may be amounts.
+_AMOUNTS = 10
+
+
+def _are_amounts(output: OutputDrift, counted: Decisions) -> bool:
+    """Whether undeclared integers look like amounts: those that change go to a neighbour."""
+    several = counted.classes.overfull or len(counted.classes.rows) >= _AMOUNTS
+    unknown = output.rel_l2 is None and output.known is None and not names_ids(output.name)
+    return unknown and several and counted.near == counted.changed > 0
+
+
+def _amounts(check: Check) -> Check:
+    """The check of integers that may be amounts."""
+    if check.verdict is not Verdict.FAIL:
+        return check
+    text = (
+        f"{check.text}. All of them are next to what they were, so they may be amounts: declare "
+        f"--task {check.output}=regression, or ids if they are names"
+    )
+    return replace(check, verdict=Verdict.INCONCLUSIVE, text=text)
 
 
 def _of_flips(output: OutputDrift) -> Decisions:
@@ -59,7 +81,7 @@ def _of_flips(output: OutputDrift) -> Decisions:
     return Decisions(samples, samples, flips, flips, flips, flips, samples, flips, flips, flips)
 
 
-def _clustered(counted: Decisions, repeated: float) -> Clustered:
+def clustered(counted: Decisions, repeated: float) -> Clustered:
     return Clustered(
         counted.samples,
         counted.decisions,
@@ -71,7 +93,7 @@ def _clustered(counted: Decisions, repeated: float) -> Clustered:
     )
 
 
-def _firm(counted: Decisions) -> Decisions:
+def only_firm(counted: Decisions) -> Decisions:
     """The decisions with only those changes that were no ties."""
     return replace(
         counted,
@@ -84,8 +106,8 @@ def _firm(counted: Decisions) -> Decisions:
 def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
     """Whether more decisions change than the budget allows, ties among them or not."""
     repeated = output.totals.rows.repeated
-    every = _clustered(counted, repeated)
-    firm = _clustered(_firm(counted), repeated)
+    every = clustered(counted, repeated)
+    firm = clustered(only_firm(counted), repeated)
     lower, upper = firm.lower(budget.confidence), every.upper(budget.confidence)
     verdict = against(lower, upper, limit)
     single = counted.decisions == counted.samples and output.decision != BOXES
@@ -149,7 +171,7 @@ def _advice(every: Clustered, budget: DriftBudget, limit: float) -> str:
     return advice(fewest_samples(decides, every.samples), "rate")
 
 
-def _classes(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
+def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
     """Whether some class is lost, or given to others, far more often than by chance."""
     limit = budget.class_flip_rate
     if limit is None or not counted.classes.rows:
@@ -245,46 +267,6 @@ def _testable(samples: list[float], limit: float, alpha: float) -> int:
         if np.count_nonzero(least <= alpha / count) <= count:
             return count
     return max(1, len(least))
-
-
-def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Check]:
-    """Whether an output of unknown meaning would fail if it held scores of classes."""
-    counted = output.totals.argmax
-    unclear = output.task.kind is Kind.OTHER or (
-        output.task.kind is Kind.MULTILABEL and output.known is None
-    )
-    if not (unclear and counted.samples):
-        return []
-    firm = _clustered(_firm(counted), output.totals.rows.repeated)
-    lost = [check for check in _classes(output, counted, budget) if check.verdict is Verdict.FAIL]
-    if firm.lower(budget.confidence) <= limit and not lost:
-        return []
-    what = f"{counted.changed:,} of {counted.decisions:,} decisions would change"
-    if lost:
-        what += " (" + lost[0].text.partition(": ")[2].partition("; a class may")[0] + ")"
-    text = (
-        f"output {output.name!r}: no declaration tells what it means, and if its last axis held "
-        f"scores of classes, {what}. Declare it: --task {output.name}=classification, or "
-        "regression, embedding or other if its values are no scores"
-    )
-    return [doubt("meaning", output.name, text, firm.rate)]
-
-
-def _misnamed(output: OutputDrift, budget: DriftBudget) -> list[Check]:
-    """Whether an output that only its name calls classes would fail if it held labels."""
-    known, labels = output.known, output.totals.zero
-    if known is None or not known.why.startswith(NAMED) or known.kind is not Kind.CLASSIFICATION:
-        return []
-    lost = [check for check in _classes(output, labels, budget) if check.verdict is Verdict.FAIL]
-    if not lost or output.totals.argmax.samples != output.samples:
-        return []
-    found = lost[0].text.partition(": ")[2].partition("; a class may")[0]
-    text = (
-        f"output {output.name!r}: its name says that it holds classes, and if it held a logit for "
-        f"each label, the budget would be broken ({found}). Declare which it is: --task "
-        f"{output.name}=classification or --task {output.name}=multilabel"
-    )
-    return [doubt("meaning", output.name, text)]
 
 
 # Mean of 1 - intersection over union, and mean error of scores, that detections may have together:

@@ -15,6 +15,7 @@ from tfmp.converters.drift.verdict.check import (
 )
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
+from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
 from tfmp.converters.shared.errors import InputError
 
@@ -77,6 +78,7 @@ def judge(
         checks += closeness_checks(output, budget.for_output(output.name))
     for output in outputs:
         checks += decision_checks(output, budget.for_output(output.name))
+        checks += meaning_checks(output, budget.for_output(output.name))
     for label in labels:
         checks += label_checks(label, budget.for_output(label.output))
     if not checks:

@@ -103,7 +103,9 @@ def kind(name, shape, loss=None, activation=None, dtype="float32"):
     ("arguments", "expected"),
     [
         # The loss says more than the activation, and this more than the name.
-        (("embedding", (None, 8), "mse", "softmax"), Kind.REGRESSION),
+        (("embedding", (None, 8), "mse", "linear"), Kind.REGRESSION),
+        (("embedding", (None, 8), "mse", "sigmoid"), Kind.REGRESSION),
+        (("embedding", (None, 8), "mse", "softmax"), Kind.CLASSIFICATION),
         (("embedding", (None, 8), None, "softmax"), Kind.CLASSIFICATION),
         (("y", (None, 8), "sparse_categorical_crossentropy"), Kind.CLASSIFICATION),
         (("y", (None, 8), "binary_crossentropy"), Kind.MULTILABEL),

@@ -85,6 +85,14 @@ class TestSamples:
         assert found.rel_l2 < 0.01
         assert check("sample_share", found).verdict is not Verdict.PASS
 
+    @pytest.mark.parametrize(("noise", "verdict"), [(0.14, "FAIL"), (0.03, "INCONCLUSIVE")])
+    def test_noise_of_logits_that_changes_probabilities_is_no_excuse(self, noise, verdict):
+        logits = GENERATOR.standard_normal((600, 6))
+        logits[::5] *= noise * 4
+        noisy = logits + noise * GENERATOR.standard_normal(logits.shape)
+        found = check("sample_share", drift(1000 + logits, 1000 + noisy, "classification"))
+        assert found.verdict == verdict
+
     def test_evidence_without_rows_has_the_worst_sample(self):
         accumulator = OutputAccumulator("y")
         accumulator.update(self.REFERENCE, half(self.REFERENCE))
@@ -159,11 +167,35 @@ class TestSlices:
         assert found.rel_l2 < 0.01
         assert check("slice_rel_l2", found).verdict is Verdict.FAIL
 
-    def test_correct_rounding_beside_an_offset_is_not_the_candidate_s_fault(self):
-        reference = 100 + 0.05 * GENERATOR.standard_normal((300, 1))
+    @pytest.mark.parametrize(
+        ("variation", "verdict"),
+        [(1.0, Verdict.PASS), (0.05, Verdict.FAIL), (0.01, Verdict.INCONCLUSIVE)],
+    )
+    def test_correct_rounding_beside_an_offset(self, variation, verdict):
+        reference = 100 + variation * GENERATOR.standard_normal((300, 1))
         found = check("slice_rel_l2", drift(reference, half(reference)))
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert "Leave the offset out" in found.text
+        assert found.verdict is verdict
+        assert ("Leave the offset out" in found.text) == (verdict is not Verdict.PASS)
+
+    def test_samples_of_zeros_say_nothing_of_the_variation(self):
+        reference = 100 + 0.02 * GENERATOR.standard_normal((500, 3))
+        reference[::50] = 0
+        found = check("slice_rel_l2", drift(reference, half(reference)))
+        assert found.verdict is Verdict.FAIL
+
+    def test_neighbours_that_share_a_slice(self):
+        reference = 40 + 0.3 * GENERATOR.standard_normal((60, 5000))
+        noisy = reference + 0.03 * GENERATOR.standard_normal(reference.shape)
+        found = check("slice_rel_l2", drift(reference, noisy, "regression"))
+        assert 0.03 < found.measured < 0.06
+
+    def test_noise_of_most_columns_is_no_excuse(self):
+        reference = GENERATOR.standard_normal((300, 64)) * ([2000] + [1] * 63)
+        noisy = reference + 0.4 * GENERATOR.standard_normal(reference.shape)
+        assert check("slice_rel_l2", drift(reference, noisy)).verdict is Verdict.FAIL
+        reference[:, 1:32] *= 2000
+        noisy = reference + 0.4 * GENERATOR.standard_normal(reference.shape)
+        assert check("slice_rel_l2", drift(reference, noisy)).verdict is Verdict.INCONCLUSIVE
 
     def test_places_on_the_first_axis(self):
         reference = GENERATOR.standard_normal((100, 6, 4, 4))

@@ -140,21 +140,6 @@ class TestClasses:
         assert "class '7': 10 of 10 decisions are lost" in found.text
 
 
-class TestUnknownMeaning:
-    def test_scores_that_would_fail_ask_for_a_declaration(self):
-        classes = GENERATOR.integers(0, 6, 500)
-        changed = classes.copy()
-        changed[:50] = (changed[:50] + 1) % 6
-        noise = GENERATOR.standard_normal((500, 6)).astype(np.float32) + 300
-        found = drift(noise + scores(classes), noise + scores(changed), None)
-        (doubt,) = decision_checks(found, DriftBudget())
-        assert (doubt.name, doubt.verdict) == ("meaning", Verdict.INCONCLUSIVE)
-        assert "Declare it: --task y=classification" in doubt.text
-        assert decision_checks(drift(noise, noise, None), DriftBudget()) == []
-        declared = drift(noise + scores(classes), noise + scores(changed), "regression")
-        assert decision_checks(declared, DriftBudget()) == []
-
-
 @pytest.mark.parametrize(("missing", "verdict"), [(0, Verdict.PASS), (30, Verdict.FAIL)])
 def test_rows_that_exist_on_one_side_only(missing, verdict):
     from tfmp.converters.drift.compare import Comparison

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.drift.classes import ClassTable
-from tfmp.converters.drift.decisions import Counted, Decisions
+from tfmp.converters.drift import ClassTable, Counted, Decisions
 from tfmp.shared.numerics import ulp
 
 # Two boxes are the same object as far as their overlap says (intersection over union).
@@ -24,7 +23,7 @@ SHOWN = 0.05
 _TIE = 0.02
 
 # Sets of more rows are compared in their order: assignment takes cubic time.
-_MOST_PAIRS = 500
+MOST_PAIRS = 500
 
 # Errors of detections are summed in whole millionths, which merge exactly.
 MILLION = 1_000_000
@@ -71,68 +70,7 @@ def by_boxes(
         sum(fit.gap for fit in fits),
         sum(fit.score_error for fit in fits),
     )
-    return _counted(np.array(changed, np.int64), np.array(shown, np.int64)), whole
-
-
-def by_rows(reference: np.ndarray, candidate: np.ndarray, paired: int) -> Decisions:
-    """Rows of one sample as decisions: changed ones exist on one side only.
-
-    Args:
-        reference: rows of one side.
-        candidate: rows of the other.
-        paired: number of rows that have a counterpart, see `pair_rows`.
-    """
-    most = max(len(reference), len(candidate))
-    return _counted(np.array([most - paired], np.int64), np.array([most], np.int64))[0]
-
-
-# Rows are the same if no value differs by more, in terms of its column's largest.
-_SAME_ROW = 0.1
-
-
-def pair_rows(reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of two lists that are the same, in their order.
-
-    They are the longest common subsequence: a word that is missing shifts those behind it, and
-    words that change places are others.
-
-    Args:
-        reference: of shape (rows, ...).
-        candidate: of shape (other rows, ...).
-    """
-    fewest = min(len(reference), len(candidate))
-    if fewest == 0 or max(len(reference), len(candidate)) > _MOST_PAIRS:
-        return reference[:fewest], candidate[:fewest]
-    one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
-    if one.dtype.kind in "fc" and other.dtype.kind in "fc":
-        one, other = (np.nan_to_num(values.astype(np.float64)) for values in (one, other))
-        scale = np.abs(one).max(axis=0) + np.finfo(np.float64).tiny
-        same = (np.abs(one[:, None] - other[None]) <= _SAME_ROW * scale).all(axis=2)
-    else:
-        same = np.asarray(one[:, None] == other[None], bool).all(axis=2)
-    rows, places = _common(same)
-    return reference[rows], candidate[places]
-
-
-def _common(same: np.ndarray) -> tuple[list[int], list[int]]:
-    """Places of the longest common subsequence, by what is the same as what."""
-    count, width = same.shape
-    longest = np.zeros((count + 1, width + 1), np.int64)
-    for i in range(count - 1, -1, -1):
-        diagonal = np.where(same[i], longest[i + 1, 1:] + 1, longest[i + 1, :-1])
-        # From right to left, a place is at least as good as the one behind it.
-        longest[i, :-1] = np.maximum.accumulate(diagonal[::-1])[::-1]
-    rows, places, i, j = [], [], 0, 0
-    while i < count and j < width:
-        if same[i, j] and longest[i, j] == longest[i + 1, j + 1] + 1:
-            rows.append(i)
-            places.append(j)
-            i, j = i + 1, j + 1
-        elif longest[i + 1, j] >= longest[i, j + 1]:
-            i += 1
-        else:
-            j += 1
-    return rows, places
+    return counted_rows(np.array(changed, np.int64), np.array(shown, np.int64)), whole
 
 
 def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int, Fit]:
@@ -151,7 +89,7 @@ def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[in
         same = _agree(one, other, box, other_box, rest, scores)
         pairs += [(i, i) for i in np.flatnonzero(same).tolist()]
         free_one = free_other = np.flatnonzero(~same)
-    if len(free_one) and len(free_other) and max(len(free_one), len(free_other)) <= _MOST_PAIRS:
+    if len(free_one) and len(free_other) and max(len(free_one), len(free_other)) <= MOST_PAIRS:
         from scipy.optimize import linear_sum_assignment
 
         left, right = np.meshgrid(free_one, free_other, indexing="ij")
@@ -162,7 +100,7 @@ def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[in
     if not pairs:
         return most, most, Fit()
     i, j = np.array(pairs).T
-    gap = 1 - _overlap(box[i], other_box[j])
+    gap = 1 - overlap(box[i], other_box[j])
     error = np.abs(one[i][:, scores] - other[j][:, scores]).mean(axis=1) if scores else 0 * gap
     fit = Fit(len(pairs), int(np.rint(gap * MILLION).sum()), int(np.rint(error * MILLION).sum()))
     return most - len(pairs), most, fit
@@ -188,7 +126,7 @@ def _corners(boxes: np.ndarray, centred: bool) -> np.ndarray:
     return np.concatenate([np.minimum(low, high), np.maximum(low, high)], axis=1)
 
 
-def _overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Intersection over union; boxes without a size overlap if they are in the same place."""
     low = np.maximum(one[..., :2], other[..., :2])
     high = np.minimum(one[..., 2:], other[..., 2:])
@@ -196,7 +134,8 @@ def _overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     areas = [(boxes[..., 2:] - boxes[..., :2]).prod(axis=-1) for boxes in (one, other)]
     union = areas[0] + areas[1] - common
     # FP16 cannot tell the corners of a sliver apart: it is none if its corners are next to others.
-    near = (np.abs(one - other) <= 2 * ulp(one)).all(axis=-1)
+    # They follow from centres and sizes, so the largest of them tells what can be told apart.
+    near = (np.abs(one - other) <= 2 * ulp(np.abs(one).max(axis=-1, keepdims=True))).all(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(near, 1.0, np.where(union > 0, common / union, 0.0))
 
@@ -210,7 +149,7 @@ def _agree(
     scores: list[int],
 ) -> np.ndarray:
     """Whether detections are the same: box, scores, class and anything else."""
-    same = _overlap(box, other_box) >= SAME_BOX
+    same = overlap(box, other_box) >= SAME_BOX
     size = (box[..., 2:] - box[..., :2]).max(axis=-1)
     for column in rest:
         expected, received = one[..., column], other[..., column]
@@ -228,7 +167,7 @@ def _agree(
     return same
 
 
-def _counted(changed: np.ndarray, shown: np.ndarray) -> Counted:
+def counted_rows(changed: np.ndarray, shown: np.ndarray) -> Counted:
     decisions = Decisions(
         samples=int(np.count_nonzero(shown)),
         decisions=int(shown.sum()),

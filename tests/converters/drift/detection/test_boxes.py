@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.detections import MILLION, by_boxes, by_rows, pair_rows
+from tfmp.converters.drift.detection.boxes import MILLION, by_boxes
 
 # Corners and a score.
 FOUND = np.array(
@@ -72,17 +72,14 @@ def test_boxes_without_a_size_are_none():
     assert changed(closed, closed) == (0, 3)
 
 
-def test_rows_of_lists_keep_their_order():
-    reference = np.array([[1.0, 10], [5, 50], [9, 90]])
-    one, other = pair_rows(reference, reference[[0, 2]] * 1.001)
-    np.testing.assert_allclose(one, other, rtol=2e-3)
-    assert one.tolist() == [[1, 10], [9, 90]]
-    shuffled, _ = pair_rows(reference, reference[[2, 1]])
-    assert len(shuffled) == 1
-    words, _ = pair_rows(np.array(["a", "red", "fox"]), np.array(["a", "fox"]))
-    assert words.tolist() == ["a", "fox"]
-    counted = by_rows(reference, reference[:2], 2)
-    assert (counted.changed, counted.decisions) == (1, 3)
+def test_slivers_that_fp16_cannot_tell_from_lines_are_found():
+    cut = FOUND.copy()
+    cut[0, 1, :4] = [639.9, 20, 639.92, 90]
+    moved = cut.copy()
+    moved[0, 1, :4] += [0.3, -0.2, -0.1, 0.1]  # corners that follow from centres near 640
+    assert changed(moved, cut) == (0, 3)
+    moved[0, 1, [0, 2]] -= 5
+    assert changed(moved, cut) == (1, 3)
 
 
 def test_what_all_detections_have_a_little_wrong_is_summed():

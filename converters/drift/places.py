@@ -1,0 +1,128 @@
+"""A few places of each output: how values differ between samples, within one, and by their size.
+
+A column knows how its values vary, but not whether they vary over samples or over the places of
+one. An image that is the same for everybody varies from pixel to pixel, and a forecast that is a
+flat line varies from town to town. So some places are followed through all samples, and the mean
+of each sample with them.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tfmp.converters.drift.exact import Common, Histogram
+from tfmp.converters.drift.slices import Slices
+
+# Places that are followed; all of them where there are no more.
+MOST_PLACES = 256
+
+# Channels with places of their own; of more, places are taken wherever they lie.
+_MOST_CHANNELS = 16
+
+# Bands of sizes, each of a factor of 4: the first one ends at a quarter of the sample's root mean
+# square, and the last one holds all that is smaller, zeros among it.
+BANDS = 6
+
+# Steps of this share of the whole spread places evenly however many they are (Weyl 1916).
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Places:
+    """Sums over a few places of each sample; they merge exactly.
+
+    Attributes:
+        shape: shape of a sample, such as "16x16x3"; "" if batches disagreed.
+        spread: a slice for each place, channel by channel, then one for the mean over the places
+            of each channel, and one for the mean over all channels.
+        bands: a slice for each band of sizes, of samples whose values have one sign. The square of
+            a sample's entry is the sum over the band.
+        counts: number of values in each band.
+    """
+
+    shape: Common = None
+    spread: Slices = field(default_factory=Slices)
+    bands: Slices = field(default_factory=Slices)
+    counts: Histogram = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape of a sample; () if it is unknown."""
+        parts = (self.shape or "").split("x")
+        return tuple(map(int, parts)) if all(map(str.isdecimal, parts)) else ()
+
+    @property
+    def channels(self) -> int:
+        """The number of channels with places of their own."""
+        return _channels(self.sizes[-1]) if len(self.sizes) > 1 else 1
+
+
+def _channels(size: int) -> int:
+    return size if size <= _MOST_CHANNELS else 1
+
+
+def measure_places(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Places:
+    """Measures one batch.
+
+    Args:
+        reference: floating values, batch first.
+        candidate: values of the same shape.
+        axis: axis of the channels.
+    """
+    if reference.size == 0 or reference.ndim == 0:
+        return Places()
+    if reference.ndim > 2 and axis not in (-1, reference.ndim - 1):
+        reference, candidate = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
+    shape = "x".join(map(str, reference.shape[1:])) or "1"
+    one, other = (_chosen(values) for values in (reference, candidate))
+    finite = np.isfinite(one) & np.isfinite(other)
+    if not finite.all():
+        one, other = np.where(finite, one, 0), np.where(finite, other, 0)
+    spread = Slices.of(_with_means(one), _with_means(other), -1)
+    samples = len(one)
+    bands, counts = _bands(one.reshape(samples, -1), other.reshape(samples, -1))
+    return Places(shape, spread, bands, counts)
+
+
+def _chosen(values: np.ndarray) -> np.ndarray:
+    """Values of the chosen places: (samples, channels, places), float64."""
+    samples = len(values)
+    channels = _channels(values.shape[-1]) if values.ndim > 2 else 1
+    rows = values.reshape(samples, -1, channels)
+    size = rows.shape[1]
+    most = MOST_PLACES // channels
+    if size > most:
+        rows = rows[:, np.unique((np.arange(most) * _GOLDEN % 1 * size).astype(np.intp))]
+    return np.ascontiguousarray(np.moveaxis(rows, 1, 2), np.float64)
+
+
+def _with_means(values: np.ndarray) -> np.ndarray:
+    """Each place, then the means of channels and, where there are several, their mean."""
+    samples, channels, places = values.shape
+    # Of rows that lie in one piece NumPy adds the terms in the same order, however many there are.
+    means = (values.reshape(-1, places).sum(axis=1) / places).reshape(samples, channels)
+    found = [values.reshape(samples, -1), means]
+    if channels > 1:
+        found.append(means.sum(axis=1, keepdims=True) / channels)
+    return np.concatenate(found, axis=1)
+
+
+def _bands(one: np.ndarray, other: np.ndarray) -> tuple[Slices, Histogram]:
+    """Sums by sample and band of sizes, and how many values each band holds."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        square, error = one * one, np.square(other - one)
+        size = np.sqrt(square.sum(axis=1, keepdims=True) / one.shape[1])
+        ratio = np.where(size > 0, np.abs(one) / size, 0.0)
+    _, exponent = np.frexp(ratio)
+    band = np.where(ratio > 0, np.clip(-exponent // 2, 0, BANDS - 1), BANDS - 1)
+    one_sign = (one.min(axis=1) >= 0) | (one.max(axis=1) <= 0)
+    band[~one_sign] = BANDS
+    sums = np.zeros((2, len(one), BANDS))
+    for index in range(BANDS):
+        inside = band == index
+        for row, values in zip(sums, (square, error), strict=True):
+            row[:, index] = np.where(inside, values, 0.0).sum(axis=1)
+    size, gap = np.sqrt(sums)
+    counts = np.bincount(band.ravel(), minlength=BANDS + 1)[:BANDS]
+    return Slices.of(size, size + gap, -1), tuple(counts.tolist())

@@ -1,0 +1,306 @@
+"""Checks of variation: what tells samples or places of one sample apart, and what small values say.
+
+An offset hides all of these from a distance: a picture that is the same for everybody, a forecast
+that became a flat line, the near pixels of a depth map.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfmp.converters.drift import BANDS, DriftBudget, Kind, OutputDrift, Places
+from tfmp.converters.drift.verdict.check import Check, Verdict
+from tfmp.shared.numerics import FLOAT16, ulp
+
+# What a slice says is its variation: an error of 0.1 of three standard deviations is 0.3 of one.
+VARIATION = 3.0
+
+# Root-mean-square error of correct rounding, in spacings: they are uniform between -1/2 and 1/2.
+CORRECT = 0.35
+
+# Numbers that deviate by less than this share of a spacing are one or two numbers in FP16, and
+# whether they were meant to say anything is unclear.
+ONE_NUMBER = 0.25
+
+# Variation below this share of an output's size is one number in FP16, and float32 adds to it.
+_CONSTANT = 1e-4
+
+# Probabilities that vary by less decide nothing.
+_STEADY = 1e-3
+
+# A channel that is smaller than this share of the largest one, and than FP16's smallest numbers,
+# is float32's own rounding noise.
+_NOISE = 1e-6
+
+# Places that it takes to have variation beside their mean.
+_FEWEST_PLACES = 3
+
+# Numbers are small for a reason, and not by chance, where nearly all samples have one sign.
+_ONE_SIGN = 0.9
+
+# Small values are wrong by themselves if they are off by this many times as much as large ones, of
+# which each is off by half a spacing at least; so many values tell.
+_MORE, _HALF_SPACING, _ENOUGH = 3.0, 2.0**-11, 100
+
+# Kinds whose samples have a level of their own, beside which places differ.
+_LEVELS = frozenset({Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION})
+
+# Kinds that decide at one half, or at zero.
+_DECIDING = frozenset({Kind.BINARY, Kind.MULTILABEL})
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Something that varies, by sums over samples and places.
+
+    Attributes:
+        what: words for it.
+        error: sum of squared errors.
+        variation: sum of squares about the mean.
+        size: sum of squares.
+        values: number of values.
+    """
+
+    what: str
+    error: float
+    variation: float
+    size: float
+    values: float
+
+    @property
+    def ratio(self) -> float:
+        """The error relative to the variation."""
+        return float(np.sqrt(self.error / self.variation))
+
+    @property
+    def spacings(self) -> tuple[float, float]:
+        """The error and the variation of a value, in spacings of FP16 at the size."""
+        error, variation, size = np.sqrt([self.error, self.variation, self.size]) / self.values**0.5
+        step = float(ulp(np.array([size]))[0])
+        return float(error) / step, float(variation) / step
+
+
+def variation_checks(
+    output: OutputDrift, budget: DriftBudget, excused: float | None
+) -> list[Check]:
+    """The checks of one output's variation.
+
+    Args:
+        output: the output.
+        budget: its limits.
+        excused: squared error of the few samples that are judged by themselves; None if there are
+            none.
+    """
+    limit = budget.slice_rel_l2
+    if limit is None or output.samples < 2:
+        return []
+    parts = [] if output.totals.unit and not _varies(output) else list(_parts(output))
+    checks = [_worst(output, parts, limit, excused or 0.0)] if parts else []
+    if excused is None:
+        checks += [*_small_values(output, limit), *_one_score(output, limit)]
+    return checks
+
+
+def variation_ratio(output: OutputDrift) -> float:
+    """The error of all places that are followed, relative to what tells samples apart there."""
+    places = output.totals.places
+    if not places.spread.count or output.samples < 2:
+        return 0.0
+    variation = float(_variances(places, live_samples(output)).sum())
+    error = float(places.spread.error_sq.sum())
+    return (error / variation) ** 0.5 if variation > 0 else 0.0
+
+
+def _varies(output: OutputDrift) -> bool:
+    """Whether probabilities vary enough to decide anything."""
+    places = output.totals.places
+    spread = _variances(places, output.samples)
+    mean = float(spread.sum()) / (len(spread) or 1) / output.samples
+    return output.task.kind not in _DECIDING or mean > _STEADY**2
+
+
+def live_samples(output: OutputDrift) -> float:
+    """The number of samples that are not zero throughout: those are a word for "nothing here"."""
+    rows = output.totals.rows
+    counts = rows.counts
+    if not len(rows) or counts.sum() != output.samples:
+        return float(output.samples)
+    live = int(counts[rows.values[:, 1] > 0].sum())
+    return float(live or output.samples)
+
+
+def _variances(places: Places, samples: float) -> np.ndarray:
+    """The sum of squares about its mean of each place."""
+    spread = places.spread
+    return np.maximum(spread.reference_sq - spread.reference_sum**2 / samples, 0.0)
+
+
+def _parts(output: OutputDrift) -> Iterator[_Part]:
+    places, kind = output.totals.places, output.task.kind
+    spread, channels = places.spread, places.channels
+    if not spread.count or kind is Kind.EMBEDDING:
+        return
+    samples = live_samples(output)
+    several = channels > 1
+    each = (spread.count - channels - several) // channels
+    sums = np.stack([spread.error_sq, _variances(places, samples), spread.reference_sq])
+    by_channel = sums[:, : channels * each].reshape(3, channels, each).sum(axis=2)
+    means = sums[:, channels * each :]
+    largest = by_channel[2].max(initial=0.0)
+    for channel in range(channels):
+        error, variation, size = by_channel[:, channel].tolist()
+        values = samples * each
+        if size < _NOISE**2 * min(largest, values):
+            continue
+        where = f" in channel {channel} of {channels}" if several else ""
+        if len(places.sizes) > 1 or output.totals.slices.count < places.sizes[0]:
+            yield _Part(f"what differs between samples{where}", error, variation, size, values)
+        if kind in _LEVELS and each >= _FEWEST_PLACES:
+            yield _Part(
+                f"what differs within a sample{where}, beside its mean,",
+                max(0.0, error - each * means[0, channel]),
+                max(0.0, variation - each * means[1, channel]),
+                size,
+                values,
+            )
+    if several and kind in _LEVELS:
+        error, variation, size = by_channel.sum(axis=1).tolist()
+        error, variation = (
+            max(0.0, total - channels * each * mean)
+            for total, mean in zip((error, variation), means[:2, -1].tolist(), strict=True)
+        )
+        yield _Part(
+            "what differs within a sample, beside its mean,",
+            *(error, variation, size, samples * channels * each),
+        )
+
+
+def _worst(output: OutputDrift, parts: list[_Part], limit: float, excused: float) -> Check:
+    """The check of whatever varies and is off by most of it."""
+    share = output.totals.places.spread.count and min(
+        1.0, output.totals.places.spread.count * output.samples / max(1, output.totals.values)
+    )
+    left = [
+        _Part(
+            part.what,
+            max(0.0, part.error - excused * share),
+            *(part.variation, part.size),
+            part.values,
+        )
+        for part in parts
+        if part.variation > _CONSTANT**2 * part.size
+    ]
+    found = [(part, _verdict(part, limit)) for part in left]
+    rank = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+    if not found:
+        text = f"output {output.name!r}: its values do not vary beside their size"
+        return Check("slice_rel_l2", output.name, 0.0, None, None, limit, Verdict.PASS, text)
+    part, verdict = min(found, key=lambda each: (rank.index(each[1]), -each[0].ratio))
+    text = (
+        f"output {output.name!r}: {part.what} is off by {part.ratio:.3g} of its own size, budget "
+        f"{limit * VARIATION:.3g}"
+    )
+    if verdict is not Verdict.PASS and part.spacings[0] <= CORRECT:
+        text += NO_NUMBERS
+    measured = part.ratio / VARIATION
+    return Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)
+
+
+# Advice where an offset takes all digits of FP16.
+NO_NUMBERS = (
+    ". FP16 has no numbers between those that it gives: beside its offset the variation is small. "
+    "Leave the offset out, or keep the output in FP32 (keep_fp32)"
+)
+
+
+def _verdict(part: _Part, limit: float) -> Verdict:
+    if part.ratio <= VARIATION * limit:
+        return Verdict.PASS
+    error, variation = part.spacings
+    unclear = variation < ONE_NUMBER and error <= max(CORRECT, variation)
+    return Verdict.INCONCLUSIVE if unclear else Verdict.FAIL
+
+
+def _small_values(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether small values of samples are wrong beside large ones that are right.
+
+    Noise of a network is about as large everywhere, or grows with the values. So an error that is
+    larger where values are small is no noise.
+    """
+    places = output.totals.places
+    kept = places.spread.count - places.channels - (places.channels > 1)
+    if (
+        output.task.kind is Kind.EMBEDDING
+        or places.bands.count != BANDS
+        or len(places.counts) != BANDS
+    ):
+        return []
+    counts = np.array(places.counts, float)
+    if counts.sum() < _ONE_SIGN * kept * output.samples or not counts[0]:
+        return []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(places.bands.error_sq / counts)
+        size = np.sqrt(places.bands.reference_sq / counts)
+        relative = np.where(error > 0, error / size, 0.0)
+    usual = max(float(error[0]), _HALF_SPACING * float(size[0]), FLOAT16.smallest_subnormal)
+    wrong = (counts >= _ENOUGH) & (relative > limit) & (error > _MORE * usual)
+    wrong[0] = False
+    verdict = Verdict.FAIL if wrong.any() else Verdict.PASS
+    worst = int(np.where(wrong, error, -1.0).argmax()) if wrong.any() else 0
+    told = f"values below 1/{4**worst} of their sample's size" if worst else "large values"
+    text = (
+        f"output {output.name!r}: {told} are off by {relative[worst]:.3g} of their own size, "
+        f"budget {limit:.3g}"
+    )
+    if worst:
+        text += (
+            f", and by {error[worst] / usual:.3g} times as much as large values, so it is no noise"
+        )
+    measured = float(relative[worst])
+    return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
+
+
+# Of a normal distribution, the standard deviation over the median distance from the median.
+_TO_DEVIATION = 1.4826
+
+# Values within this many standard deviations of the median are the bulk.
+_BULK = 5.0
+
+
+def _one_score(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether scores still rank, one for each sample: few that lie elsewhere hide no variation."""
+    rows, totals = output.totals.rows, output.totals
+    if not len(rows) or totals.values != totals.samples or not totals.slices.count:
+        return []
+    if totals.unit and output.task.kind in _DECIDING:
+        return []
+    errors, values = rows.values[:, 0], rows.values[:, 1]
+    middle = float(np.median(values))
+    near = _TO_DEVIATION * float(np.median(np.abs(values - middle)))
+    bulk = np.abs(values - middle) <= _BULK * near
+    size, variation = (
+        float((values[bulk] ** 2).sum()),
+        float(((values[bulk] - values[bulk].mean()) ** 2).sum()),
+    )
+    if not variation > _CONSTANT**2 * size:
+        return []
+    part = _Part("", float((errors[bulk] ** 2).sum()), variation, size, float(bulk.sum()))
+    verdict = _verdict(part, limit)
+    text = (
+        f"output {output.name!r}: scores are off by {part.ratio:.3g} of what tells most of them "
+        f"apart, budget {limit * VARIATION:.3g}"
+    )
+    known = output.known
+    ranks = known is None or known.kind in _DECIDING
+    if verdict is Verdict.PASS and ranks and part.ratio > limit:
+        verdict = Verdict.INCONCLUSIVE
+        text += (
+            f". If they rank samples, about {np.arctan(part.ratio) / np.pi:.0%} of all pairs "
+            f"change places. Keep the output in FP32 (keep_fp32), or declare --task {output.name}="
+            "regression if they rank nothing"
+        )
+    elif verdict is not Verdict.PASS and part.spacings[0] <= CORRECT:
+        text += NO_NUMBERS
+    measured = part.ratio / VARIATION
+    return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]

@@ -1,0 +1,144 @@
+"""What tells samples or places apart, small values beside large ones, and scores that rank."""
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift import DriftBudget
+from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.tasks import Task
+from tfmp.converters.drift.verdict.check import Verdict, overall
+from tfmp.converters.drift.verdict.closeness import closeness_checks
+from tfmp.converters.drift.verdict.variation import variation_ratio
+
+GENERATOR = np.random.default_rng(0)
+
+
+def half(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float16).astype(np.float32)
+
+
+def drift(reference: np.ndarray, candidate: np.ndarray, task: str | None = None) -> OutputDrift:
+    accumulator = OutputAccumulator("y", task=Task.of(task, "y") if task else None)
+    keys = np.arange(len(reference), dtype=np.uint64)
+    accumulator.update(reference.astype(np.float32), candidate.astype(np.float32), keys)
+    return accumulator.result()
+
+
+def judged(
+    reference: np.ndarray, candidate: np.ndarray, task: str | None = None
+) -> tuple[Verdict, str]:
+    """The verdict of all distances, and the sentences that decided it."""
+    checks = closeness_checks(drift(reference, candidate, task), DriftBudget())
+    verdict = overall([check.verdict for check in checks])
+    return verdict, "; ".join(check.text for check in checks if check.verdict is verdict)
+
+
+class TestBetweenSamples:
+    """Scans that differ by a hundredth from the mean one, in three channels."""
+
+    MEAN = GENERATOR.uniform(100, 200, (1, 9, 9, 3))
+    SCANS = MEAN * (1 + 0.009 * GENERATOR.standard_normal((200, 9, 9, 3)))
+
+    def test_scans_that_are_the_same_for_everybody(self):
+        verdict, text = judged(self.SCANS, half(np.broadcast_to(self.MEAN, self.SCANS.shape)))
+        assert verdict is Verdict.FAIL
+        assert "what differs" in text
+        assert judged(self.SCANS, half(self.SCANS))[0] is Verdict.PASS
+
+    def test_one_channel_of_them(self):
+        candidate = half(self.SCANS)
+        candidate[..., 1] = self.MEAN[..., 1]
+        verdict, text = judged(self.SCANS, candidate)
+        assert verdict is Verdict.FAIL
+        assert "channel 1 of 3" in text
+
+    def test_a_constant_channel_says_nothing(self):
+        opaque = self.SCANS.copy()
+        opaque[..., 2] = 255
+        assert judged(opaque, half(opaque) - [0, 0, 0.12])[0] is Verdict.PASS
+
+    def test_the_share_of_what_tells_samples_apart(self):
+        noisy = self.SCANS + 0.27 * GENERATOR.standard_normal(self.SCANS.shape)
+        assert variation_ratio(drift(self.SCANS, noisy)) == pytest.approx(0.2, rel=0.1)
+
+
+class TestWithinSamples:
+    """The load of towns over a day: levels of 300 to 3000, and a wave of 0.5 % or 5 %."""
+
+    LEVELS = GENERATOR.uniform(300, 3000, (300, 1))
+    WAVES = np.sin(np.arange(24) / 4 + GENERATOR.uniform(0, 6, (300, 1)))
+
+    @pytest.mark.parametrize("task", [None, "regression"])
+    def test_flat_lines(self, task):
+        loads = self.LEVELS * (1 + 0.005 * self.WAVES)
+        verdict, text = judged(loads, half(self.LEVELS).repeat(24, axis=1), task)
+        assert verdict is Verdict.FAIL
+        assert "what differs within a sample, beside its mean, is off by 1" in text
+
+    def test_waves_that_are_there(self):
+        loads = self.LEVELS * (1 + 0.05 * self.WAVES)
+        assert judged(loads, half(loads))[0] is Verdict.PASS
+        shifted = half(loads + 3)  # the level moves, and the wave with it
+        assert judged(loads, shifted)[0] is Verdict.PASS
+
+    def test_quantiles_that_become_one(self):
+        middle = self.LEVELS[..., None] * (1 + 0.05 * self.WAVES[..., None])
+        quantiles = middle * (
+            1 + np.array([-0.008, 0, 0.008]) * GENERATOR.uniform(0.5, 1, (300, 1, 1))
+        )
+        rounded = half(quantiles)
+        assert judged(quantiles, rounded, "regression")[0] is Verdict.PASS
+
+    def test_noise_of_float32_is_no_wave(self):
+        flat = self.LEVELS.repeat(24, axis=1) * (1 + 1e-7 * self.WAVES)
+        assert judged(flat, half(flat))[0] is Verdict.PASS
+
+
+class TestSmallValues:
+    """Depth maps with something near in each of them."""
+
+    FAR = GENERATOR.uniform(20, 80, (100, 16, 16, 1))
+
+    def near(self, metres: np.ndarray | float) -> np.ndarray:
+        maps = self.FAR.copy()
+        maps[:, 6:9, 6:9] = metres
+        return maps
+
+    def test_near_pixels_that_are_wrong(self):
+        maps = self.near(GENERATOR.uniform(0.25, 0.4, (100, 3, 3, 1)))
+        verdict, text = judged(maps, half(self.near(0.05)))
+        assert verdict is Verdict.FAIL
+        assert "values below 1/64 of their sample's size are off by 0.8" in text
+        assert "times as much as large values" in text
+        assert judged(maps, half(maps))[0] is Verdict.PASS
+
+    def test_noise_that_is_everywhere_is_none_of_small_values(self):
+        maps = self.near(0.3)
+        noisy = maps + 0.2 * np.abs(GENERATOR.standard_normal(maps.shape))
+        assert judged(maps, noisy)[0] is Verdict.PASS
+
+    def test_values_of_both_signs_are_small_by_chance(self):
+        flow = GENERATOR.standard_normal((100, 16, 16, 1))
+        pinched = np.where(np.abs(flow) < 0.05, 0, flow)
+        assert judged(flow, pinched)[0] is Verdict.PASS
+        assert judged(np.abs(flow), np.abs(pinched))[0] is Verdict.FAIL
+
+
+class TestScores:
+    """One score for each sample."""
+
+    def test_a_few_zeros_hide_no_variation(self):
+        scores = 100.03 + 0.02 * GENERATOR.standard_normal((500, 1))
+        scores[::100] = -50
+        verdict, text = judged(scores, half(scores))
+        assert verdict is Verdict.FAIL
+        assert "of what tells most of them apart" in text
+        assert judged(scores * 1.001, scores * 1.001)[0] is Verdict.PASS
+
+    def test_scores_that_rank_a_little_worse(self):
+        scores = -11 + 0.01 * GENERATOR.standard_normal((1000, 1))
+        verdict, text = judged(scores, half(scores))
+        assert verdict is Verdict.INCONCLUSIVE
+        assert "about 7% of all pairs change places" in text
+        assert judged(scores, half(scores), "regression")[0] is Verdict.PASS
+        assert judged(scores + 11, half(scores + 11))[0] is Verdict.PASS
