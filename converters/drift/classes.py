@@ -198,9 +198,13 @@ def _count(counts: np.ndarray, decided: np.ndarray, changed: np.ndarray) -> None
 
 def _add(counts: np.ndarray, held: np.ndarray, lost: np.ndarray) -> None:
     """Adds the sums over samples, of decisions by sample and class."""
-    gone = (held > 0) & (lost == held)
-    sums = (held > 0, held, lost, lost * lost, lost * held, held * held, gone)
-    counts += np.stack([each.sum(axis=0) for each in sums], axis=1)
+    seen = held > 0
+    sums = {"samples": seen, "decisions": held, "decisions_sq": held * held}
+    if lost.any():
+        sums |= {"changed": lost, "changed_sq": lost * lost, "changed_decisions": lost * held}
+        sums["vanished"] = seen & (lost == held)
+    for name, values in sums.items():
+        counts[:, SUMS.index(name)] += values.sum(axis=0)
 
 
 # Rows of flags that are added as one long row: NumPy adds long rows many times faster.

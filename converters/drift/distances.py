@@ -1,9 +1,14 @@
-"""Distances between values: sums, maxima and counts, in float64 and in pieces that fit a cache."""
+"""Distances between values: sums, ranges and counts in float64, in one pass over the data.
+
+The pass works on pieces that stay in a cache, and takes from each all sums that anybody reads: of
+whole samples, of columns, and of places.
+"""
 
 import math
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,12 +28,22 @@ ULP_LABELS = (
     "1024 and more",
 )
 
-# Elements worked on at a time: a few float64 arrays of this size stay in a core's L2 cache.
-CHUNK = 2**15
+# Elements worked on at a time. A few float64 arrays of this size stay in a processor's caches, and
+# calls of NumPy cost little beside them.
+CHUNK = 2**17
 
-# IEEE 754 binary64: the exponent field is floor(log2(x)) + 1023, and lies in the highest of four
-# 16-bit words between the sign and 4 bits of the fraction.
-_EXPONENT_BIAS, _FRACTION_BITS, _EXPONENT_MASK = 1023, 4, 0x7FF
+# Longest rows that `numpy.einsum` is given to add up: those that its buffers hold. It cuts longer
+# ones at places that depend on the rows before them.
+_BUFFERED = 2**13
+
+# Narrower rows are added several at a time: NumPy adds long rows many times faster.
+_FOLDED = 256
+
+# A share of values, 1 in so many, that is picked faster than all of them are compared again.
+_FEW = 32
+
+# IEEE 754 binary32: the exponent field is floor(log2(x)) + 127.
+_EXPONENT_BIAS, _FRACTION_BITS = 127, 23
 _FLOAT16_EXPONENTS = (
     FLOAT16.min_exponent + _EXPONENT_BIAS,
     FLOAT16.max_exponent + _EXPONENT_BIAS,
@@ -36,81 +51,198 @@ _FLOAT16_EXPONENTS = (
 # Of the spacing of 32 at the largest FP16 value.
 _HALF_SPACING = 16
 
-_WORDS, _TOP_WORD = 4, 3 if sys.byteorder == "little" else 0
-
 _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
 
 
+@dataclass(frozen=True)
+class Along:
+    """Sums and ranges along one axis.
+
+    Attributes:
+        sums: of squared errors, of the reference's squares and of its values, for each sample:
+            (3, samples, slices).
+        edges: the smallest and the largest value of the reference, then of the candidate:
+            (4, slices).
+    """
+
+    sums: np.ndarray
+    edges: np.ndarray
+
+
+@dataclass(frozen=True)
+class Distances:
+    """The distances of one batch.
+
+    Attributes:
+        fields: the fields of `totals.Totals` that measure distance.
+        error_sq: the squared error of each sample.
+        reference_sq: the sum of the reference's squares of each sample.
+        columns: by place on the last axis, if that was wanted.
+        planes: by place on axis 1, if that was wanted.
+    """
+
+    fields: TotalsFields
+    error_sq: np.ndarray
+    reference_sq: np.ndarray
+    columns: Along | None = None
+    planes: Along | None = None
+
+
 def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """The fields of `totals.Totals` that measure distance; see `distances_by_sample`."""
-    return distances_by_sample(reference, candidate)[0]
+    """The fields of `totals.Totals` that measure distance; see `measure_distances`."""
+    return measure_distances(reference, candidate).fields
 
 
-def distances_by_sample(
-    reference: np.ndarray, candidate: np.ndarray
-) -> tuple[TotalsFields, np.ndarray, np.ndarray]:
+def measure_distances(
+    reference: np.ndarray, candidate: np.ndarray, columns: bool = False, planes: bool = False
+) -> Distances:
     """Measures distances.
 
-    Args:
-        reference: floating values of shape (samples, values).
-        candidate: values of the same shape.
+    Values that are not finite on both sides are counted, and then count as zeros.
 
-    Returns:
-        The fields of `totals.Totals` that measure distance; the squared error of each sample; and
-        the sum of the reference's squares of each sample.
+    Args:
+        reference: floating values, batch first.
+        candidate: values of the same shape.
+        columns: also measure each place on the last axis.
+        planes: also measure each place on axis 1.
     """
-    rows = len(reference)
-    sums = {name: np.zeros(rows) for name in _SUMS}
+    columns, planes = (wanted and reference.size > 0 for wanted in (columns, planes))
+    shape = _four_axes(reference.shape, columns, planes)
+    one, other = reference.reshape(shape), candidate.reshape(shape)
+    samples, rows, _, width = shape
+    # The reference's own sum comes last, behind `_SUMS`.
+    by_row = np.zeros((len(_SUMS) + 1, samples, rows))
+    by_column = np.zeros((3, samples, width if columns else 0))
     counts = dict.fromkeys(_COUNTS, 0)
     ulps = np.zeros(len(ULP_LABELS), np.int64)
     largest = 0.0
-    for block, piece in pieces(rows, reference.shape[1], CHUNK):
-        one, other, error, product = scratch(reference[block, piece].shape)
-        np.copyto(one, reference[block, piece])
-        np.copyto(other, candidate[block, piece])
-        peak = _errors(one, other, error)
+    all_finite = True
+    for block in pieces(shape, CHUNK):
+        # A sample is cut at the same places whatever batch it came in, and its pieces are added in
+        # order: the same sums, bit for bit.
+        expected, received, error, spare = _copied(one[block], other[block])
+        peak = _errors(expected, received, error)
         left_out = 0
         if not math.isfinite(peak):  # some value is not, or float64 cannot hold the difference
-            finite = np.isfinite(one) & np.isfinite(other)
+            finite = np.isfinite(expected) & np.isfinite(received)
             left_out = finite.size - int(np.count_nonzero(finite))
-            for name, count in _count_nonfinite(one, other).items():
+            all_finite &= not left_out
+            for name, count in _count_nonfinite(expected, received).items():
                 counts[name] += count
-            one[~finite] = other[~finite] = 0.0
-            peak = _errors(one, other, error)
-
-        def dot(left: np.ndarray, right: np.ndarray, out: np.ndarray = product) -> np.ndarray:
-            with np.errstate(over="ignore", under="ignore"):
-                return np.multiply(left, right, out=out).sum(axis=1)
-
-        # A sample's pieces are cut at the same places whatever batch it came in, and added in
-        # order: the same sums, bit for bit.
-        reference_sq = dot(one, one)
-        sums["error_sq"][block] += dot(error, error)
-        sums["error_abs"][block] += error.sum(axis=1)
-        sums["reference_sq"][block] += reference_sq
-        sums["candidate_sq"][block] += dot(other, other)
-        sums["dot"][block] += dot(one, other)
+            expected[~finite] = received[~finite] = 0.0
+            peak = _errors(expected, received, error)
         largest = max(largest, peak)
-        if reference_sq.max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
-            counts["saturated"] += _count_saturated(one, other)
-        ulps += _count_spacings(error, one)
+        pairs: list[tuple[np.ndarray, ...]] = [
+            (error, error),
+            (error,),
+            (expected, expected),
+            (received, received),
+            (expected, received),
+        ]
+        if columns or planes:
+            pairs.append((expected,))
+        found = [_by_row(pair, spare) for pair in pairs]
+        for sums, piece in zip(by_row, found, strict=False):
+            sums[block[:2]] += piece
+        if columns:
+            for sums, index in zip(by_column, (0, 2, 5), strict=True):
+                sums[block[0], block[3]] += _by_column(pairs[index], width, block[3])
+        if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
+            counts["saturated"] += _count_saturated(expected, received)
+        ulps += _count_spacings(error, expected)
         ulps[0] -= left_out  # zeros stand in for them, and zeros do not differ
-    fields = {
-        **{name: fold(values.tolist()) for name, values in sums.items()},
-        **counts,
-        "max_abs": largest,
-        "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),
-        "ulps": tuple(ulps.tolist()),
-    }
-    return fields, sums["error_sq"], sums["reference_sq"]
+    by_sample = dict(zip(_SUMS, by_row.sum(axis=2), strict=False))
+    edges = _edges(one, other, all_finite, columns, planes) if columns or planes else (None, None)
+    return Distances(
+        {
+            **{name: fold(sums.tolist()) for name, sums in by_sample.items()},
+            **counts,
+            "max_abs": largest,
+            "worst_rel_l2": _worst(by_sample["error_sq"], by_sample["reference_sq"]),
+            "ulps": tuple(ulps.tolist()),
+        },
+        by_sample["error_sq"],
+        by_sample["reference_sq"],
+        Along(by_column, edges[0]) if edges[0] is not None else None,
+        Along(by_row[[0, 2, 5]], edges[1]) if edges[1] is not None else None,
+    )
 
 
-def pieces(rows: int, columns: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of about `size` elements: whole samples, or parts of one that is larger."""
-    step = max(1, size // max(1, columns))
-    for start in range(0, rows, step):
-        for begin in range(0, max(1, columns), size):
-            yield slice(start, start + step), slice(begin, begin + size)
+def _four_axes(shape: Sequence[int], columns: bool, planes: bool) -> tuple[int, int, int, int]:
+    """Samples, places on axis 1, places between, and columns; 1 for axes that nobody asks for."""
+    samples, *inner = shape
+    rows = inner[0] if planes and inner else 1
+    width = inner[-1] if columns and inner else 1
+    between = math.prod(inner) // max(1, rows * width)
+    return (samples, rows, between, width) if columns else (samples, rows, 1, between)
+
+
+def pieces(shape: Sequence[int], size: int) -> Iterator[tuple[slice, ...]]:
+    """Slices of at most `size` elements: whole samples, or parts of one that is larger."""
+    axes = []
+    for length in reversed(shape):
+        step = max(1, min(length, size))
+        size //= step
+        axes.append([slice(start, start + step) for start in range(0, length, step)])
+    return product(*reversed(axes))
+
+
+_memory = threading.local()
+
+
+def scratch(shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Four float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
+
+    The operating system hands out new arrays of this size page by page, which takes longer than
+    everything that is computed in them.
+    """
+    if not hasattr(_memory, "arrays"):
+        _memory.arrays = np.empty((4, CHUNK))
+    size = math.prod(shape)
+    return [array[:size].reshape(shape) for array in _memory.arrays]
+
+
+def _copied(one: np.ndarray, other: np.ndarray) -> list[np.ndarray]:
+    """Both in float64 as (samples, rows, values), and memory for two more."""
+    samples, rows, between, width = one.shape
+    arrays = scratch((samples, rows, between * width))
+    for array, values in zip(arrays, (one, other), strict=False):
+        np.copyto(array.reshape(one.shape), values)
+    return arrays
+
+
+def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
+    """Puts |other - one| into `error`; gives its largest, NaN or infinite if a value is."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        np.subtract(other, one, out=error)
+        np.abs(error, out=error)
+    return float(error.max(initial=0.0))
+
+
+def _by_row(factors: tuple[np.ndarray, ...], spare: np.ndarray) -> np.ndarray:
+    """Sums of products over the last axis."""
+    with np.errstate(over="ignore", under="ignore"):
+        if spare.shape[2] <= _BUFFERED:
+            return np.einsum(",".join(["srv"] * len(factors)) + "->sr", *factors)
+        values = np.multiply(*factors, out=spare) if len(factors) == 2 else factors[0]
+        return values.sum(axis=2)
+
+
+def _by_column(factors: tuple[np.ndarray, ...], width: int, part: slice) -> np.ndarray:
+    """Sums of products over all but samples and columns, of which there are `part`."""
+    samples = len(factors[0])
+    width = len(range(*part.indices(width)))
+    flat = [factor.reshape(samples, -1) for factor in factors]
+    folded = max(1, _FOLDED // max(1, width))
+    whole = flat[0].shape[1] // (folded * width) * folded * width
+
+    def added(values: slice, long: int) -> np.ndarray:
+        rows = [factor[:, values].reshape(samples, -1, long) for factor in flat]
+        with np.errstate(over="ignore", under="ignore"):
+            return np.einsum(",".join(["srv"] * len(rows)) + "->sv", *rows)
+
+    found = added(slice(whole), folded * width).reshape(samples, folded, width).sum(axis=1)
+    return found + added(slice(whole, None), width) if whole < flat[0].shape[1] else found
 
 
 _COUNTS = (
@@ -138,29 +270,6 @@ def _count_nonfinite(reference: np.ndarray, candidate: np.ndarray) -> dict[str, 
     return {name: int(np.count_nonzero(mask)) for name, mask in masks.items()}
 
 
-_memory = threading.local()
-
-
-def scratch(shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Four float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
-
-    The operating system hands out new arrays of this size page by page, which takes longer than
-    everything that is computed in them.
-    """
-    if not hasattr(_memory, "arrays"):
-        _memory.arrays = np.empty((4, CHUNK))
-    size = math.prod(shape)
-    return [array[:size].reshape(shape) for array in _memory.arrays]
-
-
-def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
-    """Puts |other - one| into `error`; gives its largest, NaN or infinite if a value is."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        np.subtract(other, one, out=error)
-        np.abs(error, out=error)
-    return float(error.max(initial=0.0))
-
-
 def _count_saturated(reference: np.ndarray, candidate: np.ndarray) -> int:
     """Values clamped to the largest of FP16, where the reference lies too far beyond for rounding.
 
@@ -173,39 +282,77 @@ def _count_saturated(reference: np.ndarray, candidate: np.ndarray) -> int:
 def _count_spacings(error: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Histogram of error / numerics.ulp(reference) by powers of two.
 
-    A spacing is a power of two, so dividing by it subtracts exponents: small integers do.
+    A spacing is a power of two, so dividing by it subtracts exponents: single bytes do.
     """
-    # floor(log2(error in spacings)) is -1 from 1/2 to 1, which is bin 2.
-    index = _exponents(error)
-    exponent = _exponents(reference)
-    np.clip(exponent, *_FLOAT16_EXPONENTS, out=exponent)
-    index -= exponent
-    index += FLOAT16.fraction_bits + 3
-    np.clip(index, 1, len(ULP_LABELS) - 1, out=index)
-    counts = _count_nibbles(index.astype(np.uint8))[: len(ULP_LABELS)]
-    # Without an error they were counted as the smallest; as integers they are counted fastest.
-    equal = error.size - int(np.count_nonzero(error.view(np.int64)))
-    counts[0], counts[1] = equal, counts[1] - equal
+    single = _single(error)
+    equal = single.size - int(np.count_nonzero(single != 0))
+    index, base = _exponents(single), _exponents(_single(reference))
+    np.clip(base, *_FLOAT16_EXPONENTS, out=base)
+    # floor(log2(error in spacings)) is -1 from 1/2 to 1, which is bin 2: one more than `index`.
+    base -= FLOAT16.fraction_bits + 2
+    np.maximum(index, base, out=index)
+    index -= base
+    counts = np.zeros(len(ULP_LABELS), np.int64)
+    counts[0], left = equal, error.size - equal
+    label, last = 1, len(ULP_LABELS) - 1
+    # Comparing all bytes is fast; only picking the few that are left is faster.
+    while left and (label == 1 or (label < last and left > error.size // _FEW)):
+        above = int(np.count_nonzero(index >= label))
+        counts[label], left = left - above, above
+        label += 1
+    if left:
+        rest = np.minimum(index[index >= label - 1], last - 1)
+        counts[label:] = np.bincount(rest, minlength=last)[label - 1 :]
     return counts
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    """A row of values as float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        return values.astype(np.float32).ravel()
 
 
 def _exponents(values: np.ndarray) -> np.ndarray:
-    """Biased exponents of float64 values, as one row of int16."""
-    words = np.ascontiguousarray(values).view(np.int16).reshape(-1, _WORDS)
-    exponents = words[:, _TOP_WORD] >> _FRACTION_BITS
-    exponents &= _EXPONENT_MASK
-    return exponents
+    """Biased exponents of float32 values as bytes: 255 if infinite, 0 below the normal numbers."""
+    words = values.view(np.int32) >> _FRACTION_BITS
+    return words.astype(np.uint8)  # without the sign, which the ninth bit holds
 
 
-def _count_nibbles(values: np.ndarray) -> np.ndarray:
-    """How often each of 0 to 15 occurs in a row of bytes, two of them counted at a time."""
-    half = len(values) // 2
-    pairs = values[:half] | values[half : 2 * half] << 4
-    table = np.bincount(pairs, minlength=256).reshape(16, 16)
-    counts = table.sum(axis=0) + table.sum(axis=1)
-    for value in values[2 * half :]:
-        counts[value] += 1
-    return counts
+def _edges(
+    one: np.ndarray, other: np.ndarray, all_finite: bool, columns: bool, planes: bool
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The smallest and the largest values by column and by place on axis 1; no zero is negative."""
+    _, rows, _, width = one.shape
+    ends = np.array([np.inf, -np.inf, np.inf, -np.inf])[:, None]
+    by_column, by_row = np.tile(ends, width), np.tile(ends, rows)
+    for block in pieces(one.shape, 8 * CHUNK):
+        expected, received = one[block], other[block]
+        if not all_finite:
+            finite = np.isfinite(expected) & np.isfinite(received)
+            expected, received = np.where(finite, expected, 0), np.where(finite, received, 0)
+        for index, values in enumerate((expected, expected, received, received)):
+            pick = np.maximum if index % 2 else np.minimum
+            if values.dtype == np.float16:  # which NumPy compares slowly
+                values = values.astype(np.float32)
+            left = pick.reduce(values, axis=0) if len(values) > 1 else values[0]
+            if planes:
+                part = by_row[index, block[1]]
+                pick(part, pick.reduce(left.reshape(len(left), -1), axis=1), out=part)
+            if columns:
+                part = by_column[index, block[3]]
+                pick(part, _by_width(pick, left.reshape(-1, left.shape[2])), out=part)
+    return (by_column + 0.0 if columns else None), (by_row + 0.0 if planes else None)
+
+
+def _by_width(pick: np.ufunc, rows: np.ndarray) -> np.ndarray:
+    """The least or the most of each column."""
+    folded = max(1, _FOLDED // max(1, rows.shape[1]))
+    whole = len(rows) // folded * folded
+    left = rows[whole:]
+    if whole:
+        long = rows[:whole].reshape(-1, folded * rows.shape[1])
+        left = np.concatenate([pick.reduce(long, axis=0).reshape(folded, -1), left])
+    return pick.reduce(left, axis=0)
 
 
 def _worst(error_sq: np.ndarray, reference_sq: np.ndarray) -> float:

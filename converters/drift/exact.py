@@ -8,9 +8,11 @@ the terms were split and ordered.
 
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
+
+import numpy as np
 
 # The exact total as nearest float, nearest float of the rest, and so on: 0 is the empty tuple.
 Expansion = tuple[float, ...]
@@ -48,6 +50,71 @@ def fold(terms: Iterable[float]) -> Expansion:
 def total(expansion: Expansion) -> float:
     """The exact sum, rounded once."""
     return expansion[0] if expansion else 0.0
+
+
+# Sums over samples, by band of exponents: whole multiples of a power of two, and so exact whatever
+# the order. The bands are 2**8 wide and keep 30 bits below: 2**24 samples have room in 64 bits.
+Bands = dict[int, np.ndarray]
+_BAND, _BITS = 8, 30
+
+# IEEE 754 binary64: what the exponent field is for numbers from 1/2 to 1, and the bits below it.
+_EXPONENT_BIAS, _FRACTION_BITS, _EXPONENT_MASK = 1022, 52, 0x7FF
+_LOWEST, _HIGHEST = -_EXPONENT_BIAS // _BAND, (_EXPONENT_MASK - _EXPONENT_BIAS) // _BAND
+
+
+def banded(values: np.ndarray) -> Bands:
+    """Sums of float64 values over the samples, by band.
+
+    Args:
+        values: of shape (kinds, samples, places).
+
+    Returns:
+        Sums of shape (kinds, places).
+    """
+    kinds, _, places = values.shape
+    bands = np.right_shift(np.ascontiguousarray(values).view(np.int64), _FRACTION_BITS)
+    bands &= _EXPONENT_MASK
+    bands -= _EXPONENT_BIAS
+    bands //= _BAND
+    bands -= _LOWEST
+    found: Bands = {}
+    for kind in range(kinds):
+        for place in np.flatnonzero(np.bincount(bands[kind].ravel())).tolist():
+            band = place + _LOWEST
+            sums = _in_band(values[kind], bands[kind] == place, band)
+            if sums is not None:
+                found.setdefault(band, np.zeros((kinds, places), np.int64))[kind] = sums
+    return found
+
+
+def _in_band(values: np.ndarray, inside: np.ndarray, band: int) -> np.ndarray | None:
+    """Sums of the values `inside`; None if all of them are zeros."""
+    # In two steps: 2 to that power can be beyond float64 where the product is not.
+    half, odd = divmod(_BITS - _BAND * band, 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = np.rint(np.where(inside, values, 0.0) * 2.0**half * 2.0 ** (half + odd))
+    if band == _HIGHEST and not np.isfinite(whole).all():  # no finite claim is made
+        whole = np.where(np.isfinite(whole), whole, 2.0 ** (_BAND + _BITS))
+    if band == _LOWEST and not whole.any():  # where zeros are
+        return None
+    return whole.astype(np.int64).sum(axis=0)
+
+
+def add_bands(one: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> Bands:
+    """The sums of both."""
+    return {
+        band: one.get(band, 0) + other.get(band, 0)  # type: ignore[misc]
+        for band in {*one, *other}
+    }
+
+
+def total_of_bands(bands: Mapping[int, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """The sums in float64; zeros of `shape` without bands."""
+    total = np.zeros(shape)
+    for band, sums in sorted(bands.items()):
+        with np.errstate(over="ignore"):
+            total += np.ldexp(sums.astype(np.float64), _BAND * band - _BITS)
+    return total
 
 
 def _add_each(one: Histogram, other: Histogram) -> Histogram:

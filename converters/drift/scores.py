@@ -44,6 +44,57 @@ def scores(reference: np.ndarray, candidate: np.ndarray, task: Task | None = Non
     return found
 
 
+# Vectors of more scores have no offset to speak of, and take too long.
+_MOST_CENTRED = 2**16
+
+
+def centred(
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    axis: int,
+    error_sq: np.ndarray,
+    reference_sq: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squares by sample of scores without their mean, which a softmax takes no notice of."""
+    samples = len(reference)
+    if reference.ndim < 2 or not 0 < reference.size <= samples * _MOST_CENTRED:
+        return error_sq, reference_sq
+    with np.errstate(invalid="ignore", over="ignore"):
+        one = reference.astype(np.float64)
+        error = candidate - one
+        squares = []
+        for values in (error, one):
+            values -= values.mean(axis=axis, keepdims=True)
+            squares.append(np.square(values).reshape(samples, -1).sum(axis=1))
+    finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
+    return (
+        np.where(finite, squares[0], error_sq),
+        np.where(finite, squares[1], reference_sq),
+    )
+
+
+# A logit that is this much smaller than the largest one has a probability of 0 in any format. Masks
+# lie as far below 0.
+_IMPOSSIBLE = 200.0
+
+
+def without_masks(
+    reference: np.ndarray, candidate: np.ndarray, axis: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores in which classes that neither side can choose are equal.
+
+    A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
+    """
+    impossible = reference < -_IMPOSSIBLE
+    if reference.ndim < 2 or not impossible.any():
+        return reference, candidate
+    with np.errstate(invalid="ignore", over="ignore"):
+        bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
+        impossible &= (reference < bounds) & (candidate < bounds)
+    floor = np.broadcast_to(bounds, reference.shape)
+    return np.where(impossible, floor, reference), np.where(impossible, floor, candidate)
+
+
 def _least(values: np.ndarray) -> float:
     """The smallest value that is a number; 0 without one."""
     least = values.min(initial=0)

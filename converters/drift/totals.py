@@ -7,6 +7,7 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -18,10 +19,10 @@ from tfmp.converters.drift.decisions import (
     by_threshold,
 )
 from tfmp.converters.drift.detection import Fit, by_boxes, pair_rows
-from tfmp.converters.drift.distances import TotalsFields, distances_by_sample
-from tfmp.converters.drift.exact import Common, Expansion, Histogram
+from tfmp.converters.drift.distances import Distances, TotalsFields, measure_distances
+from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.places import Places, measure_places
-from tfmp.converters.drift.scores import scores
+from tfmp.converters.drift.scores import centred, scores, without_masks
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
 from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
@@ -147,6 +148,11 @@ def is_floating(dtype: np.dtype) -> bool:
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
 
 
+# Values of one output that are measured together: of more, what is computed from them in float64
+# would fill the memory rather than the caches.
+_TOGETHER = 2**20
+
+
 def measure(
     reference: np.ndarray,
     candidate: np.ndarray,
@@ -161,6 +167,24 @@ def measure(
         task: what the output means; None if that has to follow from the values of all batches.
         keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
     """
+    samples = len(reference) if reference.ndim else 1
+    # At least two samples, as the second one tells that an output is not constant.
+    step = max(2, _TOGETHER * samples // max(1, reference.size))
+    if samples <= step:
+        return _measure(reference, candidate, task, keys)
+    parts = [slice(start, start + step) for start in range(0, samples, step)]
+    return reduce(
+        merge,
+        (
+            _measure(reference[part], candidate[part], task, None if keys is None else keys[part])
+            for part in parts
+        ),
+    )
+
+
+def _measure(
+    reference: np.ndarray, candidate: np.ndarray, task: Task | None, keys: np.ndarray | None
+) -> Totals:
     dtype = str(reference.dtype)
     if task is not None and task.kind in _NUMBERS and reference.dtype.kind in "iub":
         reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
@@ -168,7 +192,7 @@ def measure(
         return _measure_equality(reference, candidate, keys)
     reference, candidate = _real(reference), _real(candidate)
     if task is not None and task.kind is Kind.CLASSIFICATION:
-        reference, candidate = _without_masks(reference, candidate, task.axis)
+        reference, candidate = without_masks(reference, candidate, task.axis)
     boxes, fit = None, Fit()
     if task is not None and task.kind is Kind.DETECTION and reference.ndim > 1:
         one, other = (np.moveaxis(values, task.axis, -1) for values in (reference, candidate))
@@ -177,12 +201,11 @@ def measure(
             one, other = pair_rows(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
     samples = len(reference)
-    distances, error_sq, reference_sq = distances_by_sample(
-        reference.reshape(samples, -1), candidate.reshape(samples, -1)
-    )
     found = scores(reference, candidate, task)
+    distances, sliced = _distances(reference, candidate, task, found)
+    error_sq, reference_sq = distances.error_sq, distances.reference_sq
     if task is not None and task.kind is Kind.CLASSIFICATION and not found["normalized"]:
-        error_sq, reference_sq = _centred(reference, candidate, task.axis, error_sq, reference_sq)
+        error_sq, reference_sq = centred(reference, candidate, task.axis, error_sq, reference_sq)
     decided = _decisions(reference, candidate, task, found)
     if boxes is not None:
         decided["boxes"] = boxes
@@ -193,11 +216,11 @@ def measure(
         values=reference.size,
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
-        **distances,
+        **distances.fields,
         **found,
         **readings,
         fit=fit,
-        **_slices(reference, candidate, task, found),
+        **sliced,
         rows=_rows(
             keys,
             np.sqrt(error_sq),
@@ -213,55 +236,6 @@ def _real(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "c":
         return array.view(array.real.dtype).reshape(*array.shape, 2)
     return array if array.dtype.kind == "f" else array.astype(np.float32)
-
-
-# Vectors of more scores have no offset to speak of, and take too long.
-_MOST_CENTRED = 2**16
-
-
-def _centred(
-    reference: np.ndarray,
-    candidate: np.ndarray,
-    axis: int,
-    error_sq: np.ndarray,
-    reference_sq: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Squares by sample of scores without their mean, which a softmax takes no notice of."""
-    samples = len(reference)
-    if reference.ndim < 2 or not 0 < reference.size <= samples * _MOST_CENTRED:
-        return error_sq, reference_sq
-    with np.errstate(invalid="ignore", over="ignore"):
-        one = reference.astype(np.float64)
-        error = candidate - one
-        squares = []
-        for values in (error, one):
-            values -= values.mean(axis=axis, keepdims=True)
-            squares.append(np.square(values).reshape(samples, -1).sum(axis=1))
-    finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
-    return (
-        np.where(finite, squares[0], error_sq),
-        np.where(finite, squares[1], reference_sq),
-    )
-
-
-# A logit that is this much smaller than the largest one has a probability of 0 in any format.
-_IMPOSSIBLE = 200.0
-
-
-def _without_masks(
-    reference: np.ndarray, candidate: np.ndarray, axis: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores in which classes that neither side can choose are equal.
-
-    A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
-    """
-    if reference.ndim < 2 or not reference.size or not reference.min() < -_IMPOSSIBLE:
-        return reference, candidate
-    with np.errstate(invalid="ignore", over="ignore"):
-        bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
-        impossible = (reference < bounds) & (candidate < bounds)
-    floor = np.broadcast_to(bounds, reference.shape)
-    return np.where(impossible, floor, reference), np.where(impossible, floor, candidate)
 
 
 def _decisions(
@@ -291,19 +265,28 @@ def _decisions(
     return decided
 
 
-def _slices(
+def _distances(
     reference: np.ndarray, candidate: np.ndarray, task: Task | None, found: TotalsFields
-) -> TotalsFields:
-    """Left out where nobody reads single columns: class scores, ids."""
+) -> tuple[Distances, TotalsFields]:
+    """Distances of whole samples, and by slice but where nobody reads these: class scores, ids."""
     kind = task.kind if task else None
     unread = (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.DETECTION)
     if kind in unread or (kind is None and found["normalized"]):
-        return {}
-    measured: TotalsFields = {"slices": Slices.of(reference, candidate, task.axis if task else -1)}
-    if reference.ndim > 2 and kind is not Kind.EMBEDDING:
-        measured["planes"] = Slices.of(reference, candidate, 1)
-    measured["places"] = measure_places(reference, candidate, task.axis if task else -1)
-    return measured
+        return measure_distances(reference, candidate), {}
+    several = reference.ndim > 2
+    axis = (task.axis if task else -1) % reference.ndim
+    places = measure_places(reference, candidate, axis)
+    if several and axis == 1:
+        measured = measure_distances(reference, candidate, planes=True)
+        slices = planes = Slices.summed(measured.planes)
+    else:
+        if several:
+            reference, candidate = (np.moveaxis(each, axis, -1) for each in (reference, candidate))
+        measured = measure_distances(reference, candidate, columns=True, planes=several)
+        slices, planes = Slices.summed(measured.columns), Slices.summed(measured.planes)
+    if kind is Kind.EMBEDDING:
+        planes = Slices()
+    return measured, {"slices": slices, "planes": planes, "places": places}
 
 
 def _rows(
@@ -343,7 +326,8 @@ def _common_row(array: np.ndarray) -> str | None:
     if len(array) == 0:
         return None
     first = np.asarray(array[0], array.dtype)  # a text by itself is no array
-    if not (array[1:] == first).all():
+    # The second sample tells most often, without a look at all the others.
+    if not ((array[1:2] == first).all() and (array[2:] == first).all()):
         return ""
     if first.dtype.kind == "f":
         first = first + 0.0  # -0.0 equals 0.0 but has other bytes

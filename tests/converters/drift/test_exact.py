@@ -1,12 +1,24 @@
 """Exact sums: against rational arithmetic, and independent of order and grouping."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tfmp.converters.drift.exact import Common, Expansion, Histogram, fold, merge, total
+from tfmp.converters.drift.exact import (
+    Common,
+    Expansion,
+    Histogram,
+    add_bands,
+    banded,
+    fold,
+    merge,
+    total,
+    total_of_bands,
+)
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 
@@ -72,3 +84,38 @@ def test_what_differs_once_is_shared_no_more() -> None:
     different = merge(_Numbers(shared="a"), _Numbers(shared="b"))
     assert different.shared == ""
     assert merge(different, _Numbers(shared="a")).shared == ""
+
+
+class TestBands:
+    """Sums over samples of many numbers at a time."""
+
+    VALUES = np.random.default_rng(0).standard_normal((3, 50, 4)) * 10.0 ** np.arange(
+        -300, 301, 200
+    )
+
+    def test_the_sums(self):
+        found = total_of_bands(banded(self.VALUES), (3, 4))
+        size = np.abs(self.VALUES).sum(axis=1)
+        np.testing.assert_allclose(found / size, self.VALUES.sum(axis=1) / size, atol=2.0**-20)
+
+    @pytest.mark.parametrize("step", [1, 7, 49])
+    def test_any_split_and_order_gives_the_same(self, step):
+        parts = {}
+        for start in reversed(range(0, 50, step)):
+            parts = add_bands(banded(self.VALUES[:, start : start + step]), parts)
+        whole = banded(self.VALUES)
+        assert parts.keys() == whole.keys()
+        assert all((parts[band] == whole[band]).all() for band in whole)
+
+    def test_zeros_leave_nothing_and_the_smallest_numbers_are_none(self):
+        assert banded(np.zeros((3, 5, 2))) == {}
+        values = np.zeros((1, 3, 2))
+        values[0, 1, 1] = 1e-310  # less than the smallest normal number
+        found = total_of_bands(banded(values), (1, 2))
+        np.testing.assert_allclose(found, [[0.0, 1e-310]], rtol=1e-6)
+
+    @pytest.mark.parametrize("lost", [np.inf, -np.inf, np.nan])
+    def test_what_float64_cannot_hold_is_infinite(self, lost):
+        values = np.ones((1, 3, 2))
+        values[0, 1, 1] = lost
+        assert total_of_bands(banded(values), (1, 2)).tolist() == [[3.0, math.inf]]

@@ -1,6 +1,7 @@
 """Metrics against hand-computed values, and the same for every split and order of the data."""
 
 import math
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -322,7 +323,7 @@ def test_any_split_and_order_gives_the_same_report(rows, columns, seed, kind, da
     assert repr(first.result()) == repr(whole.result())
 
 
-@pytest.mark.parametrize("shape", [(3, 40_000), (9_000, 7), (2, 70, 1000)])
+@pytest.mark.parametrize("shape", [(3, CHUNK + 7), (9_000, 17), (2, 270, 1000)])
 def test_large_arrays_worked_on_in_pieces_give_the_same(shape) -> None:
     reference = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     candidate = reference.astype(np.float16)
@@ -332,6 +333,30 @@ def test_large_arrays_worked_on_in_pieces_give_the_same(shape) -> None:
         part = slice(index, index + (1 if shape[0] < 100 else 1000))
         rows.update(reference[part], candidate[part])
     assert repr(rows.result()) == repr(whole.result())
+
+
+def test_a_mask_in_one_sample_leaves_the_others_alone() -> None:
+    reference = np.array([[300, 50, 10, 0], [5, -1e9, 3, 1], [1, 2, np.nan, 0]], np.float32)
+    candidate = np.array([[300, 40, 10, 0], [5, -65504, 3, 1], [1, 2, np.nan, 0]], np.float32)
+    whole = measure(reference, candidate, CLASSES)
+    first, *rest = (measure(reference[i : i + 1], candidate[i : i + 1], CLASSES) for i in range(3))
+    parts = merge(merge(first, rest[0]), rest[1])
+    assert (parts.error_sq, parts.reference_sq) == (whole.error_sq, whole.reference_sq)
+    assert whole.error_sq == (100.0,)
+
+
+def test_outputs_too_large_to_be_measured_at_once_give_the_same() -> None:
+    generator = np.random.default_rng(5)
+    reference = generator.standard_normal((7, 3, 70_000)).astype(np.float32)
+    candidate = reference.astype(np.float16).astype(np.float32)
+    keys = np.arange(7, dtype=np.uint64)
+    whole = measure(reference, candidate, None, keys)
+    assert whole.samples == len(whole.rows) == 7
+    assert (whole.reference_row, whole.candidate_row) == ("", "")
+    single = (
+        measure(reference[i : i + 1], candidate[i : i + 1], None, keys[i : i + 1]) for i in range(7)
+    )
+    assert reduce(merge, single) == whole
 
 
 def test_earlier_totals_can_be_taken_up_again() -> None:
