@@ -49,6 +49,8 @@ NOTHING_ELSE = {
 Rng = np.random.Generator
 # Changes of a number of samples at a rate.
 Changes = Callable[[Rng, int, float], np.ndarray]
+# Relative growth of the error of each of a number of samples.
+Growth = Callable[[Rng, int], np.ndarray]
 Run = Callable[[Rng, int], Sequence[Check]]
 
 
@@ -261,7 +263,7 @@ def answers(lost: float, gained: float) -> Run:
     return run
 
 
-def errors(growth: Callable[[Rng, int], np.ndarray]) -> Run:
+def errors(growth: Growth) -> Run:
     """Numbers whose absolute error grows by `growth`, of a mean of LIMIT."""
     budget = DriftBudget(**{**NOTHING_ELSE, "error_increase": LIMIT, "error_floor": None})
 
@@ -279,9 +281,19 @@ def spread_growth(rng: Rng, samples: int) -> np.ndarray:
     return LIMIT + 0.1 * rng.standard_normal(samples)
 
 
-def heavy_growth(rng: Rng, samples: int) -> np.ndarray:
-    """Half of the growth is everywhere, the other half on one sample of twenty."""
-    return LIMIT / 2 + np.where(rng.random(samples) < 0.05, rng.exponential(LIMIT * 10, samples), 0)
+def heavy_growth(share: float) -> Growth:
+    """Half of the growth is everywhere, the other half on a share of the samples."""
+
+    def growth(rng: Rng, samples: int) -> np.ndarray:
+        few = rng.exponential(LIMIT / 2 / share, samples)
+        return LIMIT / 2 + np.where(rng.random(samples) < share, few, 0)
+
+    return growth
+
+
+def pareto_growth(rng: Rng, samples: int) -> np.ndarray:
+    """A Pareto tail of index 2.5: it has a variance, and no third moment."""
+    return LIMIT * 1.5 * rng.pareto(2.5, samples)
 
 
 def _checks(
@@ -340,8 +352,13 @@ def scenes() -> Iterator[Scene]:
     for lost, gained in ((0.01, 0.0), (0.03, 0.02), (0.06, 0.05)):
         name = f"{lost:.0%} lost, {gained:.0%} gained"
         yield Scene("accuracy", name, answers(lost, gained), sizes=(300, 1000, 5000))
-    for name, growth in (("spread", spread_growth), ("half of it on 5 %", heavy_growth)):
-        yield Scene("mean absolute error", f"growth: {name}", errors(growth))
+    for name, growth, sizes in (
+        ("spread", spread_growth, SIZES),
+        ("half of it on 5 %", heavy_growth(0.05), SIZES),
+        ("half of it on 2 %", heavy_growth(0.02), (300, 1000)),
+        ("heavy tail (Pareto 2.5)", pareto_growth, SIZES),
+    ):
+        yield Scene("mean absolute error", f"growth: {name}", errors(growth), sizes=sizes)
 
 
 def outcome_of(scene: Scene, size: int, runs: int, seed: int = 0) -> Outcome:

@@ -14,11 +14,20 @@ ROOT_MEAN_SQUARE_ERROR = "root mean square error"
 
 _ABSOLUTE, _SQUARED = (0, 1), (2, 3)
 
+# A sample that nobody saw may have changed for the worse this many times as far as the worst that
+# was seen. Among as many samples again, none is worse in 95 of 100 runs even of numbers with a tail
+# of index 1.5, whose variance is infinite: (1 / 0.05 - 1) ** (1 / 1.5).
+_UNSEEN = 7.1
+
 
 def mean_of_samples(
     name: str, totals: LabelTotals, lower_is_better: bool, own: bool = False
 ) -> Metric:
     """The mean of a number for each sample, such as its mean absolute error.
+
+    Its growth has no bound without an assumption, as numbers without a largest one never have. The
+    upper bound adds to the standard error what a few samples do that changed far more than others:
+    their like may be missing from the samples at hand.
 
     Args:
         name: name of the metric.
@@ -30,18 +39,23 @@ def mean_of_samples(
     count = max(1, samples)
     reference, candidate = total(totals.reference_error), total(totals.candidate_error)
     change, change_sq = (candidate - reference) / count, total(totals.change_sq)
-    if repeats(rows):
+    reach = 0.0
+    if len(rows):
         one, other = rows.values[:, _ABSOLUTE].T
-        count = samples = len(rows)
         with np.errstate(invalid="ignore", over="ignore"):
-            change, change_sq = float((other - one).mean()), float(((other - one) ** 2).sum())
+            changes = other - one if lower_is_better else one - other
+            reach = 1.0 if own and _are_shares(rows) else _UNSEEN * max(0.0, float(changes.max()))
+            if repeats(rows):
+                count = samples = len(rows)
+                change, change_sq = float(changes.mean()), float((changes**2).sum())
     return metric(
         name,
         reference / max(1, totals.samples),
         candidate / max(1, totals.samples),
         primary=True,
         samples=samples,
-        law=SCORE if own and _are_shares(rows) else STUDENT,
+        law=SCORE if len(rows) else STUDENT,
+        reach=reach,
         lower_is_better=lower_is_better,
         own=own,
         standard_error=_standard_error(change, change_sq, count),

@@ -40,7 +40,7 @@ class Metric:
         deviation: standard deviation of the labels, for errors; None for others.
         resamples: number of resamples that the standard error is from; 0 for a formula.
         error: reason why the candidate has no value; None if it has one.
-        reach: how much the metric of all samples falls if all of them are lost, for the score
+        reach: how much worse a sample can be, in units of the metric of all samples, for the score
             interval by sample.
     """
 

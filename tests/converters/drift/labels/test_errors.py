@@ -27,12 +27,39 @@ def test_errors_equal_scikit_learn() -> None:
         assert getattr(found["root mean square error"], name) == pytest.approx(rmse)
 
 
-def test_the_bounds_on_mean_absolute_error_are_a_paired_t_interval() -> None:
+def test_the_lower_bound_on_mean_absolute_error_is_a_paired_t_interval_s() -> None:
     truth, *outputs = regression()
     found = metrics_of(truth, *outputs)["mean absolute error"]
     errors = [np.abs(output - truth).mean(axis=1) for output in outputs]
     expected = stats.ttest_rel(errors[1], errors[0]).confidence_interval(0.9)
-    assert found.bounds(0.95) == pytest.approx((expected.low, expected.high), rel=1e-6)
+    lower, upper = found.bounds(0.95)
+    assert lower == pytest.approx(expected.low, rel=1e-6)
+    assert upper > expected.high
+    # The growth d that n d**2 = t**2 (variance + 7.1 worst d) allows, beyond the one seen.
+    change = errors[1] - errors[0]
+    beyond, t = upper - change.mean(), stats.t.ppf(0.95, 199)
+    variance = change.var(ddof=1) + 7.1 * change.max() * beyond
+    assert 200 * beyond**2 == pytest.approx(t**2 * variance, rel=1e-5)
+
+
+def test_growth_that_few_samples_carry_is_not_proven_to_be_small() -> None:
+    truth = np.linspace(0.1, 0.9, 300)[:, None]
+    reference = (truth + 1).astype(np.float32)
+    even, few = reference + np.float32(0.002), reference.copy()
+    few[::150] += np.float32(0.3)
+    for candidate, proven in ((even, True), (few, False)):
+        found = metrics_of(truth, reference, candidate)["mean absolute error"]
+        assert found.worse == pytest.approx(0.002, rel=1e-3)
+        assert (found.bounds(0.95)[1] < 0.01) is proven
+
+
+def test_a_candidate_without_a_worse_sample_has_the_bound_of_student() -> None:
+    truth, reference, _ = regression()
+    better = (truth + 0.5 * (reference - truth)).astype(np.float32)
+    found = metrics_of(truth, reference, better)["mean absolute error"]
+    errors = [np.abs(output - truth).mean(axis=1) for output in (reference, better)]
+    expected = stats.ttest_rel(errors[1], errors[0]).confidence_interval(0.9)
+    assert found.bounds(0.95) == pytest.approx((expected.low, expected.high), rel=1e-4)
 
 
 def test_the_standard_error_of_the_root_mean_square_equals_a_bootstrap() -> None:
