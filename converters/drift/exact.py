@@ -53,51 +53,49 @@ def total(expansion: Expansion) -> float:
 
 
 # Sums over samples, by band of exponents: whole multiples of a power of two, and so exact whatever
-# the order. The bands are 2**8 wide and keep 30 bits below: 2**24 samples have room in 64 bits.
+# the order. The bands are 2**8 wide and keep 30 bits below: 2**24 samples have room in 64 bits, and
+# 2**15 in float64.
 Bands = dict[int, np.ndarray]
-_BAND, _BITS = 8, 30
+_BAND, _BITS, _EXACT = 8, 30, 2**15
 
-# IEEE 754 binary64: what the exponent field is for numbers from 1/2 to 1, and the bits below it.
-_EXPONENT_BIAS, _FRACTION_BITS, _EXPONENT_MASK = 1022, 52, 0x7FF
-_LOWEST, _HIGHEST = -_EXPONENT_BIAS // _BAND, (_EXPONENT_MASK - _EXPONENT_BIAS) // _BAND
+# By the exponent field of IEEE 754 binary64: the band, and what makes whole numbers of its values.
+# The lowest band takes all below, as float64 holds no larger factor.
+_FRACTION_BITS, _EXPONENT_MASK = 52, 0x7FF
+_BAND_OF = np.maximum((np.arange(_EXPONENT_MASK + 1) - 1022) // _BAND, -124)
+_SCALE_OF = np.ldexp(1.0, _BITS - _BAND * _BAND_OF)
+_LOWEST, _HIGHEST = int(_BAND_OF[0]), int(_BAND_OF[-1])
 
 
 def banded(values: np.ndarray) -> Bands:
     """Sums of float64 values over the samples, by band.
 
     Args:
-        values: of shape (kinds, samples, places).
+        values: of shape (kinds, samples, places). What is less than 2**-1022 counts as 0.
 
     Returns:
         Sums of shape (kinds, places).
     """
-    kinds, _, places = values.shape
-    bands = np.right_shift(np.ascontiguousarray(values).view(np.int64), _FRACTION_BITS)
-    bands &= _EXPONENT_MASK
-    bands -= _EXPONENT_BIAS
-    bands //= _BAND
-    bands -= _LOWEST
+    kinds, samples, places = values.shape
+    size = kinds * places
     found: Bands = {}
-    for kind in range(kinds):
-        for place in np.flatnonzero(np.bincount(bands[kind].ravel())).tolist():
-            band = place + _LOWEST
-            sums = _in_band(values[kind], bands[kind] == place, band)
-            if sums is not None:
-                found.setdefault(band, np.zeros((kinds, places), np.int64))[kind] = sums
+    for start in range(0, samples, _EXACT):
+        part = np.ascontiguousarray(values[:, start : start + _EXACT])
+        exponents = part.view(np.int64) >> _FRACTION_BITS
+        exponents &= _EXPONENT_MASK
+        present = np.unique(_BAND_OF[np.flatnonzero(np.bincount(exponents.ravel()))])
+        with np.errstate(invalid="ignore"):
+            whole = np.rint(part * _SCALE_OF[exponents])
+        if _HIGHEST in present:  # no finite claim is made
+            whole[~np.isfinite(whole)] = 2.0 ** (_BAND + _BITS)
+        slots = (np.searchsorted(present, _BAND_OF) * size)[exponents]
+        slots += np.arange(size).reshape(kinds, 1, places)
+        sums = np.bincount(slots.ravel(), whole.ravel(), len(present) * size)
+        by_band = sums.reshape(-1, kinds, places).astype(np.int64)
+        here = dict(zip(present.tolist(), by_band, strict=True))
+        if _LOWEST in here and not here[_LOWEST].any():
+            del here[_LOWEST]  # zeros
+        found = add_bands(found, here)
     return found
-
-
-def _in_band(values: np.ndarray, inside: np.ndarray, band: int) -> np.ndarray | None:
-    """Sums of the values `inside`; None if all of them are zeros."""
-    # In two steps: 2 to that power can be beyond float64 where the product is not.
-    half, odd = divmod(_BITS - _BAND * band, 2)
-    with np.errstate(over="ignore", invalid="ignore"):
-        whole = np.rint(np.where(inside, values, 0.0) * 2.0**half * 2.0 ** (half + odd))
-    if band == _HIGHEST and not np.isfinite(whole).all():  # no finite claim is made
-        whole = np.where(np.isfinite(whole), whole, 2.0 ** (_BAND + _BITS))
-    if band == _LOWEST and not whole.any():  # where zeros are
-        return None
-    return whole.astype(np.int64).sum(axis=0)
 
 
 def add_bands(one: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> Bands:

@@ -110,19 +110,26 @@ def _with_means(values: np.ndarray) -> np.ndarray:
 
 def _bands(one: np.ndarray, other: np.ndarray) -> tuple[Slices, Histogram]:
     """Sums by sample and band of sizes, and how many values each band holds."""
+    size, gap = np.zeros((2, len(one), BANDS))
+    counts = np.zeros(BANDS, np.int64)
+    one_sign = (one.min(axis=1) >= 0) | (one.max(axis=1) <= 0)
+    if one_sign.any():
+        size[one_sign], gap[one_sign], counts = _by_band(one[one_sign], other[one_sign])
+    return Slices.of(size, size + gap, -1), tuple(counts.tolist())
+
+
+def _by_band(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Size and error of each sample in each band, of shape (samples, bands), and their counts."""
+    samples, places = one.shape
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         square, error = one * one, np.square(other - one)
-        size = np.sqrt(square.sum(axis=1, keepdims=True) / one.shape[1])
+        size = np.sqrt(square.sum(axis=1, keepdims=True) / places)
         ratio = np.where(size > 0, np.abs(one) / size, 0.0)
     _, exponent = np.frexp(ratio)
     band = np.where(ratio > 0, np.clip(-exponent // 2, 0, BANDS - 1), BANDS - 1)
-    one_sign = (one.min(axis=1) >= 0) | (one.max(axis=1) <= 0)
-    band[~one_sign] = BANDS
-    sums = np.zeros((2, len(one), BANDS))
-    for index in range(BANDS):
-        inside = band == index
-        for row, values in zip(sums, (square, error), strict=True):
-            row[:, index] = np.where(inside, values, 0.0).sum(axis=1)
-    size, gap = np.sqrt(sums)
-    counts = np.bincount(band.ravel(), minlength=BANDS + 1)[:BANDS]
-    return Slices.of(size, size + gap, -1), tuple(counts.tolist())
+    slots = (band + np.arange(samples)[:, None] * BANDS).ravel()
+    sums = (
+        np.bincount(slots, values.ravel(), samples * BANDS).reshape(samples, BANDS)
+        for values in (square, error)
+    )
+    return *map(np.sqrt, sums), np.bincount(band.ravel(), minlength=BANDS)

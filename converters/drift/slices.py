@@ -44,10 +44,9 @@ class Slices:
             candidate: values of the same shape.
             axis: the axis of the slices.
         """
-        one, other = (
-            values if values.ndim == 1 else np.moveaxis(values, axis, -1)
-            for values in (reference, candidate)
-        )
+        if reference.ndim < 3:
+            return cls.summed(_of_rows(reference, candidate)) if reference.size else cls()
+        one, other = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
         return cls.summed(measure_distances(one, other, columns=True).columns)
 
     @classmethod
@@ -161,3 +160,16 @@ def _uneven() -> Slices:
     slices = Slices()
     slices.uneven = True
     return slices
+
+
+def _of_rows(reference: np.ndarray, candidate: np.ndarray) -> Along:
+    """Squares, values and ranges of rows, in which each slice has one value."""
+    one, other = (
+        np.asarray(values.reshape(len(values), -1), np.float64) for values in (reference, candidate)
+    )
+    finite = np.isfinite(one) & np.isfinite(other)
+    if not finite.all():
+        one, other = np.where(finite, one, 0.0), np.where(finite, other, 0.0)
+    edges = [pick(values, axis=0) + 0.0 for values in (one, other) for pick in (np.min, np.max)]
+    with np.errstate(over="ignore", under="ignore"):
+        return Along(np.stack([np.square(other - one), np.square(one), one]), np.stack(edges))

