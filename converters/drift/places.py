@@ -128,8 +128,8 @@ def _by_band(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray
     _, exponent = np.frexp(ratio)
     band = np.where(ratio > 0, np.clip(-exponent // 2, 0, BANDS - 1), BANDS - 1)
     slots = (band + np.arange(samples)[:, None] * BANDS).ravel()
-    sums = (
-        np.bincount(slots, values.ravel(), samples * BANDS).reshape(samples, BANDS)
+    norms, gaps = (
+        np.sqrt(np.bincount(slots, values.ravel(), samples * BANDS)).reshape(samples, BANDS)
         for values in (square, error)
     )
-    return *map(np.sqrt, sums), np.bincount(band.ravel(), minlength=BANDS)
+    return norms, gaps, np.bincount(band.ravel(), minlength=BANDS)
