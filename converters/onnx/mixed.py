@@ -69,9 +69,11 @@ class MixedSearch:
 
     def notes(self) -> list[str]:
         """Facts that a user should know, one sentence each."""
+        kept, added = len(self.islands), self.casts - self.casts_before
         found = (
-            f"mixed precision: {len(self.islands)} nodes ({self.kept_flops:.1%} of the "
-            f"multiplications) stay in FP32 and add {self.casts - self.casts_before} casts; "
+            f"mixed precision: {_counted(kept, 'node')} ({self.kept_flops:.1%} of the "
+            f"multiplications) {'stays' if kept == 1 else 'stay'} in FP32, with "
+            f"{_counted(abs(added), 'cast')} {'fewer' if added < 0 else 'more'}; "
             f"worst rel_l2 {_worst(self.before):.2g} -> "
             f"{_worst(self.after):.2g}, found in {self.evaluations} evaluations of "
             f"{self.samples} samples in one session"
@@ -84,6 +86,10 @@ class MixedSearch:
             "The rest of the drift comes from nodes that always compute in FP16, or needs a larger "
             "budget",
         ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _worst(outputs: Sequence[OutputDrift]) -> float:

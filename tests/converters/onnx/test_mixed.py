@@ -122,6 +122,19 @@ def test_the_search_and_the_emulator_sum_alike_in_every_profile():
     assert found.before[0].rel_l2 == pytest.approx(drifted, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("kept", "casts", "said"),
+    [
+        (1, 1, "1 node (5.0% of the multiplications) stays in FP32, with 2 casts fewer; "),
+        (2, 4, "2 nodes (5.0% of the multiplications) stay in FP32, with 1 cast more; "),
+    ],
+)
+def test_the_note_counts_nodes_and_casts(kept: int, casts: int, said: str):
+    islands = {f"n{index}": "reason" for index in range(kept)}
+    found = MixedSearch(islands, True, (), (), 2, 8, 0.05, casts=casts, casts_before=3)
+    assert found.notes()[0].startswith(f"mixed precision: {said}")
+
+
 def deep(width: int = 16, depth: int = 12) -> onnx.ModelProto:
     lines = [f"h{i + 1} = MatMul(h{i}, w{i})  t{i + 1} = Tanh(h{i + 1})" for i in range(depth)]
     text = "  ".join(lines).replace("MatMul(h", "MatMul(t").replace("MatMul(t0", "MatMul(x")
