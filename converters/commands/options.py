@@ -179,8 +179,8 @@ intake = _options(
     click.option(
         "--unsafe-load",
         is_flag=True,
-        help="Run Python code that the model file contains (Lambda layers). Only for files that "
-        "you trust.",
+        help="Run code that the model file contains: Lambda layers, and operations of a SavedModel "
+        "that do more than compute, such as reading a file. Only for files that you trust.",
     ),
     click.option(
         "--architecture",

@@ -1,6 +1,7 @@
 """ONNX files from anywhere, which need no export."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,11 @@ from tfmp.converters.shared.tensors import (
     in_dtype,
     synthetic_batch,
 )
+from tfmp.converters.shared.time_limits import OverTime, onnx_runtime_ends
 from tfmp.shared.wording import first_line
+
+# Runs a model: output names and arrays by input name, to arrays.
+_Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 
 
 def from_onnx(
@@ -26,6 +31,7 @@ def from_onnx(
     batch_size: int | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     sample_axes: Mapping[str, int] | None = None,
+    trusted: bool = False,
 ) -> OnnxSource:
     """Loads an ONNX file and fixes the sizes of inputs that are asked for.
 
@@ -34,18 +40,23 @@ def from_onnx(
         batch_size: see `open_source`; likewise the others.
         input_shapes: whole shapes of inputs.
         sample_axes: axes of the samples; those that the file tells need not be given.
+        trusted: whether the model may take any time for a run.
 
     Raises:
         InputError: ONNX Runtime refuses the file, or a shape contradicts the model's.
     """
     try:
         model = ir.load(path)
+        _check_depth(path, model.graph)
         session = cpu_session(path)
+    except InputError:
+        raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
         raise InputError(
             f"{path}: not a usable ONNX model ({first_line(error)}). It may be truncated, "
             "or its external data may be missing beside it; export it again."
         ) from error
+    run = _run_in_time(session, path.stem, trusted)
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
@@ -58,16 +69,44 @@ def from_onnx(
             own if size is None else size
             for own, size in zip(value.shape or (), spec.shape, strict=True)
         )
-    _open_false_sizes(model, session, inputs)
+    _open_false_sizes(model, run, inputs)
     outputs = tuple(_spec(value) for value in model.graph.outputs)
 
     def forward(batch: Batch) -> Batch:
         names = [spec.name for spec in outputs]
         fed = {spec.name: in_dtype(batch[spec.name], spec.dtype) for spec in inputs}
-        return dict(zip(names, session.run(names, fed), strict=True))
+        return dict(zip(names, run(names, fed), strict=True))
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     return OnnxSource(origin, inputs, outputs, model, forward, layout)
+
+
+# ONNX Runtime takes twice as long for each level: a second for 13, minutes for 20.
+_DEEPEST = 12
+
+
+def _check_depth(path: Path, graph: ir.Graph, depth: int = 0) -> None:
+    """Raises `InputError` for branches and loops inside of each other that take forever to load."""
+    if depth > _DEEPEST:
+        raise InputError(
+            f"{path}: has more than {_DEEPEST} branches or loops inside of each other, which ONNX "
+            "Runtime takes minutes or hours to load. Export a model with fewer levels."
+        )
+    for node in graph:
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH:
+                _check_depth(path, attribute.as_graph(), depth + 1)
+
+
+def _run_in_time(session: OrtSession, name: str, trusted: bool) -> _Run:
+    """The session's `run`, which ends in time unless the model is trusted."""
+
+    def run(names: Sequence[str], batch: Batch) -> list[np.ndarray]:
+        samples = max((len(array) for array in batch.values() if array.ndim), default=1)
+        with nullcontext() if trusted else onnx_runtime_ends(name, samples) as options:
+            return session.run(names, batch, options)
+
+    return run
 
 
 def _open_negative_sizes(model: ir.Model) -> None:
@@ -80,7 +119,7 @@ def _open_negative_sizes(model: ir.Model) -> None:
 _PROBED_SIZES = (8, 32, 128)
 
 
-def _open_false_sizes(model: ir.Model, session: OrtSession, inputs: Sequence[TensorSpec]) -> None:
+def _open_false_sizes(model: ir.Model, run: _Run, inputs: Sequence[TensorSpec]) -> None:
     """Takes away names of sizes that an output gets wrong.
 
     A runtime that trusts such a name reuses a buffer of another size, and ends in an error: a
@@ -93,12 +132,12 @@ def _open_false_sizes(model: ir.Model, session: OrtSession, inputs: Sequence[Ten
     inner = [size for value in outputs.values() for size in list(value.shape or ())[1:]]
     if named.isdisjoint(map(_name, inner)):
         return
-    false = _false_names(session, inputs, given, outputs)
+    false = _false_names(run, inputs, given, outputs)
     _open(_made(model), lambda size: _name(size) in false)
 
 
 def _false_names(
-    session: OrtSession,
+    run: _Run,
     inputs: Sequence[TensorSpec],
     given: Mapping[str, ir.Value],
     outputs: Mapping[str, ir.Value],
@@ -107,7 +146,9 @@ def _false_names(
     for probed in _PROBED_SIZES:
         batch = synthetic_batch(inputs, samples=2, seed=0, open_size=probed)
         try:
-            arrays = session.run(list(outputs), batch)
+            arrays = run(list(outputs), batch)
+        except OverTime:
+            raise
         except Exception:  # ONNX Runtime's own; the next size may fit
             continue
         sizes = dict(_actual_sizes(given, batch))

@@ -34,7 +34,8 @@ class ModelRequest:
         all_signatures: also take a SavedModel whose signatures all have unusual names.
         custom_objects: classes and functions that a Keras file names.
         custom_modules: names of modules whose public classes and functions are taken, too.
-        unsafe_load: run Python code that a Keras file brings along.
+        unsafe_load: run Python code that a Keras file brings along, and graphs of a SavedModel that
+            do more than compute.
         architecture: builds the model for a file of weights, see `open_source`.
         batch_size: fixes the first axis of every input.
         input_shapes: whole shapes, batch axis included, by input name.
@@ -83,11 +84,16 @@ class ModelRequest:
     def open(self) -> AnySource:
         """Opens the model; see `open_source` for its errors."""
         self.check()
+        source = self._opened()
+        return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
+
+    def _opened(self) -> AnySource:
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
 
             axes = self.sample_axes
-            model = from_onnx(self.path, self.batch_size, self.input_shapes, axes)
+            shapes, trusted = self.input_shapes, self.unsafe_load
+            model = from_onnx(self.path, self.batch_size, shapes, axes, trusted)
             return replace(model, layout=self._layout(model))
         source = _live(self.model) if self.path is None else self._saved(self.path)
         source = replace(source, layout=self._layout(source))
@@ -107,7 +113,7 @@ class ModelRequest:
         if path.is_dir():
             from tfmp.converters.intake.tensorflow import from_saved_model
 
-            return from_saved_model(path, self.signature, self.all_signatures)
+            return from_saved_model(path, self.signature, self.all_signatures, self.unsafe_load)
         from tfmp.converters.intake.keras_files import from_keras_file
 
         return from_keras_file(path, custom_objects, self.unsafe_load, self.architecture)
@@ -134,7 +140,8 @@ def open_source(
         signature: name of a SavedModel's signature; see `from_saved_model`.
         all_signatures: also take a SavedModel whose signatures all have unusual names.
         custom_objects: classes and functions that a Keras file names.
-        unsafe_load: run Python code that a Keras file brings along (Lambda layers).
+        unsafe_load: run Python code that a Keras file brings along (Lambda layers), and graphs of a
+            SavedModel that do more than compute (read a file).
         architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
             "package.module:function" or a function; None for the JSON file of the same name.
         batch_size: fixes the first axis of every input.

@@ -7,6 +7,7 @@ import numpy as np
 from tfmp.converters.intake.integers import id_inputs
 from tfmp.converters.intake.source import Source, trace_call
 from tfmp.converters.shared.tensors import Batch, synthetic_batch
+from tfmp.converters.shared.time_limits import OverTime
 
 # Images of fewer pixels vanish in deep nets, and long sequences cost time.
 _OPEN_SIZES = (8, 16, 32, 64, 128, 256)
@@ -43,6 +44,8 @@ def _accepts(source: Source, batch: Batch) -> bool:
     try:
         outputs = source.forward(batch)
         traced, _ = trace_call(source.call, fixed)
+    except OverTime:
+        raise
     except Exception:  # TensorFlow raises every kind of exception for sizes that do not fit
         return False
     return all(np.size(value) for value in outputs.values()) and not any(

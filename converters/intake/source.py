@@ -16,6 +16,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
+from tfmp.converters.shared.time_limits import tensorflow_ends
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import listed
 
@@ -41,6 +42,7 @@ class Origin:
         size_bytes: size of that file or folder; None for a live model.
         notes: changes that were made when the model was opened, for the report.
         signature: name of the entry point, if it is one of a SavedModel.
+        trusted: whether the user trusts the file: its calls then take any time.
     """
 
     name: str
@@ -50,6 +52,12 @@ class Origin:
     size_bytes: int | None = None
     notes: tuple[str, ...] = ()
     signature: str | None = None
+    trusted: bool = False
+
+    @property
+    def limited(self) -> bool:
+        """Whether calls have to end in some time: the model is from a file of anybody."""
+        return self.path is not None and not self.trusted
 
 
 @dataclass(frozen=True)
@@ -176,11 +184,18 @@ class Source:
         return trace_call(self.call, fixed)[0]
 
     def forward(self, batch: Batch) -> Batch:
-        """Runs the model in float32 on arrays by input name; returns arrays by output name."""
+        """Runs the model in float32 on arrays by input name; returns arrays by output name.
+
+        Raises:
+            InputError: a model from a file takes longer than `time_limits` allows.
+        """
         import tensorflow as tf
 
         tensors = [tf.constant(batch[spec.name], dtype=spec.dtype) for spec in self.inputs]
-        outputs = self.marked(*tensors)
+        samples = max((len(array) for array in batch.values() if array.ndim), default=1)
+        limit = tensorflow_ends(self.name, samples) if self.origin.limited else nullcontext()
+        with limit:
+            outputs = self.marked(*tensors)
         names = (spec.name for spec in self.outputs)
         return {name: _array(value) for name, value in zip(names, outputs, strict=True)}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Lifted, callables_of, lift_states
+from tfmp.converters.intake.saved import Lifted, callables_of, code_in, lift_states, without_prints
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
@@ -28,7 +28,10 @@ Named = TypeVar("Named")
 
 
 def from_saved_model(
-    path: Path, signature: str | None = None, all_signatures: bool = False
+    path: Path,
+    signature: str | None = None,
+    all_signatures: bool = False,
+    unsafe_load: bool = False,
 ) -> Source:
     """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
@@ -37,16 +40,20 @@ def from_saved_model(
         signature: name of the signature; None for the only one, or for "serving_default" or "serve"
             among several.
         all_signatures: take the first by name where no signature has a usual name.
+        unsafe_load: also load and run graphs that do more than compute, as long as they take.
 
     Raises:
-        InputError: the folder cannot be loaded or lacks the signature; the text lists all names.
+        InputError: the folder cannot be loaded, would do more than compute, or lacks the signature;
+            the text lists all names.
     """
     import tensorflow as tf
 
     readable = path
     try:
-        with _without_slot_variables(path) as readable, _quiet_logger():
+        with _readable(path, unsafe_load) as readable, _quiet_logger():
             loaded = tf.saved_model.load(str(readable))
+    except InputError:
+        raise
     except Exception as error:  # TensorFlow raises every kind of exception here
         text = " ".join(str(error).split()).replace(f"{readable}/", "")[:300]
         raise InputError(
@@ -166,8 +173,8 @@ def _choose(path: Path, asked: str | None, names: list[str], all_signatures: boo
 
 
 @contextmanager
-def _without_slot_variables(path: Path) -> Iterator[Path]:
-    """A view of the folder whose object graph mentions no optimizer slots.
+def _readable(path: Path, unsafe_load: bool) -> Iterator[Path]:
+    """A view of the folder that can be loaded: without optimizer slots, and without prints.
 
     Keras 2 wrote its optimizer's slot variables; TensorFlow now restores the optimizer as a plain
     object, which cannot hold them. Inference does not need them.
@@ -176,13 +183,19 @@ def _without_slot_variables(path: Path) -> Iterator[Path]:
 
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
+    changed = False
+    if not unsafe_load:
+        changed = without_prints(saved)
+        reason = code_in(saved)
+        if reason is not None:
+            raise InputError(f"{path}: {reason}")
     slotted = [
         node
         for graph in saved.meta_graphs
         for node in graph.object_graph_def.nodes
         if node.slot_variables
     ]
-    if not slotted:
+    if not slotted and not changed:
         yield path
         return
     for node in slotted:

@@ -23,6 +23,10 @@ OpDef: TypeAlias = Any
 FunctionDef: TypeAlias = Any
 FunctionLibrary: TypeAlias = Any
 
+# Messages of meta_graph.proto and saved_model.proto.
+MetaGraphDef: TypeAlias = Any
+SavedModelProto: TypeAlias = Any
+
 # A `tf.function`, which has no shapes before it is traced, or a function that was traced.
 TfFunction: TypeAlias = Any
 

@@ -26,7 +26,8 @@ from tfmp.converters.onnx.export.tails import agrees_before
 from tfmp.converters.onnx.graph import Run, light_proto, open_once
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import GraphDef
-from tfmp.converters.shared.tensors import TEXT, describe
+from tfmp.converters.shared.tensors import TEXT, Batch, describe
+from tfmp.converters.shared.time_limits import OverTime
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line
 
@@ -271,9 +272,11 @@ def check_export(model: ir.Model, source: Source) -> float:
             rounding explains, in models in general and in this one as float64 shows it; weights
             that are NaN are told instead.
     """
+    batch = probe(source, samples=2, seed=0)
+    # First, for only TensorFlow's run of a model without an end can be ended.
+    reference = _reference(source, batch)
     try:
         run = open_once(model)
-        batch = probe(source, samples=2, seed=0)
         names = [spec.name for spec in source.outputs]
         received = dict(zip(names, run(names, batch), strict=True))
     except Exception as error:  # ONNX Runtime's exceptions share no base class
@@ -281,16 +284,6 @@ def check_export(model: ir.Model, source: Source) -> float:
             f"model {source.name!r}: ONNX Runtime cannot run the export "
             f"({with_layers(first_line(error), source.layers)}). Replace the layer named "
             "there by one made of standard ops, or convert to TFLite (`tfmp-convert tflite`)."
-        ) from error
-    try:
-        reference = source.forward(batch)
-    except Exception as error:  # TensorFlow lacks some kernels on some devices
-        lines = [line.strip() for line in str(error).splitlines()]
-        told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph
-        raise ConversionError(
-            f"model {source.name!r}: TensorFlow itself cannot run this model here "
-            f"({told[-1][:300] if told else type(error).__name__}), so the export cannot be "
-            "checked. Convert it where TensorFlow can run it."
         ) from error
     worst = 0.0
     for name, expected in reference.items():
@@ -314,6 +307,22 @@ def check_export(model: ir.Model, source: Source) -> float:
             )
         worst = max(worst, difference)
     return worst
+
+
+def _reference(source: Source, batch: Batch) -> Batch:
+    """The outputs of the source itself."""
+    try:
+        return source.forward(batch)
+    except OverTime:
+        raise
+    except Exception as error:  # TensorFlow lacks some kernels on some devices
+        lines = [line.strip() for line in str(error).splitlines()]
+        told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph
+        raise ConversionError(
+            f"model {source.name!r}: TensorFlow itself cannot run this model here "
+            f"({told[-1][:300] if told else type(error).__name__}), so the export cannot be "
+            "checked. Convert it where TensorFlow can run it."
+        ) from error
 
 
 def _first_wrong(model: ir.Model, source: Source, batch: dict[str, np.ndarray]) -> str:

@@ -1,0 +1,278 @@
+"""Finds what in a SavedModel would do more than compute, before TensorFlow reads it.
+
+A SavedModel is a program: its graph may read and write files, open connections, run code or never
+end, when it is loaded, when TensorFlow folds its constants, and when it is run. So every operation
+of every graph and function in the file has to be one that computes. Those are all that TensorFlow
+does not call stateful, less `_REFUSED`, and the stateful ones of variables, tables, random numbers
+and control flow.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from pathlib import PurePosixPath, PureWindowsPath
+
+from tfmp.converters.shared.frameworks import MetaGraphDef, NodeDef, SavedModelProto
+
+# Stateful operations that compute. `FixedUnigramCandidateSampler` and `Skipgram` read files.
+_COMPUTING = re.compile(
+    r"(Stateful)?PartitionedCall|_?(If|While|Case)|For|Xla(If|While|CallModule)|_Arg|_Retval"
+    r"|Variable(V2|Shape)?|VarHandleOp|VarIsInitializedOp|TemporaryVariable|DisableCopyOnRead"
+    r"|(Read|Assign|AssignAdd|AssignSub)VariableOp|DestroyResourceOp|IsResourceHandleRefCounting"
+    r"|Resource(Gather|Scatter|StridedSlice|Apply|SparseApply|CountUpTo)\w*"
+    r"|(Anonymous)?(Mutable|MutableDense)?HashTable(OfTensors)?(V2)?|LookupTable\w+"
+    r"|InitializeTableV2|TensorArray\w*|Stack\w*"
+    r"|Random\w+|Stateful\w*(Uniform|Normal|Binomial)\w*|TruncatedNormal|ParameterizedTruncatedNormal"
+    r"|Multinomial|NonDeterministicInts|Rng\w+|StatelessRandomGetAlg|SampleDistortedBoundingBox(V2)?"
+    r"|(All|LearnedUnigram|LogUniform|ThreadUnsafeUnigram|Uniform)CandidateSampler"
+    r"|Assert|CheckNumerics(V2)?|CudnnRNN\w*|DeepCopy|Empty|GuaranteeConst|Timestamp"
+)
+# Parts of names of operations that reach out of the graph, or that run a graph which they hold as
+# a text (`DatasetFromGraph`), though TensorFlow calls many of them free of state.
+_REFUSED = re.compile(
+    r"Py|File(?!name)|Dataset|Reader|Iterator|Queue|Vocab|Debug|Save|Restore|Checkpoint|Proto|Rpc"
+    r"|CopyHost|^Copy$|Remote|Send|Recv|Mlir|ImmutableConst"
+)
+# Every SavedModel has them: they write and read its variables where the caller says, and TensorFlow
+# calls them in the functions that it keeps for this purpose only.
+_CHECKPOINT = frozenset({"SaveV2", "RestoreV2", "MergeV2Checkpoints"})
+_TABLES = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
+_LOOPS = ("While", "StatelessWhile", "_While", "For", "XlaWhile", "Enter", "RefEnter")
+
+# They print, which is no part of a model's results.
+_PRINTING = {"Print": "Identity", "PrintV2": "NoOp"}
+_STREAMS = (b"stdout", b"stderr", b"log(info)", b"log(warning)", b"log(error)")
+
+# Functions of an object that run while it is loaded.
+_RUN_AT_LOAD = ("_create_resource", "_initialize", "_initializer", "_destroy_resource")
+_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+
+
+def without_prints(saved: SavedModelProto) -> bool:
+    """Takes out the operations that print on a stream; returns whether there were any."""
+    found = False
+    for graph in saved.meta_graphs:
+        functions = graph.graph_def.library.function
+        for nodes in (graph.graph_def.node, *(function.node_def for function in functions)):
+            for node in nodes:
+                found |= _muted(node)
+    return found
+
+
+def _muted(node: NodeDef) -> bool:
+    if node.op not in _PRINTING:
+        return False
+    if node.op == "PrintV2" and node.attr["output_stream"].s not in (b"", *_STREAMS):
+        return False
+    value = list(node.input[:1]) if node.op == "Print" else []
+    before = [name for name in node.input if name.startswith("^")]
+    del node.input[:]
+    node.input.extend((*value, *before))
+    for name in list(node.attr):
+        if not name.startswith("_") and (name, node.op) != ("T", "Print"):
+            del node.attr[name]
+    node.op = _PRINTING[node.op]
+    return True
+
+
+def code_in(saved: SavedModelProto) -> str | None:
+    """Why a SavedModel may not be loaded; None if nothing in it does more than compute."""
+    for graph in saved.meta_graphs:
+        reason = next(_Program(graph).reasons(), None)
+        if reason is not None:
+            return (
+                f"{reason} If you trust the source of the model, allow it with --unsafe-load "
+                "(unsafe_load=True)."
+            )
+    return None
+
+
+class _Program:
+    """The graph of a SavedModel and its functions."""
+
+    def __init__(self, meta: MetaGraphDef) -> None:
+        self._meta = meta
+        self._top = {node.name: node for node in meta.graph_def.node}
+        self._functions = {each.signature.name: each for each in meta.graph_def.library.function}
+
+    def reasons(self) -> Iterator[str]:
+        """A sentence for each part that does more than compute."""
+        for asset in self._meta.asset_file_def:
+            path = PurePosixPath(asset.filename.replace("\\", "/"))
+            if path.is_absolute() or ".." in path.parts or PureWindowsPath(asset.filename).drive:
+                yield f"it reads the file {asset.filename!r}, which is outside of its folder."
+        yield from self._calls("the graph", self._top.values(), self._unused_top)
+        for name, function in self._functions.items():
+            unused = _CHECKPOINT if name in self._savers else ()
+            yield from self._calls(f"function {name!r}", function.node_def, unused, name)
+        for name in self._recursive():
+            yield f"function {name!r} calls itself, which may never end."
+        yield from self._loops_at_load()
+
+    def _calls(
+        self, where: str, nodes: Iterable[NodeDef], allowed: Collection[str], function: str = ""
+    ) -> Iterator[str]:
+        """A sentence for each node that does more; `allowed` names its kind, or itself."""
+        for node in nodes:
+            if node.op in _TABLES:
+                if not self._reads_asset(node, function):
+                    yield (
+                        f"node {node.name!r} of {where} fills a table from a file that is not one "
+                        "of the model's assets."
+                    )
+            elif not _computes(node.op) and not {node.op, node.name} & set(allowed):
+                yield (
+                    f"node {node.name!r} of {where} calls {node.op}, which does more than compute: "
+                    "it could read or write files, or run code."
+                )
+
+    @cached_property
+    def _run(self) -> set[str]:
+        """Nodes of the outermost graph that run when it is initialized or called."""
+        signatures = self._meta.signature_def.values()
+        outputs = [info.name for each in signatures for info in each.outputs.values()]
+        return self._behind([*outputs, *self._initial])
+
+    @cached_property
+    def _initial(self) -> list[str]:
+        collections = self._meta.collection_def
+        return [
+            name
+            for key in _INIT_COLLECTIONS
+            if key in collections
+            for name in collections[key].node_list.value
+        ]
+
+    @cached_property
+    def _restored(self) -> set[str]:
+        """Nodes of the outermost graph that run when variables are restored."""
+        return self._behind([self._meta.saver_def.restore_op_name])
+
+    @cached_property
+    def _unused_top(self) -> set[str]:
+        """Names of nodes for checkpoints that never run, or read from where the caller says."""
+        filename = _node_of(self._meta.saver_def.filename_tensor_name)
+        found = set()
+        for node in self._top.values():
+            if node.op in _CHECKPOINT and node.name not in self._run:
+                given = node.op == "RestoreV2" and self._origin(node.input[0]) == filename
+                if given or node.name not in self._restored:
+                    found.add(node.name)
+        return found
+
+    @cached_property
+    def _savers(self) -> set[str]:
+        """Functions that only the unused saver of an object-based SavedModel calls."""
+        objects = self._meta.object_graph_def
+        if not objects.nodes:
+            return set()
+        used = set(objects.concrete_functions)
+        for node in objects.nodes:
+            used |= {*node.function.concrete_functions}
+            used.add(node.bare_concrete_function.concrete_function_name)
+        for gradient in self._meta.graph_def.library.gradient:
+            used |= {gradient.function_name, gradient.gradient_func}
+        used |= {
+            called for each in self._functions.values() for called in self._called(each.node_def)
+        }
+        used |= self._called(self._top[name] for name in self._run)
+        return self._called(self._top.values()) - used
+
+    def _called(self, nodes: Iterable[NodeDef]) -> set[str]:
+        """The functions that nodes call."""
+        names = set()
+        for node in nodes:
+            names.add(node.op)
+            for value in node.attr.values():
+                names |= {value.func.name, *(function.name for function in value.list.func)}
+        return names & self._functions.keys()
+
+    def _all_called(self, names: Collection[str]) -> set[str]:
+        """These functions and all that they call."""
+        found: set[str] = set()
+        waiting = set(names) & self._functions.keys()
+        while waiting:
+            found |= waiting
+            waiting = {
+                called
+                for name in waiting
+                for called in self._called(self._functions[name].node_def)
+            } - found
+        return found
+
+    def _recursive(self) -> Iterator[str]:
+        calls = {name: self._called(each.node_def) for name, each in self._functions.items()}
+        # Functions that call nothing that is left are taken away; circles remain.
+        while ready := {name for name, called in calls.items() if not called & calls.keys()}:
+            for name in ready:
+                del calls[name]
+        yield from calls
+
+    def _loops_at_load(self) -> Iterator[str]:
+        objects = self._meta.object_graph_def
+        names: set[str] = set()
+        for node in objects.nodes:
+            run = [child.node_id for child in node.children if child.local_name in _RUN_AT_LOAD]
+            for saver in node.saveable_objects.values():
+                run += [saver.save_function, saver.restore_function]
+            for number in run:
+                if 0 <= number < len(objects.nodes):
+                    names |= {*objects.nodes[number].function.concrete_functions}
+                    names.add(objects.nodes[number].bare_concrete_function.concrete_function_name)
+        at_once: list[NodeDef] = []
+        if not objects.nodes:
+            at_once = [self._top[name] for name in self._behind(self._initial) | self._restored]
+            names |= self._called(at_once)
+        for name in self._all_called(names):
+            at_once += self._functions[name].node_def
+        for node in at_once:
+            if node.op in _LOOPS:
+                yield f"node {node.name!r} runs a loop while the model is loaded."
+
+    def _reads_asset(self, node: NodeDef, function: str) -> bool:
+        """Whether the file of a table is an asset of the model."""
+        if len(node.input) < 2:
+            return False
+        if not function:
+            assets = {_node_of(each.tensor_info.name) for each in self._meta.asset_file_def}
+            return self._origin(node.input[1]) in assets
+        objects = self._meta.object_graph_def
+        arguments = [each.name for each in self._functions[function].signature.input_arg]
+        if function not in objects.concrete_functions or node.input[1] not in arguments:
+            return False
+        bound = objects.concrete_functions[function].bound_inputs
+        place = arguments.index(node.input[1]) - (len(arguments) - len(bound))
+        if not 0 <= place < len(bound) or not 0 <= bound[place] < len(objects.nodes):
+            return False
+        return objects.nodes[bound[place]].WhichOneof("kind") == "asset"
+
+    def _origin(self, name: str) -> str:
+        """The node of the outermost graph that a value comes from, behind identities."""
+        plain, seen = _node_of(name), set()
+        while plain in self._top and self._top[plain].op == "Identity" and plain not in seen:
+            seen.add(plain)
+            plain = _node_of(next(iter(self._top[plain].input), ""))
+        return plain
+
+    def _behind(self, names: Iterable[str]) -> set[str]:
+        """Nodes of the outermost graph that these need, and themselves."""
+        found: set[str] = set()
+        waiting = {_node_of(name) for name in names} & self._top.keys()
+        while waiting:
+            found |= waiting
+            sources = {_node_of(name) for each in waiting for name in self._top[each].input}
+            waiting = (sources & self._top.keys()) - found
+        return found
+
+
+def _node_of(name: str) -> str:
+    return name.removeprefix("^").partition(":")[0]
+
+
+def _computes(op: str) -> bool:
+    from tensorflow.python.framework import op_def_registry
+
+    if _REFUSED.search(op):
+        return False
+    known = op_def_registry.get(op)  # None for a function's name, whose body is looked at itself
+    return known is None or not known.is_stateful or _COMPUTING.fullmatch(op) is not None

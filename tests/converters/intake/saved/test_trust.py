@@ -1,0 +1,279 @@
+"""SavedModels that do more than compute are refused before anything of them runs."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.framework.op_def_pb2 import OpList
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+from tensorflow.python.client import pywrap_tf_session
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.intake.saved import code_in
+from tfmp.converters.intake.saved.trust import _computes
+from tfmp.converters.shared import time_limits
+from tfmp.converters.shared.errors import InputError
+
+X = {"x": np.ones((2, 3), np.float32)}
+
+
+def saved(folder: Path, body: Callable[[Any], Any]) -> Path:
+    """A SavedModel of a function of a float32 tensor [?, 3]."""
+    module = tf.Module()
+    module.weight = tf.Variable(tf.ones((3, 2)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3), name="x")])
+    def serve(x):
+        return {"y": body(x) @ module.weight}
+
+    tf.saved_model.save(module, str(folder / "model"), signatures=serve)
+    return folder / "model"
+
+
+def behind(operation: tf.Operation, x: Any) -> Any:
+    """The values, once an operation has run."""
+    with tf.control_dependencies([operation]):
+        return tf.identity(x)
+
+
+def inner(x: Any) -> Any:
+    """An operation two functions deep, in a branch."""
+    written = tf.function(lambda v: behind(tf.io.write_file("pwned", "text"), v))
+    return tf.cond(
+        tf.reduce_sum(x) > 0, lambda: tf.function(lambda v: written(v) * 2)(x), lambda: x
+    )
+
+
+def hidden_graph(x: Any) -> Any:
+    """A graph that is kept as a text, in which no scanner finds its operations."""
+    with tf.Graph().as_default() as graph:
+        tf.io.write_file("pwned", "text")
+    dataset = tf.raw_ops.DatasetFromGraph(graph_def=graph.as_graph_def().SerializeToString())
+    return x + tf.cast(tf.raw_ops.DatasetCardinality(input_dataset=dataset), tf.float32)
+
+
+def size(text: Any) -> Any:
+    return tf.cast(tf.size(text), tf.float32)
+
+
+HOSTILE: dict[str, Callable[[Any], Any]] = {
+    "ReadFile": lambda x: x + size(tf.io.read_file("/etc/hostname")),
+    "WriteFile": inner,
+    "MatchingFiles": lambda x: x + size(tf.io.matching_files("/etc/*")),
+    "PrintV2": lambda x: behind(tf.print("pwned", output_stream="file://pwned"), x),
+    "EagerPyFunc": lambda x: tf.ensure_shape(
+        tf.py_function(tf.identity, [x], "float32"), (None, 3)
+    ),
+    "TextLineDataset": lambda x: (
+        x + tf.data.TextLineDataset("/etc/hostname").reduce(0.0, lambda count, _: count + 1)
+    ),
+    "DatasetFromGraph": hidden_graph,
+    "SaveV2": lambda x: behind(
+        tf.raw_ops.SaveV2(
+            prefix="pwned", tensor_names=["a"], shape_and_slices=[""], tensors=[tf.constant(1.0)]
+        ),
+        x,
+    ),
+    "RestoreV2": lambda x: (
+        x
+        + size(
+            tf.raw_ops.RestoreV2(
+                prefix="a", tensor_names=["a"], shape_and_slices=[""], dtypes=[tf.float32]
+            )[0]
+        )
+    ),
+    "ImmutableConst": lambda x: (
+        x
+        + tf.raw_ops.ImmutableConst(
+            dtype=tf.float32, shape=(3,), memory_region_name="/etc/hostname"
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("op", HOSTILE)
+def test_an_operation_that_does_more_than_compute_is_refused(
+    op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = saved(tmp_path, HOSTILE[op])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=rf"calls {op}, which does more than compute") as caught:
+        open_source(path)
+    assert str(path) in str(caught.value)
+    assert "allow it with --unsafe-load" in str(caught.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+def test_who_trusts_a_model_may_run_it(tmp_path: Path):
+    path = saved(tmp_path, lambda x: x + size(tf.io.read_file("/etc/hostname")))
+    source = open_source(path, unsafe_load=True)
+    np.testing.assert_array_equal(source.forward(X)["y"], np.full((2, 2), 6.0))
+
+
+BENIGN: dict[str, Callable[[Any], Any]] = {
+    "plain": lambda x: x,
+    "a print": lambda x: behind(tf.print("debugging", x), x),
+    "an old print": lambda x: tf.raw_ops.Print(input=x, data=[x], message="debugging"),
+    "a loop": lambda x: tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * 1.0), (0, x))[1],
+    "random numbers": lambda x: x + 0.0 * tf.random.uniform(tf.shape(x)),
+    "an assertion": lambda x: behind(tf.debugging.Assert(tf.size(x) > 0, [x]), x),
+    "texts": lambda x: x + 0.0 * tf.strings.to_number(tf.strings.as_string(x)),
+}
+
+
+@pytest.mark.parametrize("kind", BENIGN)
+def test_what_computes_is_opened(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    received = open_source(saved(tmp_path, BENIGN[kind])).forward(X)["y"]
+    np.testing.assert_allclose(received, np.full((2, 2), 3.0))
+    assert "debugging" not in "".join(capfd.readouterr())
+
+
+def table(folder: Path) -> Path:
+    """A SavedModel with a table that is filled from an asset when it is loaded."""
+    vocabulary = folder / "vocabulary.txt"
+    vocabulary.write_text("cat\ndog\n")
+    module = tf.Module()
+    filled = tf.lookup.TextFileInitializer(
+        str(vocabulary),
+        *(tf.string, tf.lookup.TextFileIndex.WHOLE_LINE),
+        *(tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER),
+    )
+    module.table = tf.lookup.StaticHashTable(filled, -1)
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="x")])
+    def serve(x):
+        return {"y": module.table.lookup(x)}
+
+    tf.saved_model.save(module, str(folder / "model"), signatures=serve)
+    return folder / "model"
+
+
+def changed(path: Path, change: Callable[[Any], None]) -> Path:
+    """The SavedModel with another graph."""
+    file = path / "saved_model.pb"
+    proto = SavedModel()
+    proto.ParseFromString(file.read_bytes())
+    change(proto.meta_graphs[0])
+    file.write_bytes(proto.SerializeToString())
+    return path
+
+
+def test_a_table_reads_its_own_asset(tmp_path: Path):
+    source = open_source(table(tmp_path))
+    found = source.forward({"x": np.array(["dog", "cow"])})["y"]
+    np.testing.assert_array_equal(found, [1, -1])
+
+
+@pytest.mark.parametrize("name", ["../../vocabulary.txt", "/etc/passwd", "..\\..\\x", "C:\\x"])
+def test_an_asset_elsewhere_is_refused(name: str, tmp_path: Path):
+    def change(graph: Any) -> None:
+        graph.asset_file_def[0].filename = name
+
+    with pytest.raises(InputError, match=r"reads the file .* which is outside of its folder"):
+        open_source(changed(table(tmp_path), change))
+
+
+def test_a_table_from_a_constant_name_is_refused(tmp_path: Path):
+    def change(graph: Any) -> None:
+        for function in graph.graph_def.library.function:
+            for node in function.node_def:
+                if node.op == "InitializeTableFromTextFileV2":
+                    constant = function.node_def.add(name="secret", op="Const")
+                    value = tf.make_tensor_proto("/etc/passwd")
+                    constant.attr["value"].tensor.CopyFrom(value)
+                    constant.attr["dtype"].type = value.dtype
+                    node.input[1] = "secret:output:0"
+
+    with pytest.raises(
+        InputError, match="fills a table from a file that is not one of the model's"
+    ):
+        open_source(changed(table(tmp_path), change))
+
+
+def looped_at_load(graph: Any) -> None:
+    for function in graph.graph_def.library.function:
+        if any(node.op.startswith("InitializeTable") for node in function.node_def):
+            function.node_def.add(name="forever", op="While")
+
+
+def itself(graph: Any) -> None:
+    function = graph.graph_def.library.function[0]
+    call = function.node_def.add(name="again", op="StatefulPartitionedCall")
+    call.attr["f"].func.name = function.signature.name
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [(looped_at_load, "'forever' runs a loop while the model is loaded"), (itself, "calls itself")],
+)
+def test_what_may_never_end_at_load_is_refused(change: Any, told: str, tmp_path: Path):
+    with pytest.raises(InputError, match=told):
+        open_source(changed(table(tmp_path), change))
+
+
+def old_saved_model(folder: Path, name: str, initial: Callable[[], Any]) -> Path:
+    """A SavedModel of TensorFlow 1, with an operation that runs when it is loaded."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float32, (None, 3), "x")
+        weight = tf.compat.v1.get_variable("weight", (3, 2), use_resource=True)
+        y = x @ weight
+        session.run(tf.compat.v1.global_variables_initializer())
+        builder = tf.compat.v1.saved_model.Builder(str(folder / name))
+        signature = tf.compat.v1.saved_model.predict_signature_def({"x": x}, {"y": y})
+        builder.add_meta_graph_and_variables(
+            session, ["serve"], {"serving_default": signature}, main_op=initial()
+        )
+        builder.save()
+    return folder / name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_saved_models_of_tensorflow_1(tmp_path: Path):
+    plain = old_saved_model(tmp_path, "plain", tf.no_op)
+    assert open_source(plain).forward(X)["y"].shape == (2, 2)
+    for name, told, initial in (
+        ("writes", "calls WriteFile", lambda: tf.io.write_file(str(tmp_path / "pwned"), "x")),
+        ("loops", "runs a loop", lambda: tf.while_loop(lambda i: i > 0, lambda i: i, [1])[0].op),
+    ):
+        with pytest.raises(InputError, match=told):
+            open_source(old_saved_model(tmp_path, name, initial))
+    # The path that variables are restored from is the caller's to choose.
+    file = SavedModel()
+    file.ParseFromString((plain / "saved_model.pb").read_bytes())
+    assert code_in(file) is None
+    nodes = file.meta_graphs[0].graph_def.node
+    next(node for node in nodes if node.op == "RestoreV2").input[0] = "x"
+    assert "calls RestoreV2" in str(code_in(file))
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_model_without_an_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    forever = lambda x: tf.while_loop(lambda v: v[0, 0] < 9, tf.identity, [x])[0]  # noqa: E731
+    source = open_source(saved(tmp_path, forever))
+    monkeypatch.setattr(time_limits, "_SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "_SECONDS_A_SAMPLE", 0.0)
+    with pytest.raises(
+        InputError, match=r"did not end within 0\.1 s on 2 samples, and was stopped"
+    ):
+        source.forward(X)
+    np.testing.assert_allclose(source.forward({"x": X["x"] * 9})["y"], np.full((2, 2), 27.0))
+
+
+def test_every_operation_with_the_name_of_a_file_is_refused():
+    """All operations of the TensorFlow that is installed, by their inputs and attributes."""
+    operations = OpList()
+    operations.ParseFromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
+    outside = re.compile(
+        r"(^|_)(file|files|filename|filenames|path|dir|url|urls|address|addresses|token"
+        r"|memory_region_name|descriptor_source|debug_ops_spec|output_stream|protocol|graph_def)$"
+    )
+    harmless = {"ShardedFilename", "ShardedFilespec", "_Arg"}
+    assert len(operations.op) > 1000
+    for op in operations.op:
+        names = [each.name for each in (*op.input_arg, *op.attr)]
+        if any(map(outside.search, names)) and op.name not in harmless:
+            assert not _computes(op.name), (op.name, names)
