@@ -4,7 +4,7 @@ SciPy is imported where it is used: reading a budget must not load it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 # A search for the number of samples that would decide ends here: beyond it the advice is idle.
@@ -206,6 +206,8 @@ class Clustered:
             as_seen: whether samples that nobody saw change like those that were seen, and not
                 altogether.
         """
+        from scipy.special import betaincc
+
         if not self.decisions or self.changed == self.decisions:
             return 1.0
         trials = self.distinct
@@ -215,49 +217,43 @@ class Clustered:
         share = self._share
         events = min(trials, trials * self.rate / share)
         added = share if as_seen else max(lost, share)
-        values = (share - limit, -limit, added - limit)
-        return _positive(values, (events, trials - events, 1.0))
+        if not 0 < limit < added:
+            return float(limit <= 0)
+        others = max(trials - events, 1e-9)
+        place = min(1.0, limit / share)
+        if added == share:
+            return float(betaincc(events + 1, others, place))
+        # Without the added sample, the weight of the samples with changes is a beta variable B; the
+        # added one weighs more than w in (1 - w)**trials of all cases. With it the rate is over
+        # the limit if share * B is, or if w is over (limit - share * B) / (added - share * B): an
+        # integral over B that a substitution turns into another beta variable's.
+        outweighed = (
+            trials * math.log(added - limit)
+            - others * math.log(added)
+            - events * math.log(added - share)
+            + _log_beta_cdf(events, others, place * (added - share) / (added - share * place))
+        )
+        return float(betaincc(events, others, place)) + math.exp(outweighed)
 
     def bounds(self, confidence: float) -> tuple[float, float]:
         """One-sided bounds on the rate, each at `confidence`."""
         return self.lower(confidence), self.upper(confidence)
 
 
-# Places on the path that `_positive` integrates along; their step and their end cost 1e-10.
-_STEP, _STEPS = 0.04, 600
+# Probabilities below it are computed as logarithms.
+_TINY = 1e-200
 
 
-def _positive(values: Sequence[float], weights: Sequence[float]) -> float:
-    """The probability that a sum of gamma variables, each times a value, is positive.
+def _log_beta_cdf(a: float, b: float, x: float) -> float:
+    """The logarithm of the regularized incomplete beta function, also where that is tiny."""
+    from scipy.special import betainc, betaln
 
-    It is an integral over the moment generating function (Imhof 1961, "Computing the distribution
-    of quadratic forms in normal variables"), along a line through the saddle point, where nothing
-    cancels.
-
-    Args:
-        values: the factors.
-        weights: the shapes of the variables, whose scale is 1.
-    """
-    import numpy as np
-    from scipy.optimize import brentq
-
-    factors, shapes = np.array(values), np.array(weights)
-    used = (factors != 0) & (shapes > 0)
-    factors, shapes = factors[used], shapes[used]
-    if not (factors > 0).any() or not (factors < 0).any():
-        return float((factors > 0).any())
-    side = 1.0 if (factors * shapes).sum() <= 0 else -1.0
-    factors *= side
-
-    def slope(at: float) -> float:
-        return float((shapes * factors / (1 - at * factors)).sum()) - 1 / at
-
-    end = 1 / factors.max()
-    saddle = brentq(slope, 1e-12 * end, (1 - 1e-12) * end)
-    curvature = (shapes * (factors / (1 - saddle * factors)) ** 2).sum() + saddle**-2
-    path = np.arange(_STEPS) * _STEP
-    points = saddle + 1j / math.sqrt(curvature) * np.sinh(path)
-    logs = -(shapes * np.log1p(-points[:, None] * factors)).sum(axis=1) - np.log(points)
-    heights = np.exp(logs).real * np.cosh(path)
-    area = float(heights.sum() - heights[0] / 2) * _STEP / math.sqrt(curvature) / math.pi
-    return area if side > 0 else 1 - area
+    found = float(betainc(a, b, x))
+    if found > _TINY:
+        return math.log(found)
+    # NIST Digital Library of Mathematical Functions, 8.17.8.
+    total, term, k = 1.0, 1.0, 0
+    while term > 1e-16 * total:
+        term *= x * (a + b + k) / (a + 1 + k)
+        total, k = total + term, k + 1
+    return a * math.log(x) + b * math.log1p(-x) - math.log(a) - betaln(a, b) + math.log(total)

@@ -236,6 +236,13 @@ class TestClustered:
         one, thrice = (clustered(np.repeat([4, 0], [2 * n, 98 * n]), 8, n) for n in (1, 3))
         assert one.bounds(0.95) == pytest.approx(thrice.bounds(0.95))
 
+    def test_one_decision_less_than_whole_samples(self) -> None:
+        changed = np.repeat([64, 0], [5000, 95_000])
+        changed[0] = 63
+        found, whole = clustered(changed, 64), binomial_bounds(5000, 100_000, 0.95)
+        assert found.bounds(0.95) == pytest.approx(whole, rel=1e-5)
+        assert found.bounds(0.95) < whole
+
     def test_hundred_million_samples(self) -> None:
         grown = Clustered(300, 4800, 16, 16, 256, 300 * 256, 300 / 10**8)
         assert grown.bounds(0.95) == pytest.approx((1 / 300, 1 / 300), rel=1e-2)
