@@ -67,7 +67,7 @@ class OnnxFormat(Format):
         progress: Progress,
     ) -> "FileNotes":
         from tfmp.converters.intake import Source
-        from tfmp.converters.onnx.export import check_export, export_onnx
+        from tfmp.converters.onnx.export import check_export, export_onnx, with_rewrites
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
         from tfmp.converters.onnx.graph import external_files, save_checked
         from tfmp.converters.report import FileNotes
@@ -80,6 +80,7 @@ class OnnxFormat(Format):
         notes: list[str] = []
         report = None
         if target.precision != "fp32":
+            model = with_rewrites(model)
             found, rewritten = None, None
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):

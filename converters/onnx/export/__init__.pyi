@@ -2,4 +2,5 @@ from .export import (
     check_export as check_export,
     check_opset as check_opset,
     export_onnx as export_onnx,
+    with_rewrites as with_rewrites,
 )

@@ -70,7 +70,8 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
             f"the model cannot be brought to opset {opset} ({first_line(error)}). Leave "
             "--opset out to keep its own."
         ) from error
-    proto.ir_version = onnx.helper.find_min_ir_version_for(proto.opset_import)
+    opsets = proto.opset_import
+    proto.ir_version = onnx.helper.find_min_ir_version_for(opsets, ignore_unknown=True)
     converted = ir.from_proto(proto)
     weights = {
         name: value.const_value.numpy()
@@ -81,6 +82,19 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
     for node in converted.graph.all_nodes():
         node.metadata_props["tfmp.layer"] = layers.get(node.name, "")
     return converted
+
+
+def with_rewrites(model: ir.Model) -> ir.Model:
+    """A model at an opset that the rewrites for FP16 know: its own, or else the default one.
+
+    A model with an op that ONNX has no rule for stays as it is.
+    """
+    if model.opset_imports.get("", OPSETS[0]) >= OPSETS[0]:
+        return model
+    try:
+        return to_opset(model, DEFAULT_OPSET)
+    except ConversionError:
+        return model
 
 
 def export_onnx(
