@@ -74,7 +74,7 @@ class Bench:
         with running_on_samples(self._source.name):
             expected = self._original.run(inputs)
         if self._any_batch_size:
-            check_batch_axis(expected, len(batch.keys))
+            check_batch_axis(expected, len(batch))
         if self._baselines is not None:
             self._baselines.run(inputs)
         if self._noise is not None:

@@ -36,7 +36,7 @@ def needs_one_by_one(source: AnySource, samples: Samples, first: SampleBatch | N
         return True
     if first is None:
         return False
-    rows = len(first.keys)
+    rows = len(first)
     with running_on_samples(source.name):
         return any(
             not has_batch_axis(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from tfmp.converters.drift import Labels
 from tfmp.converters.samples.files import load_labels, open_path
 from tfmp.converters.samples.fit import arrays_by_name, cast, check, count_batch
-from tfmp.converters.samples.hashes import add_hashes, hash_samples
+from tfmp.converters.samples.hashes import Hashes, add_hashes, hash_samples
 from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, stream_of
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import PLAIN, Layout
@@ -57,22 +58,37 @@ class SampleBatch:
     Attributes:
         inputs: arrays by input name, in the inputs' dtypes.
         labels: labels of these samples; None without labels.
-        keys: uint64 of shape (samples,); samples with the same inputs have the same key.
+        hashes: of these samples, and perhaps of others around them.
+        rows: the place of these samples in `hashes`.
     """
 
     inputs: Batch
     labels: Labels | None
-    keys: np.ndarray
+    hashes: Hashes
+    rows: slice
+
+    def __len__(self) -> int:
+        return self.rows.stop - self.rows.start
+
+    @property
+    def keys(self) -> np.ndarray:
+        """uint64 of shape (samples,); samples with the same inputs have the same key."""
+        return self.hashes.keys[self.rows]
+
+    @property
+    def digests(self) -> list[int]:
+        """The hash of each sample with its labels."""
+        return self.hashes.digests[self.rows]
 
     def singly(self) -> Iterator["SampleBatch"]:
         """Batches of one sample each."""
-        for row in range(len(self.keys)):
+        for row in range(len(self)):
             yield self._part(slice(row, row + 1))
 
     def _part(self, rows: slice) -> "SampleBatch":
         inputs = {name: array[rows] if array.ndim else array for name, array in self.inputs.items()}
         labels = None if self.labels is None else _each(self.labels, lambda array: array[rows])
-        return SampleBatch(inputs, labels, self.keys[rows])
+        return SampleBatch(inputs, labels, self.hashes, rows)
 
 
 @dataclass(frozen=True)
@@ -147,7 +163,7 @@ class Samples:
         for batch in self.read():
             for call in self.calls(batch.inputs):
                 chosen.append(call)
-                samples += len(batch.keys)
+                samples += len(batch)
                 if samples >= SEARCH_SAMPLES:
                     return chosen
         return chosen
@@ -162,6 +178,7 @@ class Reading:
         self._name, self._fixed_batch = samples.stream.name, samples.fixed_batch
         self._content = 0
         self._count = 0
+        self._passed: list[SampleBatch] = []  # that `_content` does not hold yet
         self._left_out = 0
         self._labelled = False
         self._nonfinite = dict.fromkeys((spec.name for spec in samples.inputs), 0)
@@ -175,26 +192,33 @@ class Reading:
         """
         one_by_one = self._samples.one_by_one
         batch_size = self._fixed_batch or (1 if one_by_one else self._samples.batch_size)
-        for arrays, labels in self._samples.stream.batches(batch_size):
-            batch = self._fit(arrays)
-            rows = count_batch(batch, self._name)
-            if self._fixed_batch and rows != self._fixed_batch:
-                self._reject_partial(rows)
-                continue
-            labels = self._labels_for(labels, rows)
-            self._check_labelled(labels)
-            hashes, keys = hash_samples(batch, labels)
-            whole = SampleBatch(batch, labels, keys)
-            for part in whole.singly() if one_by_one else (whole,):
-                self._content = add_hashes(self._content, *hashes[: len(part.keys)])
-                hashes = hashes[len(part.keys) :]
-                self._count += len(part.keys)
-                yield part
+        with ThreadPoolExecutor(1, "hashing") as hasher:  # while the models run
+            for arrays, labels in self._samples.stream.batches(batch_size):
+                batch = self._fit(arrays)
+                rows = count_batch(batch, self._name)
+                if self._fixed_batch and rows != self._fixed_batch:
+                    self._reject_partial(rows)
+                    continue
+                labels = self._labels_for(labels, rows)
+                self._check_labelled(labels)
+                hashes = Hashes(hasher.submit(hash_samples, batch, labels))
+                whole = SampleBatch(batch, labels, hashes, slice(0, rows))
+                for part in whole.singly() if one_by_one else (whole,):
+                    self._passed.append(part)
+                    self._count += len(part)
+                    yield part
+                self._add_hashes()  # before the stream may write to these arrays again
         self._check_end()
+
+    def _add_hashes(self) -> None:
+        for part in self._passed:
+            self._content = add_hashes(self._content, *part.digests)
+        self._passed.clear()
 
     @property
     def description(self) -> DataReport:
         """A description of the samples that have been read so far."""
+        self._add_hashes()
         notes = list(self._samples.stream.notes)
         if self._left_out:
             notes.append(

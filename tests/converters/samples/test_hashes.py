@@ -1,10 +1,13 @@
 """A sample's key depends on its inputs alone."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 
 from tfmp.converters.drift import Labels
 from tfmp.converters.samples.data import open_data
-from tfmp.converters.samples.hashes import hash_samples
+from tfmp.converters.samples.hashes import add_hashes, hash_samples
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 
 X = np.random.default_rng(0).standard_normal((6, 3, 2)).astype(np.float32)
@@ -55,6 +58,40 @@ def test_values_of_labels_do_not_change_a_key() -> None:
 def test_a_reading_gives_the_keys_with_each_batch() -> None:
     spec = TensorSpec("x", (None, 3, 2), "float32")
     batches = list(open_data((X, np.arange(6)), [spec], batch_size=4).read())
-    assert [len(batch.keys) for batch in batches] == [4, 2]
+    assert [len(batch) for batch in batches] == [len(batch.keys) for batch in batches] == [4, 2]
     keys = np.concatenate([batch.keys for batch in batches])
     assert np.array_equal(keys, input_keys({"x": X}, np.arange(6)))
+
+
+def test_a_batch_travels_with_its_keys() -> None:
+    spec = TensorSpec("x", (None, 3, 2), "float32")
+    samples = replace(open_data((X, np.arange(6)), [spec], batch_size=4), one_by_one=True)
+    there = [pickle.loads(pickle.dumps(batch)) for batch in samples.read()]
+    hashes, keys = hash_samples({"x": X}, np.arange(6))
+    assert np.array_equal(np.concatenate([batch.keys for batch in there]), keys)
+    assert [digest for batch in there for digest in batch.digests] == hashes
+
+
+def test_the_description_holds_the_samples_that_were_passed() -> None:
+    spec = TensorSpec("x", (None, 3, 2), "float32")
+    hashes, _ = hash_samples({"x": X}, None)
+    reading = open_data(X, [spec], batch_size=2).read()
+    for passed, _ in enumerate(reading, 1):
+        assert reading.description.samples == 2 * passed
+        assert reading.description.sha256 == f"{add_hashes(*hashes[: 2 * passed]):064x}"
+
+
+def test_a_stream_may_write_its_next_batch_to_the_same_arrays() -> None:
+    wide = np.random.default_rng(1).random((6, 2**19), np.float32)  # takes a while to hash
+
+    def batches():
+        array = np.empty((2, 2**19), np.float32)
+        for start in range(0, 6, 2):
+            array[:] = wide[start : start + 2]
+            yield array
+
+    reading = open_data(batches(), [TensorSpec("x", (None, 2**19), "float32")]).read()
+    for _ in reading:  # and nobody asks for the keys
+        pass
+    hashes, _ = hash_samples({"x": wide}, None)
+    assert reading.description.sha256 == f"{add_hashes(*hashes):064x}"
