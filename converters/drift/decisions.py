@@ -21,7 +21,7 @@ TIE, _MANY = 0.02, 16
 # A row is probabilities if it lies in [0, 1] and adds up to 1 within this.
 ROW_SUM_TOLERANCE = 1e-3
 
-_HALF = 0.5
+_HALF, _SURE = 0.5, 0.99
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ def by_argmax(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Counte
             # Scores that lie close together decide by less than logits do; a few never show it.
             many = rows.shape[1] >= _MANY
             spread = np.minimum(1.0, high - np.median(rows, axis=1)) if many else 1.0
-            firm[where] = high - low > TIE * np.where(probabilities, high, spread)
+            apart = high - low > TIE * np.where(probabilities, high, spread)
+            # Behind a sigmoid or tanh, both are as good as certain.
+            firm[where] = apart & ~((rows.max(axis=1) <= 1) & (low >= _SURE))
     classes = count_classes(best, chosen, firm, one.shape[2])
     return _counted(changed, firm, classes)
 

@@ -17,6 +17,7 @@ from tfmp.converters.drift import (
 from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, p_over
 from tfmp.converters.drift.verdict.variation import (
     CORRECT,
+    FEW_ROUNDINGS,
     NO_NUMBERS,
     ONE_NUMBER,
     VARIATION,
@@ -42,8 +43,14 @@ _EVERYWHERE, _TYPICAL_OF = 2.0, 8
 # Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
 _LOUD = 0.05
 
+# Errors of samples up to those of nearly all that are right are noise, too.
+_MOST = 0.95
+
 # Probabilities below it change no answer.
 _NEGLIGIBLE = 2.0**-20
+
+# Numbers up to 1 that are larger are as good as 1.
+_SURE = 0.99
 
 # A channel of a feature map is a sum over terms of the size of the typical channel, which FP16
 # rounds to about this share of it. That much is excused where the channel still says something.
@@ -145,12 +152,17 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     )
     if everywhere:
         verdict = Verdict.INCONCLUSIVE
+    elif verdict is Verdict.INCONCLUSIVE and bad > lost:
+        upper = binomial_bounds(lost, samples, budget.confidence)[1]
+        verdict = against(0.0, upper, share)
     bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
     text = (
         f"{where}: {bad:,} of {samples:,} samples are off by more than {limit:.3g} of their own "
         f"size, the worst by {worst:.3g}; the true share is at {bound} "
         f"({budget.confidence:.0%} confidence), budget {share:.2%}"
     )
+    if verdict is Verdict.PASS and bad > lost:
+        text += f". {bad - lost:,} of them are noise beside larger samples"
     if everywhere:
         text += (
             ". Their errors are no larger than those of the other samples, so these may be noise "
@@ -179,7 +191,7 @@ def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarr
     each = output.totals.values / max(1, output.samples)
     if output.task.kind is Kind.CLASSIFICATION and usual > _LOUD * each**0.5:
         return np.zeros(len(absolute), bool)
-    return absolute <= _EVERYWHERE * usual
+    return absolute <= max(_EVERYWHERE * usual, float(np.quantile(right, _MOST)))
 
 
 def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
@@ -319,7 +331,12 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
         tolerated |= (error < _ROUNDING * typical) & speaking
     spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
     rounding = (error <= CORRECT * spacing) & (scale < size)
-    offset = rounding & (deviation < ONE_NUMBER * spacing)
+    offset = (error <= FEW_ROUNDINGS * spacing) & (deviation < ONE_NUMBER * spacing)
+    rounding |= offset
+    if np.abs(slices.edges[:2]).max(initial=0.0) <= 1:  # a sigmoid or tanh that is sure
+        tolerated |= offset & (size > _SURE)
+    if totals.unit and output.task.kind in (Kind.BINARY, Kind.MULTILABEL) and not _is_guess(output):
+        tolerated |= rounding
     right = error[relative <= _SPEAKING / 5]
     if len(error) >= _TYPICAL_OF and len(right) >= len(error) / 10:
         noise |= error <= _EVERYWHERE * float(np.median(right))

@@ -20,8 +20,8 @@ VARIATION = 3.0
 CORRECT = 0.35
 
 # Numbers that deviate by less than this share of a spacing are one or two numbers in FP16, and
-# whether they were meant to say anything is unclear.
-ONE_NUMBER = 0.25
+# whether they were meant to say anything is unclear. A network's last steps round them, too.
+ONE_NUMBER, FEW_ROUNDINGS = 0.25, 1.0
 
 # Variation below this share of an output's size is one number in FP16, and float32 adds to it.
 _CONSTANT = 1e-4
@@ -40,8 +40,9 @@ _FEWEST_PLACES = 3
 _ONE_SIGN = 0.9
 
 # Small values are wrong by themselves if they are off by this many times as much as large ones, of
-# which each is off by half a spacing at least; so many values tell.
-_MORE, _HALF_SPACING, _ENOUGH = 3.0, 2.0**-11, 100
+# which each is off by half a spacing at least; so many values tell. If they are off by less than
+# half of their own size, that may be a steep function of a number with noise, such as a root.
+_MORE, _HALF_SPACING, _ENOUGH, _WRONG = 3.0, 2.0**-11, 100, 0.5
 
 # Kinds whose samples have a level of their own, beside which places differ.
 _LEVELS = frozenset({Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION})
@@ -98,6 +99,7 @@ def variation_checks(
     parts = [] if output.totals.unit and not _varies(output) else list(_parts(output))
     checks = [_worst(output, parts, limit, excused or 0.0)] if parts else []
     if excused is None:
+        checks += _single_places(output, limit) if parts else []
         checks += [*_small_values(output, limit), *_one_score(output, limit)]
     return checks
 
@@ -201,7 +203,7 @@ def _worst(output: OutputDrift, parts: list[_Part], limit: float, excused: float
         f"output {output.name!r}: {part.what} is off by {part.ratio:.3g} of its own size, budget "
         f"{limit * VARIATION:.3g}"
     )
-    if verdict is not Verdict.PASS and part.spacings[0] <= CORRECT:
+    if verdict is not Verdict.PASS and _is_rounding(part):
         text += NO_NUMBERS
     measured = part.ratio / VARIATION
     return Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)
@@ -214,12 +216,53 @@ NO_NUMBERS = (
 )
 
 
+def _is_rounding(part: _Part) -> bool:
+    """Whether the error is that of rounding beside an offset."""
+    error, variation = part.spacings
+    return error <= (FEW_ROUNDINGS if variation < ONE_NUMBER else CORRECT)
+
+
 def _verdict(part: _Part, limit: float) -> Verdict:
     if part.ratio <= VARIATION * limit:
         return Verdict.PASS
     error, variation = part.spacings
-    unclear = variation < ONE_NUMBER and error <= max(CORRECT, variation)
+    unclear = variation < ONE_NUMBER and error <= FEW_ROUNDINGS
     return Verdict.INCONCLUSIVE if unclear else Verdict.FAIL
+
+
+def _single_places(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether a place is wrong in one channel, which neither the channel nor the place shows."""
+    places = output.totals.places
+    spread, channels = places.spread, places.channels
+    each = (spread.count - channels - (channels > 1)) // channels
+    if len(places.sizes) < 2 or each < _FEWEST_PLACES:
+        return []
+    samples = live_samples(output)
+    kept = slice(channels * each)
+    error, size = (
+        np.sqrt(sums[kept].reshape(channels, each) / samples)
+        for sums in (spread.error_sq, spread.reference_sq)
+    )
+    variation = np.sqrt(_variances(places, samples)[kept].reshape(channels, each) / samples)
+    usual = np.maximum(
+        np.median(error, axis=1, keepdims=True),
+        _HALF_SPACING * np.sqrt((size**2).mean(axis=1, keepdims=True)),
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(error > 0, error / variation, 0.0)
+    varies = variation > _CONSTANT * size
+    wrong = varies & (ratio > VARIATION * limit) & (error > _MORE * usual)
+    if not wrong.any():
+        return []
+    at = int(np.where(wrong, ratio, -1.0).argmax())
+    text = (
+        f"output {output.name!r}: a place in channel {at // each} of {channels} is off by "
+        f"{ratio.flat[at]:.3g} of what tells samples apart there, budget {limit * VARIATION:.3g}, "
+        f"and by {error.flat[at] / usual.flat[at // each]:.3g} times as much as others; "
+        f"{np.count_nonzero(wrong):,} of {wrong.size:,} places that are followed are over it"
+    )
+    measured = float(ratio.flat[at]) / VARIATION
+    return [Check("slice_rel_l2", output.name, measured, None, None, limit, Verdict.FAIL, text)]
 
 
 def _small_values(output: OutputDrift, limit: float) -> list[Check]:
@@ -246,8 +289,11 @@ def _small_values(output: OutputDrift, limit: float) -> list[Check]:
     usual = max(float(error[0]), _HALF_SPACING * float(size[0]), FLOAT16.smallest_subnormal)
     wrong = (counts >= _ENOUGH) & (relative > limit) & (error > _MORE * usual)
     wrong[0] = False
-    verdict = Verdict.FAIL if wrong.any() else Verdict.PASS
-    worst = int(np.where(wrong, error, -1.0).argmax()) if wrong.any() else 0
+    lost = wrong & (relative > max(limit, _WRONG))
+    verdict = Verdict.FAIL if lost.any() else Verdict.INCONCLUSIVE
+    chosen = lost if lost.any() else wrong
+    worst = int(np.where(chosen, error, -1.0).argmax()) if wrong.any() else 0
+    verdict = verdict if wrong.any() else Verdict.PASS
     told = f"values below 1/{4**worst} of their sample's size" if worst else "large values"
     text = (
         f"output {output.name!r}: {told} are off by {relative[worst]:.3g} of their own size, "
@@ -257,6 +303,8 @@ def _small_values(output: OutputDrift, limit: float) -> list[Check]:
         text += (
             f", and by {error[worst] / usual:.3g} times as much as large values, so it is no noise"
         )
+    if verdict is Verdict.INCONCLUSIVE:
+        text += f". If they do not matter, set {output.name}.slice_rel_l2 to more than that"
     measured = float(relative[worst])
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
 
@@ -300,7 +348,7 @@ def _one_score(output: OutputDrift, limit: float) -> list[Check]:
             f"change places. Keep the output in FP32 (keep_fp32), or declare --task {output.name}="
             "regression if they rank nothing"
         )
-    elif verdict is not Verdict.PASS and part.spacings[0] <= CORRECT:
+    elif verdict is not Verdict.PASS and _is_rounding(part):
         text += NO_NUMBERS
     measured = part.ratio / VARIATION
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]

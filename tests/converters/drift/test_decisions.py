@@ -61,6 +61,13 @@ class TestArgmax:
         candidate = np.array([[small, 0.3, rest / 2, rest / 2]])
         assert by_argmax(reference, candidate, -1)[0].firm == firm
 
+    @pytest.mark.parametrize(("offset", "firm"), [(0.0, 0), (-0.02, 1), (0.01, 1)])
+    def test_scores_that_are_as_good_as_1_are_a_tie(self, offset, firm):
+        scores = np.full((1, 40), 0.995) + offset
+        scores[0, 7], scores[0, 9] = 0.9995 + offset, 0.9985 + offset
+        found, _ = by_argmax(scores, np.eye(40)[[9]], -1)
+        assert (found.changed, found.firm) == (1, firm)
+
     def test_pixels_belong_to_their_sample(self):
         reference = np.zeros((2, 3, 5, 4))
         reference[..., 2] = 9
@@ -152,6 +159,11 @@ class TestEquality:
         assert gained(found.classes, "dog") == (1, 1)
         ids = by_equality(np.array([[2049.0], [7.0]]), np.array([[2048.0], [7.0001]]))[0]
         assert (ids.changed, lost(ids.classes, "2049")) == (1, (1, 1))
+
+    def test_integers_that_go_to_a_neighbour(self):
+        reference = np.array([[7], [7], [40_000], [40_000]])
+        found, _ = by_equality(reference, reference + np.array([[1], [2], [40], [90]]))
+        assert (found.changed, found.near) == (4, 2)
 
     def test_padding_counts_once(self):
         padded = np.array([[5, 3, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6]])

@@ -222,3 +222,25 @@ def test_a_number_over_the_budget_looks_larger_than_it(measured):
     text = check("rel_l2", drift(reference, reference * (1 + measured))).text
     if "is over" in text:
         assert "rel_l2 0.01 is over" not in text
+
+
+@pytest.mark.parametrize("task", ["binary", None])
+def test_probabilities_that_are_nearly_1_are_as_good_as_1(task):
+    sure = 1 - 3e-4 * GENERATOR.lognormal(0, 0.3, (500, 1))
+    found = check("slice_rel_l2", drift(sure, half(sure), task))
+    assert found.verdict is Verdict.PASS
+    vague = 0.5 + 0.003 * GENERATOR.standard_normal((500, 1))
+    other = 0.5 + 0.003 * GENERATOR.standard_normal((500, 1))
+    assert check("slice_rel_l2", drift(vague, other, task)).verdict is Verdict.FAIL
+
+
+def test_few_numbers_near_zero_are_no_lost_samples():
+    scores = np.abs(GENERATOR.standard_normal((300, 1))) + 0.02
+    scores[:3] = 0.004
+    noisy = scores + 1e-3 * GENERATOR.standard_normal(scores.shape)
+    noisy[:3] = 0.0028
+    found = check("sample_share", drift(scores, noisy))
+    assert found.verdict is Verdict.PASS
+    assert "3 of them are noise beside larger samples" in found.text
+    noisy[:20] = 3 * scores[:20] + 1
+    assert check("sample_share", drift(scores, noisy)).verdict is Verdict.FAIL

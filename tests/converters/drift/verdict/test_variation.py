@@ -142,3 +142,23 @@ class TestScores:
         assert "about 7% of all pairs change places" in text
         assert judged(scores, half(scores), "regression")[0] is Verdict.PASS
         assert judged(scores + 11, half(scores + 11))[0] is Verdict.PASS
+
+
+class TestSinglePlaces:
+    """Seven variables over 48 hours, of which the first is a thousand times as large."""
+
+    HOURS = GENERATOR.standard_normal((200, 48, 7)) * [1000, 1, 1, 1, 1, 1, 1] + 5
+
+    def test_the_last_hours_of_one_variable(self):
+        candidate = half(self.HOURS)
+        candidate[:, 46:, 3] = 5
+        verdict, text = judged(self.HOURS, candidate)
+        assert verdict is Verdict.FAIL
+        assert "a place in channel 3 of 7 is off by" in text
+        assert judged(self.HOURS, half(self.HOURS))[0] is Verdict.PASS
+
+    def test_noise_of_places_that_hardly_vary(self):
+        quiet = self.HOURS * np.geomspace(1, 1e-3, 48)[:, None]
+        noisy = quiet + 2e-3 * GENERATOR.standard_normal(quiet.shape)
+        checks = closeness_checks(drift(quiet, noisy), DriftBudget())
+        assert not any("a place in channel" in check.text for check in checks)
