@@ -149,7 +149,7 @@ def measure_distances(
                 sums[block[0], block[3]] += _by_column(pairs[index], width, block[3])
         if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
             counts["saturated"] += _count_saturated(expected, received)
-        ulps += _count_spacings(error, expected)
+        ulps += _count_spacings(error, expected, spare)
         ulps[0] -= left_out  # zeros stand in for them, and zeros do not differ
     by_sample = dict(zip(_SUMS, by_row.sum(axis=2), strict=False))
     edges = _edges(one, other, all_finite, columns, planes) if columns or planes else (None, None)
@@ -279,43 +279,59 @@ def _count_saturated(reference: np.ndarray, candidate: np.ndarray) -> int:
     return int(np.count_nonzero(at_end & (np.abs(reference) >= FLOAT16.max + _HALF_SPACING)))
 
 
-def _count_spacings(error: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def _count_spacings(error: np.ndarray, reference: np.ndarray, spare: np.ndarray) -> np.ndarray:
     """Histogram of error / numerics.ulp(reference) by powers of two.
 
     A spacing is a power of two, so dividing by it subtracts exponents: single bytes do.
+
+    Args:
+        error: absolute errors, float64.
+        reference: values of the same shape.
+        spare: memory of that size.
     """
-    single = _single(error)
-    equal = single.size - int(np.count_nonzero(single != 0))
-    index, base = _exponents(single), _exponents(_single(reference))
+    size = error.size
+    memory = spare.reshape(-1).view(np.uint8)
+    single, rows = memory[: 4 * size].view(np.float32), memory[4 * size :].reshape(4, size)
+    base, index, flags = rows[0], rows[1], rows[2].view(np.bool_)
+    _exponents(reference, single, base)
     np.clip(base, *_FLOAT16_EXPONENTS, out=base)
     # floor(log2(error in spacings)) is -1 from 1/2 to 1, which is bin 2: one more than `index`.
     base -= FLOAT16.fraction_bits + 2
+    left = _exponents(error, single, index, flags)
     np.maximum(index, base, out=index)
     index -= base
     counts = np.zeros(len(ULP_LABELS), np.int64)
-    counts[0], left = equal, error.size - equal
+    counts[0] = size - left
     label, last = 1, len(ULP_LABELS) - 1
     # Comparing all bytes is fast; only picking the few that are left is faster.
-    while left and (label == 1 or (label < last and left > error.size // _FEW)):
-        above = int(np.count_nonzero(index >= label))
+    while left and (label == 1 or (label < last and left > size // _FEW)):
+        above = int(np.count_nonzero(np.greater_equal(index, label, out=flags)))
         counts[label], left = left - above, above
         label += 1
     if left:
-        rest = np.minimum(index[index >= label - 1], last - 1)
+        rest = np.minimum(index[np.greater_equal(index, label - 1, out=flags)], last - 1)
         counts[label:] = np.bincount(rest, minlength=last)[label - 1 :]
     return counts
 
 
-def _single(values: np.ndarray) -> np.ndarray:
-    """A row of values as float32."""
+def _exponents(
+    values: np.ndarray, single: np.ndarray, out: np.ndarray, flags: np.ndarray | None = None
+) -> int:
+    """Biased exponents of values as float32, in bytes: 255 beyond it, 0 below its normal numbers.
+
+    Args:
+        values: float64.
+        single: memory for as many float32 values.
+        out: the exponents.
+        flags: memory for as many flags, if values that are not 0 are to be counted.
+    """
     with np.errstate(over="ignore", under="ignore"):
-        return values.astype(np.float32).ravel()
-
-
-def _exponents(values: np.ndarray) -> np.ndarray:
-    """Biased exponents of float32 values as bytes: 255 if infinite, 0 below the normal numbers."""
-    words = values.view(np.int32) >> _FRACTION_BITS
-    return words.astype(np.uint8)  # without the sign, which the ninth bit holds
+        np.copyto(single, values.reshape(-1), casting="same_kind")
+    count = 0 if flags is None else int(np.count_nonzero(np.not_equal(single, 0, out=flags)))
+    words = single.view(np.int32)
+    words >>= _FRACTION_BITS
+    np.copyto(out, words, casting="unsafe")  # without the sign, which the ninth bit holds
+    return count
 
 
 def _edges(

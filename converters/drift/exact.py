@@ -8,7 +8,7 @@ the terms were split and ordered.
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -53,10 +53,13 @@ def total(expansion: Expansion) -> float:
 
 
 # Sums over samples, by band of exponents: whole multiples of a power of two, and so exact whatever
-# the order. The bands are 2**8 wide and keep 30 bits below: 2**24 samples have room in 64 bits, and
-# 2**15 in float64.
+# the order. The bands are 2**8 wide and keep 30 bits below: 2**24 samples have room in 64 bits.
 Bands = dict[int, np.ndarray]
-_BAND, _BITS, _EXACT = 8, 30, 2**15
+_BAND, _BITS = 8, 30
+
+# Values whose bands are found together: few enough that float64 adds their multiples exactly, and
+# that the operating system is not asked for new memory each time.
+_TOGETHER = 2**13
 
 # By the exponent field of IEEE 754 binary64: the band, and what makes whole numbers of its values.
 # The lowest band takes all below, as float64 holds no larger factor.
@@ -76,26 +79,33 @@ def banded(values: np.ndarray) -> Bands:
         Sums of shape (kinds, places).
     """
     kinds, samples, places = values.shape
-    size = kinds * places
+    step = max(1, _TOGETHER // max(1, kinds * places))
     found: Bands = {}
-    for start in range(0, samples, _EXACT):
-        part = np.ascontiguousarray(values[:, start : start + _EXACT])
-        exponents = part.view(np.int64) >> _FRACTION_BITS
-        exponents &= _EXPONENT_MASK
-        present = np.unique(_BAND_OF[np.flatnonzero(np.bincount(exponents.ravel()))])
-        with np.errstate(invalid="ignore"):
-            whole = np.rint(part * _SCALE_OF[exponents])
-        if _HIGHEST in present:  # no finite claim is made
-            whole[~np.isfinite(whole)] = 2.0 ** (_BAND + _BITS)
-        slots = (np.searchsorted(present, _BAND_OF) * size)[exponents]
-        slots += np.arange(size).reshape(kinds, 1, places)
-        sums = np.bincount(slots.ravel(), whole.ravel(), len(present) * size)
-        by_band = sums.reshape(-1, kinds, places).astype(np.int64)
-        here = dict(zip(present.tolist(), by_band, strict=True))
-        if _LOWEST in here and not here[_LOWEST].any():
-            del here[_LOWEST]  # zeros
-        found = add_bands(found, here)
+    for start in range(0, samples, step):
+        for band, sums in _banded(values[:, start : start + step]):
+            found[band] = found.get(band, 0) + sums
     return found
+
+
+def _banded(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Bands, and the sums in them."""
+    kinds, _, places = values.shape
+    exponents = np.ascontiguousarray(values).view(np.int64) >> _FRACTION_BITS
+    exponents &= _EXPONENT_MASK
+    with np.errstate(invalid="ignore"):
+        whole = np.rint(values * _SCALE_OF[exponents])
+    used = np.flatnonzero(np.bincount(exponents.ravel()))
+    low = int(_BAND_OF[used[1] if used[0] == 0 and len(used) > 1 else used[0]])
+    high = int(_BAND_OF[used[-1]])
+    if high == _HIGHEST:  # no finite claim is made
+        whole[~np.isfinite(whole)] = 2.0 ** (_BAND + _BITS)
+    size = kinds * places
+    slots = (np.maximum(_BAND_OF - low, 0) * size)[exponents]  # zeros may go anywhere
+    slots += np.arange(size).reshape(kinds, 1, places)
+    sums = np.bincount(slots.ravel(), whole.ravel(), (high - low + 1) * size)
+    for band, each in enumerate(sums.reshape(-1, kinds, places), low):
+        if each.any():
+            yield band, each.astype(np.int64)
 
 
 def add_bands(one: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> Bands:
