@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfmp.converters.commands import options
+from tfmp.converters.commands.guard import GuardedGroup
 from tfmp.converters.commands.inputs import (
     check_paths,
     check_reports,
@@ -31,6 +32,7 @@ Exit status: 0 PASS or converted, 1 FAIL (drift over budget), 2 bad usage or inp
 
 
 @click.group(
+    cls=GuardedGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
     no_args_is_help=True,

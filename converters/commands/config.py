@@ -52,6 +52,8 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
         ) from error
     except ValueError as error:  # bad UTF-8 is one too
         raise InputError(f"--config {path}: is not TOML: {error}.") from error
+    except RecursionError as error:
+        raise InputError(f"--config {path}: its lists or tables are nested too deeply.") from error
     assert context.parent is not None
     group = context.parent.command
     assert isinstance(group, click.Group)
@@ -106,9 +108,9 @@ def _checked(path: str, option: click.Option, value: Any) -> Any:
     name = max(option.opts, key=len).removeprefix("--")
     if option.multiple:
         values = value if isinstance(value, list) else [value]
-        if all(isinstance(item, str) for item in values):
+        if all(isinstance(item, str) and "\0" not in item for item in values):
             return values
-        expected = "a text or a list of texts"
+        expected = "a text or a list of texts, without NUL characters"
     elif option.is_flag:
         if isinstance(value, bool):
             return value
@@ -118,9 +120,9 @@ def _checked(path: str, option: click.Option, value: Any) -> Any:
             return value
         expected = "a whole number"
     else:
-        if isinstance(value, str):
+        if isinstance(value, str) and "\0" not in value:
             return value
-        expected = "a text"
+        expected = "a text without NUL characters"
     raise InputError(
         f"--config {path}: {name} is {value!r} ({type(value).__name__}); expected {expected}."
     )

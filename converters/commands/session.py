@@ -4,31 +4,24 @@ import io
 import json
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfmp.converters.commands.guard import EXIT_BAD_INPUT, report_defect, say, status_of
 from tfmp.converters.commands.options import Asked, Shown
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.html_page import printable
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import alike_once
 
 if TYPE_CHECKING:
     from tfmp.converters.report import Artifact, DriftReport
     from tfmp.converters.tflite.audit import Audit
-
-EXIT_BAD_INPUT = 2
-
-# What shells report of a program that Ctrl-C ended: 128 + SIGINT. Click's own 1 is FAIL here.
-EXIT_INTERRUPTED = 130
-
-# EX_SOFTWARE of BSD's sysexits.h. Python's own 1 is FAIL here.
-EXIT_DEFECT = 70
 
 
 class _Live:
@@ -40,7 +33,7 @@ class _Live:
         self._counting = False
 
     def __call__(self, text: str) -> None:
-        self._display.reset(self._stage, total=None, description=text, rate="")
+        self._display.reset(self._stage, total=None, description=printable(text), rate="")
         self._counting = False
 
     def count(self, done: int, total: int | None) -> None:
@@ -73,31 +66,18 @@ def session(shown: Shown) -> Iterator[Progress]:
             yield progress
         if config is not None:
             _save_config(config)
-    except InputError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(EXIT_BAD_INPUT)
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        sys.exit(EXIT_INTERRUPTED)
     except (click.ClickException, click.exceptions.Exit):
         raise
     except ImportError as error:
         if (error.name or "tfmp").startswith("tfmp"):
-            _report_defect()
-        click.echo(
+            sys.exit(report_defect())
+        say(
             f"Error: {error.name} cannot be loaded on this machine ({error}). Install it again, "
-            "with the libraries that it needs.",
-            err=True,
+            "with the libraries that it needs."
         )
         sys.exit(EXIT_BAD_INPUT)
-    except Exception:
-        _report_defect()
-
-
-def _report_defect() -> NoReturn:
-    click.echo(traceback.format_exc(), err=True, nl=False)
-    click.echo("This is a defect of tfmp-convert: please report it with the lines above.", err=True)
-    sys.exit(EXIT_DEFECT)
+    except (Exception, KeyboardInterrupt) as error:
+        sys.exit(status_of(error))
 
 
 @contextmanager
@@ -150,11 +130,22 @@ def _save_config(path: Path) -> None:
 
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
-    """Keeps the exit status of the work where nobody reads on, as before `head`."""
+    """Keeps the exit status of the work where nobody reads on, as before `head`.
+
+    Raises:
+        InputError: the results cannot be written to stdout for another reason.
+    """
     try:
         yield
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # Rich makes the one of the other
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            raise InputError(
+                f"stdout cannot be written to ({error.strerror}). The files that were asked for "
+                "are complete; their results are not shown."
+            ) from error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # Rich's word for a broken pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -181,7 +172,7 @@ def print_inspection(audit: "Audit", asked: Asked, shown: Shown) -> None:
 
             print_audit(audit, Console())
             for path in asked.reports:
-                click.echo(f"report: {path}")
+                click.echo(f"report: {printable(path)}")
 
 
 def _print_for_people(
@@ -192,10 +183,11 @@ def _print_for_people(
     console = Console()
     for artifact in artifacts:
         size = f"{artifact.size_bytes / 1e3:,.1f} kB"
-        console.print(f"{artifact.path}  {artifact.precision}  {size}", highlight=False)
+        line = printable(f"{artifact.path}  {artifact.precision}  {size}")
+        console.print(line, highlight=False, markup=False)
         notes = alike_once(artifact.notes) if report is None else ()  # the report has them
         for note in notes:
-            console.print(f"  {note}", highlight=False, markup=False)
+            console.print(f"  {printable(note)}", highlight=False, markup=False)
     if report is None:
         console.print("Not validated: give samples with --data to measure the drift.")
         return
@@ -203,7 +195,7 @@ def _print_for_people(
 
     print_report(report, console)
     for path in saved:
-        console.print(f"report: {path}", highlight=False)
+        console.print(f"report: {printable(path)}", highlight=False, markup=False)
 
 
 def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> dict[str, Any]:

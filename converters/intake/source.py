@@ -54,6 +54,11 @@ class Origin:
     signature: str | None = None
     trusted: bool = False
 
+    def __post_init__(self) -> None:
+        """Spells out bytes of a file's name that are no UTF-8, which no format could hold."""
+        name = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        object.__setattr__(self, "name", name)
+
     @property
     def limited(self) -> bool:
         """Whether calls have to end in some time: the model is from a file of anybody."""

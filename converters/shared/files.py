@@ -1,5 +1,6 @@
 """Checks of output paths before any work is done: nothing is overwritten by accident."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -10,8 +11,15 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
     """Accepts a path that an output can be written to.
 
     Raises:
-        InputError: wrong suffix, no right to write there, or the file exists and `force` is False.
+        InputError: wrong suffix, a name that is no text, no right to write there, or the file
+            exists and `force` is False.
     """
+    text = str(path)
+    if "\0" in text or text.encode("utf-8", "replace").decode() != text:
+        raise InputError(
+            f"{text!r}: is not a name in UTF-8, as the libraries that write and run models need "
+            "it. Choose another output."
+        )
     if path.suffix.lower() != suffix:
         raise InputError(
             f"{path}: expected an output file ending in {suffix}, received suffix "
@@ -20,7 +28,8 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
     check_folder(path.parent)
     if path.is_dir():
         raise InputError(f"{path}: is a folder. Name a file.")
-    if path.exists() and not force:
+    # A link to nothing is somebody's, too.
+    if os.path.lexists(path) and not force:
         raise InputError(
             f"{path}: already exists. Choose another output, or replace it with --force "
             "(force=True)."

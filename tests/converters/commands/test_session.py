@@ -108,6 +108,16 @@ def test_notes_that_are_nearly_the_same_are_one(capsys):
     assert (told.count("kept in FP32"), "and 15 notes more" in told) == (1, True)
 
 
+def test_names_of_files_are_shown_and_not_obeyed(capsys):
+    """Neither Rich's markup nor a terminal's escape sequences."""
+    path = Path("a[/x]\x1b]0;evil\x07.onnx")
+    artifact = Artifact(path, "onnx", "fp16", 10, "ab", FileNotes(("of \x1b[2J[bold]x",)))
+    print_results(None, [artifact], Asked(), Shown())
+    told = capsys.readouterr().out
+    assert r"a[/x]\x1b]0;evil\x07.onnx" in told
+    assert r"of \x1b[2J[bold]x" in told
+
+
 @pytest.mark.parametrize(
     ("module", "told"),
     [("keras.src.layers.core.dense", []), ("tf_keras.src.engine", []), ("mine", ["no axis"])],

@@ -55,3 +55,17 @@ def test_a_read_only_folder_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="cannot be written to"):
         check_folder(tmp_path)
+
+
+def test_a_link_to_nothing_exists(tmp_path):
+    (tmp_path / "a.onnx").symlink_to(tmp_path / "gone.onnx")
+    with pytest.raises(InputError, match=r"a\.onnx: already exists"):
+        check_output(tmp_path / "a.onnx", ".onnx", force=False)
+    check_output(tmp_path / "a.onnx", ".onnx", force=True)
+
+
+@pytest.mark.parametrize("name", ["a\udcff.onnx", "a\0.onnx"])
+def test_a_name_that_is_no_text_is_refused(name: str, tmp_path):
+    with pytest.raises(InputError, match=r"is not a name in UTF-8"):
+        check_output(tmp_path / name, ".onnx", force=False)
+    check_output(tmp_path / "ä[/x].onnx", ".onnx", force=False)
