@@ -10,6 +10,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from tfmp.converters.report.merge import recomputed
 from tfmp.converters.report.model import SCHEMA, DriftReport
 from tfmp.converters.shared.errors import InputError
 
@@ -93,7 +96,19 @@ def decode(kind: type[DriftReport], document: Json) -> DriftReport:
             f"{schema if schema is not None else type(document).__name__!r}. Name a JSON file that "
             "tfmp-convert wrote."
         )
-    return _decode_dataclass(kind, document, "report")
+    report = _decode_dataclass(kind, document, "report")
+    try:
+        with np.errstate(all="ignore"):
+            report = recomputed(report)
+            report.judged_by(report.budget)
+    except InputError:
+        raise
+    except Exception as error:  # counts that cannot be together fail in any place
+        raise InputError(
+            f"the numbers of the report contradict one another ({type(error).__name__}: {error}); "
+            "the document was changed. Write the report again with tfmp-convert."
+        ) from error
+    return report
 
 
 def _decode(kind: FieldType, value: Json, where: str) -> object:

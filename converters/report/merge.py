@@ -62,6 +62,17 @@ def join(shards: Sequence[Evidence], data: DataReport) -> Evidence:
     )
 
 
+def recomputed(report: DriftReport) -> DriftReport:
+    """The report with every number that follows from its totals taken from these again.
+
+    The verdicts stay as they are: an older version may have judged in another way.
+    """
+    evidence = join([report.evidence], report.data)
+    pairs = zip(report.candidates, evidence.candidates, strict=True)
+    candidates = tuple(replace(old, **vars(new)) for old, new in pairs)
+    return replace(report, reference=evidence.reference, candidates=candidates)
+
+
 def check_same_run(first: Evidence, other: Evidence, name: str) -> None:
     """Raises `InputError` unless two shards are of the same models and runners.
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner, Result
+from repository import SUPPORT
 
 from tfmp.converters.commands.cli import main
 from tfmp.converters.onnx.format import OnnxFormat
@@ -165,6 +166,14 @@ def test_report_judges_again_under_another_budget(folder, shards):
     twice = tfmp_convert("report", "one.json", "one.json")
     assert twice.exit_code == 2
     assert "they would count twice" in twice.stderr
+
+
+def test_report_judges_a_report_of_the_first_version(folder):
+    first = str(SUPPORT / "recorded" / "first_drift_classes.json")
+    result = tfmp_convert("report", first, "--report", "again.html")
+    assert result.exit_code == 0, result.output
+    assert "<html" in (folder / "again.html").read_text()
+    assert tfmp_convert("report", first, "--budget", "rel_l2=1e-9").exit_code == 1
 
 
 def test_an_existing_report_is_kept_without_force(folder):

@@ -1,0 +1,138 @@
+"""Reports of earlier versions are judged again, and changed ones are refused in a sentence."""
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from repository import SUPPORT
+
+from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift.compare import Comparison
+from tfmp.converters.report.jsonio import load
+from tfmp.converters.report.merge import merge_reports
+from tfmp.converters.report.model import CandidateEvidence, DriftReport, Evidence
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec
+
+# Of the first version that wrote schema tfmp.drift/1.
+RECORDED = SUPPORT / "recorded"
+
+STRANGE = [None, -1, 0, 10**30, 1e308, -5.5, "abc", "", "NaN", "-Infinity", [], {}, [1], True]
+CHANGES = 60
+
+
+@pytest.mark.parametrize("labels", ["classes", "numbers"])
+def test_the_first_reports_are_judged_again(labels: str, tmp_path: Path) -> None:
+    report = load(RECORDED / f"first_drift_{labels}.json")
+    assert report.verdict == "PASS"
+    again = merge_reports([report]).judged_by(DriftBudget())
+    assert again.verdict == "PASS"
+    (candidate,) = again.candidates
+    assert candidate.outputs[0].samples == candidate.labels[0].samples == 400
+    assert again.judged_by(DriftBudget(rel_l2=1e-9)).verdict == "FAIL"
+    for suffix in (".html", ".md", ".xml", ".json"):
+        again.save(tmp_path / f"again{suffix}")
+
+
+@pytest.fixture
+def documents(report) -> list[dict[str, Any]]:
+    """A report of four candidates, one with labels of both kinds, and one of the first version."""
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 4, (80, 6))
+    outputs = {
+        "tags": np.eye(4, dtype=np.float32)[truth] * 5,
+        "price": generator.standard_normal((80, 2)).astype(np.float32),
+    }
+    specs = [
+        TensorSpec(name, (None, *array.shape[1:]), "float32") for name, array in outputs.items()
+    ]
+    comparison = Comparison("c", specs, specs)
+    other = {name: array + np.float32(0.01) for name, array in outputs.items()}
+    other["tags"][:2] = 0
+    labels = {"tags": truth, "price": outputs["price"] + np.float32(0.1)}
+    comparison.update(outputs, other, labels, np.arange(80, dtype=np.uint64))
+    first = report.candidates[0]
+    candidate = CandidateEvidence(
+        "c", "onnx", first.runner, comparison.outputs(), comparison.labels()
+    )
+    labelled = DriftReport.judged(
+        Evidence(report.reference, (candidate,), report.data), report.budget
+    )
+    old = json.loads((RECORDED / "first_drift_classes.json").read_text(encoding="utf-8"))
+    return [report.to_dict(), labelled.to_dict(), old]
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if place:
+        yield place
+    items = value.items() if isinstance(value, dict) else []
+    for key, item in enumerate(value) if isinstance(value, list) else items:
+        yield from places(item, (*place, key))
+
+
+def changed(document: Any, chooser: random.Random) -> tuple[str, Any]:
+    """The document with one value that is gone, strange or a little different."""
+    document = copy.deepcopy(document)
+    *way, last = chooser.choice(list(places(document)))
+    part = document
+    for key in way:
+        part = part[key]
+    value, what = part[last], chooser.choice(["gone", "strange", "cut"])
+    if what == "gone":
+        del part[last]
+    elif what == "strange":
+        part[last] = copy.deepcopy(chooser.choice(STRANGE))
+        what = f"{part[last]!r} at"
+    elif isinstance(value, str):
+        part[last] = value[: len(value) // 2]
+    elif isinstance(value, int | float):
+        part[last] = value + 1
+    return f"{what} {'.'.join(map(str, [*way, last]))}", document
+
+
+def answer(document: Any, folder: Path) -> str:
+    """The message that refuses a document; "" if it is judged and shown."""
+    try:
+        report = DriftReport.from_dict(document)
+        report.judged_by(DriftBudget(rel_l2=0.003)).save(folder / "again.html")
+        report.save(folder / "again.md")
+        report.save(folder / "again.xml")
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_changed_report_is_shown_or_refused(documents, which: int, tmp_path: Path) -> None:
+    chooser, refused = random.Random(which), 0
+    for _ in range(CHANGES):
+        what, document = changed(documents[which], chooser)
+        try:
+            message = answer(document, tmp_path)
+        except Exception as error:
+            raise AssertionError(what) from error
+        assert "\n" not in message, what
+        refused += bool(message)
+    assert 0 < refused < CHANGES
+
+
+def test_numbers_that_contradict_one_another_are_told(documents) -> None:
+    document = copy.deepcopy(documents[1])
+    counted = document["candidates"][0]["outputs"][0]["totals"]["argmax"]
+    counted["changed"] = -7 * counted["decisions"]
+    with pytest.raises(InputError, match=r"contradict one another .* Write the report again"):
+        DriftReport.from_dict(document)
+
+
+def test_derived_numbers_follow_from_the_totals(documents) -> None:
+    document = copy.deepcopy(documents[1])
+    right = document["candidates"][0]["outputs"][0]
+    document["candidates"][0]["outputs"][0] = {**right, "decision": "by whim", "changed": None}
+    output = DriftReport.from_dict(document).candidates[0].outputs[0]
+    assert output.decision == right["decision"] == "argmax"
+    assert output.changed == right["changed"] > 0
