@@ -63,6 +63,15 @@ class TestFlips:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert reason(found).endswith("About 299 samples at this rate would decide")
 
+    def test_the_same_advice_is_given_once(self) -> None:
+        heads = [replace(classifier(298), name=name) for name in ("one", "two", "three")]
+        found = judge([*heads, replace(classifier(200), name="four")], budget=LOOSE)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert [" About 299 samples" in text for text in found.reasons] == [True, *[False] * 3]
+        assert all(text.count("budget 1.00%") == 1 for text in found.reasons)
+        again = judge([classifier(298)], [accuracy(298, 2, 0)], LOOSE)
+        assert [text.count("would decide") for text in again.reasons] == [1, 1]
+
     def test_a_rate_within_budget_with_its_bound_beyond_it_stays_open(self) -> None:
         found = judge([classifier(450, flips=1)], budget=LOOSE)
         assert found.verdict is Verdict.INCONCLUSIVE
