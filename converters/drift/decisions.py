@@ -23,6 +23,9 @@ ROW_SUM_TOLERANCE = 1e-3
 
 _HALF, _SURE = 0.5, 0.99
 
+# Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
+_LITTLE = 0.005
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -64,19 +67,26 @@ class Decisions:
 Counted = tuple[Decisions, np.ndarray]
 
 
-def by_argmax(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Counted:
+def by_argmax(
+    reference: np.ndarray, candidate: np.ndarray, axis: int, *, guess: bool = False
+) -> Counted:
     """Decisions for the class with the largest score.
 
     Args:
         reference: scores, batch first.
         candidate: scores of the same shape.
         axis: the class axis.
+        guess: whether nobody knows that these are scores. Then what is small beside the whole
+            sample is a tie: the largest of the numbers at the edge of a picture decides nothing.
     """
     one, other = (_classes_last(scores, axis) for scores in (reference, candidate))
     best, chosen = one.argmax(axis=2), other.argmax(axis=2)
     changed = best != chosen
     firm = np.zeros_like(changed)
     samples, places = np.nonzero(changed)
+    ranges = np.zeros(len(one))
+    for sample in np.unique(samples).tolist() if guess else ():
+        ranges[sample] = np.ptp(one[sample][np.isfinite(one[sample])])
     step = max(1, CHUNK // one.shape[2])
     for start in range(0, len(samples), step):
         where = samples[start : start + step], places[start : start + step]
@@ -92,7 +102,10 @@ def by_argmax(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Counte
             spread = np.minimum(1.0, high - np.median(rows, axis=1)) if many else 1.0
             apart = high - low > TIE * np.where(probabilities, high, spread)
             # Behind a sigmoid or tanh, both are as good as certain.
-            firm[where] = apart & ~((rows.max(axis=1) <= 1) & (low >= _SURE))
+            apart &= ~((rows.max(axis=1) <= 1) & (low >= _SURE))
+            if guess:
+                apart &= high - low > _LITTLE * ranges[where[0]]
+            firm[where] = apart
     classes = count_classes(best, chosen, firm, one.shape[2])
     return _counted(changed, firm, classes)
 

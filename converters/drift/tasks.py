@@ -258,6 +258,8 @@ _WORDS = (
     ("embedding embeddings embed sentence_embedding", Kind.EMBEDDING),
     ("decoded reconstruction reconstructed recon denoised waveform audio", Kind.RECONSTRUCTION),
     ("heatmap heatmaps depth image generated_image super_resolution", Kind.RECONSTRUCTION),
+    ("anomaly_map density_map saliency disparity optical_flow normals", Kind.RECONSTRUCTION),
+    ("mel log_mel mel_spectrogram spectrogram mfcc", Kind.RECONSTRUCTION),
     ("landmarks keypoints regression", Kind.REGRESSION),
     ("mask masks segmentation", Kind.CLASSIFICATION),
     ("scores class_scores confidence confidences objectness", Kind.MULTILABEL),

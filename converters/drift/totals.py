@@ -251,7 +251,7 @@ def _decisions(
     by_loss = task is not None and task.why.startswith(COMPILED)
     one_hot = kind is Kind.REGRESSION and by_loss and reference.ndim == 2  # rows of one-hot labels?
     if several and (one_hot or kind in (Kind.CLASSIFICATION, None)):
-        decided["argmax"] = by_argmax(reference, candidate, axis)
+        decided["argmax"] = by_argmax(reference, candidate, axis, guess=kind is None)
     by_name = task is not None and task.why.startswith(NAMED)
     may_be_logits = (kind is None or (kind is Kind.CLASSIFICATION and by_name)) and (
         found["one_score"] or reference.ndim == 2

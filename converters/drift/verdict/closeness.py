@@ -46,6 +46,9 @@ _LOUD = 0.05
 # Errors of samples up to those of nearly all that are right are noise, too.
 _MOST = 0.95
 
+# A label whose probability varies by less than this share of others' is the same for all samples.
+_STEADY = 1e-3
+
 # Probabilities below it change no answer.
 _NEGLIGIBLE = 2.0**-20
 
@@ -340,6 +343,8 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     right = error[relative <= _SPEAKING / 5]
     if len(error) >= _TYPICAL_OF and len(right) >= len(error) / 10:
         noise |= error <= _EVERYWHERE * float(np.median(right))
+    if output.task.kind is Kind.MULTILABEL and not _is_guess(output):
+        tolerated |= noise & (deviation < _STEADY * deviation.max(initial=0.0))
     said = slices.edges[3] - slices.edges[2]
     noise &= ~(varies & (said < _DEAD * (high - low)))
     return SliceErrors(relative, scale, tolerated, rounding, offset, noise)
