@@ -10,6 +10,7 @@ import io
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -22,6 +23,12 @@ from typing import Any, NoReturn
 import click
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.memory import (
+    limit_memory,
+    memory_limit,
+    no_limit,
+    shown_size,
+)
 from tfmp.shared.html_page import printable
 
 EXIT_BAD_INPUT = 2
@@ -37,8 +44,6 @@ _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGS
 _LOOK_SECONDS = 0.2
 # A terminal's Ctrl-C reaches the command twice: from the terminal, and passed on.
 _SAME_SECONDS = 1.0
-# The rest of the machine, and what is not counted, need some.
-_SHARE_OF_MEMORY = 0.9
 
 
 class GuardedGroup(click.Group):
@@ -48,17 +53,16 @@ class GuardedGroup(click.Group):
     arguments, as tests do, it runs in the process of its caller.
     """
 
-    def main(
-        self, args: Any = None, *others: Any, standalone_mode: bool = True, **extra: Any
-    ) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Runs the command of `args`; those of the process if there are none."""
 
         def run() -> Any:
-            return super(GuardedGroup, self).main(args, *others, standalone_mode=False, **extra)
+            main: Any = super(GuardedGroup, self).main
+            return main(*args, standalone_mode=False, **extra)
 
         if not standalone_mode:
             return run()
-        if args is None:
+        if (args[0] if args else extra.get("args")) is None:
             _replace_missing_streams()
             _watch()
         sys.exit(_status_of(run))
@@ -165,26 +169,45 @@ def _watch() -> None:
     """Goes on in a new process; this one waits for its end, and ends like it."""
     if not hasattr(os, "fork") or any(name.endswith("_COMPLETE") for name in os.environ):
         return
-    alive, told_of_end = os.pipe()
+    ours, its = socket.socketpair()
     child = os.fork()
     if not child:
-        os.close(told_of_end)
-        threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+        ours.close()
+        _watching[:] = [its]
+        threading.Thread(target=_end_with, args=(its,), daemon=True).start()
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _Interrupt())
         return
-    os.close(alive)
+    its.close()
     for name in _PASSED_ON:
         number = getattr(signal, name)
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: _pass_on(child, number))
-    status, used = _wait(child)
+    status, used = _wait(child, ours)
     _leave(status, used)
 
 
-def _end_with(pipe: int) -> None:
-    """Ends this process when the watching one is gone, which closes its end of the pipe."""
-    os.read(pipe, 1)
+# In a watched process, the way to the one that watches it.
+_watching: list[socket.socket] = []
+
+
+def set_limit(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """Limits the memory of this process, and tells so to the one that watches it."""
+    if text is None:
+        no_limit()
+        return None
+    try:
+        limit = limit_memory(text)
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
+    for way in _watching:
+        way.sendall(limit.to_bytes(16, "little"))
+    return text
+
+
+def _end_with(way: socket.socket) -> None:
+    """Ends this process when the watching one is gone, which closes its end."""
+    way.recv(1)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -206,9 +229,10 @@ def _pass_on(child: int, number: int) -> None:
         os.kill(child, number)
 
 
-def _wait(child: int) -> tuple[int, int]:
+def _wait(child: int, way: socket.socket) -> tuple[int, int]:
     """The status of the child's end, and the memory that it was ended for, or 0."""
-    limit = int(_memory() * _SHARE_OF_MEMORY)
+    limit = memory_limit()
+    way.setblocking(False)
     try:
         handle = os.pidfd_open(child)
     except (AttributeError, OSError):  # neither is there outside of Linux
@@ -216,20 +240,14 @@ def _wait(child: int) -> tuple[int, int]:
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     while not poll.poll(_LOOK_SECONDS * 1000):
+        with suppress(BlockingIOError):
+            limit = int.from_bytes(way.recv(16), "little") or limit
         used = _resident(child)
         if used > limit:
             for each in _family(child):
                 _pass_on(each, signal.SIGKILL)
             return os.waitpid(child, 0)[1], used
     return os.waitpid(child, 0)[1], 0
-
-
-def _memory() -> int:
-    """Bytes of memory of this machine, or of the container that this process is in."""
-    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
-        found = min(found, int(file.read()))
-    return found
 
 
 def _family(process: int) -> list[int]:
@@ -256,9 +274,9 @@ def _leave(status: int, used: int) -> NoReturn:
     """Ends like the command, or with the reason why it did not end by itself."""
     if used:
         say(
-            f"Error: the command took {used / 2**30:.1f} GiB of memory, nearly all that there is, "
-            "and was stopped. A damaged file may ask for any amount: check the model and the data, "
-            "or take a smaller batch."
+            f"Error: the command took {shown_size(used)} of memory, more than its limit, and was "
+            "stopped. A damaged file may ask for any amount: check the model and the data, or "
+            "allow more with --max-memory."
         )
         os._exit(EXIT_BAD_INPUT)
     if not os.WIFSIGNALED(status):

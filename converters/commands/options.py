@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tfmp.converters.commands.config import load_config
+from tfmp.converters.commands.guard import set_limit
 from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, options_of
@@ -31,6 +32,7 @@ class Intake:
     custom_objects: tuple[str, ...] = ()
     unsafe_load: bool = False
     architecture: str | None = None
+    max_memory: str | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,13 @@ intake = _options(
         metavar="FILE.json|PACKAGE.MODULE:FUNCTION",
         help="Architecture for a MODEL that is a file of weights: the JSON of model.to_json(), or "
         "a function that returns the model [default: the JSON file named like MODEL].",
+    ),
+    click.option(
+        "--max-memory",
+        metavar="SIZE",
+        callback=set_limit,
+        help="Memory that the command may take before it is stopped, as in 8G. A damaged file may "
+        "ask for any amount [default: nine tenths of the machine's].",
     ),
 )
 

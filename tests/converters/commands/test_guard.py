@@ -35,7 +35,8 @@ def fail(code): eval(code)
 def throw(error): raise error
 
 @main.command()
-def grow():
+@click.option("--max-memory", callback=guard.set_limit)
+def grow(max_memory):
     guard._held = [bytearray(os.urandom(1 << 20)) * 50 for _ in range(8)]
     time.sleep(100)
 
@@ -47,7 +48,6 @@ def wait():
 @main.command()
 def tell(): click.echo("result")
 
-guard._memory = lambda: 300 << 20
 main()
 """
 
@@ -102,10 +102,18 @@ def test_the_status_of_every_mistake(code: str, status: int, told: str):
     assert "\x1b" not in text
 
 
-def test_a_command_that_takes_all_memory_is_stopped():
-    status, told = ended("grow")
+def test_a_command_that_takes_too_much_memory_is_stopped():
+    status, told = ended("grow", "--max-memory", "300M")
     assert status == 2
-    assert "GiB of memory, nearly all that there is, and was stopped" in told
+    assert "MiB of memory, more than its limit, and was stopped" in told
+    assert "allow more with --max-memory" in told
+
+
+@pytest.mark.parametrize("size", ["", "0", "many", "-3G", "8GX", "1e9"])
+def test_a_size_that_is_none(size: str):
+    status, told = ended("grow", "--max-memory", size)
+    assert status == 2
+    assert "is no size of memory. Write a number with K, M, G or T, as in 8G" in told
 
 
 @pytest.fixture
