@@ -166,6 +166,15 @@ class Format(ABC):
         """Files that belong to a file, such as external weights; they may be missing."""
         return ()
 
+    def remedy(self, path: Path, overflows: bool) -> str:
+        """A way to convert an FP16 file again that may mend its drift; "" if there is none.
+
+        Args:
+            path: of the file.
+            overflows: whether an output of it overflowed.
+        """
+        return ""
+
     # Running
 
     @abstractmethod

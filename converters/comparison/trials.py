@@ -1,7 +1,7 @@
 """The candidates of a validation: which files, under which names, run and compared."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from tfmp.converters.comparison.devices import machine_failure, opened_where_pos
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
-from tfmp.converters.drift import Comparison, match
+from tfmp.converters.drift import Comparison, OutputDrift, match
 from tfmp.converters.explain import Explainer
 from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
@@ -32,13 +32,13 @@ class CandidateFile:
         name: for the report: the file's, with as many folders as tell files of one name apart.
         path: of the file.
         format: of the file.
-        known: what its conversion found, if it is an `Artifact`.
+        known: what its conversion found; None for a file that was not converted here.
     """
 
     name: str
     path: Path
     format: Format
-    known: FileNotes
+    known: FileNotes | None
 
 
 def candidate_files(candidates: Any) -> tuple[CandidateFile, ...]:
@@ -64,7 +64,7 @@ def candidate_files(candidates: Any) -> tuple[CandidateFile, ...]:
             names[whole],
             path,
             format_of(path),
-            item.known if isinstance(item, Artifact) else FileNotes(),
+            item.known if isinstance(item, Artifact) else None,
         )
         for item, path, whole in zip(items, paths, resolved, strict=True)
     )
@@ -134,7 +134,8 @@ class Trial:
         self._error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
-        self._notes = file.known.notes
+        self._known = file.known or FileNotes()
+        self._notes = self._known.notes
         self._sha256, self._size_bytes = file_sha256(file.path), file.path.stat().st_size
         with self._surviving():
             opened, fallen_back = opened_where_possible(
@@ -151,7 +152,7 @@ class Trial:
             self._output_names = match(source.outputs, runner.outputs, file.name).names
             its_own = layout.renamed(self._input_names, self._output_names)
             self._runner: Runner = laid_out(runner, its_own)
-            known = file.known.notes or self._runner.notes
+            known = self._known.notes or self._runner.notes
             self._notes = (*fallen_back, *inputs.notes, *known)
             self._comparison = Comparison(
                 file.name,
@@ -247,20 +248,28 @@ class Trial:
         """What was measured, explained if the plan asks for it."""
         explained = self._explainer if self._error is None else None
         compared = self._comparison if self._error is None else None
+        outputs = compared.outputs() if compared else ()
         return CandidateEvidence(
             name=self._file.name,
             format=self._file.format.name,
             runner=self._info,
-            outputs=compared.outputs() if compared else (),
+            outputs=outputs,
             labels=compared.labels() if compared else (),
             path=str(self._file.path),
             sha256=self._sha256,
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
-            overflows=self._file.known.overflows,
-            remedy=self._file.known.remedy,
+            overflows=self._known.overflows,
+            remedy=self._remedy(outputs),
             error=self._error,
             latency=self._latency,
             stages=self._stages.stages() if self._stages and self._error is None else (),
             explanation=explained.explanation() if explained else None,
         )
+
+    def _remedy(self, outputs: Sequence[OutputDrift]) -> str:
+        """A way to convert that a drift over budget calls for."""
+        if self._file.known is not None or self._info.fp16 is None or self._error is not None:
+            return self._known.remedy
+        lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
+        return self._file.format.remedy(self._file.path, lost)

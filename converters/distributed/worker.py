@@ -25,12 +25,12 @@ class PackedCandidate:
     Attributes:
         name: the one that the report gives it.
         files: begin with the candidate itself.
-        known: the findings of its conversion.
+        known: the findings of its conversion; None for a file that was not converted here.
     """
 
     name: str
     files: "Files"
-    known: "FileNotes"
+    known: "FileNotes | None"
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,10 @@ _NO_SAMPLES = (
     "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
     "ones as data (--data); random ones would prove nothing."
 )
+_REMEDY = (
+    "Convert with --repair and --data (repair=True, data=...): layers that overflow in FP16 on "
+    "these samples are then rewritten"
+)
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
 _UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that overflow"
 _READ_ONCE = (
@@ -124,6 +128,9 @@ class TFLiteFormat(Format):
         from tfmp.converters.tflite.export import export_tflite
 
         export_tflite(_traceable(source), path, "fp32")
+
+    def remedy(self, path: Path, overflows: bool) -> str:
+        return _REMEDY if overflows else ""
 
     def open_runner(
         self,

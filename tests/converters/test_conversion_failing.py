@@ -1,5 +1,6 @@
 """A format that cannot express the model spares the other; a FAIL names what would fix the file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -7,7 +8,7 @@ import keras_models
 import numpy as np
 import pytest
 
-from tfmp.converters import DriftBudget, convert
+from tfmp.converters import DriftBudget, convert, validate
 from tfmp.converters.comparison import Plan
 from tfmp.converters.conversion import convert_files, targets_of
 from tfmp.converters.formats import format_named
@@ -67,6 +68,32 @@ def test_a_fail_names_mixed_precision_where_it_may_help(
     (candidate,) = artifact.report.candidates
     assert candidate.verdict == verdict, candidate.reasons
     assert any(REMEDY in reason for reason in candidate.reasons) == advised
+
+
+@pytest.mark.parametrize(
+    ("precision", "advised"), [("fp16", True), ("mixed", False), ("fp32", False)]
+)
+def test_validating_the_file_names_it_too(tmp_path: Path, precision: str, advised: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+    data = {"x": x} if precision == "mixed" else None
+    artifact = convert(scaled(), "onnx", tmp_path / "m.onnx", precision, data=data)
+    report = validate(scaled(), artifact.path, {"x": x + 1}, budget=DriftBudget(rel_l2=1e-12))
+    assert report.verdict == "FAIL"
+    assert any(REMEDY in reason for reason in report.candidates[0].reasons) == advised
+
+
+@pytest.mark.parametrize(("model", "advised"), [(scaled, True), (keras_models.dense, False)])
+def test_validating_a_tflite_file_that_overflows_names_its_repair(
+    tmp_path: Path, model: Callable[[], keras.Model], advised: bool
+) -> None:
+    reference = model()
+    x = np.random.default_rng(0).normal(size=(400, reference.inputs[0].shape[1]))
+    path = convert(reference, "tflite", tmp_path / "m.tflite", "fp16").path
+    strict = DriftBudget(rel_l2=1e-9)
+    report = validate(reference, path, x.astype(np.float32), budget=strict)
+    assert report.verdict == "FAIL"
+    told = report.candidates[0].reasons[-1]
+    assert told.startswith("Convert with --repair and --data") == advised
 
 
 def test_fp32_has_no_remedy(tmp_path: Path) -> None:
