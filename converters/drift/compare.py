@@ -1,6 +1,7 @@
 """Compares one candidate's outputs with the reference's, batch by batch."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -126,8 +127,17 @@ def _fits(one: TensorSpec, other: TensorSpec) -> bool:
     )
 
 
+# Bytes of outputs that are measured while the models run on the next batch. Larger ones would keep
+# their memory for too long.
+_MOST_AHEAD = 2**26
+
+
 class Comparison:
-    """Accumulates drift and label results of one candidate over batches."""
+    """Accumulates drift and label results of one candidate over batches.
+
+    Distances and decisions are measured in a thread of their own, one batch at a time, while the
+    models run on the next batch.
+    """
 
     def __init__(
         self,
@@ -164,6 +174,8 @@ class Comparison:
         self._tasks = known_tasks(reference, tasks or {}, hints or {})
         self._accumulators: list[OutputAccumulator] = []
         self._labels = LabelBook(self._tasks, metrics)
+        self._measuring = ThreadPoolExecutor(1, "measuring")
+        self._measured: list[Future[None]] = []
         self.start_over()
 
     def start_over(self, label_kinds: Mapping[str, str] | None = None) -> None:
@@ -172,6 +184,7 @@ class Comparison:
         Args:
             label_kinds: the way to read labels by output; None to let the next batch decide.
         """
+        self._wait()
         self._accumulators = [
             OutputAccumulator(name, task=self._tasks[name]) for name in self._names
         ]
@@ -189,7 +202,7 @@ class Comparison:
         labels: Labels | None = None,
         keys: np.ndarray | None = None,
     ) -> None:
-        """Adds one batch.
+        """Adds one batch, whose arrays must not change any more.
 
         Args:
             reference: the reference's outputs by name.
@@ -202,6 +215,7 @@ class Comparison:
             RunnerError: the candidate's outputs have other shapes or kinds of values.
             InputError: the labels fit no output.
         """
+        self._wait()
         single = keys is not None and len(keys) == 1
         given = {name: self._pair(name, reference, candidate, single) for name in self._names}
         group = find_group(given) if len(given) > 1 else None
@@ -218,10 +232,21 @@ class Comparison:
                 one, other = pair_rows(expected[0], received[0])
                 unmatched = by_rows(expected[0], received[0], len(one))
                 expected, received = one[None], other[None]
-            accumulator.update(expected, received, keys, unmatched)
+            self._measured.append(
+                self._measuring.submit(accumulator.update, expected, received, keys, unmatched)
+            )
+        if sum(one.nbytes + other.nbytes for one, other in given.values()) > _MOST_AHEAD:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Ends with the batches so far; raises what measuring them raised."""
+        measured, self._measured = self._measured, []
+        for future in measured:
+            future.result()
 
     def outputs(self) -> tuple[OutputDrift, ...]:
         """The drift of every output so far, in the reference's order."""
+        self._wait()
         kinds = {label.output: label.kind for label in self.labels()}
         return tuple(
             accumulator.result(self._known(accumulator.name), kinds.get(accumulator.name))
