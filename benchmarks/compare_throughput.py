@@ -90,7 +90,7 @@ def measure(model: keras.Model, samples: int, rounds: int) -> Result:
             candidate.run(batch)
 
     def compared() -> None:
-        comparison = Comparison("model.onnx", source.outputs, candidate.outputs)
+        comparison = Comparison("model.onnx", source.outputs, candidate.outputs, hints=source.hints)
         for batch in open_data(data, source.inputs, batch_size=BATCH).read():
             expected, received = reference.run(batch.inputs), candidate.run(batch.inputs)
             comparison.update(expected, received, batch.labels, batch.keys)
