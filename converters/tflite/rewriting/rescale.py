@@ -178,10 +178,15 @@ class _Scaler:
 
     def _divide(self, node: Node) -> int:
         above, below = node.inputs
-        need = self._need_of(node)
-        under = self._kept.get(below, 0)
-        self._feed(node, {above: need + under, below: under})
-        return need
+        need, under = self._need_of(node), self._kept.get(below, 0)
+        exponent = need + under
+        if above in self._kept:  # its true value may not fit
+            exponent = max(exponent, self._wanted(above))
+        if below in self._graph.constants:
+            magnitude = self._seen.get(below)
+            under = min(max(exponent - need, -_most_up(magnitude)), _most_down(magnitude))
+        self._feed(node, {above: exponent, below: under})
+        return exponent - under
 
     def _need_of(self, node: Node) -> int:
         return max(self._needs.get(name, 0) for name in node.outputs)

@@ -87,6 +87,15 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     "global mean": lambda: on(
         (64, 64, 2), scale(50.0), keras.ops.abs, layers.GlobalAveragePooling2D(), scale(0.1)
     ),
+    "sum over a count": lambda: on(
+        (64, 64, 2), scale(50.0), keras.ops.abs, lambda x: keras.ops.sum(x, axis=(1, 2)) / 4096.0
+    ),
+    "sum over data": lambda: on(
+        (64, 64, 2),
+        scale(50.0),
+        keras.ops.abs,
+        lambda x: keras.ops.sum(x, axis=(1, 2)) / (1.0 + keras.ops.max(x, axis=(1, 2))),
+    ),
     "ratio": lambda: on((16,), ratio),
     "square root": lambda: on((16,), lambda x: keras.ops.sqrt(keras.ops.square(x * 1e3) + 1.0)),
     "residual": lambda: on((16,), scale(1e5), lambda x: x + layers.Dense(16)(x), scale(1e-5)),
