@@ -6,6 +6,7 @@ import pytest
 from verdict_case import Case
 from verdict_cases import CASES
 from verdict_cases_held_out import CASES as HELD_OUT
+from verdict_cases_kinds import CASES as KINDS
 from verdict_models import report_of
 
 
@@ -20,13 +21,7 @@ def test_the_verdict_is_right(case: Case, tmp_path: Path):
     assert report.verdict.value in case.accept, (case.why, report.candidates[0].reasons)
 
 
-# Four outputs of one detector: each is judged by itself, and none says that they belong together.
-NOT_YET = "padded detections in which ties change places"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("case", HELD_OUT, ids=lambda case: case.name.replace(" ", "-"))
-def test_cases_that_no_rule_was_made_for(case: Case, tmp_path: Path, request):
-    if case.name == NOT_YET:
-        request.applymarker(pytest.mark.xfail(reason="outputs are judged one by one"))
+@pytest.mark.parametrize("case", [*HELD_OUT, *KINDS], ids=lambda case: case.name.replace(" ", "-"))
+def test_cases_that_no_rule_was_made_for(case: Case, tmp_path: Path):
     test_the_verdict_is_right(case, tmp_path)

@@ -105,6 +105,17 @@ class Cases(list[Case]):
         return register
 
 
+def one(
+    name: str, exact: np.ndarray, received: np.ndarray, labels: np.ndarray | None = None
+) -> Outputs:
+    """One output of both models, numbers as float32."""
+    exact, received = (
+        values.astype(np.float32) if values.dtype.kind == "f" else values
+        for values in (exact, received)
+    )
+    return Outputs({name: exact}, {name: received}, labels)
+
+
 def half(values: np.ndarray) -> np.ndarray:
     """Rounded to FP16, as float32."""
     with np.errstate(over="ignore"):

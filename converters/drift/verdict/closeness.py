@@ -46,6 +46,9 @@ _LOUD = 0.05
 # Errors of samples up to those of nearly all that are right are noise, too.
 _MOST = 0.95
 
+# Outputs of so many numbers are as many measures; of more, they are a signal or a vector.
+_FEW = 16
+
 # A label whose probability varies by less than this share of others' is the same for all samples.
 _STEADY = 1e-3
 
@@ -258,6 +261,9 @@ def _slice_check(
             text += f"; {np.count_nonzero(broken):,} such {word}s are over it"
         if found.rounding[worst]:
             text += NO_NUMBERS
+    elif _is_little_beside_offset(output, slices, found):
+        verdict = Verdict.INCONCLUSIVE
+        text += f"{NO_NUMBERS}. If this is enough, declare --task {output.name}=regression"
     elif over.any():
         verdict = Verdict.INCONCLUSIVE
         text += (
@@ -348,6 +354,13 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     said = slices.edges[3] - slices.edges[2]
     noise &= ~(varies & (said < _DEAD * (high - low)))
     return SliceErrors(relative, scale, tolerated, rounding, offset, noise)
+
+
+def _is_little_beside_offset(output: OutputDrift, slices: Slices, found: SliceErrors) -> bool:
+    """Whether a number of a few loses a tenth of its variation, and nobody says that it may."""
+    few = output.totals.values == output.totals.samples * slices.count and slices.count <= _FEW
+    lost = found.rounding & ~found.tolerated & (found.errors > 1 / 10 / VARIATION)
+    return few and output.known is None and bool(lost.any())
 
 
 def _each(output: OutputDrift, slices: Slices) -> np.ndarray:

@@ -177,6 +177,15 @@ class TestSlices:
         assert found.verdict is verdict
         assert ("Leave the offset out" in found.text) == (verdict is not Verdict.PASS)
 
+    @pytest.mark.parametrize("task", [None, "regression"])
+    def test_a_tenth_of_the_variation_is_told_unless_it_is_declared(self, task):
+        places = GENERATOR.uniform([52.4, 113.3], [52.65, 113.55], (600, 2))
+        found = check("slice_rel_l2", drift(places, half(places), task))
+        assert found.measured < 0.1
+        assert ("declare --task y=regression" in found.text) == (task is None)
+        wide = GENERATOR.uniform([47, 108], [55, 115], (600, 2))
+        assert check("slice_rel_l2", drift(wide, half(wide))).verdict is Verdict.PASS
+
     def test_samples_of_zeros_say_nothing_of_the_variation(self):
         reference = 100 + 0.02 * GENERATOR.standard_normal((500, 3))
         reference[::50] = 0
