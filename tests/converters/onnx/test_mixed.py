@@ -209,7 +209,7 @@ def test_the_cost_is_told_with_the_casts(monkeypatch: pytest.MonkeyPatch):
     assert found.met
     report = half(parse(BOTTLENECK), keep_nodes={})[1]
     assert found.casts_before == report.casts
-    assert f"add {found.casts - found.casts_before} casts" in found.notes()[0]
+    assert f"with {found.casts - found.casts_before} casts more" in found.notes()[0]
 
 
 def test_a_cheap_node_between_fp32_ones_stays_where_its_casts_would_cost_more():
