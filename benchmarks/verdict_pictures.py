@@ -277,6 +277,39 @@ def sets(axes: Any, outputs: Any) -> Shares:
     return []
 
 
+def waves(axes: Any, outputs: Any) -> Shares:
+    reference, candidate = only(outputs.reference), only(outputs.candidate)
+    hours = np.arange(reference.shape[1])
+    for town, color in zip((2, 0, 1), (GREY, BLUE, GREEN), strict=True):
+        mean = reference[town].mean()
+        for side, style in ((reference, "-"), (candidate, "--")):
+            axes.plot(hours, 100 * (side[town] / mean - 1), style, color=color, linewidth=2)
+    axes.plot([], [], "-", color="black", label="reference")
+    axes.plot([], [], "--", color="black", label="candidate")
+    axes.set_ylim(-0.7, 1)
+    axes.set_xlabel("hours, of three towns")
+    axes.set_ylabel("load beside its mean, %")
+    axes.legend(ncols=2, loc="upper right")
+    return []
+
+
+def near_pixels(axes: Any, outputs: Any) -> Shares:
+    row = 7
+    reference, candidate = (
+        only(tables)[0, row, :, 0] for tables in (outputs.reference, outputs.candidate)
+    )
+    place, wrong = np.arange(len(reference)), np.abs(candidate / reference - 1) > 0.1
+    axes.plot(place, reference, "o", color=GREY, markersize=9, label="reference")
+    axes.plot(place[~wrong], candidate[~wrong], "D", color=BLUE, markersize=4, label="candidate")
+    axes.plot(place[wrong], candidate[wrong], "X", color=RED, markersize=7, label="wrong")
+    axes.set_yscale("log")
+    axes.set_ylim(0.02, 1000)
+    axes.set_xlabel("pixels of one row of a map")
+    axes.set_ylabel("metres")
+    axes.legend(ncols=3, loc="upper right")
+    return []
+
+
 ALL = (
     Picture(
         "dead-scores",
@@ -368,12 +401,31 @@ ALL = (
         "boxes without counterpart",
         share_of,
     ),
+    Picture(
+        "waves",
+        "forecasts that become flat lines, declared as regression",
+        "slice_rel_l2",
+        "Levels hide that each wave is gone",
+        waves,
+        "variation within a sample",
+        share_of,
+    ),
+    Picture(
+        "near-pixels",
+        "near pixels within depth maps are wrong",
+        "slice_rel_l2",
+        "Far pixels hide that near ones are wrong",
+        near_pixels,
+        "small values of a sample",
+        share_of,
+    ),
 )
 
 
 def check_of(picture: Picture, candidate: Any) -> Any:
-    """The first check of the picture's name: of columns, before those of other axes."""
-    return next(check for check in candidate.checks if check.name == picture.check)
+    """The first check of the picture's name that decided: of columns, before those of places."""
+    named = [check for check in candidate.checks if check.name == picture.check]
+    return next((check for check in named if check.verdict is candidate.verdict), named[0])
 
 
 def save(picture: Picture, outputs: Any, candidate: Any) -> None:

@@ -99,8 +99,8 @@ def variation_checks(
     parts = [] if output.totals.unit and not _varies(output) else list(_parts(output))
     checks = [_worst(output, parts, limit, excused or 0.0)] if parts else []
     if excused is None:
-        checks += _single_places(output, limit) if parts else []
         checks += [*_small_values(output, limit), *_one_score(output, limit)]
+        checks += _single_places(output, limit) if parts else []
     return checks
 
 
@@ -255,8 +255,9 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
     if not wrong.any():
         return []
     at = int(np.where(wrong, ratio, -1.0).argmax())
+    where = f"a place in channel {at // each} of {channels}" if channels > 1 else "a place"
     text = (
-        f"output {output.name!r}: a place in channel {at // each} of {channels} is off by "
+        f"output {output.name!r}: {where} is off by "
         f"{ratio.flat[at]:.3g} of what tells samples apart there, budget {limit * VARIATION:.3g}, "
         f"and by {error.flat[at] / usual.flat[at // each]:.3g} times as much as others; "
         f"{np.count_nonzero(wrong):,} of {wrong.size:,} places that are followed are over it"
