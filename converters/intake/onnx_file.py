@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 import onnx_ir as ir
@@ -48,6 +48,7 @@ def from_onnx(
     try:
         model = ir.load(path)
         _check_depth(path, model.graph)
+        _check_places(path, model)
         session = cpu_session(path)
     except InputError:
         raise
@@ -96,6 +97,26 @@ def _check_depth(path: Path, graph: ir.Graph, depth: int = 0) -> None:
         for attribute in node.attributes.values():
             if attribute.type is ir.AttributeType.GRAPH:
                 _check_depth(path, attribute.as_graph(), depth + 1)
+
+
+def _check_places(path: Path, model: ir.Model) -> None:
+    """Raises `InputError` for weights in another folder, whatever ONNX Runtime thinks of them."""
+    tensors = [value.const_value for value in model.graph.initializers.values()]
+    for node in model.graph.all_nodes():
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.TENSOR:
+                tensors.append(attribute.as_tensor())
+            if attribute.type is ir.AttributeType.GRAPH:
+                inner = attribute.as_graph().initializers.values()
+                tensors += [value.const_value for value in inner]
+    for tensor in tensors:
+        if isinstance(tensor, ir.ExternalTensor):
+            place = PurePosixPath(str(tensor.location).replace("\\", "/"))
+            if place.is_absolute() or ".." in place.parts or PureWindowsPath(place).drive:
+                raise InputError(
+                    f"{path}: reads weights from {str(tensor.location)!r}, which is outside of its "
+                    "folder. Put them beside the model, and name that file in it."
+                )
 
 
 def _run_in_time(session: OrtSession, name: str, trusted: bool) -> _Run:

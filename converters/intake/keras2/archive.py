@@ -55,7 +55,13 @@ def read_archive(path: Path) -> Archive:
     Raises:
         InputError: the file is damaged, or neither HDF5 nor an archive of Keras.
     """
-    return _zipped(path) if is_zipfile(path) else _hdf5(path)
+    try:
+        return _zipped(path) if is_zipfile(path) else _hdf5(path)
+    except RecursionError as error:
+        raise InputError(
+            f"{path}: the architecture in this file is nested too deeply to be read. It is "
+            "damaged: copy or save the model again."
+        ) from error
 
 
 @contextmanager

@@ -6,6 +6,8 @@ import tomllib
 import keras_models
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given, settings, strategies
+from mutations import mutated
 
 from tfmp.converters.commands.cli import main
 from tfmp.converters.commands.config import to_toml
@@ -134,3 +136,17 @@ def test_a_failed_run_saves_nothing(folder):
 def test_toml_reads_back_whatever_it_holds():
     options = {"data": 'a "b" \\ \x7f\n é 😀', "force": True, "batch": 3, "budget": ("x=1", "y")}
     assert tomllib.loads(to_toml("all", options)) == {"all": {**options, "budget": ["x=1", "y"]}}
+
+
+TOML = b'quiet = true\nconfidence = "0.95"\nreport = ["a.json"]\n[plan]\nsamples = 300\n'
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(seed=strategies.integers(0, 2**32))
+def test_damage_is_told_in_one_sentence(tmp_path_factory, seed: int):
+    path = tmp_path_factory.getbasetemp() / "damaged.toml"
+    path.write_bytes(mutated(TOML, seed))
+    result = tfmp_convert("plan", "--config", str(path))
+    assert result.exit_code in (0, 2), result.output
+    assert "Traceback" not in result.output
+    assert "\x1b" not in result.output

@@ -80,3 +80,29 @@ def test_a_loop_without_an_end_is_stopped(
     if not trusted:
         with pytest.raises(InputError, match=r"did not end within 0\.2 s on 2 samples"):
             source.forward({"x": 0 * X["x"]})
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("place", ["../secret", "a/../../secret", "/etc/hostname", "..\\secret"])
+def test_weights_outside_of_the_folder_are_not_read(place: str, inside: bool, tmp_path: Path):
+    """As an initializer, and as the value of a node."""
+    (tmp_path / "secret").write_bytes(bytes(12))
+    (tmp_path / "model").mkdir()
+    weight = TensorProto(name="weight", data_type=1, dims=[3], data_location=1)
+    weight.external_data.add(key="location", value=place)
+    nodes = [helper.make_node("Add", ["x", "weight"], ["y"])]
+    if inside:
+        nodes.insert(0, helper.make_node("Constant", [], ["weight"], value=weight))
+    path = save(tmp_path / "model" / "model.onnx", nodes, [] if inside else [weight])
+    with pytest.raises(InputError, match=r"reads weights from .* which is outside of its folder"):
+        open_source(path)
+
+
+def test_weights_in_the_folder_are_read(tmp_path: Path):
+    (tmp_path / "weights").write_bytes(np.ones(3, np.float32).tobytes())
+    weight = TensorProto(name="weight", data_type=1, dims=[3], data_location=1)
+    weight.external_data.add(key="location", value="weights")
+    path = save(
+        tmp_path / "model.onnx", [helper.make_node("Add", ["x", "weight"], ["y"])], [weight]
+    )
+    np.testing.assert_array_equal(open_source(path).forward(X)["y"], X["x"] + 1)

@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings, strategies
+from mutations import mutated
 from tensorflow.core.framework.op_def_pb2 import OpList
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.python.client import pywrap_tf_session
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.intake.saved import code_in
+from tfmp.converters.intake.saved import code_in, without_prints
 from tfmp.converters.intake.saved.trust import _computes
 from tfmp.converters.shared import time_limits
 from tfmp.converters.shared.errors import InputError
@@ -201,7 +205,8 @@ def looped_at_load(graph: Any) -> None:
 
 
 def itself(graph: Any) -> None:
-    function = graph.graph_def.library.function[0]
+    functions = graph.graph_def.library.function
+    function = next(each for each in functions if "_serve_" in each.signature.name)
     call = function.node_def.add(name="again", op="StatefulPartitionedCall")
     call.attr["f"].func.name = function.signature.name
 
@@ -261,6 +266,21 @@ def test_a_model_without_an_end_is_stopped(tmp_path: Path, monkeypatch: pytest.M
     ):
         source.forward(X)
     np.testing.assert_allclose(source.forward({"x": X["x"] * 9})["y"], np.full((2, 2), 27.0))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return (table(tmp_path_factory.mktemp("sound")) / "saved_model.pb").read_bytes()
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(seed=strategies.integers(0, 2**32))
+def test_damage_is_looked_at_without_a_traceback(sound: bytes, seed: int):
+    proto = SavedModel()
+    with suppress(DecodeError):
+        proto.ParseFromString(mutated(sound, seed))
+        without_prints(proto)
+        code_in(proto)
 
 
 def test_every_operation_with_the_name_of_a_file_is_refused():

@@ -6,6 +6,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies
+from mutations import mutated
 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.tflite.file.reader import TFLiteModel, layer_of
@@ -66,3 +68,25 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 )
 def test_layers_are_found_in_names(name: str, layer: str) -> None:
     assert layer_of(name) == layer
+
+
+@pytest.fixture(scope="module")
+def sound(convert: Callable, models: ModuleType) -> bytes:
+    return convert(models.recurrent)[1].path.read_bytes()
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(seed=strategies.integers(0, 2**32))
+def test_damage_is_told_in_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory, sound: bytes, seed: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "damaged.tflite"
+    path.write_bytes(mutated(sound, seed))
+    told = ""
+    try:
+        model = TFLiteModel(path)
+        for tensor in model.constants():
+            model.constant(tensor)
+    except InputError as error:
+        told = str(error)
+    assert "\n" not in told
