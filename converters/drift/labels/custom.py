@@ -5,6 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,12 @@ _FORM = (
     "expected package.module:function, or a function of predictions and labels that returns a "
     "number, or a number for each sample"
 )
+
+
+# Of scikit-learn's functions: the name of their first argument, and the ends of names of those that
+# return a number to minimize ("Metrics and scoring", section 3.4.3 of its user guide).
+_LABELS_FIRST = "y_true"
+_LOSSES = ("_error", "_loss", "_deviance")
 
 
 class MetricError(Exception):
@@ -36,8 +43,14 @@ class CustomMetric:
 
     Samples lie along axis 0. Where their shapes differ, an array is one of objects, with an array
     for each sample. It returns a number for all of these samples, or an array with a number for
-    each; their mean is the metric then, and no predictions need to be kept. A higher value is
-    better, unless the function has an attribute `lower_is_better` that is true.
+    each; their mean is the metric then, and no predictions need to be kept. NaN for a sample of
+    both models leaves it out. A higher value is better, unless the function has an attribute
+    `lower_is_better` that is true.
+
+    Two conventions of others are known. A function whose first argument is called `y_true`, as in
+    scikit-learn, gets the labels first, and a lower value is better if its name ends in "_error",
+    "_loss" or "_deviance". A Keras metric, as a class or an object, is reset, updated and asked for
+    its result.
 
     A metric travels to other processes by its name where it can be imported there.
 
@@ -72,8 +85,12 @@ class CustomMetric:
             return found
         if not callable(metric):
             raise InputError(f"metric: {_FORM}; received {metric!r} ({type(metric).__name__}).")
-        named = metric if hasattr(metric, "__qualname__") else type(metric)
-        name = f"{named.__module__}:{named.__qualname__}"
+        if _is_keras_metric(metric) and not isinstance(metric, type):
+            # Its class would be another metric: the object has arguments.
+            name = f"{type(metric).__module__}:{metric.name}"
+        else:
+            named = metric if hasattr(metric, "__qualname__") else type(metric)
+            name = f"{named.__module__}:{named.__qualname__}"
         found = cls(name, metric, os.getcwd())
         found._check()
         return found
@@ -86,7 +103,11 @@ class CustomMetric:
     @property
     def lower_is_better(self) -> bool:
         """Whether a smaller value is a better one."""
-        return bool(getattr(self.function, "lower_is_better", False))
+        # Keras says it where a callback asks which of two values is the better one.
+        falls = getattr(self._keras, "_direction", None) == "down"
+        if _first_argument(self.function) == _LABELS_FIRST:
+            falls = self.name.endswith(_LOSSES)
+        return bool(getattr(self.function, "lower_is_better", falls))
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -98,6 +119,31 @@ class CustomMetric:
         if self._function is None:
             self._function = self._imported()
         return self._function
+
+    @cached_property
+    def _keras(self) -> Any:
+        """The Keras metric, made if its class was given; None for a function."""
+        function = self.function
+        if not _is_keras_metric(function):
+            return None
+        try:
+            return function() if isinstance(function, type) else function
+        except TypeError as error:
+            raise InputError(
+                f"metric {self.name!r} is a Keras metric that needs arguments: {error}. Name an "
+                "object in place of the class: in a module of yours, write metric = "
+                f"{self.title}(...), and pass package.module:metric."
+            ) from error
+
+    def _value(self, predictions: Predictions, labels: Any) -> Any:
+        if self._keras is not None:
+            self._keras.reset_state()
+            self._keras.update_state(labels, predictions)
+            result = np.asarray(self._keras.result())
+            return result.reshape(()) if result.size == 1 else result
+        if _first_argument(self.function) == _LABELS_FIRST:
+            return self.function(labels, predictions)
+        return self.function(predictions, labels)
 
     def __call__(self, predictions: Predictions, labels: Any, samples: int) -> float | np.ndarray:
         """The value for some samples.
@@ -114,8 +160,7 @@ class CustomMetric:
             MetricError: the function raised an error, or returned something else.
         """
         try:
-            returned = self.function(predictions, labels)
-            value = np.asarray(returned, np.float64)
+            value = np.asarray(self._value(predictions, labels), np.float64)
         except InputError:
             raise
         except (Exception, SystemExit) as error:
@@ -126,6 +171,8 @@ class CustomMetric:
             ) from error
         if value.ndim == 0:
             return float(value)
+        if value.shape == (samples, *[1] * (value.ndim - 1)):
+            value = value.reshape(samples)
         if value.shape == (samples,):
             return value
         raise MetricError(
@@ -150,6 +197,8 @@ class CustomMetric:
                 f"metric {self.name!r} is no function: {_FORM}; received {function!r} "
                 f"({type(function).__name__})."
             )
+        if self._keras is not None:
+            return
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):  # a function of C's says nothing about its arguments
@@ -206,6 +255,17 @@ def custom_metrics(metrics: Any) -> tuple[CustomMetric, ...]:
         if names.count(name) > 1:
             raise InputError(f"metric {name!r} is named twice. Name each metric once.")
     return found
+
+
+def _is_keras_metric(metric: Any) -> bool:
+    return all(hasattr(metric, name) for name in ("reset_state", "update_state", "result"))
+
+
+def _first_argument(function: Callable[..., Any]) -> str:
+    try:
+        return next(iter(inspect.signature(function).parameters), "")
+    except (TypeError, ValueError):  # a function of C's says nothing about its arguments
+        return ""
 
 
 def _shapes(predictions: Predictions, labels: Any) -> str:

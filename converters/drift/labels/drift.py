@@ -1,5 +1,6 @@
 """The answers of reference and candidate against labels, on the same samples."""
 
+import math
 from dataclasses import dataclass, replace
 
 from tfmp.converters.drift import mcnemar, total
@@ -147,7 +148,10 @@ def _own(label: LabelDrift) -> Metric:
     if len(totals.errors):
         function = totals.kept.metric
         lower = function.lower_is_better if function is not None else False
-        return mean_of_samples(label.metric, totals, lower, own=True)
+        found = mean_of_samples(label.metric, totals, lower, own=True)
+        if math.isfinite(found.candidate):
+            return found
+        return replace(found, error="it is NaN or infinite for some samples of the candidate")
     if totals.kept.metric is None:
         raise InputError(
             f"metric {label.metric!r} has neither predictions nor numbers by sample; the document "

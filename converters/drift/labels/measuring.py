@@ -304,10 +304,19 @@ def measure_own(
         kept = keep(metric, keys, labels, reference, candidate)
         return LabelTotals(samples, reading=reading, kept=kept)
     one, other = (np.asarray(value) for value in values)
+    # What has no value whatever the model answers, such as a photograph without objects.
+    defined = ~(np.isnan(one) & np.isnan(other))
+    one, other, keys = one[defined], other[defined], keys[defined]
+    if not np.isfinite(one).all():
+        raise InputError(
+            f"metric {metric.name!r} gives {one[~np.isfinite(one)][0]} for a sample of the "
+            "reference, and nothing can be compared with it. Let it return a number, or NaN for "
+            "both models, which leaves the sample out."
+        )
     with np.errstate(invalid="ignore", over="ignore"):
         change = other - one
         return LabelTotals(
-            samples,
+            len(one),
             reference_error=fold(one.tolist()),
             candidate_error=fold(other.tolist()),
             change_sq=fold((change * change).tolist()),

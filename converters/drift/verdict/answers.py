@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tfmp.converters.drift import (
+    CUSTOM,
     DriftBudget,
     LabelDrift,
     Metric,
@@ -63,7 +64,9 @@ def label_checks(label: LabelDrift, budget: DriftBudget) -> list[Check]:
         InputError: a metric of the user's own fails.
     """
     if label.samples == 0:
-        return []
+        own = label.kind == CUSTOM
+        text = f"{label.metric} has a value for none of the samples. Pass others, or leave it out"
+        return [doubt(f"{label.metric}_drop", label.output, text)] if own else []
     checks = []
     for metric in with_metrics(label).metrics:
         limit = _limit(metric, budget)

@@ -128,3 +128,43 @@ def test_none_one_or_several() -> None:
     with pytest.raises(InputError, match="'math:hypot' is named twice"):
         custom_metrics(["math:hypot", "math:hypot"])
     assert custom_metrics(partial(share_above))[0].title == "partial"
+
+
+SCORES, TRUTH = np.array([[0.1], [0.4], [0.35], [0.8]]), np.array([[0], [0], [1], [1]])
+
+
+def test_a_keras_metric_starts_from_nothing_each_time() -> None:
+    import keras
+
+    for metric in ("keras.metrics:AUC", keras.metrics.AUC(curve="ROC")):
+        area = CustomMetric.of(metric)
+        first = area(SCORES, TRUTH, 4)
+        assert first == pytest.approx(0.75, abs=0.01)
+        assert area(1 - SCORES, TRUTH, 4) == pytest.approx(0.25, abs=0.01)
+        assert area(SCORES, TRUTH, 4) == first
+        assert not area.lower_is_better
+    assert CustomMetric.of("keras.metrics:MeanSquaredError").lower_is_better
+    # A result of shape (1,) is a number.
+    assert isinstance(CustomMetric.of("keras.metrics:F1Score")(SCORES, TRUTH, 4), float)
+
+
+def test_an_object_of_keras_is_not_its_class() -> None:
+    import keras
+
+    named = CustomMetric.of(keras.metrics.AUC(curve="PR", name="area_pr"))
+    assert named.title == "area_pr"
+    with pytest.raises(InputError, match=r"is a Keras metric that needs arguments: .* metric ="):
+        CustomMetric.of("keras.metrics:IoU")
+
+
+def test_functions_of_scikit_learn_get_labels_first() -> None:
+    area = CustomMetric.of("sklearn.metrics:roc_auc_score")
+    assert area(SCORES, TRUTH[:, 0], 4) == 0.75
+    assert not area.lower_is_better
+    assert CustomMetric.of("sklearn.metrics:log_loss").lower_is_better
+    assert CustomMetric.of("sklearn.metrics:mean_absolute_error").lower_is_better
+
+
+def test_a_column_is_a_number_for_each_sample() -> None:
+    column = CustomMetric.of(lambda predictions, labels: predictions == labels)
+    assert column(TRUTH, TRUTH, 4).shape == (4,)
