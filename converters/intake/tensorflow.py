@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Lifted, callables_of, code_in, lift_states, without_prints
+from tfmp.converters.intake.saved import callables_of, code_in, inlined, without_prints
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
@@ -67,19 +67,7 @@ def from_saved_model(
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
 
     def opened(name: str) -> Source:
-        function = functions[name]
-        lifted = lift_states(function)
-        if lifted is not None:
-            return _streaming(replace(origin, signature=name), function, lifted)
-        taken = _sorted(function.structured_input_signature[1])
-        inputs = tuple(_spec(key, spec) for key, spec in taken.items())
-
-        def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
-            # `loaded` owns the variables; without this reference they would be freed.
-            assert loaded is not None
-            return _apart(_sorted(function(**named)), named)
-
-        return Source.traced(replace(origin, signature=name), inputs, call, function.variables)
+        return _from_signature(replace(origin, signature=name), functions[name], loaded)
 
     others = [key for key in functions if key != name and not {key, name} <= set(USUAL_SIGNATURES)]
     if signature is not None or not others:
@@ -87,13 +75,14 @@ def from_saved_model(
     return replace(opened(name), siblings=lambda: {key: opened(key) for key in others})
 
 
-def _streaming(origin: Origin, function: TfFunction, lifted: Lifted) -> Source:
-    """A signature that keeps states between calls, with these as inputs and outputs."""
+def _from_signature(origin: Origin, function: TfFunction, loaded: object) -> Source:
+    """A signature; states that it keeps between calls are inputs and outputs."""
+    body = inlined(function)
     specs = function.structured_input_signature[1]
-    names = dict(zip(lifted.arguments, function._arg_keywords, strict=True))
+    names = dict(zip(body.arguments, function._arg_keywords, strict=True))
     results = sorted(function.structured_outputs)
     taken = {*names.values(), *results}
-    states = [(unique_name(state.name, taken), state) for state in lifted.states]
+    states = [(unique_name(state.name, taken), state) for state in body.states]
     inputs = (
         *(_spec(name, specs[name]) for name in _sorted(dict.fromkeys(names.values()))),
         *(TensorSpec(name, state.shape, state.dtype) for name, state in states),
@@ -101,22 +90,27 @@ def _streaming(origin: Origin, function: TfFunction, lifted: Lifted) -> Source:
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         arguments = {inside: named[name] for inside, name in names.items()}
-        found, newest = lifted(arguments, [named[name] for name, _ in states])
+        # `loaded` owns the variables; without this reference they would be freed.
+        assert loaded is not None
+        found, newest = body(arguments, [named[name] for name, _ in states])
         outputs = _apart(_sorted(dict(zip(results, found, strict=True))), named)
-        return {**outputs, **{s.next_name: v for s, v in zip(lifted.states, newest, strict=True)}}
+        return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
 
-    listed = ", ".join(name for name, _ in states)
-    note = (
-        f"keeps states between calls, which are inputs and outputs of the files: {listed}. Start "
-        "with zeros and feed back what each call gives as NAME/next"
-    )
-    origin = replace(origin, notes=(*origin.notes, note))
+    source = Source.traced(origin, inputs, call, function.variables)
+    if not states:
+        return source
     carried = {
         name: State(state.next_name, state.value if state.value.any() else None)
         for name, state in states
     }
-    source = Source.traced(origin, inputs, call, function.variables)
-    return replace(source, layout=Layout(states=carried))
+    zeros = all(state.start is None for state in carried.values())
+    note = (
+        "keeps states between calls, which are inputs and outputs of the files: "
+        f"{', '.join(carried)}. Start with {'zeros' if zeros else 'the values in the SavedModel'} "
+        "and feed back what each call gives as NAME/next"
+    )
+    origin = replace(origin, notes=(*origin.notes, note))
+    return replace(source, origin=origin, layout=Layout(states=carried))
 
 
 def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:

@@ -5,11 +5,12 @@ between calls: the caller hands the states in, and gets the new ones back.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from tfmp.converters.intake.saved.loops import read_outside, with_samples
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
 from tfmp.shared.backend import Tensor
@@ -42,8 +43,8 @@ class State:
     dtype: str
 
 
-class Lifted:
-    """A function whose states are arguments and results."""
+class Inlined:
+    """A function with inner functions in their place, whose states are arguments and results."""
 
     def __init__(self, function: TfFunction, graph_def: GraphDef, writes: dict[str, str]) -> None:
         """Rewrites the graph.
@@ -104,9 +105,13 @@ class Lifted:
             variable_accessed(variable)
             fed[f"{name}:0"] = graph.capture(variable.handle)
         fed |= {f"{n}:0": state for n, state in zip(self._held.values(), states, strict=True)}
-        known = {f"{node.name}:0" for node in self._graph_def.node}
+        sizes = {value.shape[0] for value in arguments.values() if value.shape.rank}
+        graph_def = self._graph_def
+        if len(sizes) == 1 and (samples := sizes.pop()) is not None:
+            graph_def = with_samples(graph_def, samples)
+        known = {f"{node.name}:0" for node in graph_def.node}
         found = tf.graph_util.import_graph_def(
-            self._graph_def,
+            graph_def,
             input_map={name: value for name, value in fed.items() if name in known},
             return_elements=[*self._results, *self._newest],
             name="",
@@ -120,14 +125,15 @@ class Lifted:
         return tuple(self._arguments)
 
 
-def lift_states(function: TfFunction) -> Lifted | None:
-    """A concrete function without the variables that it writes; None if it writes none.
+def inlined(function: TfFunction) -> Inlined:
+    """A concrete function without functions that it calls, and without variables that it writes.
+
+    Keras 2 marks the functions of its recurrent layers, and TensorFlow's TFLite converter makes
+    operators of these that LiteRT cannot run. In line they are operations like any others.
 
     Raises:
         ConversionError: a loop or branch uses a state.
     """
-    if not _may_write(function):
-        return None
     from tensorflow.python.framework import convert_to_constants
 
     graph_def = convert_to_constants._run_inline_graph_optimization(function, False, True)
@@ -136,15 +142,10 @@ def lift_states(function: TfFunction) -> Lifted | None:
     writes = {
         _origin(node.input[0], nodes): node.name for node in graph_def.node if node.op in _WRITES
     }
+    read_outside(graph_def, _aliases(writes, nodes))
     captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
     ordered = {name: writes[name] for name in captured if name in writes}
-    return Lifted(function, graph_def, {**ordered, **writes}) if writes else None
-
-
-def _may_write(function: TfFunction) -> bool:
-    graph_def = function.graph.as_graph_def()
-    bodies = [graph_def.node, *(inner.node_def for inner in graph_def.library.function)]
-    return any(node.op in _WRITES for body in bodies for node in body)
+    return Inlined(function, graph_def, {**ordered, **writes})
 
 
 def _require_plain_writes(graph_def: GraphDef) -> None:
@@ -246,6 +247,11 @@ def _move(copy: NodeDef, node: NodeDef, value: str) -> None:
 
 def _tensor(name: str) -> str:
     return name if ":" in name else f"{name}:0"
+
+
+def _aliases(handles: Collection[str], nodes: Mapping[str, NodeDef]) -> set[str]:
+    """Names of nodes that give one of these handles, identities among them."""
+    return {*handles, *(name for name in nodes if _origin(name, nodes) in handles)}
 
 
 def _origin(name: str, nodes: Mapping[str, NodeDef]) -> str:

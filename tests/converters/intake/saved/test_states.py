@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.intake.saved import lift_states
+from tfmp.converters.intake.saved import inlined
 from tfmp.converters.shared.errors import ConversionError
 
 
@@ -102,11 +102,11 @@ def test_a_state_that_a_loop_writes_is_refused(tmp_path: Path):
         open_source(tmp_path / "looped")
 
 
-def test_a_function_that_only_reads_is_left_as_it_is():
+def test_a_function_that_only_reads_has_no_states():
     scale = tf.Variable(2.0)
 
     @tf.function(input_signature=[tf.TensorSpec((2,))])
     def double(x):
         return x * scale
 
-    assert lift_states(double.get_concrete_function()) is None
+    assert inlined(double.get_concrete_function()).states == ()

@@ -1,0 +1,182 @@
+"""Loops of recurrent layers in SavedModels, in the form that a fresh trace of them would have.
+
+Keras 2 traced them for any number of samples, and their lists and states say so by constants and
+attributes that no later shape changes. TFLite takes only lists whose elements have a known shape.
+And their bodies read variables: in a file these would stay variables, which FP16 kernels do not
+know.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from tfmp.converters.shared.frameworks import FunctionDef, GraphDef, NodeDef, TensorShape
+
+_RESERVE, _STACK = "TensorListReserve", "TensorListStack"
+
+# Place of the input that tells the shape of an element.
+_SHAPES = {_RESERVE: 0, "EmptyTensorList": 0, "TensorListFromTensor": 1, _STACK: 1}
+_SHAPES_INSIDE = {**_SHAPES, "TensorListGetItem": 2}
+
+Shape = list[int]
+
+
+def with_samples(graph_def: GraphDef, samples: int) -> GraphDef:
+    """The graph with lists and states of loops that have a number of samples.
+
+    Args:
+        graph_def: a graph, inner functions inlined but for those of loops.
+        samples: the number of samples, the first size of what the lists hold.
+    """
+    changed: GraphDef = type(graph_def)()
+    changed.CopyFrom(graph_def)
+    _rename_functions(changed, f"_of_{samples}")
+    nodes = {node.name: node for node in changed.node}
+    stacked = dict(_stacked(changed, nodes))
+    made: list[tuple[NodeDef, int, Shape]] = []
+    for node in changed.node:
+        if node.op in _SHAPES:
+            place = _SHAPES[node.op]
+            shape = _open_first(nodes.get(_plain(node.input[place])))
+            shape = shape or (stacked.get(node.name) if node.op == _RESERVE else None)
+            if shape is not None:
+                made.append((node, place, [samples, *shape[1:]]))
+    for node, place, shape in made:
+        name = f"{node.name}/element_shape_of_{samples}"
+        _become_constant(changed.node.add(name=name, op="Const"), shape)
+        node.input[place] = name
+    for function in changed.library.function:
+        inside = {node.name: node for node in function.node_def}
+        for node in function.node_def:
+            if node.op in _SHAPES_INSIDE:
+                constant = inside.get(_plain(node.input[_SHAPES_INSIDE[node.op]]))
+                shape = _open_first(constant)
+                if constant is not None and shape is not None:
+                    _become_constant(constant, [samples, *shape[1:]])
+        for attributes in function.arg_attr.values():
+            _fix_first(attributes.attr["_output_shapes"].list.shape, samples)
+    for loop in _loops(changed):
+        _fix_first(loop.attr["output_shapes"].list.shape, samples)
+    return changed
+
+
+def _fix_first(shapes: Iterable[TensorShape], samples: int) -> None:
+    """Gives the first size of each shape that is open there, and only there."""
+    for shape in shapes:
+        sizes = [dim.size for dim in shape.dim]
+        if len(sizes) > 1 and sizes[0] == -1 and min(sizes[1:]) >= 0:
+            shape.dim[0].size = samples
+
+
+def read_outside(graph_def: GraphDef, written: Collection[str]) -> None:
+    """Changes a graph: loops that read variables get their values instead.
+
+    Args:
+        graph_def: a graph, inner functions inlined but for those of loops.
+        written: nodes of variables that the graph writes; reading these has its time.
+    """
+    _rename_functions(graph_def, "_on_values")
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    used = Counter(
+        loop.attr[part].func.name for loop in _loops(graph_def) for part in ("cond", "body")
+    )
+    for loop in _loops(graph_def):
+        cond, body = (functions[loop.attr[part].func.name] for part in ("cond", "body"))
+        if used[cond.signature.name] > 1 or used[body.signature.name] > 1:
+            continue
+        for index, argument in enumerate(body.signature.input_arg):
+            reads = _only_reads(body, argument.name)
+            variable = loop.attr["T"].list.type[index] == _RESOURCE
+            if not (reads and variable) or _plain(loop.input[index]) in written:
+                continue
+            dtype = reads[0].attr["dtype"].type
+            value = graph_def.node.add(name=f"{loop.name}/value_{index}", op="ReadVariableOp")
+            value.input.append(loop.input[index])
+            value.attr["dtype"].type = dtype
+            loop.input[index] = value.name
+            loop.attr["T"].list.type[index] = dtype
+            for read in reads:
+                read.op = "Identity"
+                read.attr.clear()
+                read.attr["T"].type = dtype
+                _rename_output(body, read.name)
+            for function in (cond, body):
+                function.signature.input_arg[index].type = dtype
+                function.arg_attr.pop(index, None)
+                function.resource_arg_unique_id.pop(index, None)
+            body.signature.output_arg[index].type = dtype
+            loop.attr["output_shapes"].list.shape[index].unknown_rank = True
+        loop.attr.pop("_read_only_resource_inputs", None)
+
+
+_RESOURCE = 20  # types.proto: DT_RESOURCE
+
+
+def _only_reads(body: FunctionDef, argument: str) -> list[NodeDef]:
+    """The nodes that read a variable; none if anything else takes it."""
+    readers = [node for node in body.node_def if argument in map(_plain, node.input)]
+    return readers if all(node.op == "ReadVariableOp" for node in readers) else []
+
+
+def _rename_output(body: FunctionDef, name: str) -> None:
+    """Lets the readers of a node that became an identity find its result."""
+    for node in body.node_def:
+        for place, read in enumerate(node.input):
+            if read == f"{name}:value:0":
+                node.input[place] = f"{name}:output:0"
+    for result, read in body.ret.items():
+        if read == f"{name}:value:0":
+            body.ret[result] = f"{name}:output:0"
+
+
+def _loops(graph_def: GraphDef) -> list[NodeDef]:
+    return [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]
+
+
+def _rename_functions(graph_def: GraphDef, ending: str) -> None:
+    """TensorFlow knows functions by their names, and has those of other numbers of samples."""
+    del graph_def.library.gradient[:]  # they name functions, too, and inference needs none
+    functions = graph_def.library.function
+    names = {function.signature.name: function.signature.name + ending for function in functions}
+    for function in functions:
+        function.signature.name = names[function.signature.name]
+    for body in (graph_def.node, *(function.node_def for function in functions)):
+        for node in body:
+            for value in node.attr.values():
+                called = [value.func] if value.HasField("func") else value.list.func
+                for each in called:
+                    each.name = names.get(each.name, each.name)
+
+
+def _stacked(graph_def: GraphDef, nodes: Mapping[str, NodeDef]) -> Iterable[tuple[str, Shape]]:
+    """Lists of unknown elements that a loop fills, with the shape that a stack of them takes."""
+    for stack in graph_def.node:
+        loop = nodes.get(_plain(stack.input[0])) if stack.op == _STACK else None
+        if loop is None or loop.op not in ("While", "StatelessWhile"):
+            continue
+        shape = _open_first(nodes.get(_plain(stack.input[_SHAPES[_STACK]])))
+        index = int(stack.input[0].partition(":")[2] or 0)
+        if shape is not None:
+            yield _plain(loop.input[index]), shape
+
+
+def _open_first(constant: NodeDef | None) -> Shape | None:
+    """A constant shape of which the first size alone is open."""
+    from tensorflow import make_ndarray
+
+    if constant is None or constant.op != "Const":
+        return None
+    shape = make_ndarray(constant.attr["value"].tensor)
+    if shape.ndim != 1 or not len(shape) or shape[0] != -1 or (shape[1:] < 0).any():
+        return None
+    return [int(size) for size in shape]
+
+
+def _become_constant(node: NodeDef, shape: Shape) -> None:
+    import tensorflow as tf
+
+    node.attr["dtype"].type = tf.int32.as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(shape, tf.int32))
+
+
+def _plain(name: str) -> str:
+    return name.partition(":")[0].removeprefix("^")
