@@ -5,18 +5,30 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tfmp.converters.intake.keras2 import ModelFile
-from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
+from tfmp.converters.intake.source import (
+    Origin,
+    Source,
+    path_sha256,
+    path_size,
+    unique_name,
+    weights_sha256,
+)
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.shared.backend import Tensor
 
 
-def from_keras2(file: ModelFile, path: Path, notes: tuple[str, ...] = ()) -> Source:
-    """Opens a model of Keras 2 that was read from `path`; `notes` tell how the file was opened.
+def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ()) -> Source:
+    """Opens a model of Keras 2.
+
+    Args:
+        file: the model.
+        path: the file that it was read from; None for a live model.
+        notes: on how the file was opened.
 
     Raises:
-        InputError: the file does not tell the shapes of the model's inputs.
+        InputError: the shapes of the inputs are not known, or a live model is not in float32.
         ConversionError: a layer fails while it is traced.
     """
     import tensorflow as tf
@@ -27,7 +39,17 @@ def from_keras2(file: ModelFile, path: Path, notes: tuple[str, ...] = ()) -> Sou
         raise InputError(
             f"{path}: this file does not tell the shapes of the model's inputs. Build the model, "
             "call it once on a batch and save it again."
+            if path
+            else f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs. Call it "
+            "once on a batch, save it with model.save('folder', save_format='tf'), and pass that."
         )
+    layers = () if path else model._flatten_layers(include_self=False)
+    for layer in layers:
+        if layer.compute_dtype in ("float16", "bfloat16"):
+            raise InputError(
+                f"model {model.name!r}: its layer {layer.name!r} computes in "
+                f"{layer.dtype_policy.name}. Save it and pass the file, which is read in float32."
+            )
     inputs = tuple(
         TensorSpec(name, tuple(tensor.shape), tensor.dtype.name)
         for name, tensor in zip(model.input_names, tensors, strict=True)
@@ -47,11 +69,11 @@ def from_keras2(file: ModelFile, path: Path, notes: tuple[str, ...] = ()) -> Sou
         return dict(zip(declared, results, strict=True))
 
     origin = Origin(
-        name=path.stem,
+        name=path.stem if path else model.name,
         format="keras",
         path=path,
-        sha256=path_sha256(path),
-        size_bytes=path_size(path),
+        sha256=path_sha256(path) if path else weights_sha256(model.variables),
+        size_bytes=path_size(path) if path else None,
         notes=(*notes, *file.notes),
     )
     return Source.traced(origin, inputs, call, model.variables, lambda: _marked_layers(model))

@@ -1,6 +1,5 @@
 """Live Keras models as a `Source`."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,13 +7,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import in_float32, precision_note, widened_weights
 from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.integers import with_integers
-from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size
+from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, weights_sha256
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.tensors import TensorSpec
@@ -71,7 +69,7 @@ def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ..
         name=path.stem if path else model.name,
         format="keras",
         path=path,
-        sha256=path_sha256(path) if path else _weights_sha256(model),
+        sha256=path_sha256(path) if path else weights_sha256(model.variables),
         size_bytes=path_size(path) if path else None,
         notes=(*notes, *precision_note(model)),
     )
@@ -201,11 +199,3 @@ def _named_leaves(
         name = "/".join(keys) if keys else name_of(index, leaf)
         leaves[f"{name}_{index}" if name in leaves or name in taken else name] = leaf
     return list(leaves.items())
-
-
-def _weights_sha256(model: KerasModel) -> str:
-    digest = hashlib.sha256()
-    for variable in model.variables:
-        digest.update(variable.path.encode())
-        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
-    return digest.hexdigest()

@@ -1,5 +1,6 @@
 """Any model, file, folder or object as a `Source`."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,8 +136,8 @@ def open_source(
     """Opens a model.
 
     Args:
-        model: a built Keras model, a `tf.function` with an input signature, or the path of a
-            `.keras`, `.h5`, `.hdf5` or `.onnx` file or of a SavedModel folder.
+        model: a built model of Keras or tf_keras, a `tf.function` with an input signature, or the
+            path of a `.keras`, `.h5`, `.hdf5` or `.onnx` file or of a SavedModel folder.
         signature: name of a SavedModel's signature; see `from_saved_model`.
         all_signatures: also take a SavedModel whose signatures all have unusual names.
         custom_objects: classes and functions that a Keras file names.
@@ -196,12 +197,23 @@ def _live(model: Model) -> Source:
 
     if isinstance(model, keras.Model):
         return from_keras(model)
+    if _is_keras2(model):
+        from tfmp.converters.intake.keras2 import ModelFile
+        from tfmp.converters.intake.keras2_model import from_keras2
+
+        return from_keras2(ModelFile(model, ()), None)
     if is_function(model):
         return from_function(model)
     raise InputError(
         f"expected a Keras model, a tf.function or a path, received {type(model).__name__}. Pass "
         f"a built keras.Model, a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}."
     )
+
+
+def _is_keras2(model: Model) -> bool:
+    """Whether a model is one of tf_keras, which must have been imported to make it."""
+    tf_keras = sys.modules.get("tf_keras")
+    return tf_keras is not None and isinstance(model, tf_keras.Model)
 
 
 def check_model_file(path: Path) -> None:

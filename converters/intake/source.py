@@ -378,6 +378,15 @@ def path_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def weights_sha256(variables: Iterable[Variable]) -> str:
+    """SHA-256 of the names and values of a live model's weights."""
+    digest = hashlib.sha256()
+    for variable in variables:
+        digest.update(getattr(variable, "path", variable.name).encode())
+        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
+    return digest.hexdigest()
+
+
 def path_size(path: Path) -> int:
     """Bytes of a file, or of all files in a folder."""
     if path.is_file():

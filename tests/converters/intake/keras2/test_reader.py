@@ -1,14 +1,18 @@
 """Files that Keras 1.2 to 2.15 wrote compute what their writer computed."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tf_keras
 from keras2_files import FILES
 from keras2_writing import Recorded
 
 from tfmp.converters.intake import open_source
+from tfmp.converters.shared.errors import InputError
 
 # What Keras 2 itself warns of when it writes a file.
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
@@ -65,3 +69,36 @@ def test_a_file_converts_to_what_its_writer_meant(name: str, to: str, tmp_path: 
     tolerance = 5e-3 if "mixed" in name else 1e-3
     for spec, array in zip(source.outputs, expected, strict=True):
         np.testing.assert_allclose(received[spec.name], array, rtol=tolerance, atol=tolerance)
+
+
+def test_a_live_model_is_opened_as_its_file_is():
+    model = tf_keras.Sequential(
+        [tf_keras.layers.Input((4, 3)), tf_keras.layers.GRU(5), tf_keras.layers.Dense(2)]
+    )
+    x = np.random.default_rng(0).standard_normal((3, 4, 3)).astype(np.float32)
+    source = open_source(model)
+    (received,) = source.forward({source.inputs[0].name: x}).values()
+    np.testing.assert_allclose(received, model.predict(x, verbose=0), rtol=1e-5, atol=1e-6)
+    assert source.name == model.name
+
+
+class _Subclassed(tf_keras.Model):
+    def call(self, x: Any) -> Any:
+        return x + 1.0
+
+
+def _in_float16() -> Any:
+    policy = tf_keras.mixed_precision.Policy("mixed_float16")
+    return tf_keras.Sequential([tf_keras.layers.Dense(2, dtype=policy, input_shape=(3,))])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (_Subclassed, r"does not tell the shapes of its inputs. Call it once on a batch, save it"),
+        (_in_float16, r"layer 'dense.*' computes in mixed_float16. Save it and pass the file, wh"),
+    ],
+)
+def test_live_models_that_need_a_file_say_so(build: Callable[[], Any], message: str):
+    with pytest.raises(InputError, match=message):
+        open_source(build())
