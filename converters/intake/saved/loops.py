@@ -9,7 +9,7 @@ know.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from tfmp.converters.shared.frameworks import FunctionDef, GraphDef, NodeDef, TensorShape
+from tfmp.converters.shared.frameworks import AttrValue, FunctionDef, GraphDef, NodeDef
 
 _RESERVE, _STACK = "TensorListReserve", "TensorListStack"
 
@@ -53,15 +53,15 @@ def with_samples(graph_def: GraphDef, samples: int) -> GraphDef:
                 if constant is not None and shape is not None:
                     _become_constant(constant, [samples, *shape[1:]])
         for attributes in function.arg_attr.values():
-            _fix_first(attributes.attr["_output_shapes"].list.shape, samples)
+            _fix_first(attributes.attr, "_output_shapes", samples)
     for loop in _loops(changed):
-        _fix_first(loop.attr["output_shapes"].list.shape, samples)
+        _fix_first(loop.attr, "output_shapes", samples)
     return changed
 
 
-def _fix_first(shapes: Iterable[TensorShape], samples: int) -> None:
-    """Gives the first size of each shape that is open there, and only there."""
-    for shape in shapes:
+def _fix_first(attributes: Mapping[str, AttrValue], name: str, samples: int) -> None:
+    """Gives the first size of each shape in an attribute that is open there, and only there."""
+    for shape in attributes[name].list.shape if name in attributes else ():
         sizes = [dim.size for dim in shape.dim]
         if len(sizes) > 1 and sizes[0] == -1 and min(sizes[1:]) >= 0:
             shape.dim[0].size = samples
