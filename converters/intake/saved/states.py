@@ -117,6 +117,8 @@ class Inlined:
             name="",
         )
         count = len(self._results)
+        for value, known in zip(found, self._function.outputs, strict=False):
+            value.set_shape(known.shape)  # operations alone may not tell it
         return found[:count], found[count:]
 
     @property
