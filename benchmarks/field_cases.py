@@ -1,0 +1,357 @@
+"""Writes docs/field-cases.md: public reports of FP16 and export trouble, rebuilt and run again.
+
+Every case of `tests/support/field_threads.py` goes through the tool of its report and through
+`tfmp.converters.convert`. ONNX files in a folder of wheels go through `tfmp-convert onnx`.
+
+Run: pip install onnxconverter-common; python benchmarks/field_cases.py --wheels FOLDER
+"""
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "field-cases.md"
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+
+import onnx
+from field_case import FieldCase
+from field_threads import field_cases
+from field_tools import CONTROL, TOOLS, drift_text, faults_of, first_words
+from field_wheels import WheelRow, wheel_rows
+from quiet import quiet
+
+from tfmp.converters import convert, validate
+from tfmp.converters.report import Artifact, DriftReport
+from tfmp.converters.shared.errors import InputError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one model in one tool.
+
+    Attributes:
+        fault: why there is no file that runs; else "".
+        check: the complaint of ONNX's check about a file that runs all the same; else "".
+        verdict: of `validate` on the file; "" without one.
+        drift: relative L2 distance of the worst output, where outputs have distances.
+        reason: the sentence that decided the verdict, or that tells the result.
+        notes: what tfmp says of the file that it wrote.
+        ops: how many nodes of the ops that a report is about.
+    """
+
+    fault: str = ""
+    check: str = ""
+    verdict: str = ""
+    drift: float | None = None
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    ops: str = ""
+
+    def __str__(self) -> str:
+        if self.fault:
+            return f"no: {self.fault}"
+        if not self.verdict:
+            return self.reason
+        invalid = f"not valid ONNX ({self.check}); " if self.check else ""
+        return f"{invalid}{self.verdict}{drift_text(self.drift)}{self.ops}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case with its results.
+
+    Attributes:
+        case: the report.
+        tool: the result of the report's tool; None where it cannot be run here.
+        control: where it cannot, the result of plain FP16.
+        plain: tfmp's result in FP16.
+        mended: tfmp's result with mixed precision, or repaired; None where `plain` needs neither.
+    """
+
+    case: FieldCase
+    tool: Outcome | None
+    control: Outcome | None
+    plain: Outcome
+    mended: Outcome | None
+
+    @property
+    def flag(self) -> str:
+        """The option that `mended` is the result of."""
+        return "--precision mixed" if self.case.to == "onnx" else "--repair"
+
+    def tool_cell(self) -> str:
+        """The tool's result for the table."""
+        if self.tool is not None:
+            return str(self.tool)
+        return f"{self.case.tool}" + (f"; plain FP16: {self.control}" if self.control else "")
+
+    def tfmp_cell(self) -> str:
+        """tfmp's results for the table."""
+        found = str(self.plain)
+        return found if self.mended is None else f"{found}; with `{self.flag}`: {self.mended}"
+
+
+def run_tool(case: FieldCase, name: str, folder: Path) -> Outcome | None:
+    """A tool's own result; tfmp's handlers in tf2onnx, once loaded, would change it."""
+    if name not in TOOLS:
+        return None
+    path = folder / f"tool.{case.to}"
+    try:
+        with quiet():
+            told = TOOLS[name](case.model(), path, case)
+    except ImportError as error:
+        return Outcome(reason=f"not run here: {first_words(error)}")
+    except Exception as error:  # whatever a tool raises
+        return Outcome(fault=f"{type(error).__name__}: {first_words(error)}")
+    if told is not None:
+        return Outcome(reason=told)
+    faults = faults_of(path, case.batch())
+    return Outcome(faults.run, faults.check, "" if faults.run else _WRITTEN)
+
+
+_WRITTEN = "written"
+
+
+def judged(case: FieldCase, written: Outcome | None, folder: Path) -> Outcome | None:
+    """The result with the verdict on the file that a tool wrote."""
+    if written is None or written.verdict != _WRITTEN:
+        return written
+    try:
+        path = folder / f"tool.{case.to}"
+        with quiet():
+            report = validate(_model(case, folder), path, case.batch(), emulate=case.emulate)
+    except InputError as error:
+        return replace(written, verdict="not judged", reason=first_words(error))
+    return replace(_outcome(report), check=written.check, ops=_ops(case, path))
+
+
+def run_tfmp(case: FieldCase, folder: Path) -> tuple[Outcome, Outcome | None]:
+    """tfmp's results: in FP16, and where that fails mixed or repaired."""
+    plain = _convert(case, folder, "fp16")
+    if plain.verdict != "FAIL":
+        return plain, None
+    return plain, _convert(case, folder, "mended")
+
+
+def _convert(case: FieldCase, folder: Path, kind: str) -> Outcome:
+    options = dict(case.options)
+    precision = "fp16"
+    if kind == "mended" and case.to == "onnx":
+        precision = "mixed"
+    elif kind == "mended":
+        options["repair"] = True
+    path = folder / f"{kind}.{case.to}"
+    try:
+        with quiet():
+            artifact = convert(
+                _model(case, folder), case.to, path, precision, case.batch(),
+                emulate=case.emulate, force=True, **options,
+            )  # fmt: skip
+    except InputError as error:
+        return Outcome(fault=first_words(error))
+    faults = faults_of(path, case.batch())
+    if faults.run:
+        return Outcome(faults.run, faults.check)
+    assert artifact.report is not None
+    found = _outcome(artifact.report, artifact)
+    return replace(found, check=faults.check, ops=_ops(case, path))
+
+
+def _ops(case: FieldCase, path: Path) -> str:
+    if not case.counted:
+        return ""
+    found = Counter(node.op_type for node in onnx.load(path).graph.node)
+    return ", nodes: " + ", ".join(f"{found[name]} {name}" for name in case.counted)
+
+
+def _model(case: FieldCase, folder: Path) -> Any:
+    """The case's model as users have it: an ONNX file, or a Keras model."""
+    made = case.model()
+    if not isinstance(made, onnx.ModelProto):
+        return made
+    path = folder / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def _outcome(report: DriftReport, artifact: Artifact | None = None) -> Outcome:
+    candidate = report.candidates[0]
+    drifts = [output.rel_l2 for output in candidate.outputs if output.rel_l2 is not None]
+    notes = tuple(note for note in (artifact.known.notes if artifact else ()) if _telling(note))
+    reason = candidate.reasons[0] if candidate.reasons else ""
+    drift = max(drifts, default=None)
+    return Outcome("", "", str(candidate.verdict.value), drift, reason, notes)
+
+
+def _telling(note: str) -> bool:
+    """Whether a note of a file is about numbers, and not about its size."""
+    return note.startswith(("kept in", "rewritten", "mixed", "repaired", "constant", "repair "))
+
+
+def run(cases: list[FieldCase], folder: Path) -> Iterator[Row]:
+    """Runs cases: all tools first."""
+    folders = {case.name: folder / case.name for case in cases}
+    for one in folders.values():
+        one.mkdir()
+    tools = {case.name: run_tool(case, case.tool, folders[case.name]) for case in cases}
+    for case in cases:
+        own, tool, control = folders[case.name], tools[case.name], None
+        if tool is None and case.to == "onnx":
+            control = judged(case, run_tool(case, CONTROL, own), own)
+        yield Row(case, judged(case, tool, own), control, *run_tfmp(case, own))
+
+
+def page(rows: list[Row], wheels: list[WheelRow], command: str) -> str:
+    """The page."""
+    numbered = list(enumerate(rows, 1))
+    lines = ["# Field cases", "", *_introduction(rows, wheels, command), ""]
+    lines += ["| # | report | what goes wrong there | its tool today | tfmp |"]
+    lines += ["| ---: | --- | --- | --- | --- |"]
+    for number, row in numbered:
+        case = row.case
+        cells = f"[{case.thread}]({case.link})", case.title, row.tool_cell(), row.tfmp_cell()
+        lines.append(f"| [{number}](#case-{number}) | {' | '.join(map(_cell, cells))} |")
+    lines += ["", *wheel_lines(wheels), "## Case by case"]
+    for number, row in numbered:
+        lines += ["", *_paragraph(number, row)]
+    return "\n".join(lines) + "\n"
+
+
+def _introduction(rows: list[Row], wheels: list[WheelRow], command: str) -> list[str]:
+    tools = [row.tool for row in rows if row.tool and (row.tool.fault or row.tool.verdict)]
+    sound = sum(tool.verdict == "PASS" and not tool.check for tool in tools)
+    files = sum(not (row.plain.fault or row.plain.check) for row in rows)
+    passed = sum("PASS" in (row.plain.verdict, getattr(row.mended, "verdict", "")) for row in rows)
+    return [
+        f"Written by `{command}` with {_versions()}.",
+        "",
+        f"{len(rows)} public reports of trouble with FP16 or with exports, each rebuilt as a small "
+        "model with seeded weights and samples that shows the trouble. The tool of the report is "
+        "run in its version of today, and so is tfmp. Both files are judged alike: ONNX's full "
+        "check, loading and running in ONNX Runtime or LiteRT, then `tfmp-convert validate` with "
+        "its default budget, where FP16 arithmetic is emulated (ONNX) or forced on the CPU "
+        '(TFLite). "no" stands for a file that is missing, invalid or cannot be run; drift is the '
+        "relative L2 distance of the worst output from float32. Where the tool needs TensorRT, a "
+        "GPU or a browser, plain FP16 shows that the rebuilt model has the trouble: every node in "
+        "FP16 and every constant rounded, by onnxconverter-common without its limits.",
+        "",
+        f"- The tools of the reports ran on {len(tools)} models: {sound} files are valid and PASS.",
+        f"- tfmp wrote a valid file for {files} of {len(rows)}; {passed} PASS, in plain FP16 or "
+        "with the option that the FAIL names.",
+        *([f"- Of {len(wheels)} ONNX files from wheels, {_judged(wheels)}."] if wheels else []),
+    ]
+
+
+def _judged(wheels: list[WheelRow]) -> str:
+    valid = sum(row.valid() for row in wheels)
+    passed = sum(row.verdict == "PASS" for row in wheels)
+    return f"{valid} became valid FP16 files and {passed} of them PASS"
+
+
+def _versions() -> str:
+    names = "onnxconverter-common onnxruntime-gpu onnxruntime onnx tf2onnx tensorflow keras".split()
+    found = []
+    for name in names:
+        if importlib.util.find_spec(name.removesuffix("-gpu").replace("-", "_")) is None:
+            continue
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def _paragraph(number: int, row: Row) -> list[str]:
+    case = row.case
+    lines = [
+        f"### Case {number}",
+        "",
+        f"[{case.thread}]({case.link}): {case.title}. {case.story}",
+        "",
+        f"- Tool today: {f'{case.tool}: {_result(row.tool)}' if row.tool else case.tool}.",
+        f"- tfmp: {_result(row.plain)}.",
+    ]
+    if row.tool and row.tool.verdict == "PASS" and not (row.tool.check or case.counted):
+        lines.append("- The trouble is mended in the tool, or seen only on the report's hardware.")
+    if row.control:
+        lines.append(f"- Plain FP16: {_result(row.control)}.")
+    if row.mended:
+        lines.append(f"- tfmp with `{row.flag}`: {_result(row.mended)}.")
+    notes = (row.mended or row.plain).notes
+    if notes:
+        lines.append(f"- It says of the file: {_first(notes)}.")
+    return lines
+
+
+def _result(outcome: Outcome) -> str:
+    parts = [str(outcome)]
+    if outcome.verdict and outcome.reason:
+        parts.append(outcome.reason.rstrip("."))
+    return ". ".join(parts).rstrip(".")
+
+
+def _first(notes: tuple[str, ...]) -> str:
+    shown = "; ".join(note.rstrip(".") for note in notes[:2])
+    return shown + (f"; and {len(notes) - 2} more" if len(notes) > 2 else "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+_WHEELS = (
+    "Exports by PyTorch, PaddlePaddle, tf2onnx, keras2onnx and Spox, as wheels on PyPI have them, "
+    "through `tfmp-convert onnx FILE --data SAMPLES`. The samples are waves with noise, and "
+    "sequences of them for models with states: a verdict tells what FP16 does to these, and not to "
+    "pictures of text or to speech. Few samples are INCONCLUSIVE at best. A FAIL is followed by "
+    "mixed precision where the search is short."
+)
+
+
+def wheel_lines(rows: list[WheelRow]) -> list[str]:
+    """The table of files from wheels."""
+    if not rows:
+        return []
+    lines = [
+        "## ONNX files that wheels ship", "",
+        _WHEELS, "",
+        "| file | exporter | FP16 file | size | verdict | sentence |",
+        "| --- | --- | --- | ---: | --- | --- |",
+    ]  # fmt: skip
+    return [*lines, *(f"| {' | '.join(map(_cell, row.cells()))} |" for row in rows), ""]
+
+
+def main() -> None:
+    """Runs and writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wheels", type=Path, help="folder of wheels with ONNX files")
+    parser.add_argument("--only", default="", help="cases whose names have this; no page")
+    parser.add_argument("--quick", action="store_true", help="leave out what is slow; no page")
+    options = parser.parse_args()
+    cases = [case for case in field_cases(not options.quick) if options.only in case.name]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for row in run(cases, Path(folder)):
+            rows.append(row)
+            print(row.case.thread, row.tool_cell(), row.tfmp_cell(), sep=" | ", flush=True)
+    wheels = wheel_rows(options.wheels) if options.wheels else []
+    command = "python benchmarks/field_cases.py" + (" --wheels FOLDER" if options.wheels else "")
+    text = page(rows, wheels, command)
+    if options.only or options.quick:
+        print(text)
+    else:
+        PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

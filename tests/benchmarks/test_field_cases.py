@@ -1,0 +1,113 @@
+"""The page of field cases is what its script writes, and its results are today's."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import field_keras
+import pytest
+from field_case import FieldCase
+from field_threads import field_cases
+from repository import BENCHMARKS, DOCS
+
+PAGE = DOCS / "field-cases.md"
+CASES = {case.name: case for case in field_cases()}
+# They trace, and some convert in a process of their own.
+KERAS = {case.name for case in field_keras.CASES} - {"onnx-tensorflow-onnx-2348"}
+# Reports that the page is to have.
+REQUIRED = """
+    microsoft/onnxruntime#11384 microsoft/onnxconverter-common#323
+    microsoft/onnxconverter-common#299 microsoft/onnxconverter-common#249
+    microsoft/onnxconverter-common#196 tensorflow/tensorflow#67216 tensorflow/tensorflow#48671
+    tensorflow/tensorflow#43719 tensorflow/tensorflow#43393 NVIDIA/TensorRT#2564
+    pytorch/TensorRT#4061
+""".split()
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    paths = sys.path[:]
+    sys.path.insert(0, str(BENCHMARKS))
+    import field_cases as module
+
+    yield module
+    sys.path[:] = paths
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of the page's table of cases, by thread."""
+    found = {}
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
+        if line.startswith("| [") and len(cells) == 5:
+            thread = re.match(r"\[([^]]+)\]", cells[1])
+            assert thread is not None
+            found[thread[1]] = cells
+    return found
+
+
+def test_the_page_has_all_cases_in_order_with_their_links_and_words():
+    text, found = PAGE.read_text(), rows()
+    assert list(found) == [case.thread for case in CASES.values()]
+    assert len(found) >= 25
+    assert set(found) >= set(REQUIRED)
+    for number, case in enumerate(CASES.values(), 1):
+        cells = found[case.thread]
+        assert cells[0] == f"[{number}](#case-{number})"
+        assert cells[1].endswith(f"({case.link})")
+        assert cells[2] == case.title
+        assert (
+            f"### Case {number}\n\n[{case.thread}]({case.link}): {case.title}. {case.story}" in text
+        )
+
+
+def test_every_tool_that_cannot_be_run_is_said_and_not_made_up():
+    for case in CASES.values():
+        if case.tool.startswith("not run here: "):
+            assert rows()[case.thread][3].startswith(case.tool)
+
+
+def outcomes(cell: str) -> tuple[str, ...]:
+    """The verdicts in a cell: of FP16, and of the option behind it."""
+    return tuple(re.findall(r"\b(PASS|FAIL|INCONCLUSIVE|no)\b[,:;]? ?", cell))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=[pytest.mark.slow] if case.slow or name in KERAS else [])
+        for name, case in CASES.items()
+    ],
+)
+def test_what_the_page_says_of_tfmp_is_so(case: FieldCase, script: ModuleType, tmp_path: Path):
+    plain, mended = script.run_tfmp(case, tmp_path)
+    found = [str(one.verdict or "no") for one in (plain, mended) if one is not None]
+    assert outcomes(rows()[case.thread][4]) == tuple(found)
+    assert plain.fault == plain.check == ""
+
+
+def test_a_page_of_made_up_results_has_the_form_of_the_page(script: ModuleType):
+    case = next(iter(CASES.values()))
+    bad = script.Outcome(verdict="FAIL", drift=float("inf"), reason="output 'y': lost.")
+    good = script.Outcome(verdict="PASS", drift=4e-4, reason="fine", notes=("rewritten: a", "b."))
+    invalid = script.Outcome(check="nodes are out of order", verdict="FAIL", drift=0.5)
+    gone = script.Outcome(fault="KeyError: 'a|b'")
+    text = script.page(
+        [
+            script.Row(case, invalid, None, bad, good),
+            script.Row(case, gone, None, good, None),
+            script.Row(case, None, bad, good, None),
+        ],
+        [],
+        "the command",
+    )
+    assert text.startswith("# Field cases\n\nWritten by `the command` with ")
+    assert "| not valid ONNX (nodes are out of order); FAIL, drift 5.0e-01 | FAIL, NaN" in text
+    assert "; with `--precision mixed`: PASS, drift 4.0e-04 |" in text
+    assert "| no: KeyError: 'a\\|b' | PASS, drift 4.0e-04 |" in text
+    assert "; plain FP16: FAIL, NaN or infinite |" in text
+    assert "- tfmp with `--precision mixed`: PASS, drift 4.0e-04. fine.\n" in text
+    assert "- It says of the file: rewritten: a; b.\n" in text
+    assert "tfmp wrote a valid file for 3 of 3; 3 PASS" in text
