@@ -1,5 +1,6 @@
 """`convert`: a model becomes files, which are compared with it and judged."""
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ def convert(
     Args:
         model: anything that `open_source` takes, or its result.
         to: "onnx" or "tflite".
-        output: file to write; by default the model's name with the format's suffix, beside the
+        output: file to write, or a folder for it; by default the model's name with the format's suffix, beside the
             model's file (for a live model, in the working directory).
         precision: "fp16", "fp32", or for ONNX "mixed": FP16 with as few nodes in FP32 as keep the
             budget on `data`.
@@ -193,7 +194,10 @@ def target_of(
     format.check(precision, chosen, sampled, batch_size)
     original = path_of(model)
     check_model(model)
-    path = Path(output) if output is not None else _default_output(model, original, format)
+    path = _default_output(model, original, format)
+    if output is not None:
+        into = Path(output).is_dir() or str(output).endswith(os.sep)
+        path = Path(output, path.name) if into else Path(output)
     if original is not None and _same_file(path, original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
     if original is not None and _is_part_of(path, original):

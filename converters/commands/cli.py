@@ -57,7 +57,9 @@ def _add_format(format: Format) -> None:
         help=f"Convert MODEL ({format.takes}) to {format.title}; with --data, validate the result.",
     )
     @options.converting(
-        [format], metavar="FILE", written=f"Output file [default: MODEL{format.suffix}]."
+        [format],
+        metavar="FILE",
+        written=f"Output file, or its folder [default: MODEL{format.suffix}].",
     )
     def command(model: str, written: Written, intake: Intake, asked: Asked, shown: Shown) -> None:
         _convert(model, {format.name: written.output}, written, intake, asked, shown)

@@ -66,6 +66,14 @@ def test_missing_folders_are_made(folder):
     assert (folder / "c" / "a.toml").is_file()
 
 
+def test_a_folder_is_an_output_for_one_file_too(folder):
+    for number, into in enumerate(("made/", ".")):
+        result = tfmp_convert("onnx", "dense.keras", "-o", into)
+        assert result.exit_code == 0, (number, result.output)
+    assert (folder / "made" / "dense.onnx").is_file()
+    assert (folder / "dense.onnx").is_file()
+
+
 def test_a_tflite_file_takes_the_batch_and_the_sums_that_were_asked_for(folder):
     result = tfmp_convert("tflite", "dense.keras", "--dynamic", "--accumulate", "fp16")
     assert result.exit_code == 0, result.output
