@@ -1,23 +1,27 @@
-"""How often bounds on metrics on labels are wrong, in simulated runs whose truth is known.
+"""Writes docs/label-coverage.md: how often bounds on metrics of labels are wrong.
 
 Run: python benchmarks/label_coverage.py [--runs 1000] [METRIC ...]
 
 A population of 20,000 samples has a true drop (or growth of an error). From it, runs of some
 hundred samples are drawn and measured as `validate` does. A run is a wrong PASS if its upper bound
 lies below the truth: a limit just below the truth would have passed. It is a wrong FAIL if its
-lower bound lies above the truth. Each is claimed to happen in at most 5 % of the runs.
+lower bound lies above the truth. Reports state that each happens in at most 5 % of all runs.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import verdict_coverage
 
 from tfmp.converters.drift import CustomMetric, with_metrics
 from tfmp.converters.drift.labels.book import LabelBook
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.sketch import MOST_ROWS
+
+PAGE = Path(__file__).parent.parent / "docs" / "label-coverage.md"
 
 # As many as a table of single samples holds: the metrics of all of them are the truth.
 POPULATION = MOST_ROWS
@@ -149,35 +153,104 @@ def truth_of(scene: Scene) -> float:
     return found.worse
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The runs of a scene at one number of samples.
+
+    Attributes:
+        scene: the scene.
+        size: number of samples of a run.
+        truth: how much worse the candidate is in the population.
+        runs: number of runs.
+        low: runs whose upper bound is below the truth.
+        high: runs whose lower bound is above it.
+    """
+
+    scene: Scene
+    size: int
+    truth: float
+    runs: int
+    low: int
+    high: int
+
+    @property
+    def over(self) -> bool:
+        """Whether chance alone hardly explains that more runs are wrong than stated."""
+        wrong = max(self.low if self.scene.primary else 0, self.high)
+        return wrong / self.runs > verdict_coverage.STATED + verdict_coverage.noise(self.runs)
+
+    def row(self) -> str:
+        """A row of the page's table."""
+        passed = f"{self.low / self.runs:.1%}" if self.scene.primary else "not stated"
+        cells = [self.scene.name, self.scene.metric, f"{self.size:,}", f"{self.truth:.3g}"]
+        return f"| {' | '.join([*cells, passed, f'{self.high / self.runs:.1%}'])} |"
+
+
+def outcome_of(scene: Scene, size: int, runs: int) -> Outcome:
+    """Runs a scene."""
+    truth, rng = truth_of(scene), np.random.default_rng(size)
+    low = high = 0
+    for _ in range(runs):
+        found = measured(scene, rng.integers(0, len(scene.labels), size))
+        if found is not None:
+            low += found.upper < truth
+            high += found.lower > truth
+    return Outcome(scene, size, truth, runs, low, high)
+
+
+def page(found: Sequence[Outcome], command: str) -> str:
+    """The page as Markdown."""
+    runs = max(each.runs for each in found)
+    over = [
+        f"- {each.scene.name}: {each.scene.metric}, {each.size:,} samples"
+        for each in found
+        if each.over
+    ]
+    kept = f"{len(found) - len(over)} of {len(found)} rows keep to that"
+    return "\n".join(
+        [
+            "# How often bounds on metrics of labels are wrong",
+            "",
+            f"Written by `{command}`. Each row is of {runs:,} runs ({runs // _BOOTSTRAP:,} of them",
+            f"for your own metrics), drawn from {POPULATION:,} samples whose true drop, or growth",
+            "of an error, is known. A wrong PASS has an upper bound below the truth, and a wrong",
+            "FAIL a lower bound above it. Reports state that each of them happens in at most",
+            f"{verdict_coverage.STATED:.0%} of all runs; the shares are uncertain by up to "
+            f"{verdict_coverage.noise(runs):.1%}. Only",
+            "a primary metric states that a candidate is within its limit.",
+            "",
+            *([f"{kept}; these do not:", "", *over] if over else [f"{kept}."]),
+            "",
+            "| population | metric | samples | truth | wrong PASS | wrong FAIL |",
+            "|---|---|---:|---:|---:|---:|",
+            *(each.row() for each in found),
+            "",
+        ]
+    )
+
+
+# A bootstrap makes a thousand resamples of each run, so there are fewer runs by this factor.
+_BOOTSTRAP = 5
+
+
 def main() -> None:
-    """Prints one row a scene and number of samples."""
-    parser = argparse.ArgumentParser(description="Coverage of bounds on metrics on labels.")
+    """Runs every scene and writes the page; a selection is only printed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("metrics", nargs="*")
+    parser.add_argument("metrics", nargs="*", help="only these metrics")
     asked = parser.parse_args()
-    print(f"{asked.runs:,} runs each; a share is uncertain by about 1.4 points (1,000 runs).\n")
-    print("| population | metric | samples | true drop | wrong PASS | wrong FAIL |")
-    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    found = []
     for scene in scenes():
         if asked.metrics and scene.metric not in asked.metrics:
             continue
-        truth = truth_of(scene)
+        runs = asked.runs if scene.own is None else max(1, asked.runs // _BOOTSTRAP)
         for size in scene.sizes:
-            rng = np.random.default_rng(size)
-            low = high = 0
-            # A bootstrap makes a thousand resamples of each run.
-            runs = asked.runs if scene.own is None else max(1, asked.runs // 5)
-            for _ in range(runs):
-                found = measured(scene, rng.integers(0, len(scene.labels), size))
-                if found is not None:
-                    low += found.upper < truth
-                    high += found.lower > truth
-            passed = f"{low / runs:.1%}" if scene.primary else "never claimed"
-            print(
-                f"| {scene.name} | {scene.metric} | {size:,} | {truth:.3g} | {passed} | "
-                f"{high / runs:.1%} |",
-                flush=True,
-            )
+            found.append(outcome_of(scene, size, runs))
+            print(found[-1].row(), "over" if found[-1].over else "", flush=True)
+    if found and not asked.metrics:
+        command = "python benchmarks/label_coverage.py"
+        command += f" --runs {asked.runs}" if asked.runs != parser.get_default("runs") else ""
+        PAGE.write_text(page(found, command), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -394,7 +394,8 @@ def page(found: Sequence[Outcome], command: str) -> str:
             "",
             f"Written by `{command}`. The truth of each scene lies at the budget:",
             f"{LIMIT:.0%} of all decisions change, or {CLASS_LIMIT:.0%} of the decisions for a",
-            "class. There, a PASS and a FAIL are both chance, and reports state that each of them",
+            f"class, or errors grow by {LIMIT:.0%}. There, a PASS and a FAIL are both chance, and",
+            "reports state that each of them",
             f"happens in at most {STATED:.0%} of all runs. Each row is of {runs:,} runs, and its "
             "shares",
             f"are uncertain by up to {noise(runs):.1%}.",
