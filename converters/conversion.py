@@ -51,8 +51,8 @@ def convert(
     Args:
         model: anything that `open_source` takes, or its result.
         to: "onnx" or "tflite".
-        output: file to write, or a folder for it; by default the model's name with the format's suffix, beside the
-            model's file (for a live model, in the working directory).
+        output: file to write, or a folder for it; by default the model's name with the format's
+            suffix, beside the model's file (for a live model, in the working directory).
         precision: "fp16", "fp32", or for ONNX "mixed": FP16 with as few nodes in FP32 as keep the
             budget on `data`.
         data: samples to validate the result on; see `validate`.
