@@ -23,6 +23,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -58,6 +59,14 @@ SHARES = {
 }
 
 
+_LOADED = (
+    *("tensorflow", "tf_keras", "h5py", "onnx_ir", "onnxruntime"),
+    *(f"tfmp.converters.intake.{name}" for name in ("keras_files", "tensorflow", "onnx_file")),
+    *("tfmp.converters.commands.plan", "rich.console", "tensorflow.python.eager.cancellation"),
+    *(f"tfmp.converters.intake.saved.{name}" for name in ("trust", "states", "callables")),
+)
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of file: sound ones by name, and the reader that is attacked."""
@@ -68,11 +77,10 @@ class Kind:
 
 def kinds(folder: Path) -> dict[str, Kind]:
     """All kinds; sound files are made in `folder`."""
-    import h5py  # noqa: F401
     import keras
-    import onnxruntime  # noqa: F401
-    import tensorflow as tf
 
+    for module in _LOADED:  # once, and not in each attempt
+        import_module(module)
     from tfmp.converters import convert
     from tfmp.converters.commands.cli import main
     from tfmp.converters.intake import open_source
@@ -107,7 +115,6 @@ def kinds(folder: Path) -> dict[str, Kind]:
         make()
         os._exit(0)
     os.wait()
-    assert tf is not None
 
     def sound(*names: str) -> dict[str, bytes]:
         return {name: (folder / name).read_bytes() for name in names}

@@ -204,11 +204,21 @@ class TFLiteModel:
         return np.frombuffer(self._bytes, np.uint8, size, start)
 
     def constant(self, tensor: Tensor) -> np.ndarray:
-        """The value of a constant tensor (a view of the file)."""
+        """The value of a constant tensor (a view of the file).
+
+        Raises:
+            InputError: its bytes are not those of an array of its shape.
+        """
         if tensor.buffer is None:
             raise ValueError(f"{tensor.spec} is computed, not constant")
         shape = [size or 0 for size in tensor.spec.shape]
-        return self.buffer(tensor.buffer).view(tensor.spec.dtype).reshape(shape)
+        try:
+            return self.buffer(tensor.buffer).view(tensor.spec.dtype).reshape(shape)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.path}: the value of {tensor.spec} has {tensor.nbytes:,} bytes, which do "
+                "not fill it. The file may be damaged, or packs values; convert the model again."
+            ) from error
 
     def constants(self) -> Iterator[Tensor]:
         """Every constant tensor; one that shares its buffer with an earlier one is left out."""

@@ -1,6 +1,7 @@
 """Reading a .tflite file."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -68,6 +69,14 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 )
 def test_layers_are_found_in_names(name: str, layer: str) -> None:
     assert layer_of(name) == layer
+
+
+def test_a_constant_that_does_not_fill_its_shape(convert: Callable, models: ModuleType) -> None:
+    model = TFLiteModel(convert(models.variance_overflow)[1].path)
+    tensor = next(model.constants())
+    wrong = replace(tensor, spec=replace(tensor.spec, shape=(3, 788529160)))
+    with pytest.raises(InputError, match=r"has .* bytes, which do not fill it"):
+        model.constant(wrong)
 
 
 @pytest.fixture(scope="module")
