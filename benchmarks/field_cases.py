@@ -334,7 +334,9 @@ def wheel_lines(rows: list[WheelRow]) -> list[str]:
 def main() -> None:
     """Runs and writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--wheels", type=Path, help="folder of wheels with ONNX files")
+    parser.add_argument(
+        "--wheels", type=Path, help="folder of wheels with ONNX files; no page without"
+    )
     parser.add_argument("--only", default="", help="cases whose names have this; no page")
     parser.add_argument("--quick", action="store_true", help="leave out what is slow; no page")
     options = parser.parse_args()
@@ -347,7 +349,7 @@ def main() -> None:
     wheels = wheel_rows(options.wheels) if options.wheels else []
     command = "python benchmarks/field_cases.py" + (" --wheels FOLDER" if options.wheels else "")
     text = page(rows, wheels, command)
-    if options.only or options.quick:
+    if options.only or options.quick or not options.wheels:
         print(text)
     else:
         PAGE.write_text(text)

@@ -247,6 +247,6 @@ def _waves(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray
     return np.clip(0.4 * np.sin(frequency * steps) + noise, -1, 1)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and len(sys.argv) == 3:
     with np.load(sys.argv[2]) as arrays:
         print(json.dumps(asdict(faults_of(Path(sys.argv[1]), dict(arrays)))))
