@@ -65,9 +65,8 @@ QUICK = (
     "converters/shared/test_worker.py",
 )
 ALL = (
-    "tfmp/commands tfmp/profiling/test_page.py tfmp/shared converters/commands "
-    "converters/distributed converters/explain converters/onnx/fp16 converters/report "
-    "converters/runners converters/shared converters/tflite/export"
+    "tfmp/commands tfmp/profiling/test_page.py converters/commands converters/distributed "
+    "converters/explain converters/report converters/runners converters/shared"
 ).split()
 
 

@@ -1,6 +1,6 @@
+from .arranged import laid_out as laid_out
 from .base import Runner as Runner, RunnerInfo as RunnerInfo
 from .cuda import CudaRunner as CudaRunner, check_cuda as check_cuda
-from .laid_out import laid_out as laid_out
 from .litert import (
     LiteRTRunner as LiteRTRunner,
     check_litert_gpu as check_litert_gpu,

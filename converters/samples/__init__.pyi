@@ -3,7 +3,6 @@ from .data import (
     Reading as Reading,
     SampleBatch as SampleBatch,
     Samples as Samples,
-    open_data as open_data,
 )
 from .fit import count_batch as count_batch
 from .hashes import add_hashes as add_hashes
