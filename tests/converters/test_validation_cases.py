@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from verdict_case import Case
 from verdict_cases import CASES
+from verdict_cases_heads import CASES as HEADS
 from verdict_cases_held_out import CASES as HELD_OUT
-from verdict_cases_kinds import CASES as KINDS
+from verdict_cases_series import CASES as SERIES
 from verdict_models import report_of
 
 
@@ -22,6 +23,8 @@ def test_the_verdict_is_right(case: Case, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*HELD_OUT, *KINDS], ids=lambda case: case.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "case", [*HELD_OUT, *SERIES, *HEADS], ids=lambda case: case.name.replace(" ", "-")
+)
 def test_cases_that_no_rule_was_made_for(case: Case, tmp_path: Path):
     test_the_verdict_is_right(case, tmp_path)

@@ -36,6 +36,10 @@ _SURE_NOISE = 3e-9
 # A slice that varies by less than this share of what it did is dead, and no noise excuses that.
 _DEAD = 0.05
 
+# So many numbers are features of one scale, and noise drowns a share of them. One that speaks on
+# less than this share of the samples may be silent.
+_FEATURES, _SOME, _RARE = 64, 0.05, 0.01
+
 # Errors up to twice the typical one are noise that the model adds everywhere, so nothing is lost by
 # itself; it takes so many slices to say what is typical.
 _EVERYWHERE, _TYPICAL_OF = 2.0, 8
@@ -352,7 +356,12 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     if output.task.kind is Kind.MULTILABEL and not _is_guess(output):
         tolerated |= noise & (deviation < _STEADY * deviation.max(initial=0.0))
     said = slices.edges[3] - slices.edges[2]
-    noise &= ~(varies & (said < _DEAD * (high - low)))
+    dead = varies & (said < _DEAD * (high - low))
+    rare = size < _RARE**0.5 * (high - low)
+    drowned = noise & (relative > _SPEAKING / 5) & (rare | ~dead)
+    if len(error) >= _FEATURES and np.count_nonzero(drowned) <= _SOME * len(error):
+        tolerated |= drowned
+    noise &= ~dead
     return SliceErrors(relative, scale, tolerated, rounding, offset, noise)
 
 

@@ -274,11 +274,8 @@ def _small_values(output: OutputDrift, limit: float) -> list[Check]:
     """
     places = output.totals.places
     kept = places.spread.count - places.channels - (places.channels > 1)
-    if (
-        output.task.kind is Kind.EMBEDDING
-        or places.bands.count != BANDS
-        or len(places.counts) != BANDS
-    ):
+    measured = places.spread.count and places.bands.count == len(places.counts) == BANDS
+    if not measured or output.task.kind is Kind.EMBEDDING:
         return []
     counts = np.array(places.counts, float)
     if counts.sum() < _ONE_SIGN * kept * output.samples or not counts[0]:
@@ -306,8 +303,9 @@ def _small_values(output: OutputDrift, limit: float) -> list[Check]:
         )
     if verdict is Verdict.INCONCLUSIVE:
         text += f". If they do not matter, set {output.name}.slice_rel_l2 to more than that"
-    measured = float(relative[worst])
-    return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
+    return [
+        Check("slice_rel_l2", output.name, float(relative[worst]), None, None, limit, verdict, text)
+    ]
 
 
 # Of a normal distribution, the standard deviation over the median distance from the median.

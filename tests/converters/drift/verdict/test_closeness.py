@@ -253,3 +253,14 @@ def test_few_numbers_near_zero_are_no_lost_samples():
     assert "3 of them are noise beside larger samples" in found.text
     noisy[:20] = 3 * scores[:20] + 1
     assert check("sample_share", drift(scores, noisy)).verdict is Verdict.FAIL
+
+
+def test_features_that_hardly_fire_say_nothing_when_they_do_not():
+    before = GENERATOR.standard_normal((300, 80)) - 0.5
+    before[:, 7] = np.where(np.arange(300) == 5, 1e-3, -1)
+    features = np.maximum(before, 0)
+    noisy = np.maximum(before + 2e-3 * GENERATOR.standard_normal(before.shape), 0)
+    noisy[5, 7] = 0
+    assert check("slice_rel_l2", drift(features, noisy)).verdict is Verdict.PASS
+    noisy[:, 8] = 0
+    assert check("slice_rel_l2", drift(features, noisy)).verdict is Verdict.FAIL
