@@ -24,10 +24,11 @@ none replaces a file without `--force`.
 | --- | --- |
 | 0 | PASS, or converted without data; `inspect`: FP16 holds everything that the data reached |
 | 1 | FAIL: drift over budget; `inspect`: something would overflow, vanish or clamp |
-| 2 | bad usage or bad input; nothing is half-written |
+| 2 | bad usage or bad input, a full disk, a crash of native code; nothing is half-written |
 | 3 | INCONCLUSIVE: too little data to certify; `inspect`: no data, so only constants are known |
 | 70 | a defect of `tfmp-convert`: a traceback is on stderr, please report it |
 | 130 | interrupted (Ctrl-C); files that were complete stay, nothing else is left |
+| 128 + N | ended by signal N, such as 143 by SIGTERM |
 """
 
 _TAIL = """\
