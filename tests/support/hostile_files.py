@@ -84,7 +84,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
     from tfmp.converters import convert
     from tfmp.converters.commands.cli import main
     from tfmp.converters.intake import open_source
-    from tfmp.converters.samples import open_data
+    from tfmp.converters.samples.data import open_data
     from tfmp.converters.shared.tensors import TensorSpec
     from tfmp.converters.tflite.file import TFLiteModel
 

@@ -14,7 +14,7 @@ from verdict_case import Outputs
 from tfmp.converters import convert, open_source, validate
 from tfmp.converters.comparison.one_by_one import needs_one_by_one
 from tfmp.converters.intake import AnySource
-from tfmp.converters.samples import open_data
+from tfmp.converters.samples.data import open_data
 from tfmp.converters.shared.errors import InputError
 
 X = np.random.default_rng(0).standard_normal((40, 12)).astype(np.float32)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies
 from mutations import mutated
 
-from tfmp.converters.samples import open_data
+from tfmp.converters.samples.data import open_data
 from tfmp.converters.shared import memory
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
