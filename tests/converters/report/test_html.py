@@ -141,13 +141,13 @@ def test_is_small(report) -> None:
     assert len(to_html(report).encode()) < 100_000
 
 
-def test_writing_it_does_not_import_a_plotting_library(report, tmp_path: Path) -> None:
+def test_writing_it_does_not_import_heavy_libraries(report, tmp_path: Path) -> None:
     source = tmp_path / "drift.json"
     report.save(source)
     code = (
         "import sys; from tfmp.converters.report.jsonio import load;"
         f"load({str(source)!r}).save({str(tmp_path / 'drift.html')!r});"
-        "print([name for name in ('matplotlib', 'tensorflow', 'scipy') if name in sys.modules])"
+        "print([name for name in ('matplotlib', 'tensorflow', 'scipy.stats') if name in sys.modules])"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
