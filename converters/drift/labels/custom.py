@@ -87,7 +87,7 @@ class CustomMetric:
             raise InputError(f"metric: {_FORM}; received {metric!r} ({type(metric).__name__}).")
         if _is_keras_metric(metric) and not isinstance(metric, type):
             # Its class would be another metric: the object has arguments.
-            name = f"{type(metric).__module__}:{metric.name}"
+            name = f"{type(metric).__module__}:{getattr(metric, 'name', 'metric')}"
         else:
             named = metric if hasattr(metric, "__qualname__") else type(metric)
             name = f"{named.__module__}:{named.__qualname__}"
