@@ -2,7 +2,9 @@
 
 import numpy as np
 from verdict_case import (
-    PASS,
+    SIGMOID,
+    SOFTMAX,
+    UNSURE,
     Cases,
     Outputs,
     classify,
@@ -17,10 +19,7 @@ from verdict_case import (
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
-UNSURE = PASS | {"INCONCLUSIVE"}
 FROM_LOGITS = {"class_name": "BinaryCrossentropy", "config": {"from_logits": True}}
-SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
-SIGMOID = {"loss": "binary_crossentropy", "activation": "sigmoid"}
 
 
 def diagnoses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,13 +1,19 @@
 """Verdict cases: decisions for each pixel, token or anchor of a sample."""
 
 import numpy as np
-from verdict_case import PASS, Cases, Outputs, classify, half, lost, softmax
+from verdict_case import (
+    SOFTMAX,
+    UNSURE,
+    Cases,
+    Outputs,
+    classify,
+    half,
+    lost,
+    softmax,
+)
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-UNSURE = PASS | {"INCONCLUSIVE"}
-SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
 
 
 def street(

@@ -1,12 +1,18 @@
 """Verdict cases: boxes, their scores, and lists of detections."""
 
 import numpy as np
-from verdict_case import PASS, Cases, Outputs, flushed, half, sigmoid
+from verdict_case import (
+    UNSURE,
+    Cases,
+    Outputs,
+    flushed,
+    half,
+    sigmoid,
+)
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
-UNSURE = PASS | {"INCONCLUSIVE"}
 ANCHORS = 100
 
 

@@ -4,7 +4,8 @@ import numpy as np
 from verdict_case import (
     FAIL,
     INCONCLUSIVE,
-    PASS,
+    SOFTMAX,
+    UNSURE,
     Cases,
     Outputs,
     classify,
@@ -15,9 +16,6 @@ from verdict_case import (
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-UNSURE = PASS | INCONCLUSIVE
-SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
 
 
 @benign("two files that answer alike")

@@ -2,52 +2,25 @@
 
 import numpy as np
 from verdict_case import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
+    DOUBT,
+    SIGMOID,
+    SOFTMAX,
+    UNSURE,
     Cases,
     Outputs,
     classify,
     half,
     one,
+    padded,
+    quantiles,
     regress,
     sigmoid,
+    smooth,
     softmax,
 )
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-UNSURE = PASS | INCONCLUSIVE
-DOUBT = FAIL | INCONCLUSIVE
-SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
-SIGMOID = {"loss": "binary_crossentropy", "activation": "sigmoid"}
-
-
-def padded(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Ten detections on each of 400 photographs, the best first, in three outputs."""
-    scores = -np.sort(-rng.uniform(0.3, 0.99, (400, 10)), axis=1)
-    corner = rng.uniform(0, 0.7, (400, 10, 2))
-    corners = np.concatenate([corner, corner + rng.uniform(0.08, 0.3, corner.shape)], axis=-1)
-    classes = rng.integers(0, 80, (400, 10))
-    found = {"boxes": corners, "scores": scores, "classes": classes}
-    return {name: values.astype(np.float32) for name, values in found.items()}
-
-
-def smooth(
-    rng: np.random.Generator, samples: int, size: int, channels: int, scale: float = 1.0
-) -> np.ndarray:
-    """Pictures of tiles with some noise."""
-    tiles = rng.standard_normal((samples, size // 4, size // 4, channels))
-    noise = rng.standard_normal((samples, size, size, channels))
-    return scale * (tiles.repeat(4, axis=1).repeat(4, axis=2) + 0.15 * noise)
-
-
-def quantiles(rng: np.random.Generator, width: float) -> np.ndarray:
-    """Five quantiles of 500 forecasts of 500 to 1500."""
-    middle = rng.uniform(500, 1500, (500, 1))
-    half_width = width * rng.lognormal(0, 0.4, (500, 1))
-    return middle + half_width * np.array([-1.3, -0.7, 0, 0.7, 1.3])
 
 
 @harmful("the faces' landmarks keep their place but lose their expression", loss="mse")

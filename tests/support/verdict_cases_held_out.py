@@ -7,7 +7,9 @@ import numpy as np
 from verdict_case import (
     FAIL,
     INCONCLUSIVE,
-    PASS,
+    SIGMOID,
+    SOFTMAX,
+    UNSURE,
     Cases,
     Outputs,
     classify,
@@ -22,10 +24,7 @@ from verdict_case import (
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
-UNSURE = PASS | INCONCLUSIVE
 EXACT = "verdict_cases_held_out:exact_match"
-SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
-SIGMOID = {"loss": "binary_crossentropy", "activation": "sigmoid"}
 
 # Key points, poses, directions
 

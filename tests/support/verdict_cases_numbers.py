@@ -4,12 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from verdict_case import PASS, Cases, Outputs, flushed, half, regress
+from verdict_case import (
+    UNSURE,
+    Cases,
+    Outputs,
+    flushed,
+    half,
+    regress,
+)
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-UNSURE = PASS | {"INCONCLUSIVE"}
 
 
 @benign("two regression targets near 100", loss="mse")

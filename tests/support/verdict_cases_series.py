@@ -2,9 +2,7 @@
 
 import numpy as np
 from verdict_case import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
+    DOUBT,
     Cases,
     half,
     one,
@@ -13,11 +11,6 @@ from verdict_case import (
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-UNSURE = PASS | INCONCLUSIVE
-DOUBT = FAIL | INCONCLUSIVE
-SOFTMAX = {"loss": "sparse_categorical_crossentropy", "activation": "softmax"}
-SIGMOID = {"loss": "binary_crossentropy", "activation": "sigmoid"}
 
 
 def speech(rng: np.random.Generator) -> np.ndarray:

@@ -1,12 +1,16 @@
 """Verdict cases: images, sound, maps and scores of signals."""
 
 import numpy as np
-from verdict_case import PASS, Cases, Outputs, half, regress, sigmoid
+from verdict_case import (
+    Cases,
+    Outputs,
+    half,
+    regress,
+    sigmoid,
+)
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-UNSURE = PASS | {"INCONCLUSIVE"}
 
 
 def strokes(rng: np.random.Generator, samples: int = 400) -> np.ndarray:
