@@ -184,9 +184,13 @@ class Source:
         return trace_call(self.call, self.inputs)[0] if self.layers else self.marked
 
     def trace(self, batch_size: int) -> TracedFunction:
-        """Like `graph`, with a fixed size for the first axis of every input."""
-        fixed = tuple(self.layout.with_samples(spec, batch_size) for spec in self.inputs)
-        return trace_call(self.call, fixed)[0]
+        """Like `graph`, with a number of samples for each input that leaves it open."""
+        layout = self.layout
+        fixed = (
+            layout.with_samples(spec, batch_size) if layout.any_samples(spec) else spec
+            for spec in self.inputs
+        )
+        return trace_call(self.call, tuple(fixed))[0]
 
     def forward(self, batch: Batch) -> Batch:
         """Runs the model in float32 on arrays by input name; returns arrays by output name.

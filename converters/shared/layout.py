@@ -47,6 +47,10 @@ class Layout:
         """The axis of the samples in an input or output."""
         return self.axes.get(name, 0)
 
+    def any_samples(self, spec: TensorSpec) -> bool:
+        """Whether an input or output leaves the number of samples open."""
+        return spec.shape[self.axis(spec.name) :][:1] == (None,)
+
     def with_samples(self, spec: TensorSpec, samples: int) -> TensorSpec:
         """The spec of an input or output with a number of samples."""
         shape, axis = spec.shape, self.axis(spec.name)

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tfmp.converters.shared.frameworks import AttrValue, FunctionDef, GraphDef, NodeDef
 
+READS = ("ReadVariableOp", "ResourceGather")
+
 _RESERVE, _STACK = "TensorListReserve", "TensorListStack"
 
 # Place of the input that tells the shape of an element.
@@ -75,14 +77,10 @@ def read_outside(graph_def: GraphDef, written: Collection[str]) -> None:
         written: nodes of variables that the graph writes; reading these has its time.
     """
     _rename_functions(graph_def, "_on_values")
+    _own_functions(graph_def)
     functions = {function.signature.name: function for function in graph_def.library.function}
-    used = Counter(
-        loop.attr[part].func.name for loop in _loops(graph_def) for part in ("cond", "body")
-    )
     for loop in _loops(graph_def):
         cond, body = (functions[loop.attr[part].func.name] for part in ("cond", "body"))
-        if used[cond.signature.name] > 1 or used[body.signature.name] > 1:
-            continue
         for index, argument in enumerate(body.signature.input_arg):
             reads = _only_reads(body, argument.name)
             variable = loop.attr["T"].list.type[index] == _RESOURCE
@@ -95,6 +93,10 @@ def read_outside(graph_def: GraphDef, written: Collection[str]) -> None:
             loop.input[index] = value.name
             loop.attr["T"].list.type[index] = dtype
             for read in reads:
+                if read.op == "ResourceGather":
+                    axis = body.node_def.add(name=f"{read.name}/axis")
+                    become_gather(read, axis, read.input[0], f"{axis.name}:output:0")
+                    continue
                 read.op = "Identity"
                 read.attr.clear()
                 read.attr["T"].type = dtype
@@ -108,13 +110,53 @@ def read_outside(graph_def: GraphDef, written: Collection[str]) -> None:
         loop.attr.pop("_read_only_resource_inputs", None)
 
 
+def become_gather(node: NodeDef, axis: NodeDef, value: str, axis_name: str) -> None:
+    """Makes a node that gathers from a variable gather from a value instead.
+
+    Args:
+        node: a ResourceGather.
+        axis: a new node, which becomes a constant.
+        value: name of the value.
+        axis_name: name of the constant's result, as the node's graph or function writes names.
+    """
+    import tensorflow as tf
+
+    batch_dims = node.attr["batch_dims"].i
+    axis.op = "Const"
+    axis.attr["dtype"].type = tf.int32.as_datatype_enum
+    axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(batch_dims, tf.int32))
+    dtype, indices = node.attr["dtype"].type, node.attr["Tindices"].type
+    node.op = "GatherV2"
+    node.input[:] = [value, node.input[1], axis_name]
+    node.attr.clear()
+    node.attr["Tparams"].type = dtype
+    node.attr["Tindices"].type = indices
+    node.attr["Taxis"].type = tf.int32.as_datatype_enum
+    node.attr["batch_dims"].i = batch_dims
+
+
+def _own_functions(graph_def: GraphDef) -> None:
+    """Gives loops that share functions, as those of a layer called twice do, copies of them."""
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    seen: Counter[str] = Counter()
+    for loop in _loops(graph_def):
+        for part in ("cond", "body"):
+            name = loop.attr[part].func.name
+            seen[name] += 1
+            if seen[name] > 1:
+                copy = graph_def.library.function.add()
+                copy.CopyFrom(functions[name])
+                copy.signature.name = f"{name}_{seen[name]}"
+                loop.attr[part].func.name = copy.signature.name
+
+
 _RESOURCE = 20  # types.proto: DT_RESOURCE
 
 
 def _only_reads(body: FunctionDef, argument: str) -> list[NodeDef]:
     """The nodes that read a variable; none if anything else takes it."""
     readers = [node for node in body.node_def if argument in map(_plain, node.input)]
-    return readers if all(node.op == "ReadVariableOp" for node in readers) else []
+    return readers if all(node.op in READS for node in readers) else []
 
 
 def _rename_output(body: FunctionDef, name: str) -> None:

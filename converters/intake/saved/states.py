@@ -10,18 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.intake.saved.loops import read_outside, with_samples
+from tfmp.converters.intake.saved.loops import READS, become_gather, read_outside, with_samples
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
 from tfmp.shared.backend import Tensor
 
-_READS, _SETS, _ADDS, _SUBTRACTS = (
-    "ReadVariableOp",
-    "AssignVariableOp",
-    "AssignAddVariableOp",
-    "AssignSubVariableOp",
-)
-_WRITES = (_SETS, _ADDS, _SUBTRACTS)
+_SETS, _ADDS, _SUBTRACTS = "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,8 @@ class Inlined:
         sizes = {value.shape[0] for value in arguments.values() if value.shape.rank}
         graph_def = self._graph_def
         if len(sizes) == 1 and (samples := sizes.pop()) is not None:
-            graph_def = with_samples(graph_def, samples)
+            sized = with_samples(graph_def, samples)
+            graph_def = sized if _fits(sized, fed) else graph_def
         known = {f"{node.name}:0" for node in graph_def.node}
         found = tf.graph_util.import_graph_def(
             graph_def,
@@ -127,6 +122,24 @@ class Inlined:
         return tuple(self._arguments)
 
 
+def _fits(graph_def: GraphDef, fed: Mapping[str, Tensor]) -> bool:
+    """Whether sizes in a graph agree with each other; states may have more rows than samples."""
+    import tensorflow as tf
+
+    known = {f"{node.name}:0" for node in graph_def.node}
+    with tf.Graph().as_default():
+        stand_ins = {
+            name: tf.compat.v1.placeholder(value.dtype, value.shape)
+            for name, value in fed.items()
+            if name in known
+        }
+        try:
+            tf.graph_util.import_graph_def(graph_def, input_map=stand_ins, name="")
+        except ValueError:
+            return False
+    return True
+
+
 def inlined(function: TfFunction) -> Inlined:
     """A concrete function without functions that it calls, and without variables that it writes.
 
@@ -141,9 +154,7 @@ def inlined(function: TfFunction) -> Inlined:
     graph_def = convert_to_constants._run_inline_graph_optimization(function, False, True)
     nodes = {node.name: node for node in graph_def.node}
     _require_plain_writes(graph_def)
-    writes = {
-        _origin(node.input[0], nodes): node.name for node in graph_def.node if node.op in _WRITES
-    }
+    writes = {_origin(node.input[0], nodes): node.name for node in graph_def.node if _writes(node)}
     read_outside(graph_def, _aliases(writes, nodes))
     captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
     ordered = {name: writes[name] for name in captured if name in writes}
@@ -156,13 +167,19 @@ def _require_plain_writes(graph_def: GraphDef) -> None:
 
     def writes(node: NodeDef, seen: frozenset[str]) -> bool:
         names = [name for name in _called(node) if name in bodies and name not in seen]
-        return node.op in _WRITES or any(
+        return _writes(node) or any(
             writes(inner, seen | {name}) for name in names for inner in bodies[name]
         )
 
     for node in graph_def.node:
-        if node.op not in _WRITES and writes(node, frozenset()):
+        if not _writes(node) and writes(node, frozenset()):
             raise _inside(node)
+
+
+def _writes(node: NodeDef) -> bool:
+    """Whether a node changes a variable: its first input, as in ResourceScatterUpdate."""
+    kinds = ("Assign", "ResourceScatter", "ResourceStridedSlice", "ResourceApply", "ResourceSparse")
+    return node.op.startswith(kinds)
 
 
 def _called(node: NodeDef) -> Iterable[str]:
@@ -226,8 +243,8 @@ def _without_states(
             copy.input.extend(name for name in node.input if not name.startswith("^"))
             continue
         (handle,) = touched
-        if node.op == _READS:
-            _move(result.node.add(), node, newest[handle])
+        if node.op in READS:
+            _read(result, node, newest[handle])
         elif node.op == _SETS:
             newest[handle] = _tensor(node.input[1])
         elif node.op in (_ADDS, _SUBTRACTS):
@@ -235,13 +252,26 @@ def _without_states(
             copy.input.extend([newest[handle], node.input[1]])
             copy.attr["T"].type = node.attr["dtype"].type
             newest[handle] = f"{node.name}:0"
+        elif _writes(node):
+            state = variables[handle].name.partition(":")[0]
+            raise ConversionError(
+                f"{node.op} {node.name!r} changes a part of the state {state!r} in place, which a "
+                "streaming model may not do. Compute its whole new value, with "
+                "tf.tensor_scatter_nd_update or tf.concat, and assign that value."
+            )
         else:
             raise _inside(node)
     return result, newest
 
 
-def _move(copy: NodeDef, node: NodeDef, value: str) -> None:
-    """Makes a copy of a reading node an identity of a value."""
+def _read(result: GraphDef, node: NodeDef, value: str) -> None:
+    """Adds a copy of a reading node that reads a value."""
+    copy = result.node.add()
+    if node.op == "ResourceGather":
+        copy.CopyFrom(node)
+        axis = result.node.add(name=f"{node.name}/axis")
+        become_gather(copy, axis, value, axis.name)
+        return
     copy.name, copy.op = node.name, "Identity"
     copy.input.append(value)
     copy.attr["T"].type = node.attr["dtype"].type

@@ -100,7 +100,7 @@ def export_tflite(
             signature name become one file; weights that they share are stored once.
         output: the file to write; one that exists is replaced.
         precision: "fp16" rounds every float constant to float16; "fp32" leaves them.
-        batch_size: first size of every input; None keeps it dynamic.
+        batch_size: samples of the inputs that leave the number open; None keeps it open.
         accumulate: precision of the sums that the file allows FP16 hardware to make, "fp32" or
             "fp16".
         allow_flex: keep ops that TFLite lacks as TensorFlow ops.
@@ -201,8 +201,13 @@ def _check_options(
 
 def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | None:
     """The batch size of the file: the one that the models fix, else the one that was asked for."""
-    sizes_given = (spec.shape[0] for source in signatures.values() for spec in source.inputs)
-    fixed = {size for size in sizes_given if size is not None}
+    fixed = {
+        spec.shape[source.layout.axis(spec.name)]
+        for source in signatures.values()
+        for spec in source.inputs
+        # States and scalars may have sizes of their own.
+        if spec.shape and spec.name not in source.layout.states
+    } - {None}
     if not fixed:
         return asked
     if len(fixed) > 1 or (asked not in (1, *fixed)):

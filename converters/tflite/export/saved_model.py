@@ -16,7 +16,7 @@ def write_saved_model(
 
     Args:
         signatures: sources by the names of their signatures.
-        batch_size: first size of every input; None keeps it dynamic.
+        batch_size: samples of the inputs that leave the number open; None keeps it open.
         folder: the folder to write to.
 
     Raises:
@@ -27,13 +27,13 @@ def write_saved_model(
     module = tf.Module()
     functions, variables = {}, {}
     for key, source in signatures.items():
-        pinned = all(spec.shape[:1] == (batch_size,) for spec in source.inputs)
+        pinned = not any(map(source.layout.any_samples, source.inputs))
         graph = source.graph if pinned or batch_size is None else source.trace(batch_size)
         # The variables themselves: behind Keras's own objects the converter does not see that
         # nothing writes to them, and exports empty ones.
         _refuse_tables(graph)
         variables.update({id(variable): variable for variable in graph.graph.variables})
-        functions[key] = _serving(graph, source, batch_size)
+        functions[key] = _serving(graph, len(source.inputs))
     module.weights = list(variables.values())
     # A file for inference has no gradients, and those of a rewritten graph cannot be saved.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
@@ -61,14 +61,14 @@ def _refuse_tables(graph: TracedFunction) -> None:
             )
 
 
-def _serving(graph: TracedFunction, source: Source, batch_size: int | None) -> TracedFunction:
-    """The concrete function of a signature."""
+def _serving(graph: TracedFunction, inputs: int) -> TracedFunction:
+    """The concrete function of a signature; the first of the graph's inputs are those of it."""
     import tensorflow as tf
 
-    names = safe_names("in", len(source.inputs))
+    names = safe_names("in", inputs)
     signature = {
-        name: tf.TensorSpec((batch_size, *spec.shape[1:]), spec.dtype, name=name)
-        for name, spec in zip(names, source.inputs, strict=True)
+        name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name)
+        for name, tensor in zip(names, graph.inputs[:inputs], strict=True)
     }
 
     def serve(**named: Tensor) -> dict[str, Tensor]:

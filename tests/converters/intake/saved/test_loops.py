@@ -34,3 +34,53 @@ def test_a_recurrent_layer_becomes_a_tflite_file(name: str, tmp_path: Path):
     assert output.rel_l2 < 2e-3
     (received,) = open_source(tmp_path / "saved").forward({model.input_names[0]: x}).values()
     np.testing.assert_allclose(received, model.predict(x, verbose=0), rtol=1e-4, atol=1e-5)
+
+
+class Looped(tf.Module):
+    """A function of a module with weights, called with rows of three values."""
+
+    def __init__(self, body) -> None:
+        super().__init__()
+        generator = np.random.default_rng(0)
+        self.kernel = tf.Variable(generator.standard_normal((3, 3), dtype=np.float32) / 2)
+        self.serve = tf.function(
+            lambda rows: {"out": body(self.kernel, rows)},
+            input_signature=[tf.TensorSpec((None, 3), name="rows")],
+        )
+
+
+def looped(step, rows):
+    return tf.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, step(i, h)), (0, rows))[1]
+
+
+def called_twice(kernel, rows):
+    @tf.function
+    def layer(rows):
+        return looped(lambda i, h: tf.tanh(h @ kernel), rows)
+
+    return layer(rows) + layer(2 * rows)
+
+
+def gathers(kernel, rows):
+    return looped(lambda i, h: h + tf.gather(kernel, i), rows)
+
+
+def twice_the_rows(kernel, rows):
+    """The state of the loop has two rows of each sample, as in a beam search."""
+    doubled = tf.repeat(rows, 2, axis=0)
+    return tf.reshape(looped(lambda i, h: tf.tanh(h @ kernel), doubled), (-1, 2, 3))
+
+
+ROWS = np.random.default_rng(1).standard_normal((4, 3), dtype=np.float32)
+
+
+@pytest.mark.parametrize("body", [called_twice, gathers, twice_the_rows])
+@pytest.mark.parametrize("to", ["onnx", "tflite"])
+def test_a_loop_that_reads_weights_becomes_a_file(body, to: str, tmp_path: Path):
+    module = Looped(body)
+    tf.saved_model.save(module, str(tmp_path / "saved"), signatures=module.serve)
+    file = convert(tmp_path / "saved", to, tmp_path / f"out.{to}", precision="fp32")
+    report = validate(tmp_path / "saved", file, {"rows": ROWS})
+    assert report.candidates[0].outputs[0].rel_l2 < 1e-5
+    received = open_source(tmp_path / "saved").forward({"rows": ROWS})["out"]
+    np.testing.assert_allclose(received, module.serve(ROWS)["out"], rtol=1e-5, atol=1e-6)

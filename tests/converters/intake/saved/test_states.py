@@ -7,9 +7,11 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfmp.converters import convert
 from tfmp.converters.intake import open_source
 from tfmp.converters.intake.saved import inlined
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.tflite.file import TFLiteModel
 
 
 class Echo(tf.Module):
@@ -100,6 +102,69 @@ def test_a_state_that_a_loop_writes_is_refused(tmp_path: Path):
     tf.saved_model.save(module, str(tmp_path / "looped"), signatures=module.serve)
     with pytest.raises(ConversionError, match=r"(While|total).*state inside of it"):
         open_source(tmp_path / "looped")
+
+
+class Ring(tf.Module):
+    """Keeps the last rows in a variable."""
+
+    def __init__(self, change) -> None:
+        super().__init__()
+        self.rows = tf.Variable(tf.zeros((4, 3)), name="rows")
+        self.change = change
+
+    @tf.function(input_signature=[tf.TensorSpec((1, 3), name="block")])
+    def serve(self, block):
+        self.change(self.rows, block)
+        return {"sum": tf.reduce_sum(tf.gather(self.rows, [0, 2]), axis=0, keepdims=True)}
+
+
+def ring(folder: Path, change) -> Path:
+    module = Ring(change)
+    tf.saved_model.save(module, str(folder), signatures=module.serve)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("operation", "change"),
+    [
+        ("ResourceScatterUpdate", lambda v, x: v.scatter_update(tf.IndexedSlices(x, [1]))),
+        ("ResourceStridedSliceAssign", lambda v, x: v[1:2].assign(x)),
+    ],
+)
+def test_a_state_that_changes_in_part_is_refused(operation: str, change, tmp_path: Path):
+    with pytest.raises(ConversionError, match=f"{operation} .* a part of the state 'rows' in pla"):
+        open_source(ring(tmp_path / "ring", change))
+
+
+def test_rows_of_a_state_are_gathered(tmp_path: Path):
+    def change(rows, block):
+        rows.assign(tf.concat([rows[1:], block], axis=0))
+
+    source = open_source(ring(tmp_path / "ring", change))
+    expected = Ring(change)
+    blocks = BLOCKS[:, :, :3]
+    for block, received in zip(blocks, in_steps(source, blocks, "block"), strict=True):
+        np.testing.assert_allclose(received["sum"], expected.serve(block)["sum"], rtol=1e-6)
+
+
+def test_scalar_states_and_states_of_other_sizes_fit_tflite(tmp_path: Path):
+    class Deep(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = tf.Variable(tf.zeros((2, 1, 4)), name="hidden")
+            self.count = tf.Variable(0.0, name="count")
+
+        @tf.function(input_signature=[tf.TensorSpec((1, 4), name="block")])
+        def serve(self, block):
+            self.hidden.assign(tf.stack([self.hidden[1], tf.tanh(block + self.hidden[0])]))
+            self.count.assign_add(1.0)
+            return {"out": block + self.hidden[1] * self.count}
+
+    module = Deep()
+    tf.saved_model.save(module, str(tmp_path / "deep"), signatures=module.serve)
+    file = convert(tmp_path / "deep", "tflite", tmp_path / "deep.tflite", precision="fp32")
+    (signature,) = TFLiteModel(file.path).signatures.values()
+    assert sorted(spec.shape for spec in signature.inputs) == [(), (1, 4), (2, 1, 4)]
 
 
 def test_a_function_that_only_reads_has_no_states():
