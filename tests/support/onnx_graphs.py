@@ -44,9 +44,12 @@ agraph (float[N, 4] x, bool flag) => (float[N, 4] y)
 """
 
 
-def parse(text: str, extra: str = "", **initializers: np.ndarray) -> onnx.ModelProto:
+def parse(
+    text: str, extra: str = "", opset: int = 18, **initializers: np.ndarray
+) -> onnx.ModelProto:
     """A model from ONNX's text form; `initializers` are added by name."""
-    model = onnx.parser.parse_model(HEADER.replace("{extra}", extra) + text)
+    header = HEADER.replace("18", str(opset)).replace("{extra}", extra)
+    model = onnx.parser.parse_model(header + text)
     for name, array in initializers.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     onnx.checker.check_model(model, full_check=True)

@@ -63,7 +63,7 @@ UNSUPPORTED: dict[str, str] = {
     "Conv3D filters=3 kernel_size=2 groups=3": "TensorFlow itself cannot run this model here",
     "HashedCrossing num_bins=5": _NO_FORM,
     "Hashing num_bins=5": _NO_FORM,
-    "argpartition": "ONNX Runtime cannot run the export",
+    "argpartition": "TensorFlow itself cannot run this model",
     "associative_scan": "cannot convert this graph",
     **dict.fromkeys(
         "cholesky cholesky_inverse eigh i0 inv logdet nextafter qr slogdet solve solve_triangular "

@@ -202,12 +202,13 @@ def _check_options(
 def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | None:
     """The batch size of the file: the one that the models fix, else the one that was asked for."""
     fixed = {
-        spec.shape[source.layout.axis(spec.name)]
+        size
         for source in signatures.values()
         for spec in source.inputs
         # States and scalars may have sizes of their own.
         if spec.shape and spec.name not in source.layout.states
-    } - {None}
+        if (size := spec.shape[source.layout.axis(spec.name)]) is not None
+    }
     if not fixed:
         return asked
     if len(fixed) > 1 or (asked not in (1, *fixed)):

@@ -105,7 +105,8 @@ def test_an_operation_that_does_more_than_compute_is_refused(
 ):
     path = saved(tmp_path, HOSTILE[op])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=rf"calls {op}, which does more than compute") as caught:
+    named = "(TextLine|TensorSlice)Dataset" if op == "TextLineDataset" else op  # in either order
+    with pytest.raises(InputError, match=rf"calls {named}, which does more than compute") as caught:
         open_source(path)
     assert str(path) in str(caught.value)
     assert "allow it with --unsafe-load" in str(caught.value)
