@@ -11,19 +11,21 @@ TESTS = ROOT / "tests"
 
 # Tests that know nothing of a backend: they run on TensorFlow and, here, on JAX.
 QUICK = (
-    "calibration/test_measure fit/test_preflight loss_scaling/test_attach "
-    "loss_scaling/test_strategies nonfinite/test_locate precision/test_dry_run "
-    "precision/test_rules"
+    "fit/test_preflight loss_scaling/test_attach loss_scaling/test_strategies "
+    "precision/test_dry_run precision/test_rules"
 ).split()
 
 # Minutes of compiling.
 SLOW = (
-    "colocation/test_run fit/test_callback fit/test_nonfinite_watch precision/test_policy "
-    "precision/test_precision_layer_families profiling/test_profile"
+    "calibration/test_measure colocation/test_run fit/test_callback fit/test_nonfinite_watch "
+    "nonfinite/test_locate precision/test_policy precision/test_precision_layer_families "
+    "profiling/test_profile"
 ).split()
 
 # What these show in one test each.
 SHORT = (
+    "calibration/test_measure.py::test_gradients_of_float32_layers_do_not_bound_the_scale "
+    "nonfinite/test_locate.py::test_a_loss_scale_that_is_too_high "
     "fit/test_callback.py::test_it_learns_what_float32_learns "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
     "precision/test_precision_layer_families.py::test_a_family[dense-mixed_float16]"

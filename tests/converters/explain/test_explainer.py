@@ -218,6 +218,7 @@ def test_a_recurrent_tflite_file_can_be_taken_apart(tmp_path: Path) -> None:
     assert 1e-5 < found.layers[-1].cumulative < 1e-2
 
 
+@pytest.mark.slow
 def test_a_tflite_layer_may_end_in_a_loop(tmp_path: Path) -> None:
     model = keras_models.lstm()
     file = convert(model, to="tflite", output=tmp_path / "net.tflite")

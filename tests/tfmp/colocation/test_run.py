@@ -333,6 +333,7 @@ def test_a_function_that_gives_batches_once_does_for_one_pass():
     assert "no batch a second time. Pass arrays, a list" in longer.error
 
 
+@pytest.mark.slow
 def test_auto_measures_and_trains(monkeypatch):
     monkeypatch.setattr("tfmp.colocation.choice._WORTH_A_PROCESS_S", float("inf"))
     report = colocate(jobs()[2:], measure_steps=2)

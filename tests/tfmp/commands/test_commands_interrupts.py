@@ -102,16 +102,9 @@ def wait_until_training(process: subprocess.Popen[str]) -> None:
     pytest.fail("it never trained: " + "".join(before))
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [
-        "processes",
-        # `test_modes.py` interrupts this mode at every place.
-        pytest.param("threads", marks=pytest.mark.slow),
-        pytest.param("sequential", marks=pytest.mark.slow),
-        pytest.param("fused", marks=pytest.mark.slow),
-    ],
-)
+# `tests/tfmp/colocation/test_modes.py` interrupts modes in one process at every place.
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["processes", "threads", "sequential", "fused"])
 def test_ctrl_c_ends_jobs_with_one_line_and_no_process_left(endless, mode, tmp_path):
     process = endless(mode)
     wait_until_training(process)

@@ -13,7 +13,10 @@ from tfmp.commands.profile import command
 
 @pytest.mark.parametrize(
     ("page", "printed"),
-    [("profiling.md", "mixed_float16 is"), ("doctor.md", "master weights")],
+    [
+        pytest.param("profiling.md", "mixed_float16 is", marks=pytest.mark.slow),
+        ("doctor.md", "master weights"),
+    ],
 )
 def test_the_code_runs_from_top_to_bottom(page, printed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

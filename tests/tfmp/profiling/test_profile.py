@@ -202,6 +202,7 @@ class OwnStep(Custom):
         return {"loss": loss}
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_scale_its_loss_is_not_shrunk_by_a_scale():
     model = OwnStep(name="own")
     model.compile(
