@@ -4,6 +4,7 @@ A streaming model keeps the end of one block for the beginning of the next. File
 between calls: the caller hands the states in, and gets the new ones back.
 """
 
+import re
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from tfmp.converters.intake.saved.loops import READS, become_gather, read_outsid
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
 from tfmp.shared.backend import Tensor
+
+# Names that TensorFlow gives to copies of the arguments and results of a function put in line.
+_BORDER = re.compile(r"^Func/.*/(input|output)/_\d+$")
 
 _SETS, _ADDS, _SUBTRACTS = "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"
 
@@ -104,13 +108,17 @@ class Inlined:
         if len(sizes) == 1 and (samples := sizes.pop()) is not None:
             sized = with_samples(graph_def, samples)
             graph_def = sized if _fits(sized, fed) else graph_def
-        known = {f"{node.name}:0" for node in graph_def.node}
-        found = tf.graph_util.import_graph_def(
+        graph_def = _without_nodes(graph_def, {name.partition(":")[0] for name in fed})
+        taken = {_tensor(name) for node in graph_def.node for name in node.input}
+        computed = [name for name in (*self._results, *self._newest) if name not in fed]
+        imported = tf.graph_util.import_graph_def(
             graph_def,
-            input_map={name: value for name, value in fed.items() if name in known},
-            return_elements=[*self._results, *self._newest],
+            input_map={name: value for name, value in fed.items() if name in taken},
+            return_elements=computed,
             name="",
         )
+        given = {**fed, **dict(zip(computed, imported, strict=True))}
+        found = [given[name] for name in (*self._results, *self._newest)]
         count = len(self._results)
         for value, known in zip(found, self._function.outputs, strict=False):
             value.set_shape(known.shape)  # operations alone may not tell it
@@ -120,6 +128,17 @@ class Inlined:
     def arguments(self) -> tuple[str, ...]:
         """Names of the graph's inputs that are arguments of the function."""
         return tuple(self._arguments)
+
+
+def _without_nodes(graph_def: GraphDef, names: Collection[str]) -> GraphDef:
+    """The graph without these nodes, which would stay in it as inputs that nobody feeds."""
+    import tensorflow as tf
+
+    result = tf.compat.v1.GraphDef()
+    result.library.CopyFrom(graph_def.library)
+    result.versions.CopyFrom(graph_def.versions)
+    result.node.extend(node for node in graph_def.node if node.name not in names)
+    return result
 
 
 def _fits(graph_def: GraphDef, fed: Mapping[str, Tensor]) -> bool:
@@ -151,7 +170,8 @@ def inlined(function: TfFunction) -> Inlined:
     """
     from tensorflow.python.framework import convert_to_constants
 
-    graph_def = convert_to_constants._run_inline_graph_optimization(function, False, True)
+    in_line = convert_to_constants._run_inline_graph_optimization(function, False, True)
+    graph_def = _without_borders(in_line)
     nodes = {node.name: node for node in graph_def.node}
     _require_plain_writes(graph_def)
     writes = {_origin(node.input[0], nodes): node.name for node in graph_def.node if _writes(node)}
@@ -159,6 +179,37 @@ def inlined(function: TfFunction) -> Inlined:
     captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
     ordered = {name: writes[name] for name in captured if name in writes}
     return Inlined(function, graph_def, {**ordered, **writes})
+
+
+def _without_borders(graph_def: GraphDef) -> GraphDef:
+    """The graph without the copies that stand where an inner function began and ended.
+
+    Their names are those of no layer, and they ask to lie on the device of nodes that are replaced.
+    """
+    borders = {
+        node.name: node.input
+        for node in graph_def.node
+        if node.op == "Identity" and _BORDER.search(node.name)
+    }
+
+    def behind(name: str) -> Iterable[str]:
+        plain = name.removeprefix("^").removesuffix(":0")
+        if plain not in borders:
+            return [name]
+        value, *waited = borders[plain]
+        found = [*behind(value), *(one for other in waited for one in behind(other))]
+        if name.startswith("^"):
+            return [f"^{one.removeprefix('^').partition(':')[0]}" for one in found]
+        return found
+
+    result = _without_nodes(graph_def, borders.keys())
+    for node in result.node:
+        node.attr.pop("_class", None)
+        found = [one for name in node.input for one in behind(name)]
+        del node.input[:]
+        # Values come first, then what is only waited for.
+        node.input.extend(sorted(found, key=lambda name: name.startswith("^")))
+    return result
 
 
 def _require_plain_writes(graph_def: GraphDef) -> None:

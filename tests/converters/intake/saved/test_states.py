@@ -175,3 +175,26 @@ def test_a_function_that_only_reads_has_no_states():
         return x * scale
 
     assert inlined(double.get_concrete_function()).states == ()
+
+
+class Doubling(tf.Module):
+    """A function that computes only."""
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), name="x")])
+    def serve(self, x):
+        return {"y": 2.0 * x, "same": x}
+
+
+def test_nothing_in_the_graph_waits_for_a_value_that_nobody_feeds(tmp_path: Path):
+    """Every tensor can be fetched, as the search for overflow does."""
+    module = Doubling()
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
+    source = open_source(tmp_path / "model")
+    nodes = source.graph.graph.get_operations()
+    fed = {tensor.op.name for tensor in source.graph.inputs}
+    assert [node.name for node in nodes if node.type == "Placeholder"] == list(fed)
+    assert not [node.name for node in nodes if node.name.startswith("Func/") and node.outputs]
+    x = np.ones((3, 4), np.float32)
+    file = convert(tmp_path / "model", "tflite", tmp_path / "m.tflite", data=x)
+    assert file.report.candidates[0].error is None
+    np.testing.assert_array_equal(source.forward({"x": x})["same"], x)
