@@ -37,7 +37,7 @@ _NAMES = {
     "max_abs": "Largest error",
     "sample_rel_l2": "Worst sample",
     "sample_share": "Samples over the limit",
-    "slice_rel_l2": "Worst column",
+    "slice_rel_l2": "Worst slice",
     "flip_rate": "Flip rate",
     "class_flip_rate": "Most changed class",
     "row_rate": "Rows on one side only",
@@ -62,12 +62,14 @@ BUDGET_LINE = 1 / _TRACK_END
 def budget_bars(candidate: CandidateReport) -> tuple[list[Bar], int]:
     """The share of each limit that a candidate uses, worst first, and the number of further bars.
 
-    Checks without a share to show are left out, such as a check for too few samples.
+    Checks without a share to show are left out, such as a check for too few samples. Of several
+    checks under one limit, such as columns and places of an output, the worst is shown.
     """
     drawn = [check for check in candidate.checks if check.measured is not None]
     drawn = [check for check in drawn if check.name != "min_samples"]
     several = len(candidate.outputs) > 1
-    drawn.sort(key=_share, reverse=True)
+    worst = {(check.name, check.output): check for check in sorted(drawn, key=_share)}
+    drawn = sorted(worst.values(), key=_share, reverse=True)
     bars = [_budget_bar(check, several) for check in drawn[:_MOST_BARS]]
     return bars, max(0, len(drawn) - _MOST_BARS)
 

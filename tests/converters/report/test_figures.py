@@ -73,13 +73,18 @@ class TestBudget:
     def test_names_are_words(self) -> None:
         names = ["slice_rel_l2", "mean_iou_drop", "macro_f1_ratio", "found_share_drop"]
         labels = [only(check(0, 1, name=name)).label for name in names]
-        assert labels == ["Worst column", "Mean IoU drop", "Macro F1 ratio", "Found share drop"]
+        assert labels == ["Worst slice", "Mean IoU drop", "Macro F1 ratio", "Found share drop"]
 
     def test_worst_first_and_no_more_than_a_glance_takes(self) -> None:
-        checks = [check(index / 1000, 0.1) for index in range(20)]
+        checks = [check(index / 1000, 0.1, name=f"own_{index}") for index in range(20)]
         bars, more = budget_bars(candidate(*checks))
         assert (len(bars), more) == (12, 8)
         assert bars[0].text == "0.019 of 0.1"
+
+    def test_of_checks_under_one_limit_the_worst_is_shown(self) -> None:
+        checks = [check(share, 0.1, name="slice_rel_l2") for share in (0.01, 0.03, 0.02)]
+        bars, more = budget_bars(candidate(check(0.02, 0.1), *checks))
+        assert ([bar.text for bar in bars], more) == (["0.03 of 0.1", "0.02 of 0.1"], 0)
 
     def test_checks_without_a_share_are_no_bars(self) -> None:
         assert budget_bars(candidate(check(3.0, 59.0, name="min_samples"))) == ([], 0)
