@@ -7,10 +7,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from tfmp.converters.intake import Source
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.files import check_folder
-from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.shared.tensors import TEXT, TensorSpec
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.constants import (
     ConstantFinding,
@@ -138,8 +140,8 @@ def export_tflite(
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
         result = replace(result, notes=(*result.notes, *changed))
         if not result.flex_ops:
-            progress("checking that LiteRT loads the file")
-            _check_loads(draft)
+            progress("checking that LiteRT runs the file")
+            _check_runs(draft, result.inputs)
         return result
 
 
@@ -238,14 +240,29 @@ def weight_bytes(sources: Iterable[Source], precision: str) -> int:
     return width * sum(math.prod(variable.shape) for variable in variables.values())
 
 
-def _check_loads(draft: Path) -> None:
+_UNLOADABLE = "the converted file does not load in LiteRT"
+
+
+def _check_runs(draft: Path, inputs: Sequence[TensorSpec]) -> None:
+    """Loads the file, and runs it once where all of its sizes are known."""
+    known = all(spec.dtype != TEXT and None not in spec.shape for spec in inputs)
     with Worker(
         "tfmp.converters.tflite.file:Interpreter",
         draft,
-        label="the converted file does not load in LiteRT",
+        label=_UNLOADABLE,
         timeout_s=_LOAD_TIMEOUT_S,
     ) as worker:
         worker.call("describe")
+        if not known:
+            return
+        try:
+            worker.call("run", {spec.name: np.zeros(spec.shape, spec.dtype) for spec in inputs})
+        except RunnerError as error:
+            reason = str(error).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1][:300]
+            raise ConversionError(
+                f"LiteRT loads the converted file and cannot run it ({reason}). Convert to ONNX, "
+                "or replace the layers that work on other sizes than the batch."
+            ) from error
 
 
 def _describe(

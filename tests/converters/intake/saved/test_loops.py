@@ -9,6 +9,7 @@ import tf_keras
 from tf_keras import layers
 
 from tfmp.converters import convert, open_source, validate
+from tfmp.converters.shared.errors import ConversionError
 
 LAYERS = {
     "lstm": lambda: layers.LSTM(5),
@@ -84,3 +85,27 @@ def test_a_loop_that_reads_weights_becomes_a_file(body, to: str, tmp_path: Path)
     assert report.candidates[0].outputs[0].rel_l2 < 1e-5
     received = open_source(tmp_path / "saved").forward({"rows": ROWS})["out"]
     np.testing.assert_allclose(received, module.serve(ROWS)["out"], rtol=1e-5, atol=1e-6)
+
+
+class Doubled(tf.Module):
+    """A list whose elements have twice as many rows as there are samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = tf.Variable(tf.eye(3))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3))])
+    def serve(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
+        rows, kept = tf.repeat(x, 2, axis=0), tf.TensorArray(tf.float32, 3)
+        for step in tf.range(3):
+            rows = tf.tanh(rows @ self.kernel)
+            kept = kept.write(step, rows)
+        return {"y": kept.stack()}
+
+
+def test_a_file_that_cannot_run_is_refused_and_not_written(tmp_path: Path):
+    module = Doubled()
+    tf.saved_model.save(module, str(tmp_path / "saved"), signatures=module.serve)
+    with pytest.raises(ConversionError, match=r"LiteRT loads the converted file and cannot run"):
+        convert(tmp_path / "saved", "tflite", tmp_path / "out.tflite")
+    assert not (tmp_path / "out.tflite").exists()
