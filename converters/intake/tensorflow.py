@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tfmp.converters.intake.saved import callables_of, code_in, inlined, without_prints
+from tfmp.converters.intake.saved import Inlined, callables_of, code_in, inlined, without_prints
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
@@ -80,13 +80,53 @@ def _from_signature(origin: Origin, function: TfFunction, loaded: object) -> Sou
     body = inlined(function)
     specs = function.structured_input_signature[1]
     names = dict(zip(body.arguments, function._arg_keywords, strict=True))
+    inputs = [_spec(name, specs[name]) for name in _sorted(dict.fromkeys(names.values()))]
     results = sorted(function.structured_outputs)
+    return _in_line(origin, function, body, names, inputs, results, loaded)
+
+
+def _stateful_callable(
+    origin: Origin, function: TfFunction, body: Inlined, loaded: object
+) -> Source:
+    """A function without a signature that keeps states, named as `from_function` names others."""
+    import tensorflow as tf
+
+    positional, keywords = function.structured_input_signature
+    # TensorFlow sorts what is in a structure, but not the keywords themselves.
+    given = [*positional, *keywords.values()]
+    leaves = [s for s in tf.nest.flatten(given) if isinstance(s, tf.TensorSpec)]
+    inputs = [_spec(name, leaf) for name, leaf in zip(_names_of(leaves), leaves, strict=True)]
+    names = dict(zip(body.arguments, (spec.name for spec in inputs), strict=True))
+    structured = function.structured_outputs
+    results = _results(structured)
+    ordered = sorted(results) if results is structured else results
+    told = [name for name in ordered if results[name] is not None]
+    return _in_line(origin, function, body, names, inputs, told, loaded)
+
+
+def _in_line(
+    origin: Origin,
+    function: TfFunction,
+    body: Inlined,
+    names: Mapping[str, str],
+    inputs: Sequence[TensorSpec],
+    results: Sequence[str],
+    loaded: object,
+) -> Source:
+    """A function whose states are inputs and outputs.
+
+    Args:
+        origin: of the model.
+        function: a concrete function.
+        body: the same, inlined.
+        names: of the inputs, by the names of the body's arguments.
+        inputs: without the states.
+        results: names of the outputs, in the function's order.
+        loaded: owns the variables.
+    """
     taken = {*names.values(), *results}
     states = [(unique_name(state.name, taken), state) for state in body.states]
-    inputs = (
-        *(_spec(name, specs[name]) for name in _sorted(dict.fromkeys(names.values()))),
-        *(TensorSpec(name, state.shape, state.dtype) for name, state in states),
-    )
+    specs = (*inputs, *(TensorSpec(name, state.shape, state.dtype) for name, state in states))
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         arguments = {inside: named[name] for inside, name in names.items()}
@@ -96,7 +136,7 @@ def _from_signature(origin: Origin, function: TfFunction, loaded: object) -> Sou
         outputs = _apart(_sorted(dict(zip(results, found, strict=True))), named)
         return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
 
-    source = Source.traced(origin, inputs, call, function.variables)
+    source = Source.traced(origin, specs, call, function.variables)
     if not states:
         return source
     carried = {
@@ -129,11 +169,15 @@ def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
             f"{path}: this SavedModel has {asked}; its functions: {found.listed()}. Choose one "
             "with --signature."
         )
-    source = from_function(found.functions[name])
+    function = found.functions[name]
     note = f"has no signatures: its function {name!r} was taken"
     origin = Origin(
         path.name, "savedmodel", path, path_sha256(path), path_size(path), (note,), signature=name
     )
+    body = inlined(function)
+    if body.states:
+        return _stateful_callable(origin, function, body, loaded)
+    source = from_function(function)
     keep = source.call
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -239,9 +283,7 @@ def from_function(function: TfFunction) -> Source:
         ) from error
     structure = concrete.structured_input_signature
     leaves = [s for s in tf.nest.flatten(structure) if isinstance(s, tf.TensorSpec)]
-    names: list[str] = []
-    for index, leaf in enumerate(leaves):
-        names.append(unique_name(leaf.name or f"input_{index}", set(names)))
+    names = _names_of(leaves)
     inputs = tuple(_spec(n, leaf) for n, leaf in zip(names, leaves, strict=True))
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -249,16 +291,30 @@ def from_function(function: TfFunction) -> Source:
         args, kwargs = tf.nest.map_structure(
             lambda s: next(tensors) if isinstance(s, tf.TensorSpec) else s, structure
         )
-        results = concrete(*args, **kwargs)
-        if not isinstance(results, dict):
-            results = {f"output_{i}": value for i, value in enumerate(tf.nest.flatten(results))}
-        return _apart(results, named)
+        return _apart(_results(concrete(*args, **kwargs)), named)
 
     digest = hashlib.sha256()
     for variable in concrete.variables:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
     origin = Origin(str(name), "tf.function", None, digest.hexdigest())
     return Source.traced(origin, inputs, call, concrete.variables)
+
+
+def _names_of(leaves: "Sequence[tf.TensorSpec]") -> list[str]:
+    """A name for each argument: its own if it has one, with a number if another has it, too."""
+    names: list[str] = []
+    for index, leaf in enumerate(leaves):
+        names.append(unique_name(leaf.name or f"input_{index}", set(names)))
+    return names
+
+
+def _results(results: Any) -> dict[str, Any]:
+    """The results of a function by name; those without names are numbered."""
+    import tensorflow as tf
+
+    if isinstance(results, dict):
+        return results
+    return {f"output_{i}": value for i, value in enumerate(tf.nest.flatten(results))}
 
 
 def is_function(value: object) -> bool:

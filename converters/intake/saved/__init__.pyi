@@ -1,3 +1,3 @@
 from .callables import callables_of as callables_of
-from .states import inlined as inlined
+from .states import Inlined as Inlined, inlined as inlined
 from .trust import code_in as code_in, without_prints as without_prints

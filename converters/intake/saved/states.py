@@ -240,10 +240,20 @@ def _called(node: NodeDef) -> Iterable[str]:
         yield from (function.name for function in value.list.func)
 
 
+# What to do about an operation whose function uses a state.
+_WAY_OUT = "Move what uses the state out of it."
+_LOOP_OUT = "Unroll that loop."
+_BRANCH_OUT = "Read the state before the branch, and assign it behind the branch."
+_WAYS_OUT = {
+    **dict.fromkeys(("While", "StatelessWhile", "For"), _LOOP_OUT),
+    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), _BRANCH_OUT),
+}
+
+
 def _inside(node: NodeDef) -> ConversionError:
     return ConversionError(
         f"{node.op} {node.name!r} changes or reads a state inside of it, which only the outermost "
-        "graph of a streaming model may do. Unroll that loop, or take the state out of the branch."
+        f"graph of a streaming model may do. {_WAYS_OUT.get(node.op, _WAY_OUT)}"
     )
 
 

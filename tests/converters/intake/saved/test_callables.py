@@ -76,3 +76,30 @@ def test_a_module_with_variables_only(tmp_path: Path):
     tf.saved_model.save(module, str(tmp_path / "m"))
     with pytest.raises(InputError, match="no signatures, and no function that takes tensors"):
         open_source(tmp_path / "m")
+
+
+def test_a_function_that_writes_variables_hands_its_states_out(tmp_path: Path):
+    class Sum(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.total = tf.Variable(tf.zeros((1, 3)), name="total")
+
+        @tf.function
+        def step(self, x, k):
+            self.total.assign_add(k * x)
+            return tf.identity(self.total), -self.total
+
+    module = Sum()
+    module.step.get_concrete_function(tf.TensorSpec((1, 3), name="x"), tf.TensorSpec((), name="k"))
+    tf.saved_model.save(module, str(tmp_path / "m"))
+    source = open_source(tmp_path / "m")
+    assert [spec.name for spec in source.inputs] == ["x", "k", "total"]
+    assert [spec.name for spec in source.outputs] == ["output_0", "output_1", "total/next"]
+    assert list(source.layout.states) == ["total"]
+    assert "its function 'step' was taken" in source.origin.notes[0]
+    assert "keeps states between calls" in source.origin.notes[1]
+    fed = {"x": X[:1], "k": np.float32(2), "total": np.full((1, 3), 5, np.float32)}
+    for _ in range(2):  # nothing stays behind in the model
+        received = source.forward(fed)
+        np.testing.assert_array_equal(received["output_1"], np.full((1, 3), -7))
+        np.testing.assert_array_equal(received["total/next"], np.full((1, 3), 7))

@@ -100,8 +100,27 @@ def test_a_state_that_a_loop_writes_is_refused(tmp_path: Path):
 
     module = Looped()
     tf.saved_model.save(module, str(tmp_path / "looped"), signatures=module.serve)
-    with pytest.raises(ConversionError, match=r"(While|total).*state inside of it"):
+    with pytest.raises(ConversionError, match=r"(While|total).*state inside.*Unroll that loop.$"):
         open_source(tmp_path / "looped")
+
+
+def test_a_branch_that_reads_a_state_is_told_about_branches(tmp_path: Path):
+    class Gated(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = tf.Variable(tf.zeros((4,)), name="last")
+
+        @tf.function(input_signature=[tf.TensorSpec((4,), name="x")])
+        def serve(self, x):
+            y = tf.cond(tf.reduce_sum(x) > 0, lambda: x + self.last, lambda: x)
+            self.last.assign(x)
+            return {"y": y}
+
+    module = Gated()
+    tf.saved_model.save(module, str(tmp_path / "gated"), signatures=module.serve)
+    with pytest.raises(ConversionError, match=r"may do. Read the state before the branch") as told:
+        open_source(tmp_path / "gated")
+    assert "loop" not in str(told.value)
 
 
 class Ring(tf.Module):
