@@ -17,8 +17,8 @@ QUICK = (
 
 # Minutes of compiling.
 SLOW = (
-    "calibration/test_measure colocation/test_run fit/test_callback fit/test_nonfinite_watch "
-    "nonfinite/test_locate precision/test_policy precision/test_precision_layer_families "
+    "calibration/test_measure colocation/test_run fit/test_callback fit/test_callback_order "
+    "fit/test_early_start fit/test_nonfinite_watch nonfinite/test_locate precision/test_policy precision/test_precision_layer_families "
     "profiling/test_profile"
 ).split()
 
@@ -27,6 +27,7 @@ SHORT = (
     "calibration/test_measure.py::test_gradients_of_float32_layers_do_not_bound_the_scale "
     "nonfinite/test_locate.py::test_a_loss_scale_that_is_too_high "
     "fit/test_callback.py::test_it_learns_what_float32_learns "
+    "fit/test_callback_order.py::test_an_interrupted_run_goes_on[mixed-last] "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
     "precision/test_precision_layer_families.py::test_a_family[dense-mixed_float16]"
 ).split()

@@ -1,12 +1,13 @@
 """MixedPrecision: a callback that makes `fit` train in mixed precision and reports on it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
 import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
+from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.nonfinite_watch import ON_NONFINITE
 from tfmp.fit.preflight import UNSCALED_STEP, preflight_findings
 from tfmp.fit.report import TrainingReport
@@ -36,7 +37,8 @@ class MixedPrecision(keras.callbacks.Callback):
     a `LossScaleOptimizer` that keeps its moments, and the training function is traced anew. A model
     without weights is built from the first batch. The model stays in mixed precision afterwards, so
     that it can be evaluated, saved and trained further; `tfmp.revert(model)` gives back the float32
-    model with the trained weights.
+    model with the trained weights. The switch comes before any callback's `on_train_begin`, so a
+    callback that restores an interrupted run may stand before or after this one.
 
     `logs` and `History` get the entries `loss_scale` and `skipped_steps` for each epoch.
 
@@ -89,16 +91,49 @@ class MixedPrecision(keras.callbacks.Callback):
         self.max_consecutive_skips = max_consecutive_skips
         self.plan: PrecisionPlan | None = None
         self._session: FitSession | None = None
+        self._last_report: TrainingReport | None = None
+        self._take_back_start: Callable[[], None] | None = None
+        self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
 
     @property
     def report(self) -> TrainingReport | None:
         """The `TrainingReport` of the last `fit`, up to its latest reading."""
-        return self._session.report() if self._session else None
+        return self._session.report() if self._session else self._last_report
+
+    def __getstate__(self) -> dict[str, object]:
+        """Arguments, plan and report, for `pickle`; the model and the `fit` stay behind."""
+        of_this_fit = ("_session", "_take_back_start", "_begun_with", "_model")
+        kept = {**vars(self), **dict.fromkeys(of_this_fit)}
+        return {**kept, "_last_report": self.report}
+
+    def set_model(self, model: keras.Model) -> None:
+        """Takes the model, and begins as soon as `fit` is about to."""
+        self._no_early_start()
+        super().set_model(model)
+        self._take_back_start = before_callbacks_begin(model, self._begin_early)
+
+    def _no_early_start(self) -> None:
+        if self._take_back_start is not None:
+            self._take_back_start()
+        self._take_back_start = None
+
+    def _begin_early(self) -> None:
+        if not _waits_for_data(self.model):
+            self._begin()
+            self._begun_with = self.model.optimizer
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Applies the plan, wraps the optimizer and has the training function traced anew."""
-        self._session = None
+        """Applies the plan, wraps the optimizer and has the training function traced anew.
+
+        This has been done where `fit` made its train function and nothing replaced the optimizer
+        since.
+        """
+        self._no_early_start()
+        begun_with, self._begun_with = self._begun_with, None
+        if begun_with is not None and begun_with is self.model.optimizer:
+            return
+        self._session = self._last_report = None
         if _waits_for_data(self.model):
             tap_next_execution(self.model, self._build_and_begin)
         else:
@@ -155,6 +190,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         """Stops the clock while `fit` validates."""
+        self._no_early_start()  # `evaluate` got this callback
         if self._session:
             self._session.validation_began()
 
@@ -165,6 +201,10 @@ class MixedPrecision(keras.callbacks.Callback):
             added = self._session.epoch_ended()
             if logs is not None:
                 logs.update(added)
+
+    def on_predict_begin(self, logs: Logs | None = None) -> None:
+        """Does nothing: `predict` runs the model as it is."""
+        self._no_early_start()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""

@@ -24,13 +24,15 @@ class FitRecorder:
         self.epoch = 0
         self._model = model
         self._plan = plan
-        self._start = self._latest = self._at_epoch_begin = self._counters()
+        self._start: StepCounters | None = None
+        self._latest = self._at_epoch_begin = self._start
         self._steps_at_start = self._steps_at_epoch_begin = self._steps()
         self._readings: list[Reading] = []
         self._events: list[Event] = []
         self._seconds_per_step: list[float] = []
         self._epoch_seconds = 0.0
         self._running_since: float | None = None
+        self._began = False
 
     def optimizer_replaced(self) -> None:
         """Starts counting anew: the model has another optimizer, whose counters begin at 0."""
@@ -38,6 +40,11 @@ class FitRecorder:
 
     def epoch_began(self, epoch: int) -> None:
         """Starts the clock of an epoch."""
+        if not self._began:
+            # Not earlier: another callback may have restored the counters of an interrupted run.
+            self.optimizer_replaced()
+            self._steps_at_start = self._steps()
+            self._began = True
         self.epoch = epoch
         self._at_epoch_begin = self._latest
         self._steps_at_epoch_begin = self._steps()

@@ -54,6 +54,10 @@ class PrecisionPlan:
     notes: tuple[str, ...] = ()
     _model: "weakref.ref[keras.Model] | None" = field(default=None, compare=False, repr=False)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Everything but the model, for `pickle`: a plan may be applied to another one."""
+        return {**vars(self), "_model": None}
+
     def apply(self, model: keras.Model | None = None) -> keras.Model:
         """Switches the layers to the plan's dtypes, in place; `tfmp.revert` undoes it.
 

@@ -1,6 +1,7 @@
 """MixedPrecision: what one callback does to a fit, and what it tells about it."""
 
 import json
+import pickle
 import re
 
 import keras
@@ -299,6 +300,16 @@ def test_a_run_that_was_interrupted_goes_on(tmp_path):
         )
     scales = [float(ops.convert_to_numpy(n.optimizer.dynamic_scale)) for n in (resumed, straight)]
     assert scales[0] == scales[1] > 2.0**15
+
+
+def test_it_can_be_pickled_after_use(tmp_path):
+    net = model()
+    callback = MixedPrecision("mixed_float16", log_dir=tmp_path)
+    fit(net, callback, *data(poisoned=[9]))
+    again = pickle.loads(pickle.dumps(callback))
+    assert (again.plan, again.report) == (callback.plan, callback.report)
+    fit(model(), again, *data())
+    assert (again.report.steps, again.report.skipped_steps) == (6, 0)
 
 
 # --- what it tells ---

@@ -1,0 +1,109 @@
+"""MixedPrecision before and after callbacks that read or write the model's state."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import tfmp
+
+SCALE = tfmp.DynamicLossScale(initial=2.0**10, growth_interval=4)
+
+
+class Interruption(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 1:
+            raise KeyboardInterrupt
+
+
+def model(**optimizer_options) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    net = keras.Sequential([layers.Input((4,)), layers.Dense(8, "relu"), layers.Dense(1)])
+    net.compile(keras.optimizers.Adam(0.01, **optimizer_options), "mse")
+    return net
+
+
+def callback() -> tfmp.MixedPrecision:
+    return tfmp.MixedPrecision("mixed_float16", loss_scale=SCALE)
+
+
+def train(net, others, mixed_first, mixed=None, **options) -> keras.Model:
+    mixed = mixed or callback()
+    x = np.random.default_rng(0).standard_normal((64, 4), dtype=np.float32)
+    net.fit(
+        x, x.sum(axis=1), batch_size=16, shuffle=False, verbose=0,
+        callbacks=[mixed, *others] if mixed_first else [*others, mixed], **options,
+    )  # fmt: skip
+    return net
+
+
+def state(net) -> list[np.ndarray]:
+    return [ops.convert_to_numpy(variable.value) for variable in net.variables]
+
+
+def assert_equal_state(ours, theirs):
+    for one, other in zip(state(ours), state(theirs), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+ORDERS = pytest.mark.parametrize("mixed_first", [True, False], ids=["mixed-first", "mixed-last"])
+
+
+@ORDERS
+def test_an_interrupted_run_goes_on(tmp_path, mixed_first):
+    def backup():
+        return keras.callbacks.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(model(), [backup(), Interruption()], mixed_first, epochs=4)
+    mixed = callback()
+    resumed = train(model(), [backup()], mixed_first, mixed, epochs=4)
+    straight = train(model(), [], mixed_first, epochs=4)
+    assert int(ops.convert_to_numpy(resumed.optimizer.iterations)) == 16
+    assert float(ops.convert_to_numpy(resumed.optimizer.dynamic_scale)) == 2.0**14
+    assert_equal_state(resumed, straight)
+    assert mixed.report.steps == 8
+
+
+@ORDERS
+def test_a_checkpoint_holds_scale_and_moments(tmp_path, mixed_first):
+    keep = keras.callbacks.ModelCheckpoint(tmp_path / "last.keras")
+    trained = train(model(), [keep], mixed_first, epochs=2)
+    assert_equal_state(keras.models.load_model(tmp_path / "last.keras"), trained)
+
+
+@ORDERS
+def test_averaged_weights_are_swapped_in_and_back(mixed_first):
+    def averaged():
+        return model(use_ema=True, ema_momentum=0.5)
+
+    ours = train(
+        averaged(), [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)], mixed_first, epochs=3
+    )
+    theirs = train(averaged(), [], True, epochs=3)  # Keras puts the averages in at the end
+    for one, other in zip(state(ours), state(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)  # Keras swaps by additions
+
+
+@ORDERS
+def test_the_best_weights_come_back(mixed_first):
+    stop = keras.callbacks.EarlyStopping(
+        "loss", mode="max", patience=1, restore_best_weights=True
+    )  # the first epoch is the best one
+    ours = train(model(), [stop], mixed_first, epochs=5)
+    theirs = train(model(), [], True, epochs=1)
+    for one, other in zip(ours.weights, theirs.weights, strict=True):
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(one.value), ops.convert_to_numpy(other.value)
+        )
+    assert int(ops.convert_to_numpy(ours.optimizer.iterations)) == 8
+
+
+def test_a_callback_that_compiles_anew_comes_before():
+    class Compiling(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            self.model.compile(keras.optimizers.Adam(0.5), "mse")
+
+    net = train(model(), [Compiling()], mixed_first=False, epochs=1)
+    assert isinstance(net.optimizer, tfmp.LossScaleOptimizer)
+    assert float(ops.convert_to_numpy(net.optimizer.learning_rate)) == 0.5

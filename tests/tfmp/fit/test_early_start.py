@@ -1,0 +1,58 @@
+"""A start before the callbacks', and nothing left of it where `fit` does not begin."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import tfmp
+from tfmp.fit.early_start import before_callbacks_begin
+
+X = np.zeros((8, 2), np.float32)
+
+
+@pytest.fixture
+def net() -> keras.Model:
+    net = keras.Sequential([layers.Input((2,)), layers.Dense(1)])
+    net.compile("sgd", "mse")
+    return net
+
+
+def test_it_begins_once_and_before_every_callback(net):
+    order = []
+    before_callbacks_begin(net, lambda: order.append("early"))
+    noting = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: order.append("callback"))
+    for _ in range(2):
+        net.fit(X, X[:, :1], verbose=0, callbacks=[noting])
+    assert order == ["early", "callback", "callback"]
+
+
+def test_it_can_be_taken_back(net):
+    theirs = before_callbacks_begin(net, pytest.fail)
+    theirs()
+    theirs()
+    assert "make_train_function" not in vars(net)
+
+
+def test_a_function_of_the_users_stays(net):
+    calls = []
+
+    def own(force=False):
+        calls.append(force)
+        return keras.Model.make_train_function(net, force)
+
+    vars(net)["make_train_function"] = own
+    before_callbacks_begin(net, lambda: None)
+    net.fit(X, X[:, :1], verbose=0)
+    assert calls == [False]
+    assert vars(net)["make_train_function"] is own
+
+
+@pytest.mark.parametrize("method", ["evaluate", "predict"])
+def test_without_fit_nothing_begins(net, method):
+    arguments = (X, X[:, :1]) if method == "evaluate" else (X,)
+    mixed = tfmp.MixedPrecision("mixed_float16")
+    getattr(net, method)(*arguments, verbose=0, callbacks=[mixed])
+    net.fit(X, X[:, :1], verbose=0)  # another one, which did not ask for mixed precision
+    assert mixed.plan is None
+    assert not isinstance(net.optimizer, tfmp.LossScaleOptimizer)
