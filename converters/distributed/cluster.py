@@ -4,7 +4,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,8 @@ def connected(address: str, workers: int | None) -> Iterator[Any]:
         cpus = max(os.cpu_count() or 1, workers or 1)
         quiet |= {"num_cpus": cpus, "include_dashboard": False}
     try:
-        ray.init(address=address, **quiet)
+        with _on_loopback() if address == LOCAL else nullcontext():
+            ray.init(address=address, **quiet)
     except Exception as error:  # ConnectionError, RuntimeError, ValueError: by what is wrong
         raise InputError(
             f"ray: no Ray answers at {address!r} ({' '.join(str(error).split())[:300]}). Start one "
@@ -99,6 +100,35 @@ def connected(address: str, workers: int | None) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+# Ray's switch between machines that may join and this one alone.
+_JOINABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Has a Ray that starts here listen on 127.0.0.1 alone, and keep its token to its owner.
+
+    On Linux, Ray's processes listen on every interface, and whoever talks to them can run code.
+    Ray has a mode without a network, which is the default of Windows and macOS.
+    """
+    before = os.environ.get(_JOINABLE)
+    os.environ[_JOINABLE] = "0"  # for Ray's processes
+    from ray._private import ray_constants
+
+    constants = vars(ray_constants)  # for this one: Ray may have been imported earlier
+    joinable, constants["ENABLE_RAY_CLUSTER"] = constants.get("ENABLE_RAY_CLUSTER"), False
+    mask = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(mask)
+        constants["ENABLE_RAY_CLUSTER"] = joinable
+        if before is None:
+            del os.environ[_JOINABLE]
+        else:
+            os.environ[_JOINABLE] = before
 
 
 def _check_answer(address: str) -> None:

@@ -12,6 +12,7 @@ from tfmp.converters.intake.architecture import Architecture, with_architecture
 from tfmp.converters.intake.custom_objects import CustomObjects
 from tfmp.converters.intake.keras2 import (
     LAMBDA,
+    SAVED_MODEL,
     Archive,
     Config,
     load_weights,
@@ -19,6 +20,7 @@ from tfmp.converters.intake.keras2 import (
     named_by_content,
     read_archive,
     read_model,
+    vocabulary_file,
 )
 from tfmp.converters.intake.keras2_model import from_keras2
 from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
@@ -174,7 +176,7 @@ def _of_keras_3(objects: CustomObjects) -> bool:
 def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())
     if "safe_mode=False" in text:
-        return LAMBDA
+        return _unsafe(text)
     missing = re.search(
         r"Could not locate (?:class|function) '([^']+)'|Unknown (?:layer|object|function|"
         r"activation function|initializer|regularizer|constraint): '([^']+)'",
@@ -193,6 +195,19 @@ def _reason(error: Exception) -> str:
         "Name the modules of its own classes with --custom-objects, or load it in Python and pass "
         "the model to tfmp.converters.convert."
     )
+
+
+def _unsafe(text: str) -> str:
+    """Why Keras's safe mode refused a model; only for code in the file there is a way to run it."""
+    vocabulary = re.search(r"Vocabulary file: '(.*?)'", text)
+    if vocabulary:
+        return vocabulary_file(vocabulary[1])
+    if "deserialization of a `TFSMLayer`" in text:
+        return SAVED_MODEL
+    if re.search(r"deserialization of a (`Lambda` layer|Python lambda)", text):
+        return LAMBDA
+    refused = re.sub(r" and thus it is disallowed.*", "", text)
+    return f"Keras does not load this model from a file: {_cut(refused)}. Rebuild that layer."
 
 
 def _cut(text: str, characters: int = 300) -> str:

@@ -117,6 +117,23 @@ def _check_places(path: Path, model: ir.Model) -> None:
                     f"{path}: reads weights from {str(tensor.location)!r}, which is outside of its "
                     "folder. Put them beside the model, and name that file in it."
                 )
+            _check_links(path, path.parent / place)
+
+
+def _check_links(path: Path, weights: Path) -> None:
+    """Raises `InputError` for weights that ONNX and ONNX Runtime refuse because of links."""
+    if not weights.exists():
+        return
+    if weights.resolve().parent.is_relative_to(path.parent.resolve()):
+        if weights.stat().st_nlink == 1:
+            return
+        why = "has several names (hard links), behind which any file of this disk may be"
+    else:
+        why = f"is a link to {str(weights.resolve())!r}, outside of its folder"
+    raise InputError(
+        f"{path}: reads weights from {weights.name!r}, which {why}. Copy the model and its weights "
+        "into a folder of their own (cp -L), and convert the copy."
+    )
 
 
 def _run_in_time(session: OrtSession, name: str, trusted: bool) -> _Run:

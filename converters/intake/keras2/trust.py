@@ -17,6 +17,11 @@ LAMBDA = (
     "as a class."
 )
 
+SAVED_MODEL = (
+    "the model holds a TFSMLayer, which runs a SavedModel from outside of this file. Convert the "
+    "SavedModel folder itself, or rebuild the model around layers of Keras and save it again."
+)
+
 # Where functions of TensorFlow may come from when a file calls them by name (`TFOpLambda`): they
 # compute tensors from tensors. `io`, `saved_model` or `py_function` read, write and run.
 _NAMESPACES = (
@@ -41,6 +46,14 @@ def code_in(config: Config, given: Container[str]) -> str | None:
     return next(_foreign(config, given), None)
 
 
+def vocabulary_file(place: str) -> str:
+    """Why a lookup layer that names a file or a URL is not read."""
+    return (
+        f"the model reads a vocabulary from {place!r}, outside of this file. Put the words into "
+        "the model: layer.set_vocabulary([...]) in Python, and save it again."
+    )
+
+
 def _foreign(config: Config, given: Container[str]) -> Iterator[str]:
     if isinstance(config, list):
         for item in config:
@@ -60,6 +73,8 @@ def _reasons(
 ) -> Iterator[str]:
     if kind in ("Lambda", "__lambda__") and not _is_given(inner, given):
         yield LAMBDA
+    if kind.endswith(("Lookup", "TextVectorization")) and isinstance(inner.get("vocabulary"), str):
+        yield vocabulary_file(inner["vocabulary"])
     if kind == "TFOpLambda" and not _computes(str(inner.get("function"))):
         yield _call(str(inner.get("function")))
     if kind == "TensorFlowOpLayer":

@@ -1,6 +1,8 @@
 """Which Ray is taken, how many workers fit on it, and what is said where there is none."""
 
+import os
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -86,3 +88,56 @@ def test_no_ray_on_this_machine_is_told(monkeypatch):
     told = r"ray: no Ray answers at 'auto' \(Could not find .*\)\. Start one with `ray start"
     with pytest.raises(InputError, match=told), connected("auto", None):
         pass
+
+
+def test_a_local_ray_is_started_for_this_machine_alone(monkeypatch):
+    """Its processes would listen on every interface, and run code for everybody who asks."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    from ray._private import ray_constants
+
+    monkeypatch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", True)
+    switch, seen = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", []
+
+    def init(**options):
+        mask = os.umask(0o077)
+        os.umask(mask)
+        seen.append((ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(switch), mask))
+
+    monkeypatch.setattr(ray, "init", init)
+    for address in ("local", "auto"):
+        with connected(address, 1):
+            assert (ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(switch)) == (True, None)
+    (_, _, usual) = seen[1]
+    assert seen == [(False, "0", 0o077), (True, None, usual)]
+
+
+LISTENING = """
+from pathlib import Path
+from tfmp.converters.distributed.cluster import connected
+
+def listening():
+    lines = [line.split() for name in ("tcp", "tcp6")
+             for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return {line[1] for line in lines if line[3] == "0A"}
+
+before = listening()
+with connected("local", 1) as ray:
+    assert ray.get(ray.remote(lambda: 7).remote()) == 7
+    print(*(listening() - before))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_local_ray_listens_on_loopback(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENING], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    places = done.stdout.split()
+    assert places
+    assert all(place.partition(":")[0].endswith("0100007F") for place in places)
+    token = tmp_path / ".ray" / "auth_token"
+    assert token.stat().st_mode & 0o077 == 0

@@ -4,6 +4,7 @@ import builtins
 import json
 import warnings
 from pathlib import Path
+from zipfile import ZipFile
 
 import h5py
 import keras
@@ -121,3 +122,38 @@ def test_only_a_damaged_file_is_to_be_saved_again(tmp_path: Path):
                 del layer[name]
     with pytest.raises(InputError, match=r"It is damaged: copy or save the model again\.$"):
         open_source(path)
+
+
+def test_a_vocabulary_outside_of_the_file_is_told_as_one(tmp_path: Path):
+    x = keras.Input((1,), dtype="string")
+    lookup = keras.layers.StringLookup(vocabulary=["a", "b"])
+    keras.Model(x, lookup(x)).save(tmp_path / "words.keras")
+    assert open_source(tmp_path / "words.keras").inputs  # with the words inside
+    with ZipFile(tmp_path / "words.keras") as old, ZipFile(tmp_path / "file.keras", "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, content.replace(b'["a", "b"]', b'"https://a.org/words"'))
+    with pytest.raises(InputError, match=r"a vocabulary from 'https://a\.org/words'.*") as caught:
+        open_source(tmp_path / "file.keras")
+    assert "unsafe" not in str(caught.value)
+    assert "Lambda" not in str(caught.value)
+
+
+def test_a_layer_that_runs_another_model_is_told_as_one(tmp_path: Path):
+    inner = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    inner.export(tmp_path / "inner", verbose=False)
+    x = keras.Input((3,))
+    layer = keras.layers.TFSMLayer(str(tmp_path / "inner"), call_endpoint="serve")
+    keras.Model(x, layer(x)).save(tmp_path / "outer.keras")
+    with pytest.raises(InputError, match=r"a TFSMLayer.*Convert the SavedModel folder") as caught:
+        open_source(tmp_path / "outer.keras")
+    assert "unsafe" not in str(caught.value)
+
+
+def test_a_lambda_of_keras_3_may_be_allowed(tmp_path: Path):
+    x = keras.Input((3,))
+    keras.Model(x, keras.layers.Lambda(lambda value: value * 2)(x)).save(tmp_path / "m.keras")
+    with pytest.raises(InputError, match=r"holds a Lambda layer.*allow it with --unsafe-load"):
+        open_source(tmp_path / "m.keras")
+    source = open_source(tmp_path / "m.keras", unsafe_load=True)
+    np.testing.assert_array_equal(forward(source), 2 * X)

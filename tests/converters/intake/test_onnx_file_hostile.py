@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tfmp.converters.intake import open_source
 from tfmp.converters.shared import time_limits
@@ -106,3 +106,25 @@ def test_weights_in_the_folder_are_read(tmp_path: Path):
         tmp_path / "model.onnx", [helper.make_node("Add", ["x", "weight"], ["y"])], [weight]
     )
     np.testing.assert_array_equal(open_source(path).forward(X)["y"], X["x"] + 1)
+
+
+def test_weights_behind_links_are_told(tmp_path: Path):
+    sound = tmp_path / "sound"
+    sound.mkdir()
+    bias = numpy_helper.from_array(np.ones(3, np.float32), "bias")
+    path = save(sound / "m.onnx", [helper.make_node("Add", ["x", "bias"], ["y"])], [bias])
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="w", size_threshold=0)
+    np.testing.assert_array_equal(open_source(path).forward(X)["y"], X["x"] + 1)
+    (sound / "w").rename(sound / "other")
+    (sound / "w").symlink_to("other")  # a link within the folder
+    np.testing.assert_array_equal(open_source(path).forward(X)["y"], X["x"] + 1)
+    (sound / "w").unlink()
+    (sound / "w").hardlink_to(sound / "other")
+    with pytest.raises(InputError, match=r"weights from 'w', which has several names \(hard"):
+        open_source(path)
+    (sound / "w").unlink()
+    (sound / "other").rename(tmp_path / "elsewhere")
+    (sound / "w").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"which is a link to '.*elsewhere', outside .*cp -L"):
+        open_source(path)

@@ -64,6 +64,17 @@ def test_what_could_do_more_than_compute_is_refused(kind: str, inner: dict, name
     assert "--unsafe-load" in reason
 
 
+def test_a_vocabulary_outside_of_the_file_is_not_read():
+    def lookup(vocabulary):
+        return {"class_name": "StringLookup", "config": {"vocabulary": vocabulary}}
+
+    assert code_in(lookup(["a"]), ()) is None
+    reason = code_in(lookup("/etc/passwd"), ())
+    assert reason is not None
+    assert "a vocabulary from '/etc/passwd', outside of this file" in reason
+    assert "unsafe" not in reason
+
+
 @pytest.mark.parametrize(
     "function", ["math.add", "__operators__.getitem", "nn.relu", "concat", "image.resize", "cast"]
 )
