@@ -25,7 +25,8 @@ class FitRecorder:
         self._model = model
         self._plan = plan
         self._start: StepCounters | None = None
-        self._latest = self._at_epoch_begin = self._start
+        self._latest: StepCounters | None = None
+        self._at_epoch_begin: StepCounters | None = None
         self._steps_at_start = self._steps_at_epoch_begin = self._steps()
         self._readings: list[Reading] = []
         self._events: list[Event] = []
