@@ -13,7 +13,7 @@ import numpy as np
 from tfmp.converters.runners.base import RunnerInfo
 from tfmp.converters.runners.probes import tflite_probe
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
-from tfmp.converters.shared.tensors import Batch, describe
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
 from tfmp.converters.shared.worker import Worker, WorkerError
 
 if TYPE_CHECKING:
@@ -40,11 +40,10 @@ class _Interpreted:
 
         chosen = file.signature(signature)
         self.notes = tuple(map(str, confirmed((), file)))
-        # Larger and smaller batches than the file's are cut and filled up.
-        self.inputs, self.outputs = (
-            tuple(replace(spec, shape=(None, *spec.shape[1:])[: len(spec.shape)]) for spec in specs)
-            for specs in (chosen.inputs, chosen.outputs)
-        )
+        self.inputs, self.outputs = chosen.inputs, chosen.outputs
+        if not chosen.takes_whole_calls:
+            # Larger and smaller batches than the file's are cut and filled up.
+            self.inputs, self.outputs = map(_with_any_samples, (chosen.inputs, chosen.outputs))
         self._held = ExitStack()
 
     def _start(self, *arguments: object, path: Path, timeout_s: float, **options: object) -> Worker:
@@ -174,6 +173,10 @@ class LiteRTGpuRunner(_Interpreted):
                 "arithmetic": "FP16" if native else "FP32: the adapter's shaders have no FP16",
             },
         )
+
+
+def _with_any_samples(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    return tuple(replace(spec, shape=(None, *spec.shape[1:])[: len(spec.shape)]) for spec in specs)
 
 
 def litert_runner(

@@ -169,3 +169,31 @@ def test_streaming_models_are_judged_on_sequences(streaming: Path, tmp_path: Pat
 def test_made_up_samples_are_sequences(streaming: Path, tmp_path: Path):
     report = validate(streaming, convert(streaming, output=tmp_path / "out.onnx"))
     assert report.candidates[0].outputs[0].totals.values == 64 * 16 * 4
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 4), (3, 4), ()])
+def test_states_of_another_first_size_run_whole_calls_in_tflite(shape: tuple, tmp_path: Path):
+    class Deep(tf.Module):
+        """Its state comes first among the inputs, by its name."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.deep = tf.Variable(tf.zeros(shape), name="a_state")
+
+        @tf.function(input_signature=[tf.TensorSpec((1, 4), name="x")])
+        def step(self, x: tf.Tensor) -> dict[str, tf.Tensor]:
+            driven = x if shape else tf.reduce_mean(x)
+            self.deep.assign(0.9 * self.deep + 0.1 * driven)
+            return {"y": x + tf.reduce_sum(self.deep)}
+
+    module = Deep()
+    tf.saved_model.save(module, str(tmp_path / "deep"), signatures=module.step)
+    x = sequences(6, 5)
+    file = convert(tmp_path / "deep", "tflite", tmp_path / "deep.tflite", data={"x": x})
+    report = validate(tmp_path / "deep", file, {"x": x}, split=True, latency=True)
+    (candidate,) = report.candidates
+    assert candidate.error is None
+    assert candidate.latency is not None
+    (output,) = candidate.outputs
+    assert (output.samples, output.totals.values) == (6, 6 * 5 * 4)
+    assert 0 < output.rel_l2 < 1e-3

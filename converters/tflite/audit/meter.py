@@ -73,11 +73,21 @@ class RangeMeter:
     def see(self, batch: Batch) -> None:
         """Runs every sample of a batch; arrays by input name."""
         arrays = [
-            np.ascontiguousarray(batch[spec.name], dtype=spec.dtype) for spec in self._file.inputs
+            np.asarray(batch[spec.name], dtype=spec.dtype, order="C") for spec in self._file.inputs
         ]
+        if self._file.signature().takes_whole_calls:
+            self._run(0, arrays)
+            return
         size = self._file.batch_size or 1
-        for start in range(0, len(arrays[0]), size):
-            self._run(0, [_filled(array[start : start + size], size) for array in arrays])
+        rows = next((len(array) for array in arrays if array.ndim), 1)
+        for start in range(0, rows, size):
+            self._run(
+                0,
+                [
+                    _filled(array[start : start + size], size) if array.ndim else array
+                    for array in arrays
+                ],
+            )
 
     def ranges(self) -> list[tuple[int, int, Range]]:
         """Subgraph, tensor index and range of every float32 tensor that was computed."""

@@ -90,6 +90,7 @@ class Interpreter:
         self._key = signature or file.entry_point()
         self.inputs, self.outputs = chosen.inputs, chosen.outputs
         self._batch_size = chosen.batch_size
+        self._whole = chosen.takes_whole_calls
         self._resizable = any(None in spec.shape for spec in self.inputs)
         self._open = any(None in spec.shape for spec in (*self.inputs, *self.outputs))
         # Whether the size of an output follows from values and not from the sizes of inputs.
@@ -127,8 +128,10 @@ class Interpreter:
             RunnerError: an input does not fit, or LiteRT fails.
         """
         arrays = {spec.name: self._fitted(batch, spec) for spec in self.inputs}
-        chunks = list(self._chunks(arrays))
-        if len(chunks) == 1 and chunks[0][1] == (self._batch_size or chunks[0][1]):
+        chunks = [] if self._whole else list(self._chunks(arrays))
+        if self._whole:
+            results = self._run_once(self._of_its_sizes(arrays))
+        elif len(chunks) == 1 and chunks[0][1] == (self._batch_size or chunks[0][1]):
             results = self._run_once(chunks[0][0])
         else:
             parts = [self._rows(chunk, rows) for chunk, rows in chunks]
@@ -149,17 +152,25 @@ class Interpreter:
         Raises:
             RunnerError: an input does not fit.
         """
-        arrays = {spec.name: self._fitted(batch, spec)[:1] for spec in self.inputs}
-        chunk, rows = next(self._chunks(arrays))
+        arrays = {spec.name: self._fitted(batch, spec) for spec in self.inputs}
+        if self._whole:
+            chunk, rows = self._of_its_sizes(arrays), 1
+        else:
+            ones = {name: array[:1] if array.ndim else array for name, array in arrays.items()}
+            chunk, real = next(self._chunks(ones))
+            rows = self._batch_size or real
         self._run_once(chunk)
         given, taken = self._buffers_for(chunk)
-        return lambda: self._model.run_by_name(self._key, given, taken), self._batch_size or rows
+        return lambda: self._model.run_by_name(self._key, given, taken), rows
 
     def _equals_cpu(self, arrays: Batch, results: Batch) -> bool:
         """Whether the CPU gives the first sample's outputs to the last bit."""
         on_cpu = Interpreter(self._path, "cpu", self._signature)
-        first, _ = on_cpu.run({name: array[:1] for name, array in arrays.items()})
-        alone = all(len(array) == 1 for array in arrays.values())
+        alone = self._whole or all(array.shape[:1] in ((), (1,)) for array in arrays.values())
+        ones = {
+            name: array if alone or not array.ndim else array[:1] for name, array in arrays.items()
+        }
+        first, _ = on_cpu.run(ones)
         return all(
             first[name].tobytes() == (values if alone else values[:1]).tobytes()
             for name, values in results.items()
@@ -176,25 +187,41 @@ class Interpreter:
                 f"input {spec} received {array.dtype}{list(array.shape)}; the inputs are "
                 f"{describe(self.inputs)}"
             )
-        return np.ascontiguousarray(array, dtype=spec.dtype)
+        return np.asarray(array, dtype=spec.dtype, order="C")
+
+    def _of_its_sizes(self, arrays: Batch) -> Batch:
+        """The arrays of a file that is not cut into samples, if they are those of one call."""
+        for spec in self.inputs:
+            received = arrays[spec.name].shape
+            if any(size not in (None, got) for size, got in zip(spec.shape, received, strict=True)):
+                raise RunnerError(
+                    f"input {spec} received an array of shape {list(received)}; the inputs begin "
+                    "with different sizes, so calls cannot be cut into samples. Compare with a "
+                    "model of the same sizes."
+                )
+        return arrays
 
     def _chunks(self, arrays: Batch) -> Iterator[tuple[Batch, int]]:
         """Pieces of the file's batch size, with how many of their rows are real."""
-        rows = {len(array) for array in arrays.values()}
+        cut = {name: array for name, array in arrays.items() if array.ndim}
+        if not cut:
+            yield arrays, 1
+            return
+        rows = {len(array) for array in cut.values()}
         if len(rows) != 1:
-            sizes = ", ".join(f"{name}: {len(array)}" for name, array in arrays.items())
+            sizes = ", ".join(f"{name}: {len(array)}" for name, array in cut.items())
             raise RunnerError(f"the inputs have different numbers of samples ({sizes})")
         (count,) = rows
         size = self._batch_size or count
         for start in range(0, count, size):
-            chunk = {name: array[start : start + size] for name, array in arrays.items()}
+            chunk = {name: array[start : start + size] for name, array in cut.items()}
             real = min(size, count - start)
             if real < size:  # the file takes no less: repeat the last row, drop it later
                 chunk = {
                     name: np.concatenate([part, np.repeat(part[-1:], size - real, axis=0)])
                     for name, part in chunk.items()
                 }
-            yield chunk, real
+            yield {**arrays, **chunk}, real
 
     def _rows(self, chunk: Batch, rows: int) -> Batch:
         """The outputs of the first rows of a piece."""

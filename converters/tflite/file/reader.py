@@ -88,6 +88,11 @@ class Signature:
         """First size of the first input; None when it may change."""
         return self.inputs[0].shape[0] if self.inputs and self.inputs[0].shape else None
 
+    @property
+    def takes_whole_calls(self) -> bool:
+        """Whether inputs begin with different sizes, so rows of all of them are no samples."""
+        return len({spec.shape[0] for spec in self.inputs if spec.shape}) > 1
+
 
 class TFLiteModel:
     """A .tflite file, mapped into memory.

@@ -4,7 +4,7 @@ The audit measures the operators that ship. This measures the graph that they ar
 can still be rewritten.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,15 +59,26 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
     seen = {name: Magnitude() for name in floats}
     rows = next((spec.shape[0] for spec in source.inputs if spec.shape and spec.shape[0]), _ROWS)
     for batch in batches:
-        count = len(next(iter(batch.values())))
-        for start in range(0, count, rows):
-            values = run({name: array[start : start + rows] for name, array in batch.items()})
+        for piece in _pieces(batch, rows):
+            values = run(piece)
             for name in floats:
                 seen[name].see(values[name])
             for node in sums:
                 hidden = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
                 seen[node.inputs[0]].hidden = max(seen[node.inputs[0]].hidden, hidden)
     return seen
+
+
+def _pieces(batch: Batch, rows: int) -> Iterator[Batch]:
+    """A batch in pieces of some samples; whole where the arrays begin with different sizes."""
+    counts = {len(array) for array in batch.values() if array.ndim}
+    count = max(counts, default=1)
+    if len(counts) != 1 or count <= rows:
+        yield batch
+        return
+    for start in range(0, count, rows):
+        stop = start + rows
+        yield {name: array[start:stop] if array.ndim else array for name, array in batch.items()}
 
 
 def worst_of(node: Node, seen: Magnitudes) -> float:
