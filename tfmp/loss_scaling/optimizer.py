@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 
+# Keras shows the configuration of a class that it cannot find, and packages cannot announce theirs.
+_LOAD_HINT = "import tfmp before keras.models.load_model, or load the model with compile=False"
+
+
 class UnscaledLossWarning(UserWarning):
     """Gradients reached the optimizer, but no code had scaled the loss."""
 
@@ -393,6 +397,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """Constructor arguments, in the form that Keras serializes."""
         serialize = keras.saving.serialize_keras_object
         return {
+            "hint": _LOAD_HINT,
             "name": self.name,
             "inner_optimizer": serialize(self.inner_optimizer),
             "loss_scale": serialize(self.loss_scale),
@@ -403,7 +408,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         cls, config: KerasConfig, custom_objects: dict[str, type] | None = None
     ) -> "LossScaleOptimizer":
         """Inverse of `get_config`."""
-        config = dict(config)
+        config = {key: value for key, value in config.items() if key != "hint"}
         for key in ("inner_optimizer", "loss_scale"):
             config[key] = keras.saving.deserialize_keras_object(
                 config[key], custom_objects=custom_objects

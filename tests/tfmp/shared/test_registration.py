@@ -35,6 +35,23 @@ def test_a_saved_model_loads_where_keras_came_while_a_module_was_loading(saved):
     )
 
 
+def test_without_tfmp_the_message_says_to_import_it(saved):
+    """Here the class is taken away, which is where a process without the import begins."""
+    hidden = {name: keras.saving.get_custom_objects().pop(name) for name in known_names()}
+    try:
+        with pytest.raises(
+            TypeError, match=r"Could not locate .*'hint': 'import tfmp before keras"
+        ):
+            keras.models.load_model(saved)
+        assert keras.models.load_model(saved, compile=False).built
+    finally:
+        keras.saving.get_custom_objects().update(hidden)
+
+
+def known_names() -> list[str]:
+    return [name for name in keras.saving.get_custom_objects() if name.startswith("tfmp>")]
+
+
 def test_every_registered_class_is_listed():
     for module in set(REGISTERED.values()):
         __import__(module)
