@@ -131,9 +131,16 @@ class CudaTimer:
 
 
 def _one_call(inputs: Sequence[TensorSpec], sample: Batch) -> tuple[Batch, int]:
-    """The sample, cut or repeated to the batch size that the model fixes or to 1, and that size."""
+    """The sample, cut or repeated to the batch size that the model fixes or to 1, and that size.
+
+    A call whose arrays begin with different sizes stays as it is.
+    """
+    counts = [len(array) for array in sample.values() if array.ndim]
+    if len(set(counts)) > 1:  # a state with its samples on another axis: one call as it is
+        return sample, counts[0]
     fixed = [spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]]
     rows = fixed[0] if fixed else 1
     return {
-        name: np.resize(array, (rows, *array.shape[1:])) for name, array in sample.items()
+        name: np.resize(array, (rows, *array.shape[1:])) if array.ndim else array
+        for name, array in sample.items()
     }, rows

@@ -197,3 +197,9 @@ def test_states_of_another_first_size_run_whole_calls_in_tflite(shape: tuple, tm
     (output,) = candidate.outputs
     assert (output.samples, output.totals.values) == (6, 6 * 5 * 4)
     assert 0 < output.rel_l2 < 1e-3
+
+
+def test_calls_with_samples_on_another_axis_are_timed(leaky: Path):
+    file = convert(leaky, output=leaky.with_name("out.onnx"))
+    report = validate(leaky, file, {"x": sequences(9, 2)}, latency=True)
+    assert report.reference.latency.batch == report.candidates[0].latency.batch == 1
