@@ -235,4 +235,6 @@ def imported(module: str) -> ModuleType:
 
 
 def _sentence(error: Exception) -> str:
+    if "allow_pickle" in str(error):  # NumPy's advice, which would run code of the file
+        return "it holds pickled objects, which could run code when loaded, or is no .npz file."
     return first_line(error).rstrip(".") + "."

@@ -98,6 +98,14 @@ def test_arrays_that_do_not_fit(model, arrays, message):
     assert message in result.stderr
 
 
+def test_pickled_objects_are_told_without_numpys_advice(model):
+    np.savez("objects.npz", x=np.array([{}], dtype=object), labels=Y[:1])
+    result = run(model, "--data", "objects.npz")
+    assert result.exit_code == 2
+    assert "holds pickled objects" in " ".join(result.stderr.split())
+    assert "allow_pickle" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
