@@ -245,7 +245,6 @@ _UNLOADABLE = "the converted file does not load in LiteRT"
 
 def _check_runs(draft: Path, inputs: Sequence[TensorSpec]) -> None:
     """Loads the file, and runs it once where all of its sizes are known."""
-    known = all(spec.dtype != TEXT and None not in spec.shape for spec in inputs)
     with Worker(
         "tfmp.converters.tflite.file:Interpreter",
         draft,
@@ -253,10 +252,14 @@ def _check_runs(draft: Path, inputs: Sequence[TensorSpec]) -> None:
         timeout_s=_LOAD_TIMEOUT_S,
     ) as worker:
         worker.call("describe")
-        if not known:
-            return
+        zeros = {}
+        for spec in inputs:
+            sizes = [size for size in spec.shape if size is not None]
+            if spec.dtype == TEXT or len(sizes) < len(spec.shape):
+                return
+            zeros[spec.name] = np.zeros(sizes, spec.dtype)
         try:
-            worker.call("run", {spec.name: np.zeros(spec.shape, spec.dtype) for spec in inputs})
+            worker.call("run", zeros)
         except RunnerError as error:
             reason = str(error).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1][:300]
             raise ConversionError(
