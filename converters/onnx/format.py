@@ -151,7 +151,7 @@ class OnnxFormat(Format):
         from tfmp.converters.runners import OnnxRunner, time_in_worker, time_runner
 
         if info.device == "CPU":
-            return time_runner(OnnxRunner(path), sample)
+            return time_runner(OnnxRunner(path, alone=True), sample)
         return time_in_worker("CudaTimer", path, sample, info)
 
     def open_seams(

@@ -24,10 +24,23 @@ class OnnxRunner(Held):
     FP16 file shows its rounded weights and I/O here, but not its arithmetic.
     """
 
-    def __init__(self, model: "Path | bytes | ir.Model", info: RunnerInfo | None = None) -> None:
+    def __init__(
+        self,
+        model: "Path | bytes | ir.Model",
+        info: RunnerInfo | None = None,
+        alone: bool = False,
+    ) -> None:
+        """Loads the model.
+
+        Args:
+            model: a file, or a model in memory.
+            info: what reports say of this runner.
+            alone: whether runs follow each other, as where their time is measured; see
+                `cpu_session`.
+        """
         import onnxruntime
 
-        self._session = _open(model)
+        self._session = _open(model, alone)
         self.inputs = tuple(map(tensor_spec, self._session.get_inputs()))
         self.outputs = tuple(map(tensor_spec, self._session.get_outputs()))
         self.info = info or RunnerInfo(
@@ -99,11 +112,13 @@ def _usable(path: Path) -> Iterator[None]:
         raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
 
 
-def _open(model: "Path | bytes | ir.Model") -> OrtSession:
+def _open(model: "Path | bytes | ir.Model", alone: bool) -> OrtSession:
     """An ONNX Runtime CPU session; raises `RunnerError` when it refuses the model."""
     from tfmp.converters.onnx.graph import open_session
 
     try:
-        return cpu_session(model) if isinstance(model, Path | bytes) else open_session(model)
+        if isinstance(model, Path | bytes):
+            return cpu_session(model, alone=alone)
+        return open_session(model, alone)
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise RunnerError(f"ONNX Runtime cannot load the model: {first_line(error)}") from error

@@ -30,7 +30,10 @@ def tensor_spec(value: NodeArg) -> TensorSpec:
 
 
 def cpu_session(
-    model: Path | bytes, weights: Mapping[str, np.ndarray] | None = None, optimized: bool = True
+    model: Path | bytes,
+    weights: Mapping[str, np.ndarray] | None = None,
+    optimized: bool = True,
+    alone: bool = True,
 ) -> OrtSession:
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
 
@@ -38,6 +41,8 @@ def cpu_session(
         model: the file's path, or the serialized model.
         weights: arrays of the initializers that `model` declares as external; they are not copied.
         optimized: False for a session that loads faster and runs slower.
+        alone: False for a session whose runs alternate with another runtime's: its threads sleep
+            between runs, where ONNX Runtime lets them wait busily for the next one.
 
     Raises:
         Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
@@ -49,6 +54,8 @@ def cpu_session(
     if weights:
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
+    if not alone:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(

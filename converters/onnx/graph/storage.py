@@ -34,7 +34,7 @@ _EMBEDDED_BYTES = 2**31 - 2**26
 _DIGITS = 12
 
 
-def open_session(model: ir.Model) -> OrtSession:
+def open_session(model: ir.Model, alone: bool = True) -> OrtSession:
     """An ONNX Runtime session of a model in memory, which may have any size; see `cpu_session`."""
     proto, weights = detach_weights(model)
     contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
@@ -44,7 +44,7 @@ def open_session(model: ir.Model) -> OrtSession:
         stub.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
             stub.external_data.add(key=key, value=value)
-    return cpu_session(proto.SerializeToString(), contiguous)
+    return cpu_session(proto.SerializeToString(), contiguous, alone=alone)
 
 
 def open_once(model: ir.Model) -> Run:
