@@ -211,13 +211,14 @@ class Format(ABC):
 
     @abstractmethod
     def time_calls(
-        self, path: Path, sample: "Batch", info: "RunnerInfo", signature: str | None
+        self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
     ) -> "TimedCalls":
         """Times single calls of a file as it is installed, never emulated.
 
         Args:
             path: of the file.
-            sample: arrays by the file's input names.
+            call: arrays of one call by the file's input names.
+            rows: number of samples in it.
             info: the runner that the file was compared on; a GPU is timed, too.
             signature: the entry point that was compared.
 

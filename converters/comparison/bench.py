@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
-
 from tfmp.converters.comparison.devices import Placing, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, NoiseFloor
 from tfmp.converters.comparison.latency import latency_of
@@ -103,17 +101,10 @@ class Bench:
 
     def measure_latency(self) -> None:
         """Times calls on samples of the last batch."""
-        fixed = [spec.shape[0] for spec in self._original.inputs if spec.shape and spec.shape[0]]
-        one = {
-            name: np.resize(array, (fixed[0] if fixed else 1, *array.shape[1:]))
-            if array.ndim
-            else array
-            for name, array in self._sample.items()
-        }
-        call = next(iter(self._layout.calls(self._alone.run, self._alone.inputs, one)))
-        self._latency = latency_of(time_runner(self._alone, call))
+        call, rows = self._layout.first_call(self._alone.inputs, self._sample)
+        self._latency = latency_of(time_runner(self._alone, call, rows))
         for trial in self._trials:
-            trial.measure_latency(call)
+            trial.measure_latency(self._sample)
 
     def evidence(self, data: DataReport, progress: Progress) -> Evidence:
         """What was measured, explained if that was planned.

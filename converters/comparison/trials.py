@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,7 @@ class Trial:
             self._input_names = inputs.names
             self._output_names = match(source.outputs, runner.outputs, file.name).names
             its_own = layout.renamed(self._input_names, self._output_names)
+            self._first_call = partial(its_own.first_call, runner.inputs)
             self._runner: Runner = laid_out(runner, its_own)
             known = self._known.notes or self._runner.notes
             self._notes = (*fallen_back, *inputs.notes, *known)
@@ -231,14 +233,14 @@ class Trial:
         """Times calls of the file, as far as it could be run.
 
         Args:
-            inputs: arrays of one call, by the reference's names.
+            inputs: arrays of the data, by the reference's names.
         """
         if self._error is not None:
             return
-        fed = {self._input_names[name]: array for name, array in inputs.items()}
+        call = self._first_call({self._input_names[name]: array for name, array in inputs.items()})
         signature = self._source.origin.signature
         try:
-            timed = self._file.format.time_calls(self._file.path, fed, self._info, signature)
+            timed = self._file.format.time_calls(self._file.path, *call, self._info, signature)
         except RunnerError as error:
             self._notes = (*self._notes, f"latency not measured: {error}")
         else:

@@ -146,13 +146,13 @@ class OnnxFormat(Format):
         return SourceRunner(source, _cpu_info())
 
     def time_calls(
-        self, path: Path, sample: "Batch", info: "RunnerInfo", signature: str | None
+        self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
     ) -> "TimedCalls":
         from tfmp.converters.runners import OnnxRunner, time_in_worker, time_runner
 
         if info.device == "CPU":
-            return time_runner(OnnxRunner(path, alone=True), sample)
-        return time_in_worker("CudaTimer", path, sample, info)
+            return time_runner(OnnxRunner(path, alone=True), call, rows)
+        return time_in_worker("CudaTimer", path, call, rows, info)
 
     def open_seams(
         self, path: Path, source: "AnySource", profile: "Profile", stack: ExitStack

@@ -48,6 +48,13 @@ class OnnxRunner(Held):
         )
 
     def run(self, batch: Batch) -> Batch:
+        for spec in self.inputs:
+            if not spec.takes(batch[spec.name]):
+                raise RunnerError(
+                    f"input {spec} received an array of shape {list(batch[spec.name].shape)}. "
+                    "Compare with a model of the same sizes, or convert it for these sizes "
+                    "(--input-shape)"
+                )
         feed = {spec.name: in_dtype(batch[spec.name], spec.dtype) for spec in self.inputs}
         names = [spec.name for spec in self.outputs]
         try:

@@ -1,14 +1,12 @@
 """Times single calls of a file, in this process or in a worker's."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from tfmp.converters.runners.base import Runner, RunnerInfo
-from tfmp.converters.shared.tensors import Batch, TensorSpec
+from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
 
 # Enough calls for a median that repeats; a slow model stops earlier.
@@ -51,22 +49,22 @@ def time_calls(call: Callable[[], object]) -> list[float]:
     return seconds
 
 
-def time_runner(runner: Runner, sample: Batch) -> TimedCalls:
+def time_runner(runner: Runner, call: Batch, rows: int) -> TimedCalls:
     """Times a runner that is open.
 
     Args:
         runner: the runner.
-        sample: arrays by the runner's input names; they are cut or repeated to the batch size that
-            the model fixes, or to one sample.
+        call: arrays of one call by the runner's input names.
+        rows: number of samples in it.
     """
-    batch, rows = _one_call(runner.inputs, sample)
-    return TimedCalls(time_calls(lambda: runner.run(batch)), rows, runner.info)
+    return TimedCalls(time_calls(lambda: runner.run(call)), rows, runner.info)
 
 
 def time_in_worker(
     timer: str,
     path: Path,
-    sample: Batch,
+    call: Batch,
+    rows: int,
     info: RunnerInfo,
     *arguments: object,
     environment: dict[str, str] | None = None,
@@ -76,7 +74,8 @@ def time_in_worker(
     Args:
         timer: class in this module, such as "CudaTimer".
         path: the file.
-        sample: arrays by the file's input names.
+        call: arrays of one call by the file's input names.
+        rows: number of samples in it.
         info: the runner that the result names.
         *arguments: arguments of the timer after the path.
         environment: environment variables of that process.
@@ -92,7 +91,7 @@ def time_in_worker(
         timeout_s=_TIMEOUT_S,
         environment=environment or {},
     ) as worker:
-        seconds, rows = worker.call("measure", sample)
+        seconds, rows = worker.call("measure", call, rows)
     return TimedCalls(seconds, rows, info)
 
 
@@ -108,10 +107,13 @@ class LiteRTTimer:
         entry = TFLiteModel(path).entry_point(signature) or None
         self._interpreter = Interpreter(path, mode, entry, vulkan_loader)
 
-    def measure(self, sample: Batch) -> tuple[list[float], int]:
-        """Seconds of single calls, and the number of samples that each took."""
-        call, rows = self._interpreter.prepared(sample)
-        return time_calls(call), rows
+    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
+        """Seconds of single calls, and the number of samples that each took.
+
+        A file that fixes another number of samples than the call has is given its own.
+        """
+        prepared, rows = self._interpreter.prepared(call, rows)
+        return time_calls(prepared), rows
 
 
 class CudaTimer:
@@ -123,24 +125,6 @@ class CudaTimer:
 
         self._session = CudaSession(path, provider)
 
-    def measure(self, sample: Batch) -> tuple[list[float], int]:
+    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
         """Seconds of single calls, and the number of samples that each took."""
-        inputs, _, _ = self._session.describe()
-        batch, rows = _one_call(inputs, sample)
-        return time_calls(lambda: self._session.run(batch)), rows
-
-
-def _one_call(inputs: Sequence[TensorSpec], sample: Batch) -> tuple[Batch, int]:
-    """The sample, cut or repeated to the batch size that the model fixes or to 1, and that size.
-
-    A call whose arrays begin with different sizes stays as it is.
-    """
-    counts = [len(array) for array in sample.values() if array.ndim]
-    if len(set(counts)) > 1:  # a state with its samples on another axis: one call as it is
-        return sample, counts[0]
-    fixed = [spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]]
-    rows = fixed[0] if fixed else 1
-    return {
-        name: np.resize(array, (rows, *array.shape[1:])) if array.ndim else array
-        for name, array in sample.items()
-    }, rows
+        return time_calls(lambda: self._session.run(call)), rows

@@ -56,6 +56,33 @@ class Layout:
         shape, axis = spec.shape, self.axis(spec.name)
         return replace(spec, shape=(*shape[:axis], samples, *shape[axis + 1 :]))
 
+    def fixed_samples(self, specs: Sequence[TensorSpec]) -> int | None:
+        """The number of samples that a model fixes; None if it is open, or inputs contradict.
+
+        Args:
+            specs: the model's own inputs. A state tells where the axis of its samples is known.
+        """
+        telling = [spec for spec in specs if spec.name not in self.states or spec.name in self.axes]
+        sizes = {spec.shape[self.axis(spec.name)] for spec in telling if spec.shape} - {None}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def first_call(self, specs: Sequence[TensorSpec], batch: Batch) -> tuple[Batch, int]:
+        """The arrays of the first call that a model takes, and the number of samples in it.
+
+        Args:
+            specs: the model's own inputs.
+            batch: arrays of the data, which are cut or repeated to the number that the model fixes,
+                or to one sample.
+        """
+        rows = self.fixed_samples(specs) or 1
+        cut = {
+            name: np.resize(array, (rows, *array.shape[1:])) if array.ndim else array
+            for name, array in batch.items()
+        }
+        if not self.states:
+            return self._fed(cut), rows
+        return {**self._fed(_step(cut, 0)), **self._start(specs, cut)}, rows
+
     def inputs(self, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
         """The model's inputs as the data has them."""
         return self._seen([spec for spec in specs if spec.name not in self.states])
@@ -112,8 +139,7 @@ class Layout:
             return
         held = self._start(specs, batch)
         for step in range(_steps(batch)):
-            now = {name: array[:, step] if array.ndim else array for name, array in batch.items()}
-            fed = {**self._fed(now), **held}
+            fed = {**self._fed(_step(batch, step)), **held}
             outputs = call(fed)
             yield fed, outputs
             held = {name: outputs[state.output] for name, state in self.states.items()}
@@ -162,6 +188,10 @@ class Layout:
 
 
 PLAIN = Layout()
+
+
+def _step(batch: Batch, step: int) -> Batch:
+    return {name: array[:, step] if array.ndim else array for name, array in batch.items()}
 
 
 def _steps(batch: Batch) -> int:

@@ -1,6 +1,6 @@
 """The names, shapes and dtypes of a model's inputs and outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +37,37 @@ class TensorSpec:
             for expected, received in zip(self.shape[1:], array.shape[1:], strict=True)
         )
 
+    def takes(self, array: np.ndarray) -> bool:
+        """Whether `array` has this rank and every fixed size, the batch axis among them."""
+        return self.accepts(array) and self.shape[:1] in ((), (None,), array.shape[:1])
+
 
 # The inputs or outputs of a model for one batch: arrays by name.
 Batch = dict[str, np.ndarray]
+
+
+def in_pieces(batch: Batch, size: int | None) -> Iterator[tuple[Batch, int]]:
+    """A batch in pieces for a model that takes a fixed number of samples.
+
+    Args:
+        batch: arrays with the samples first; those without axes belong to all samples.
+        size: samples of a piece; None for one piece of all.
+
+    Yields:
+        The arrays of a piece, and how many of its samples are real. The last sample fills up the
+        last piece.
+    """
+    cut = {name: array for name, array in batch.items() if array.ndim}
+    count = min(map(len, cut.values()), default=1)
+    if not cut or size is None or size == count:
+        yield batch, count
+        return
+    for start in range(0, count, size):
+        rows = np.minimum(np.arange(start, start + size), count - 1)
+        yield (
+            {**batch, **{name: array[rows] for name, array in cut.items()}},
+            min(size, count - start),
+        )
 
 
 def in_dtype(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -154,17 +154,17 @@ class TFLiteFormat(Format):
         return LiteRTRunner(path, force_fp16=False)
 
     def time_calls(
-        self, path: Path, sample: "Batch", info: "RunnerInfo", signature: str | None
+        self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
     ) -> "TimedCalls":
         from tfmp.converters.runners import find_vulkan, time_in_worker
 
         if info.device == "CPU":  # FP16 that a CPU emulates is not timed
             installed = replace(info, name="litert")
-            return time_in_worker("LiteRTTimer", path, sample, installed, "cpu", signature)
+            return time_in_worker("LiteRTTimer", path, call, rows, installed, "cpu", signature)
         with find_vulkan() as vulkan:
             arguments = ("gpu", signature, vulkan.loader)
             return time_in_worker(
-                "LiteRTTimer", path, sample, info, *arguments, environment=vulkan.environment
+                "LiteRTTimer", path, call, rows, info, *arguments, environment=vulkan.environment
             )
 
     def open_seams(

@@ -47,8 +47,8 @@ class ToyFormat(Format):
     def open_fp32(self, path) -> SourceRunner:
         return Toy(self.source, path.read_text())
 
-    def time_calls(self, path, sample, info, signature) -> TimedCalls:
-        return time_runner(Toy(self.source, path.read_text()), sample)
+    def time_calls(self, path, call, rows, info, signature) -> TimedCalls:
+        return time_runner(Toy(self.source, path.read_text()), call, rows)
 
     def open_seams(self, path, source, profile, stack):
         raise AssertionError("a file that is right is not looked into")

@@ -16,22 +16,28 @@ from tfmp.shared.progress import SILENT
 
 # A leaky sum: what FP16 loses in a step is still there in the next ones.
 LEAKY = """
-leaky (float[N, 4] x, float[2, N, 4] state) => (float[N, 4] y, float[2, N, 4] stateN)
-<float keep = {0.9}, int64[1] first = {0}> {
+leaky (float[{N}, 4] x, float[2, {N}, 4] state) => (float[{N}, 4] y, float[2, {N}, 4] stateN)
+<float keep = {{0.9}}, int64[1] first = {{0}}> {{
     kept = Mul(state, keep)
     driven = MatMul(x, w)
     stateN = Add(kept, driven)
     y = ReduceSum <keepdims = 0> (stateN, first)
-}
+}}
 """
+PLAIN = "plain (float[{N}, 4] x) => (float[{N}, 4] y) {{ y = MatMul(x, w) }}"
+WEIGHTS = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
 
 
 @pytest.fixture
 def leaky(tmp_path: Path) -> Path:
     """An ONNX file whose samples lie on the second axis of its state."""
-    weights = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
-    onnx.save(parse(LEAKY, w=weights), tmp_path / "leaky.onnx")
-    return tmp_path / "leaky.onnx"
+    return written(LEAKY, "N", tmp_path)
+
+
+def written(text: str, samples: str, folder: Path) -> Path:
+    path = folder / f"of_{samples}.onnx"
+    onnx.save(parse(text.format(N=samples), w=WEIGHTS), path)
+    return path
 
 
 def sequences(samples: int, steps: int) -> np.ndarray:
@@ -197,6 +203,29 @@ def test_states_of_another_first_size_run_whole_calls_in_tflite(shape: tuple, tm
     (output,) = candidate.outputs
     assert (output.samples, output.totals.values) == (6, 6 * 5 * 4)
     assert 0 < output.rel_l2 < 1e-3
+
+
+@pytest.mark.parametrize("samples", ["1", "3"])
+@pytest.mark.parametrize(("text", "steps"), [(LEAKY, 5), (PLAIN, None)])
+def test_files_of_a_fixed_batch_take_any_number_of_samples(
+    text: str, steps: int | None, samples: str, tmp_path: Path
+):
+    x = sequences(7, steps or 1)
+    data = {"x": x if steps else x[:, 0]}
+    files = [written(text, number, tmp_path) for number in ("N", samples)]
+    report = validate(files[0], files[1], data, latency=True)
+    (candidate,) = report.candidates
+    assert candidate.error is None
+    (output,) = candidate.outputs
+    assert (output.samples, output.rel_l2 < 1e-6) == (7, True)
+    assert (report.reference.latency.batch, candidate.latency.batch) == (1, int(samples))
+
+
+def test_files_of_other_sizes_are_told_with_both(tmp_path: Path):
+    wide = tmp_path / "wide.onnx"
+    onnx.save(parse(PLAIN.format(N="N").replace("4]", "5]"), w=np.eye(5, dtype=np.float32)), wide)
+    report = validate(wide, written(PLAIN, "3", tmp_path), {"x": np.ones((6, 5), np.float32)})
+    assert "x: float32[3, 4] received an array of shape [3, 5]" in report.candidates[0].error
 
 
 def test_calls_with_samples_on_another_axis_are_timed(leaky: Path):

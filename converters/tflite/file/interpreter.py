@@ -20,7 +20,7 @@ from ai_edge_litert.compiled_model import (
 )
 
 from tfmp.converters.shared.errors import RunnerError
-from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, in_pieces
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
 # TFLITE_XNNPACK_DELEGATE_FLAG_FORCE_FP16 in tflite/delegates/xnnpack/xnnpack_delegate.h
@@ -146,15 +146,19 @@ class Interpreter:
             self._same_as_cpu = self._equals_cpu(arrays, results)
         return results, Evidence(tuple(sorted(self._off_grid)), self._same_as_cpu)
 
-    def prepared(self, batch: Batch) -> tuple[Callable[[], None], int]:
+    def prepared(self, batch: Batch, rows: int) -> tuple[Callable[[], None], int]:
         """One call of the file with its inputs in place, and the number of samples that it takes.
+
+        Args:
+            batch: arrays by input name.
+            rows: number of samples in them.
 
         Raises:
             RunnerError: an input does not fit.
         """
         arrays = {spec.name: self._fitted(batch, spec) for spec in self.inputs}
         if self._whole:
-            chunk, rows = self._of_its_sizes(arrays), 1
+            chunk = self._of_its_sizes(arrays)
         else:
             ones = {name: array[:1] if array.ndim else array for name, array in arrays.items()}
             chunk, real = next(self._chunks(ones))
@@ -192,10 +196,10 @@ class Interpreter:
     def _of_its_sizes(self, arrays: Batch) -> Batch:
         """The arrays of a file that is not cut into samples, if they are those of one call."""
         for spec in self.inputs:
-            received = arrays[spec.name].shape
-            if any(size not in (None, got) for size, got in zip(spec.shape, received, strict=True)):
+            if not spec.takes(arrays[spec.name]):
+                received = list(arrays[spec.name].shape)
                 raise RunnerError(
-                    f"input {spec} received an array of shape {list(received)}; the inputs begin "
+                    f"input {spec} received an array of shape {received}; the inputs begin "
                     "with different sizes, so calls cannot be cut into samples. Compare with a "
                     "model of the same sizes."
                 )
@@ -203,25 +207,11 @@ class Interpreter:
 
     def _chunks(self, arrays: Batch) -> Iterator[tuple[Batch, int]]:
         """Pieces of the file's batch size, with how many of their rows are real."""
-        cut = {name: array for name, array in arrays.items() if array.ndim}
-        if not cut:
-            yield arrays, 1
-            return
-        rows = {len(array) for array in cut.values()}
-        if len(rows) != 1:
-            sizes = ", ".join(f"{name}: {len(array)}" for name, array in cut.items())
+        counts = {name: len(array) for name, array in arrays.items() if array.ndim}
+        if len(set(counts.values())) > 1:
+            sizes = ", ".join(f"{name}: {count}" for name, count in counts.items())
             raise RunnerError(f"the inputs have different numbers of samples ({sizes})")
-        (count,) = rows
-        size = self._batch_size or count
-        for start in range(0, count, size):
-            chunk = {name: array[start : start + size] for name, array in cut.items()}
-            real = min(size, count - start)
-            if real < size:  # the file takes no less: repeat the last row, drop it later
-                chunk = {
-                    name: np.concatenate([part, np.repeat(part[-1:], size - real, axis=0)])
-                    for name, part in chunk.items()
-                }
-            yield {**arrays, **chunk}, real
+        return in_pieces(arrays, self._batch_size)
 
     def _rows(self, chunk: Batch, rows: int) -> Batch:
         """The outputs of the first rows of a piece."""

@@ -1,9 +1,6 @@
-"""Single calls are timed fairly: warm-up left out, enough calls, whole batches."""
+"""Single calls are timed fairly: warm-up left out, enough calls."""
 
-import numpy as np
-
-from tfmp.converters.runners import RunnerInfo, timing
-from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.runners import timing
 
 
 def test_warm_up_is_left_out_and_slow_calls_end_the_timing_early(monkeypatch):
@@ -16,16 +13,3 @@ def test_warm_up_is_left_out_and_slow_calls_end_the_timing_early(monkeypatch):
     now = iter(range(10**6))
     monkeypatch.setattr(timing.time, "perf_counter", lambda: next(now) / 1e3)
     assert len(timing.time_calls(lambda: None)) == 50
-
-
-def test_a_fixed_batch_is_filled():
-    class Fixed:
-        inputs = (TensorSpec("x", (4, 2), "float32"),)
-        info = RunnerInfo("r", "CPU", None)
-
-        def run(self, batch):
-            assert batch["x"].shape == (4, 2)
-            return {}
-
-    timed = timing.time_runner(Fixed(), {"x": np.ones((3, 2), np.float32)})
-    assert timed.rows == 4
