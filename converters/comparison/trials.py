@@ -163,6 +163,7 @@ class Trial:
                 tasks=plan.tasks,
                 hints=source.hints,
                 metrics=plan.metrics,
+                steps=bool(layout.states),
             )
             if baselines is not None:
                 self._stages = DriftStages(

@@ -147,6 +147,7 @@ class Comparison:
         tasks: Mapping[str, Task] | None = None,
         hints: "Mapping[str, OutputHint] | None" = None,
         metrics: Sequence[CustomMetric] = (),
+        steps: bool = False,
     ) -> None:
         """Pairs the outputs.
 
@@ -157,6 +158,7 @@ class Comparison:
             tasks: what outputs mean, as the user declared it, by the reference's names.
             hints: what the reference says of its outputs, by name.
             metrics: metrics of the user's own, in place of those that labels choose.
+            steps: whether samples are sequences, and the second axis is that of their steps.
 
         Raises:
             InputError: an output of the reference has no counterpart, it has no outputs at all, or
@@ -169,11 +171,11 @@ class Comparison:
             )
         matching = match(reference, candidate, name)
         self.name = name
-        self.notes = matching.notes
+        self._matched = matching.notes
         self._names = matching.names
         self._tasks = known_tasks(reference, tasks or {}, hints or {})
         self._accumulators: list[OutputAccumulator] = []
-        self._labels = LabelBook(self._tasks, metrics)
+        self._labels = LabelBook(self._tasks, metrics, steps)
         self._measuring = ThreadPoolExecutor(1, "measuring")
         self._measured: list[Future[None]] = []
         self.start_over()
@@ -189,6 +191,11 @@ class Comparison:
             OutputAccumulator(name, task=self._tasks[name]) for name in self._names
         ]
         self._labels.start_over(label_kinds)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Facts that a reader should know."""
+        return (*self._matched, *self._labels.notes)
 
     @property
     def label_kinds(self) -> Mapping[str, str]:

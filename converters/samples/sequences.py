@@ -1,14 +1,23 @@
 """Samples for a model that keeps states: sequences of steps, or single steps with their states."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from tfmp.converters.samples.data import Samples, open_data
 from tfmp.converters.samples.files import open_path
-from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, stream_of
+from tfmp.converters.samples.sources import (
+    Data,
+    RawArrays,
+    RawLabels,
+    Stream,
+    stream_of,
+    stream_of_array,
+)
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.layout import Layout, likely_states
+from tfmp.converters.shared.layout import Layout, State, likely_states
 from tfmp.converters.shared.tensors import TensorSpec
 
 
@@ -35,42 +44,97 @@ def open_in_layout(
     Raises:
         InputError: the data is missing, unreadable or empty, or fits neither way.
     """
-    names = _names(data, layout.inputs(inputs)) if len(inputs) > 1 else set()
+    if isinstance(data, Iterator):
+        data, head = _peeked(data)
+    else:
+        head = data
     note = ""
-    if layout.states:
-        if names & layout.states.keys():
-            layout = Layout(layout.axes)
-    elif names and (missing := [spec for spec in inputs if spec.name not in names]):
-        states = likely_states(missing, outputs)
-        if states is not None and len(missing) < len(inputs):
-            layout = Layout(layout.axes, states)
-            pairs = ", ".join(f"{name}={state.output}" for name, state in states.items())
-            note = (
-                f"the data lacks {', '.join(map(repr, states))}: taken for states that outputs "
-                f"hand to the next step, from zeros on (--state {pairs})"
-            )
+    names: set[str] = set()
     try:
+        if len(inputs) > 1:
+            names = _names(head, layout.inputs(inputs))
+        if layout.states:
+            if names & layout.states.keys():
+                layout = Layout(layout.axes)
+        elif names and (missing := [spec for spec in inputs if spec.name not in names]):
+            states = likely_states(missing, outputs)
+            if states is not None and len(missing) < len(inputs):
+                layout = Layout(layout.axes, states)
+                note = (
+                    f"the data lacks {', '.join(map(repr, states))}: taken for states that outputs "
+                    f"hand to the next step, from zeros on ({_flags(states)})"
+                )
         samples = open_data(data, layout.inputs(inputs), labels)
     except InputError as error:
-        if not layout.states:
-            raise
-        kept = ", ".join(map(repr, layout.states))
-        raise InputError(
-            f"{error} The model keeps states ({kept}), so a sample is a sequence: arrays of shape "
-            "(samples, steps, ...) without the states. Or pass single steps, with the states "
-            "among the arrays."
-        ) from error
+        raise InputError(f"{error}{_advice(layout, inputs, outputs, bool(names))}") from error
     notes = (*samples.stream.notes, note) if note else samples.stream.notes
     return replace(samples, layout=layout, stream=replace(samples.stream, notes=notes))
 
 
+def _advice(
+    layout: Layout, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], named: bool
+) -> str:
+    """How samples of a model with states look, or of one that may have some.
+
+    Args:
+        layout: as far as it is known.
+        inputs: the model's own.
+        outputs: likewise.
+        named: whether names of arrays tell which inputs the data has.
+    """
+    form = (
+        "a sample is a sequence: arrays of shape (samples, steps, ...) without the states. Or pass "
+        "single steps, with the states among the arrays."
+    )
+    if layout.states:
+        return f" The model keeps states ({', '.join(map(repr, layout.states))}), so {form}"
+    states = next(
+        (
+            states
+            for own in inputs
+            if (states := likely_states([spec for spec in inputs if spec is not own], outputs))
+        ),
+        None,
+    )
+    if named or states is None:
+        return ""
+    given = ", ".join(map(repr, states))
+    return f" If outputs hand {given} to the next step ({_flags(states)}), {form}"
+
+
+def _flags(states: Mapping[str, State]) -> str:
+    pairs = ", ".join(f"{name}={state.output}" for name, state in states.items())
+    return f"--state {pairs}"
+
+
+def _peeked(batches: Iterator[Data]) -> tuple[Data, Data]:
+    """Batches that can be read only once, and arrays of the first one, which stays among them."""
+    first = next(batches, None)
+    if first is None:
+        return batches, None
+
+    def whole() -> Iterator[Data]:
+        yield first
+        yield from batches
+
+    return whole(), first[0] if isinstance(first, tuple) else first
+
+
 def _names(data: Data, inputs: Sequence[TensorSpec]) -> set[str]:
     """Names of the arrays that data holds, as far as they show before all of it is read."""
-    if isinstance(data, str | os.PathLike):
-        return _named(_arrays(open_path(os.fspath(data), inputs)))
+    if data is None:
+        return set()
     if isinstance(data, Mapping) or (isinstance(data, tuple) and len(data) == 2):
         return _named(data if isinstance(data, Mapping) else data[0])
-    return _named(_arrays(stream_of(data, inputs)))
+    stream = (
+        open_path(os.fspath(data), inputs)
+        if isinstance(data, str | os.PathLike)
+        else stream_of(data, inputs)
+    )
+    arrays = _arrays(stream)
+    if isinstance(arrays, np.ndarray):
+        stream_of_array(stream.name, arrays, inputs)  # says of several inputs that one is too few
+    return _named(arrays)
 
 
 def _arrays(stream: Stream) -> RawArrays:

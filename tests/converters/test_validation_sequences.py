@@ -91,6 +91,55 @@ def test_the_report_says_which_input_was_taken_for_a_state(leaky: Path):
     assert any("--state state=stateN" in note for note in report.data.notes)
 
 
+def test_batches_that_can_be_read_only_once_tell_states_too(leaky: Path):
+    x = sequences(8, 3)
+    source = open_model(leaky, SILENT)
+    samples = open_samples(source, ({"x": x[at : at + 4]} for at in (0, 4)), None, Plan())
+    (first, second) = (call for call in samples.read())
+    np.testing.assert_array_equal(first.inputs["x"], x[:4])
+    np.testing.assert_array_equal(second.inputs["x"], x[4:])
+    assert any("--state state=stateN" in note for note in samples.stream.notes)
+
+
+@pytest.mark.parametrize("data", [lambda x: x, lambda x: iter([x]), lambda x: lambda: iter([x])])
+def test_arrays_without_names_are_told_how_to_declare_states(leaky: Path, data):
+    with pytest.raises(InputError, match=r"hand 'state' to the next step \(--state state=stateN\)"):
+        open_samples(open_model(leaky, SILENT), data(sequences(8, 3)), None, Plan())
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "judged"),
+    [
+        (np.arange(9) % 4, "class ids", "last step"),
+        (np.eye(4, dtype=np.float32)[np.arange(9) % 4], "one-hot", "last step"),
+        (np.full((9, 4), 0.5, np.float32), "regression", "last step"),
+        (np.arange(27).reshape(9, 3) % 4, "class ids", ""),
+    ],
+)
+def test_labels_are_of_sequences_or_of_steps(
+    leaky: Path, labels: np.ndarray, kind: str, judged: str
+):
+    x = sequences(9, 3)
+    report = validate(leaky, convert(leaky, output=leaky.with_name("o.onnx")), {"x": x}, labels)
+    (candidate,) = report.candidates
+    (found,) = candidate.labels
+    assert found.kind == kind
+    assert any("judged" in note for note in candidate.notes) == bool(judged)
+    answers = by_hand(leaky, x)[:, -1] if judged else by_hand(leaky, x)
+    if kind == "regression":
+        assert found.reference == pytest.approx(np.abs(answers - labels).mean(), rel=1e-4)
+    else:
+        truth = labels if labels.dtype.kind == "i" else labels.argmax(-1)
+        assert found.reference == pytest.approx((answers.argmax(-1) == truth).mean())
+
+
+def test_labels_that_fit_neither_are_told_of_both_ways(leaky: Path):
+    with pytest.raises(
+        InputError, match=r"for each step, with the steps \(3 here\) on their secon"
+    ):
+        open_samples(open_model(leaky, SILENT), {"x": sequences(9, 3)}, np.ones((9, 2)), Plan())
+
+
 def test_single_steps_come_with_their_states(leaky: Path):
     data = {"x": sequences(6, 1)[:, 0], "state": np.ones((6, 2, 4), np.float32)}
     y, state = compared(leaky, data)

@@ -9,7 +9,14 @@ from tfmp.converters.drift.labels.custom import CustomMetric
 from tfmp.converters.drift.labels.drift import LabelDrift, label_drift
 from tfmp.converters.drift.labels.kept import Arrays
 from tfmp.converters.drift.labels.measuring import measure_labels, measure_own
-from tfmp.converters.drift.labels.reading import CUSTOM, read_labels, task_of_reading
+from tfmp.converters.drift.labels.reading import (
+    CUSTOM,
+    of_last_step,
+    of_steps,
+    read_labels,
+    read_labels_of_steps,
+    task_of_reading,
+)
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
 from tfmp.converters.shared.errors import InputError
 
@@ -24,16 +31,21 @@ class LabelBook:
     """Adds up answers against labels, output by output or by the metrics of the user's own."""
 
     def __init__(
-        self, tasks: Mapping[str, Task | None], metrics: Sequence[CustomMetric] = ()
+        self,
+        tasks: Mapping[str, Task | None],
+        metrics: Sequence[CustomMetric] = (),
+        steps: bool = False,
     ) -> None:
         """Starts without samples.
 
         Args:
             tasks: what is known of each output of the reference, by name.
             metrics: metrics of the user's own. They take the place of those that labels choose.
+            steps: whether samples are sequences, and the second axis is that of their steps.
         """
         self._tasks = tasks
         self._metrics = tuple(metrics)
+        self._read = read_labels_of_steps if steps else read_labels
         self._totals: dict[str, LabelTotals] = {}
         self._readings: dict[str, str] = {}
         self._samples = 0
@@ -82,10 +94,22 @@ class LabelBook:
                 )
             reading = self._readings.get(output)
             if reading is None:
-                reading = read_labels(truth, reference, output, self._tasks.get(output))
+                reading = self._read(truth, reference, output, self._tasks.get(output))
                 self._readings[output] = reading
-            found = measure_labels(reading, truth, reference, candidate, output, keys)
+            if of_last_step(reading):
+                reference, candidate = reference[:, -1], candidate[:, -1]
+            found = measure_labels(of_steps(reading), truth, reference, candidate, output, keys)
             self._totals[output] = add_labels(self._totals.get(output, LabelTotals()), found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Facts about the labels that a reader should know."""
+        return tuple(
+            f"labels of output {output!r} are one for each sequence: its last step is judged by "
+            "them"
+            for output, reading in self._readings.items()
+            if of_last_step(reading)
+        )
 
     def task_of(self, output: str, task: Task | None) -> Task | None:
         """What to measure an output for, now that labels say how they are to be read.
@@ -112,7 +136,7 @@ class LabelBook:
                 if metric.name in self._totals
             )
         return tuple(
-            label_drift(output, self._readings[output], totals)
+            label_drift(output, of_steps(self._readings[output]), totals)
             for output, totals in self._totals.items()
         )
 
@@ -151,7 +175,7 @@ class LabelBook:
 
     def _accepts(self, labels: np.ndarray, output: np.ndarray, name: str) -> bool:
         try:
-            read_labels(np.asarray(labels), output, name, self._tasks.get(name))
+            self._read(np.asarray(labels), output, name, self._tasks.get(name))
         except InputError:
             return False
         return True

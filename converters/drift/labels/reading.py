@@ -1,5 +1,7 @@
 """How labels are read: which answers of an output they belong to."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tfmp.converters.drift import DECLARED, Kind, Task, is_floating
@@ -20,6 +22,9 @@ REGRESSION = "regression"
 CUSTOM = "custom"
 
 _ALONG = f"{CLASS_IDS} along axis "
+
+# The end of a reading for labels of whole sequences, which the last step answers.
+_LAST_STEP = " of the last step"
 
 # Kinds of outputs whose labels are the numbers that they should be.
 _NUMBERS = (Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION)
@@ -57,6 +62,38 @@ def read_labels(labels: np.ndarray, output: np.ndarray, name: str, task: Task | 
         f"of shape {_shape(labels)}; {expected}. Pass labels in one of these forms, declare a "
         "metric of your own, or leave the labels out."
     )
+
+
+def read_labels_of_steps(
+    labels: np.ndarray, output: np.ndarray, name: str, task: Task | None = None
+) -> str:
+    """`read_labels` for an output whose second axis is that of steps.
+
+    Labels are for each step or, where they have no such axis, for each sequence.
+    """
+    steps = output.shape[1]
+    try:
+        if labels.shape[1:2] == (steps,):
+            return read_labels(labels, output, name, task)
+        own = task
+        if task is not None and task.axis > 0:  # the last step has one axis less
+            own = replace(task, axis=task.axis - 1)
+        return read_labels(labels, output[:, -1], name, own) + _LAST_STEP
+    except InputError as error:
+        raise InputError(
+            f"{error} The samples are sequences: labels are for each step, with the steps "
+            f"({steps} here) on their second axis, or for each sequence, without this axis."
+        ) from error
+
+
+def of_last_step(reading: str) -> bool:
+    """Whether labels are for whole sequences."""
+    return reading.endswith(_LAST_STEP)
+
+
+def of_steps(reading: str) -> str:
+    """The way to read labels for the steps that they are of."""
+    return reading.removesuffix(_LAST_STEP)
 
 
 _EXPECTED = {
@@ -117,6 +154,10 @@ def zeros_and_ones(labels: np.ndarray) -> bool:
 
 def task_of_reading(reading: str) -> Task | None:
     """What a way to read labels says of their output; None if the labels' values decide it."""
+    if of_last_step(reading):
+        task = task_of_reading(of_steps(reading))
+        # In the whole output the axis of the steps comes before that of the classes.
+        return replace(task, axis=task.axis + 1) if task is not None and task.axis > 0 else task
     if is_class_ids(reading):
         axis = int(reading.removeprefix(_ALONG)) if reading.startswith(_ALONG) else -1
         return Task(Kind.CLASSIFICATION, axis, why="its labels are class ids")
