@@ -49,8 +49,8 @@ def run(capfd, monkeypatch, converter):
     return in_process
 
 
-# Colocating trains three models in each of five ways.
-SLOW = ("colocate_precisions.py",)
+# Colocating trains three models in each of five ways, and profiling one under each policy.
+SLOW = ("colocate_precisions.py", "profile_steps.py")
 
 
 @pytest.mark.parametrize(

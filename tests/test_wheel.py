@@ -57,32 +57,19 @@ def test_imports_come_from_the_wheel(site, tmp_path):
 
 # A file of code is a file of the wheel, as was tested: these look for data files, worker processes
 # and commands, which find themselves by their place.
-QUICK = (
-    "tfmp/shared/test_numerics.py",
-    "converters/commands/test_cli.py::test_onnx_with_data_prints_the_drift_and_exits_0",
-    "converters/report/test_html.py",
-    "converters/report/test_jsonio.py",
-    "converters/shared/test_worker.py",
-)
-ALL = (
+SELECTION = (
     "tfmp/commands tfmp/profiling/test_page.py converters/commands converters/distributed "
     "converters/explain converters/report converters/runners converters/shared"
 ).split()
 
 
-@pytest.mark.parametrize(
-    "selection",
-    [
-        pytest.param(QUICK, id="quick"),
-        pytest.param(ALL, id="all", marks=pytest.mark.slow),
-    ],
-)
-def test_the_tests_pass_against_the_wheel(site, tmp_path, selection):
+@pytest.mark.slow
+def test_the_tests_pass_against_the_wheel(site, tmp_path):
     shutil.copytree(
         ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
     )
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    paths = [str(Path("tests", name)) for name in selection]
+    paths = [str(Path("tests", name)) for name in SELECTION]
     run = run_outside(
         site, tmp_path, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *paths
     )

@@ -74,6 +74,7 @@ def test_a_folder_is_an_output_for_one_file_too(folder):
     assert (folder / "dense.onnx").is_file()
 
 
+@pytest.mark.slow
 def test_a_tflite_file_takes_the_batch_and_the_sums_that_were_asked_for(folder):
     result = tfmp_convert("tflite", "dense.keras", "--dynamic", "--accumulate", "fp16")
     assert result.exit_code == 0, result.output

@@ -109,6 +109,7 @@ def test_a_repair_that_cannot_be_made_is_refused(
     assert not (folder / "variance.tflite").exists()
 
 
+@pytest.mark.slow
 def test_a_repair_says_that_it_changed_nothing(tmp_path: Path) -> None:
     x = keras.Input((16,), name="x")
     exp = keras.layers.Lambda(lambda x: keras.ops.exp(keras.ops.abs(x)), name="exp")(x)
@@ -155,6 +156,7 @@ def test_a_conversion_says_that_it_did_not_look_at_activations(
     assert told in artifact.notes[0]
 
 
+@pytest.mark.slow
 def test_a_model_without_weights_is_run_in_fp16_too(tmp_path: Path) -> None:
     x = keras.Input((32,), name="x")
     model = keras.Model(x, {"y": keras.ops.sqrt(keras.ops.mean(x * x, -1, keepdims=True)) + x})
@@ -199,6 +201,7 @@ def not_a_number() -> keras.Model:
     return keras.Model(x, {"y": keras.ops.tanh(larger - large)}, name="nan")
 
 
+@pytest.mark.slow
 def test_constants_and_layers_behind_a_fail_are_named(tmp_path: Path, models: ModuleType) -> None:
     rng = np.random.default_rng(0)
     image = rng.normal(size=(300, 8, 8, 3)).astype(np.float32)

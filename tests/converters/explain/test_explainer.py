@@ -117,7 +117,7 @@ class Rough(keras.layers.Layer):
         return (x + large) - large
 
 
-@pytest.mark.parametrize("format", ["onnx", "tflite"])
+@pytest.mark.parametrize("format", ["onnx", pytest.param("tflite", marks=pytest.mark.slow)])
 def test_the_one_bad_layer_among_good_ones_is_named(tmp_path: Path, format: str) -> None:
     keras.utils.set_random_seed(0)
     image = keras.Input((16, 16, 3), name="image")
@@ -177,7 +177,7 @@ def test_a_loop_is_saved_with_what_its_body_reads_and_nothing_else(tmp_path: Pat
     assert all(float(error) < 2e-3 for error in re.findall(r"error (\S+),", result))
 
 
-@pytest.mark.parametrize("format", ["onnx", "tflite"])
+@pytest.mark.parametrize("format", ["onnx", pytest.param("tflite", marks=pytest.mark.slow)])
 def test_a_layer_behind_an_output_is_taken_apart_alone(tmp_path: Path, format: str) -> None:
     keras.utils.set_random_seed(0)
     x = keras.Input((6,), name="x")

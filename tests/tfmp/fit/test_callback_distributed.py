@@ -10,6 +10,9 @@ from repository import SUPPORT
 
 SCRIPT = SUPPORT / "mirrored_callback.py"
 
+# The sample of distributed training shows the plan and the wrapped optimizer quickly.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory) -> dict:

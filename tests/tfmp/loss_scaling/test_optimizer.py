@@ -467,6 +467,7 @@ def test_the_watch_starts_again_for_a_new_trace():
         optimizer.apply([tf.ones(1)], targets)
 
 
+@pytest.mark.slow
 def test_the_optimizer_does_not_load_the_planner():
     """A training loop that only scales its loss pays for no dry runs, rules and plans."""
     script = (

@@ -219,6 +219,7 @@ def test_a_step_that_does_not_scale_its_loss_is_not_shrunk_by_a_scale():
     assert narrow == pytest.approx(wide, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_function_is_called_for_every_policy_and_all_start_alike():
     made = []
 
@@ -254,6 +255,7 @@ def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch):
     assert "did not run: out of memory" in str(report)
 
 
+@pytest.mark.slow
 def test_traces_for_tensorboard_are_written(tmp_path):
     profile_training(
         build(), (X, Y), ("float32",), rounds=1, steps=1, layers=False, log_dir=tmp_path

@@ -55,6 +55,7 @@ def test_packages_are_hidden_for_the_block_alone(tmp_path, monkeypatch):
         assert sys.modules["wrapped_by_somebody"] is wrapped_by_somebody
 
 
+@pytest.mark.slow
 def test_a_command_starts_without_the_packages_that_keras_wraps():
     script = (
         "import sys\n"

@@ -20,7 +20,10 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name == "lstm" else pytest.mark.slow) for name in LAYERS],
+)
 def test_a_recurrent_layer_becomes_a_tflite_file(name: str, tmp_path: Path):
     """Keras 2 wrote lists for any batch, and marks for an operator that LiteRT cannot run."""
     model = tf_keras.Sequential(
@@ -76,7 +79,7 @@ ROWS = np.random.default_rng(1).standard_normal((4, 3), dtype=np.float32)
 
 
 @pytest.mark.parametrize("body", [called_twice, gathers, twice_the_rows])
-@pytest.mark.parametrize("to", ["onnx", "tflite"])
+@pytest.mark.parametrize("to", ["onnx", pytest.param("tflite", marks=pytest.mark.slow)])
 def test_a_loop_that_reads_weights_becomes_a_file(body, to: str, tmp_path: Path):
     module = Looped(body)
     tf.saved_model.save(module, str(tmp_path / "saved"), signatures=module.serve)

@@ -16,8 +16,17 @@ from tfmp.converters.onnx.graph.types import check
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
 
+# Seconds each; `test_conversion_corpus.py` converts these, too.
+LONG = ("lstm", "masked_lstm", "conv_lstm", "transformer")
 
-@pytest.mark.parametrize("name", keras_models.CORPUS)
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LONG else [])
+        for name in keras_models.CORPUS
+    ],
+)
 def test_corpus_exports_to_fp32_accuracy_and_converts_to_valid_fp16(name: str):
     source = open_source(keras_models.CORPUS[name]())
     model = export_onnx(source)
@@ -28,14 +37,8 @@ def test_corpus_exports_to_fp32_accuracy_and_converts_to_valid_fp16(name: str):
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "MobileNetV3Small",
-        pytest.param("EfficientNetB0", marks=pytest.mark.slow),
-        pytest.param("ConvNeXtTiny", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["MobileNetV3Small", "EfficientNetB0", "ConvNeXtTiny"])
 def test_applications_that_keras_exports_wrongly(name: str):
     """Keras's own exporter gives extra inputs, un-inlined calls, or misses an op (DESIGN.md)."""
     keras.utils.set_random_seed(0)
