@@ -8,6 +8,7 @@ from .open import (
     request_of as request_of,
 )
 from .probing import probe as probe
+from .saved.branches import choices_kept as choices_kept, two_by_two as two_by_two
 from .source import (
     AnySource as AnySource,
     OnnxSource as OnnxSource,

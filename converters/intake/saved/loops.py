@@ -8,6 +8,7 @@ know.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from tfmp.converters.shared.frameworks import AttrValue, FunctionDef, GraphDef, NodeDef
 
@@ -22,18 +23,23 @@ _SHAPES_INSIDE = {**_SHAPES, "TensorListGetItem": 2}
 Shape = list[int]
 
 
-def with_samples(graph_def: GraphDef, samples: int) -> GraphDef:
+def with_samples(
+    graph_def: GraphDef, samples: int, of_loops: Mapping[str, int] = MappingProxyType({})
+) -> GraphDef:
     """The graph with lists and states of loops that have a number of samples.
 
     Args:
         graph_def: a graph, inner functions inlined but for those of loops.
         samples: the number of samples, the first size of what the lists hold.
+        of_loops: another number by the name of the loop, as a layer has that works on each step of
+            each sample.
     """
     changed: GraphDef = type(graph_def)()
     changed.CopyFrom(graph_def)
     _rename_functions(changed, f"_of_{samples}")
     nodes = {node.name: node for node in changed.node}
-    stacked = dict(_stacked(changed, nodes))
+    stacked = {name: shape for name, shape in _stacked(nodes) if _first_is_open(shape)}
+    owners = _owners(changed)
     made: list[tuple[NodeDef, int, Shape]] = []
     for node in changed.node:
         if node.op in _SHAPES:
@@ -41,24 +47,65 @@ def with_samples(graph_def: GraphDef, samples: int) -> GraphDef:
             shape = _open_first(nodes.get(_plain(node.input[place])))
             shape = shape or (stacked.get(node.name) if node.op == _RESERVE else None)
             if shape is not None:
-                made.append((node, place, [samples, *shape[1:]]))
+                first = of_loops.get(owners.get(node.name, ""), samples)
+                made.append((node, place, [first, *shape[1:]]))
     for node, place, shape in made:
-        name = f"{node.name}/element_shape_of_{samples}"
+        name = f"{node.name}/element_shape_of_{shape[0]}"
         _become_constant(changed.node.add(name=name, op="Const"), shape)
         node.input[place] = name
     for function in changed.library.function:
+        first = of_loops.get(owners.get(function.signature.name, ""), samples)
         inside = {node.name: node for node in function.node_def}
         for node in function.node_def:
             if node.op in _SHAPES_INSIDE:
                 constant = inside.get(_plain(node.input[_SHAPES_INSIDE[node.op]]))
                 shape = _open_first(constant)
                 if constant is not None and shape is not None:
-                    _become_constant(constant, [samples, *shape[1:]])
+                    _become_constant(constant, [first, *shape[1:]])
         for attributes in function.arg_attr.values():
-            _fix_first(attributes.attr, "_output_shapes", samples)
+            _fix_first(attributes.attr, "_output_shapes", first)
     for loop in _loops(changed):
-        _fix_first(loop.attr, "output_shapes", samples)
+        _fix_first(loop.attr, "output_shapes", of_loops.get(loop.name, samples))
     return changed
+
+
+def lists_read(graph_def: GraphDef) -> Iterable[tuple[str, str]]:
+    """The loops that read a list step by step, and the tensor that this list was made of."""
+    nodes = {node.name: node for node in graph_def.node}
+    for loop in _loops(graph_def):
+        for name in loop.input:
+            made = nodes.get(_plain(name))
+            if made is not None and made.op == "TensorListFromTensor":
+                yield loop.name, made.input[0]
+
+
+def _owners(graph_def: GraphDef) -> dict[str, str]:
+    """The loop that lists and functions belong to, by their names."""
+    owners = {}
+    for loop in _loops(graph_def):
+        for name in loop.input:
+            owners[_plain(name)] = loop.name
+        for part in ("cond", "body"):
+            owners[loop.attr[part].func.name] = loop.name
+    for node in graph_def.node:
+        if node.op == _STACK and node.input[0].partition(":")[0] in owners.values():
+            owners[node.name] = _plain(node.input[0])
+    return owners
+
+
+def know_elements(graph_def: GraphDef) -> None:
+    """Changes a graph: lists that loops fill have the elements that a stack of them takes.
+
+    Args:
+        graph_def: a graph, inner functions inlined but for those of loops.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    for name, shape in _stacked(nodes):
+        node = nodes[name]
+        if node.op == _RESERVE and -1 not in shape:
+            element = f"{name}/element_shape_of_all"
+            _become_constant(graph_def.node.add(name=element, op="Const"), shape)
+            node.input[_SHAPES[_RESERVE]] = element
 
 
 def _fix_first(attributes: Mapping[str, AttrValue], name: str, samples: int) -> None:
@@ -189,13 +236,13 @@ def _rename_functions(graph_def: GraphDef, ending: str) -> None:
                     each.name = names.get(each.name, each.name)
 
 
-def _stacked(graph_def: GraphDef, nodes: Mapping[str, NodeDef]) -> Iterable[tuple[str, Shape]]:
-    """Lists of unknown elements that a loop fills, with the shape that a stack of them takes."""
-    for stack in graph_def.node:
+def _stacked(nodes: Mapping[str, NodeDef]) -> Iterable[tuple[str, Shape]]:
+    """Lists that a loop fills, with the shape that a stack of them takes; -1 is an open size."""
+    for stack in nodes.values():
         loop = nodes.get(_plain(stack.input[0])) if stack.op == _STACK else None
         if loop is None or loop.op not in ("While", "StatelessWhile"):
             continue
-        shape = _open_first(nodes.get(_plain(stack.input[_SHAPES[_STACK]])))
+        shape = _shape(nodes.get(_plain(stack.input[_SHAPES[_STACK]])))
         index = int(stack.input[0].partition(":")[2] or 0)
         if shape is not None:
             yield _plain(loop.input[index]), shape
@@ -203,14 +250,22 @@ def _stacked(graph_def: GraphDef, nodes: Mapping[str, NodeDef]) -> Iterable[tupl
 
 def _open_first(constant: NodeDef | None) -> Shape | None:
     """A constant shape of which the first size alone is open."""
+    shape = _shape(constant)
+    return shape if shape is not None and _first_is_open(shape) else None
+
+
+def _first_is_open(shape: Shape) -> bool:
+    return shape[:1] == [-1] and -1 not in shape[1:]
+
+
+def _shape(constant: NodeDef | None) -> Shape | None:
+    """A constant shape; None if it is computed, or not even the number of axes is known."""
     from tensorflow import make_ndarray
 
     if constant is None or constant.op != "Const":
         return None
     shape = make_ndarray(constant.attr["value"].tensor)
-    if shape.ndim != 1 or not len(shape) or shape[0] != -1 or (shape[1:] < 0).any():
-        return None
-    return [int(size) for size in shape]
+    return [int(size) for size in shape] if shape.ndim == 1 else None
 
 
 def _become_constant(node: NodeDef, shape: Shape) -> None:

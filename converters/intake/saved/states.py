@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.intake.saved.loops import READS, become_gather, read_outside, with_samples
+from tfmp.converters.intake.saved.branches import choices_kept, two_by_two
+from tfmp.converters.intake.saved.loops import (
+    READS,
+    become_gather,
+    know_elements,
+    lists_read,
+    read_outside,
+    with_samples,
+)
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
 from tfmp.shared.backend import Tensor
@@ -106,8 +114,7 @@ class Inlined:
         sizes = {value.shape[0] for value in arguments.values() if value.shape.rank}
         graph_def = self._graph_def
         if len(sizes) == 1 and (samples := sizes.pop()) is not None:
-            sized = with_samples(graph_def, samples)
-            graph_def = sized if _fits(sized, fed) else graph_def
+            graph_def = _sized(graph_def, samples, fed)
         graph_def = _without_nodes(graph_def, {name.partition(":")[0] for name in fed})
         taken = {_tensor(name) for node in graph_def.node for name in node.input}
         computed = [name for name in (*self._results, *self._newest) if name not in fed]
@@ -141,12 +148,33 @@ def _without_nodes(graph_def: GraphDef, names: Collection[str]) -> GraphDef:
     return result
 
 
-def _fits(graph_def: GraphDef, fed: Mapping[str, Tensor]) -> bool:
-    """Whether sizes in a graph agree with each other; states may have more rows than samples."""
+def _sized(graph_def: GraphDef, samples: int, fed: Mapping[str, Tensor]) -> GraphDef:
+    """The graph with loops over a number of samples, if its sizes then agree with each other.
+
+    States may have more rows than samples. A layer that works on each step of each sample has as
+    many more, which shapes tell once those of the arguments are known.
+    """
+    sized = with_samples(graph_def, samples)
+    if _shapes(sized, fed) is not None:
+        return sized
+    shapes = _shapes(graph_def, fed) or {}
+    of_loops = {
+        loop: shape[1]
+        for loop, tensor in lists_read(graph_def)
+        if len(shape := shapes.get(_tensor(tensor), ())) > 1 and shape[1] is not None
+    }
+    sized = with_samples(graph_def, samples, of_loops)
+    return graph_def if _shapes(sized, fed) is None else sized
+
+
+def _shapes(
+    graph_def: GraphDef, fed: Mapping[str, Tensor]
+) -> dict[str, tuple[int | None, ...]] | None:
+    """Shapes of all results of known rank; None if sizes in the graph contradict each other."""
     import tensorflow as tf
 
     known = {f"{node.name}:0" for node in graph_def.node}
-    with tf.Graph().as_default():
+    with tf.Graph().as_default() as graph:
         stand_ins = {
             name: tf.compat.v1.placeholder(value.dtype, value.shape)
             for name, value in fed.items()
@@ -155,8 +183,9 @@ def _fits(graph_def: GraphDef, fed: Mapping[str, Tensor]) -> bool:
         try:
             tf.graph_util.import_graph_def(graph_def, input_map=stand_ins, name="")
         except ValueError:
-            return False
-    return True
+            return None
+        found = [value for operation in graph.get_operations() for value in operation.outputs]
+        return {value.name: tuple(value.shape) for value in found if value.shape.rank is not None}
 
 
 def inlined(function: TfFunction) -> Inlined:
@@ -170,8 +199,11 @@ def inlined(function: TfFunction) -> Inlined:
     """
     from tensorflow.python.framework import convert_to_constants
 
-    in_line = convert_to_constants._run_inline_graph_optimization(function, False, True)
+    with choices_kept():
+        in_line = convert_to_constants._run_inline_graph_optimization(function, False, True)
     graph_def = _without_borders(in_line)
+    two_by_two(graph_def)
+    know_elements(graph_def)
     nodes = {node.name: node for node in graph_def.node}
     _require_plain_writes(graph_def)
     writes = {_origin(node.input[0], nodes): node.name for node in graph_def.node if _writes(node)}

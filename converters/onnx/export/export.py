@@ -139,7 +139,7 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
     from tf2onnx import optimizer, tf_loader, tfonnx, utils
 
     import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers its handlers)
-    from tfmp.converters.onnx.export.tf2onnx_passes import one_walk_for_unused_nodes, optimize
+    from tfmp.converters.onnx.export.tf2onnx_passes import mended, optimize
 
     inputs = list(traced.inputs)
     _forget_xla(traced.graph_def)
@@ -160,7 +160,7 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
             )
 
     utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
-    with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"), one_walk_for_unused_nodes():
+    with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"), mended():
         try:
             try:
                 onnx_graph = optimize(convert())

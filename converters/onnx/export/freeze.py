@@ -4,14 +4,12 @@ TensorFlow's own freezing writes every weight into a protobuf, which copies it a
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake import Source, unique_name
-from tfmp.converters.onnx.export.branches import two_by_two
+from tfmp.converters.intake import Source, choices_kept, two_by_two, unique_name
 from tfmp.converters.onnx.export.complex_numbers import by_parts
 from tfmp.converters.onnx.export.layers import layer_of
 from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
@@ -82,7 +80,7 @@ def freeze(source: Source) -> FrozenGraph:
             return _Weight(tensor) if large else super()._eval(tensor)
 
     traced = source.marked
-    with _choices_kept():
+    with choices_kept():
         data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
     unwrap_single_lists(graph_def)
@@ -125,19 +123,6 @@ def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) 
         "kept outside the model and cannot be a constant (inputs: "
         f"{describe(source.inputs)}). Do that step before the model, in tf.data."
     )
-
-
-@contextmanager
-def _choices_kept() -> Iterator[None]:
-    """While it lasts, TensorFlow keeps a Case whole, as it does an If where it is asked to."""
-    from tensorflow.python.framework import convert_to_constants
-
-    kept = convert_to_constants._CONTROL_FLOW_OPS
-    convert_to_constants._CONTROL_FLOW_OPS = {*kept, "Case", "StatelessCase"}
-    try:
-        yield
-    finally:
-        convert_to_constants._CONTROL_FLOW_OPS = kept
 
 
 def _bytes(variable: Variable) -> int:

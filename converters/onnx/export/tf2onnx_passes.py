@@ -2,13 +2,13 @@
 
 Around every pass tf2onnx writes all nodes to protobuf, counts them for its log, and builds the
 graph's tables anew. It looks for unused nodes once per input, and weights are inputs here. After
-every transpose that it moved, it begins with the first node again.
+every transpose that it moved, it begins with the first node again. And one rewriter is left out.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tf2onnx import optimizer
+from tf2onnx import optimizer, tfonnx
 from tf2onnx.graph import Graph, Node
 from tf2onnx.optimizer import transpose_optimizer
 
@@ -57,14 +57,19 @@ class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):
 
 
 @contextmanager
-def one_walk_for_unused_nodes() -> Iterator[None]:
-    """Lets tf2onnx find unused nodes in one walk, and rebuild a graph only if it has some."""
-    original = Graph.delete_unused_nodes
+def mended() -> Iterator[None]:
+    """Lets tf2onnx find unused nodes in one walk, and keeps it from making a Gemm.
+
+    It makes one of a product and a sum even where the sum's other operand has more axes, or a
+    factor is no number: it then fails, or writes an invalid Gemm. Runtimes fuse both themselves.
+    """
+    walk, rewrite = Graph.delete_unused_nodes, tfonnx.rewrite_gemm
     Graph.delete_unused_nodes = _delete_unused_nodes
+    tfonnx.rewrite_gemm = lambda graph, nodes: nodes
     try:
         yield
     finally:
-        Graph.delete_unused_nodes = original
+        Graph.delete_unused_nodes, tfonnx.rewrite_gemm = walk, rewrite
 
 
 def _delete_unused_nodes(graph: Graph, outputs: list[str]) -> None:

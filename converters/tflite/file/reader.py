@@ -85,8 +85,8 @@ class Signature:
 
     @property
     def batch_size(self) -> int | None:
-        """First size of the first input; None when it may change."""
-        return self.inputs[0].shape[0] if self.inputs and self.inputs[0].shape else None
+        """First size of the first input with axes; None when it may change."""
+        return next((spec.shape[0] for spec in self.inputs if spec.shape), None)
 
     @property
     def takes_whole_calls(self) -> bool:

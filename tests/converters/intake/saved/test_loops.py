@@ -17,7 +17,9 @@ LAYERS = {
     "bidirectional": lambda: layers.Bidirectional(layers.LSTM(3)),
     "rnn": lambda: layers.SimpleRNN(4, go_backwards=True),
     "images": lambda: layers.ConvLSTM2D(3, 3),
+    "steps": lambda: layers.TimeDistributed(layers.Bidirectional(layers.LSTM(3))),
 }
+SHAPES = {"images": (4, 6, 6, 2), "steps": (2, 4, 6)}
 
 
 @pytest.mark.parametrize(
@@ -26,9 +28,7 @@ LAYERS = {
 )
 def test_a_recurrent_layer_becomes_a_tflite_file(name: str, tmp_path: Path):
     """Keras 2 wrote lists for any batch, and marks for an operator that LiteRT cannot run."""
-    model = tf_keras.Sequential(
-        [layers.Input((4, 6, 6, 2) if name == "images" else (4, 6)), LAYERS[name]()]
-    )
+    model = tf_keras.Sequential([layers.Input(SHAPES.get(name, (4, 6))), LAYERS[name]()])
     tf.saved_model.save(model, str(tmp_path / "saved"))
     x = np.random.default_rng(0).standard_normal((6, *model.input_shape[1:])).astype(np.float32)
     file = convert(tmp_path / "saved", "tflite", tmp_path / "out.tflite")
@@ -69,6 +69,10 @@ def gathers(kernel, rows):
     return looped(lambda i, h: h + tf.gather(kernel, i), rows)
 
 
+def row_by_row(kernel, rows):
+    return tf.map_fn(lambda row: tf.nn.softmax(tf.linalg.matvec(kernel, row)), rows)
+
+
 def twice_the_rows(kernel, rows):
     """The state of the loop has two rows of each sample, as in a beam search."""
     doubled = tf.repeat(rows, 2, axis=0)
@@ -78,7 +82,7 @@ def twice_the_rows(kernel, rows):
 ROWS = np.random.default_rng(1).standard_normal((4, 3), dtype=np.float32)
 
 
-@pytest.mark.parametrize("body", [called_twice, gathers, twice_the_rows])
+@pytest.mark.parametrize("body", [called_twice, gathers, row_by_row, twice_the_rows])
 @pytest.mark.parametrize("to", ["onnx", pytest.param("tflite", marks=pytest.mark.slow)])
 def test_a_loop_that_reads_weights_becomes_a_file(body, to: str, tmp_path: Path):
     module = Looped(body)

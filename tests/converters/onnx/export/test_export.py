@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+import tensorflow as tf
 
 from tfmp.converters.intake import open_source
 from tfmp.converters.onnx.export import export
@@ -222,3 +223,23 @@ def test_an_export_that_is_wrong_is_refused():
             value.const_value = ir.tensor(value.const_value.numpy() * 1.5, name=value.name)
     with pytest.raises(ConversionError, match=r"output 'scores' of the ONNX export differs"):
         check_export(model, source)
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        lambda x: tf.reshape(tf.reduce_sum(x), (1, 1, 1)),
+        lambda x: tf.ones((3, 2, 4)),
+        lambda x: tf.constant([[3.0]]) * x,
+        lambda x: tf.constant([[[3.0]]]) * x,
+    ],
+)
+def test_sums_of_a_product_and_operands_of_any_rank(added):
+    """tf2onnx's Gemm has a place for fewer of them than TensorFlow's addition."""
+    kernel = tf.ones((4, 4))
+    function = tf.function(
+        lambda x: tf.constant([[2.0]]) * tf.matmul(x, kernel) + added(x),
+        input_signature=[tf.TensorSpec((2, 4))],
+    )
+    source = open_source(function)
+    check_export(export_onnx(source), source)

@@ -1,11 +1,14 @@
 """A choice among many branches."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from exported_functions import normal, run_both, source_of
 from keras import ops
 
+from tfmp.converters import convert, validate
 from tfmp.converters.onnx.export.export import export_onnx
 
 X = normal(3, 4)
@@ -49,3 +52,30 @@ def test_a_branch_that_chooses_again_and_one_with_weights():
         return ops.switch(chosen(1)(x), [ops.tanh, inner, ops.sin], x)
 
     np.testing.assert_allclose(*run_both(switch, X), rtol=1e-5, atol=1e-6)
+
+
+class Switch(tf.Module):
+    """Chooses among three branches, of which one has weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = tf.Variable(normal(4, 4, seed=1))
+
+    @tf.function(
+        input_signature=[tf.TensorSpec((None, 4), name="x"), tf.TensorSpec((), tf.int32, name="k")]
+    )
+    def serve(self, x: tf.Tensor, k: tf.Tensor) -> dict[str, tf.Tensor]:
+        branches = [lambda: tf.matmul(x, self.kernel), lambda: tf.nn.relu(x), lambda: 2 * x]
+        return {"y": tf.switch_case(k, branches)}
+
+
+@pytest.mark.parametrize("to", ["onnx", pytest.param("tflite", marks=pytest.mark.slow)])
+def test_choices_in_saved_models_become_files(to: str, tmp_path: Path):
+    module = Switch()
+    tf.saved_model.save(module, str(tmp_path / "saved"), signatures=module.serve)
+    file = convert(tmp_path / "saved", to, tmp_path / f"out.{to}", precision="fp32")
+    for k in (0, 1, 2, 5, -1):
+        report = validate(tmp_path / "saved", file, {"x": X, "k": np.array(k, np.int32)})
+        (candidate,) = report.candidates
+        assert candidate.error is None
+        assert candidate.outputs[0].rel_l2 < 1e-6

@@ -1,6 +1,10 @@
-"""Splits TensorFlow's choice among many branches into choices between two, which ONNX has."""
+"""Splits TensorFlow's choice among many branches into choices between two.
+
+ONNX and TFLite have an If, and no choice among many.
+"""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from tfmp.converters.shared.frameworks import FunctionLibrary, GraphDef, NodeDef, NodeDefs
 
@@ -9,6 +13,19 @@ _INT32 = 3  # tensorflow.DataType
 
 # The argument that tells a branch which one is wanted; only those that choose again read it.
 _INDEX = "tfmp_branch_index"
+
+
+@contextmanager
+def choices_kept() -> Iterator[None]:
+    """While it lasts, TensorFlow keeps a Case whole, as it does an If where it is asked to."""
+    from tensorflow.python.framework import convert_to_constants
+
+    kept = convert_to_constants._CONTROL_FLOW_OPS
+    convert_to_constants._CONTROL_FLOW_OPS = {*kept, *_KINDS}
+    try:
+        yield
+    finally:
+        convert_to_constants._CONTROL_FLOW_OPS = kept
 
 
 def two_by_two(graph_def: GraphDef) -> None:
@@ -55,7 +72,8 @@ def _choice(
     """Adds a function that calls one of two branches; gives its name."""
     function = library.function.add()
     signature = function.signature
-    signature.name = f"tfmp_choice_{len(library.function)}"
+    # TensorFlow knows functions of all models by their names, and a branch's own is like no other.
+    signature.name = f"{branches[0]}_or_later"
     operands = [f"operand_{i}" for i in range(len(case.attr["Tin"].list.type))]
     for name, dtype in zip(operands, case.attr["Tin"].list.type, strict=True):
         signature.input_arg.add(name=name, type=dtype)
