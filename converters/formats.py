@@ -40,7 +40,8 @@ class Target:
         path: of the file.
         precision: "fp16", "mixed" or "fp32".
         options: an instance of the format's `options`.
-        profile: FP16 hardware that searches for the file emulate; None for the default.
+        profile: hardware or runtime that searches for the file emulate; None for the one that the
+            options name, or the default.
     """
 
     format: "Format"
@@ -190,7 +191,8 @@ class Format(ABC):
         Args:
             path: of the file.
             gpu: run it on a GPU.
-            profile: FP16 hardware to emulate on the CPU; None for the default.
+            profile: hardware or runtime to emulate on the CPU; None for the one that the file was
+                made for, or the default.
             signature: the entry point to run, where the file has several.
 
         Raises:
@@ -228,14 +230,15 @@ class Format(ABC):
 
     @abstractmethod
     def open_seams(
-        self, path: Path, source: "AnySource", profile: "Profile", stack: ExitStack
+        self, path: Path, source: "AnySource", profile: "Profile | None", stack: ExitStack
     ) -> "Candidate":
         """A file opened between its layers, for the explanation of a drift.
 
         Args:
             path: of an FP16 file.
             source: the reference.
-            profile: FP16 hardware that is emulated, where the format emulates.
+            profile: hardware or runtime that is emulated, where the format emulates; None as in
+                `open_runner`.
             stack: holds processes and temporary files.
         """
 

@@ -54,9 +54,10 @@ def validate(
         budget: the allowed drift, declared before the run; `DriftBudget()` if None.
         device: "cpu"; "gpu", for reference and candidates alike; or "auto", which takes a GPU for
             ONNX files where CUDA works. The report names the choice.
-        emulate: precision of sums where a CPU emulates FP16 ONNX files: "gpu" (FP32, the default
-            of GPU kernels, and of this argument), "pessimistic" (FP16, rounded after every 16
-            terms) or "pessimistic:BLOCK".
+        emulate: arithmetic that a CPU emulates for FP16 ONNX files: "gpu" (sums in FP32),
+            "pessimistic" (sums in FP16, rounded after every 16 terms; or "pessimistic:BLOCK"), or a
+            runtime: "ort-cuda" (or "ort-cuda:VERSION"), "tensorrt", "litert-gpu" or "webgpu". None
+            for the target that a file was converted for, or "gpu".
         split: also measure the share of each step in the drift (FP32 file, FP16 weights, FP16
             arithmetic) and the noise floor of float32. Takes a conversion to FP32 and three more
             runs.

@@ -303,9 +303,10 @@ comparison = _options(
     click.option(
         "--emulate",
         metavar="PROFILE",
-        help="Precision of sums where a CPU emulates FP16 ONNX files: gpu (FP32, the default of "
-        "GPU kernels), pessimistic (FP16, rounded after every 16 terms) or pessimistic:BLOCK "
-        "[default: gpu].",
+        help="Arithmetic that a CPU emulates for FP16 ONNX files: gpu (sums in FP32), pessimistic "
+        "(sums in FP16, rounded after every 16 terms; pessimistic:BLOCK for another number), or a "
+        "runtime: ort-cuda (ort-cuda:VERSION), tensorrt, litert-gpu or webgpu [default: the target "
+        "of the file, or gpu].",
     ),
     click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of each file."

@@ -16,7 +16,6 @@ from tfmp.converters.drift import Comparison, OutputDrift, match
 from tfmp.converters.explain import Explainer
 from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
-from tfmp.converters.onnx.emulation import GPU
 from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Latency
 from tfmp.converters.runners import Runner, RunnerInfo, laid_out
 from tfmp.converters.samples import SampleBatch
@@ -171,10 +170,9 @@ class Trial:
                     plan.tasks,
                 )
             if plan.explain is not None:
-                profile = plan.profile or GPU
                 self._explainer = Explainer(
                     self._unexplained
-                    or (lambda: file.format.open_seams(file.path, source, profile, stack)),
+                    or (lambda: file.format.open_seams(file.path, source, plan.profile, stack)),
                     inputs.names,
                     self._output_names,
                     plan.explain.folder_of(file.name),

@@ -9,9 +9,9 @@ from tfmp.converters.explain.onnx_taps import OnnxTaps, by_layer, by_node, singl
 from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
 from tfmp.converters.explain.weights import Weights
 from tfmp.converters.intake import AnySource
-from tfmp.converters.onnx.emulation import Profile, name_nodes
+from tfmp.converters.onnx.emulation import Profile, name_nodes, profile_of
 from tfmp.converters.onnx.export import export_onnx
-from tfmp.converters.onnx.fp16 import prepare
+from tfmp.converters.onnx.fp16 import TARGET, prepare
 from tfmp.converters.onnx.graph import save_checked
 from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.shared.errors import ConversionError
@@ -21,12 +21,12 @@ from tfmp.converters.shared.tensors import Batch
 class OnnxCandidate:
     """See `candidate.Candidate`."""
 
-    def __init__(self, path: Path, profile: Profile, source: AnySource) -> None:
+    def __init__(self, path: Path, profile: Profile | None, source: AnySource) -> None:
         """Reads the file.
 
         Args:
             path: path of an FP16 ONNX file.
-            profile: the FP16 hardware that is emulated.
+            profile: the hardware or runtime that is emulated; None for the file's target.
             source: the reference.
 
         Raises:
@@ -35,7 +35,7 @@ class OnnxCandidate:
         self._model = ir.load(path)
         prepare(self._model)
         name_nodes(self._model)
-        self._profile = profile
+        self._profile = profile or profile_of(self._model.metadata_props.get(TARGET))
         self._groups = by_layer(self._model)
         self._weights, self._unknown = _weights(source)
         graph = self._model.graph
@@ -44,8 +44,8 @@ class OnnxCandidate:
         self.batch_size = size if isinstance(size, int) else None
         self.outputs = {str(value.name): str(value.name) for value in graph.outputs}
         self.computed = (
-            f"FP16 emulated ({profile.describe()}); FP32 by this file's own graph in float32, with "
-            "the reference's weights"
+            f"FP16 emulated ({self._profile.describe()}); FP32 by this file's own graph in "
+            "float32, with the reference's weights"
         )
 
     @property

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from tfmp.converters.explain.attribution import GIVEN, Part, Seam, Values, given, parts_of
 from tfmp.converters.explain.weights import Weights
-from tfmp.converters.onnx.emulation import Profile, emulated, widen_attributes
+from tfmp.converters.onnx.emulation import Profile, emulated, fusions_of, widen_attributes
 from tfmp.converters.onnx.fp16 import FP16, FP32
 from tfmp.converters.onnx.graph import is_float, retype
 from tfmp.converters.runners import OnnxRunner, RunnerInfo
@@ -82,6 +82,7 @@ class OnnxTaps:
             RunnerError: ONNX Runtime cannot load one of them.
         """
         seams = _Seams(model, groups)
+        fusions = fusions_of(model, profile)  # of the whole: seams would keep nodes apart
         self.parts = seams.parts()
         names = seams.names
         exact = model.clone()
@@ -89,9 +90,9 @@ class OnnxTaps:
         widen(exact, weights)
         received = model.clone()
         _give(received, names)
-        _keep_wide(emulated(received, profile))
+        _keep_wide(emulated(received, profile, fusions))
         alone = seams.cut()
-        _keep_wide(emulated(alone, profile))
+        _keep_wide(emulated(alone, profile, fusions))
         self._exact, self._received, self._alone = (
             OnnxRunner(one, _INFO) for one in (exact, received, alone)
         )

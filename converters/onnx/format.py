@@ -91,7 +91,7 @@ class OnnxFormat(Format):
                 model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target
             )
             notes = [*(found.notes() if found else ()), *report.notes()]
-        describe_origin(model, target.precision, source.origin.sha256, report)
+        describe_origin(model, target.precision, source.origin.sha256, report, options.target)
         progress("checking and writing the result")
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
@@ -123,15 +123,14 @@ class OnnxFormat(Format):
         profile: "Profile | None" = None,
         signature: str | None = None,
     ) -> "Runner":
-        from tfmp.converters.onnx.emulation import GPU
         from tfmp.converters.runners import CudaRunner, onnx_runner
 
-        return CudaRunner(path) if gpu else onnx_runner(path, profile or GPU)
+        return CudaRunner(path) if gpu else onnx_runner(path, profile)
 
     def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        from tfmp.converters.runners import onnx_runner
+        from tfmp.converters.runners import OnnxRunner
 
-        return onnx_runner(path, profile=None)
+        return OnnxRunner(path)
 
     def open_fp32(self, path: Path) -> "Runner":
         from tfmp.converters.runners import OnnxRunner
@@ -155,7 +154,7 @@ class OnnxFormat(Format):
         return time_in_worker("CudaTimer", path, call, rows, info)
 
     def open_seams(
-        self, path: Path, source: "AnySource", profile: "Profile", stack: ExitStack
+        self, path: Path, source: "AnySource", profile: "Profile | None", stack: ExitStack
     ) -> "Candidate":
         from tfmp.converters.explain import OnnxCandidate
 
@@ -192,7 +191,7 @@ def _islands(
     Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
     taken to be meant.
     """
-    from tfmp.converters.onnx.emulation import GPU, name_nodes
+    from tfmp.converters.onnx.emulation import name_nodes, profile_of
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
     from tfmp.converters.onnx.mixed import find_islands
     from tfmp.converters.onnx.rewrites import rewrite
@@ -210,7 +209,7 @@ def _islands(
         options.keep_fp32,
         progress,
         options.target,
-        target.profile or GPU,
+        target.profile or profile_of(options.target),
     )
     return found, rewritten
 

@@ -37,7 +37,8 @@ class OnnxOptions:
     target: str = option(
         ANY,
         "Runtime that the ONNX file will run on. Ops for which this runtime has no FP16 kernel "
-        "stay in FP32; with any, only ops that would keep some runtime from loading the file.",
+        "stay in FP32; with any, only ops that would keep some runtime from loading the file. The "
+        "file is judged by this runtime's arithmetic unless --emulate names another.",
         choices=TARGETS,
     )
     fp16_io: bool = option(

@@ -9,7 +9,7 @@ from tfmp.converters.drift import ACCURACY, DECLARED, Kind, LabelDrift, Metric, 
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
-from tfmp.converters.runners import RunnerInfo
+from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE, printable
 from tfmp.shared.wording import alike_once
 
@@ -156,9 +156,20 @@ def worst_text(candidate: CandidateReport) -> str:
     return f"Worst samples (rel. L2): {shown}"
 
 
+def holds_text(candidate: CandidateReport) -> str:
+    """The hardware or runtime that a verdict is about, in a sentence; "" if it is none."""
+    runtime = candidate.runner.details.get(HOLDS_FOR, "")
+    return printable(f"The verdict holds for {runtime}.") if runtime else ""
+
+
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
-    """A line each on steps, layers and samples, as far as they were looked at."""
-    lines = stage_text(report, candidate), culprit_text(candidate), worst_text(candidate)
+    """A line each on runtime, steps, layers and samples, as far as they were looked at."""
+    lines = (
+        holds_text(candidate),
+        stage_text(report, candidate),
+        culprit_text(candidate),
+        worst_text(candidate),
+    )
     return [line for line in lines if line]
 
 

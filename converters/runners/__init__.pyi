@@ -1,5 +1,5 @@
 from .arranged import laid_out as laid_out
-from .base import Runner as Runner, RunnerInfo as RunnerInfo
+from .base import HOLDS_FOR as HOLDS_FOR, Runner as Runner, RunnerInfo as RunnerInfo
 from .cuda import CudaRunner as CudaRunner, check_cuda as check_cuda
 from .litert import (
     LiteRTRunner as LiteRTRunner,

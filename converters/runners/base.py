@@ -8,6 +8,9 @@ from typing import Protocol, Self
 
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 
+# Key in `RunnerInfo.details` of the hardware or runtime that an emulation stands for.
+HOLDS_FOR = "holds for"
+
 
 @dataclass(frozen=True)
 class RunnerInfo:

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from tfmp.converters.runners.base import RunnerInfo
+from tfmp.converters.runners.base import HOLDS_FOR, RunnerInfo
 from tfmp.converters.runners.probes import onnx_probe
 from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
@@ -52,9 +52,10 @@ class CudaRunner:
             self._worker.close()
             check_cuda(provider)  # the machine is to blame if this fails as well
             raise
-        self.info = RunnerInfo(
-            "onnxruntime", device, "native" if half else None, {"onnxruntime": version}
-        )
+        details = {"onnxruntime": version}
+        if half:
+            details[HOLDS_FOR] = f"ONNX Runtime {version} on this machine's {device}"
+        self.info = RunnerInfo("onnxruntime", device, "native" if half else None, details)
 
     def run(self, batch: Batch) -> Batch:
         outputs, placement = self._worker.call("run", batch)

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfmp.converters.onnx.emulation import GPU, Profile
-from tfmp.converters.runners.base import Held, RunnerInfo
+from tfmp.converters.onnx.emulation import Profile
+from tfmp.converters.runners.base import HOLDS_FOR, Held, RunnerInfo
 from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, tensor_spec
@@ -63,12 +63,13 @@ class OnnxRunner(Held):
             raise RunnerError(f"ONNX Runtime: {first_line(error)}") from error
 
 
-def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
+def onnx_runner(path: Path, profile: Profile | None = None) -> OnnxRunner:
     """The runner that shows most of an ONNX file's behaviour on hardware with FP16 kernels.
 
     Args:
         path: an ONNX file.
-        profile: the FP16 hardware to emulate; None to run the file on ONNX Runtime as it is.
+        profile: the hardware or runtime to emulate; None for the target that the file was
+            converted for.
 
     Returns:
         A runner; `info.fp16` is None for a float32 file, which ONNX Runtime itself runs.
@@ -78,18 +79,17 @@ def onnx_runner(path: Path, profile: Profile | None = GPU) -> OnnxRunner:
     """
     import onnxruntime
 
-    from tfmp.converters.onnx.emulation import FP32_INSIDE, emulated
-    from tfmp.converters.onnx.fp16 import computes_in_fp16
+    from tfmp.converters.onnx.emulation import FP32_INSIDE, emulated, profile_of
+    from tfmp.converters.onnx.fp16 import TARGET, computes_in_fp16
 
     versions = {"onnxruntime": onnxruntime.__version__}
     model = prepared_model(path)
     if not computes_in_fp16(model):
         return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
-    if profile is None:
-        return OnnxRunner(path)
+    chosen = profile or profile_of(model.metadata_props.get(TARGET))
     with _usable(path):
-        rounded = emulated(model, profile)
-    details = {"profile": profile.describe(), **versions}
+        rounded = emulated(model, chosen)
+    details = {"profile": chosen.describe(), HOLDS_FOR: chosen.runtime, **versions}
     if rounded.metadata_props.get(FP32_INSIDE):
         details["in FP32 inside"] = rounded.metadata_props[FP32_INSIDE]
     return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))

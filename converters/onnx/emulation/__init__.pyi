@@ -1,11 +1,12 @@
 from .emulate import (
     FP32_INSIDE as FP32_INSIDE,
     emulated as emulated,
-    widen_attributes as widen_attributes,
+    fusions_of as fusions_of,
 )
-from .profiles import GPU as GPU, Profile as Profile
+from .profiles import GPU as GPU, Profile as Profile, profile_of as profile_of
 from .switches import (
     SwitchedSession as SwitchedSession,
     name_nodes as name_nodes,
     switchable_nodes as switchable_nodes,
 )
+from .widening import widen_attributes as widen_attributes

@@ -2,15 +2,19 @@
 
 A GPU kernel multiplies FP16 values, accumulates in FP32 and rounds its results. An FP32 kernel does
 the same if its operands hold only FP16 values and a pair of casts rounds its results: this is the
-profile "gpu". The profile "pessimistic" also rounds partial sums.
+profile "gpu". The profile "pessimistic" also rounds partial sums; the profiles of runtimes differ
+from "gpu" in the ways that `facts` lists.
 """
 
-import numpy as np
 import onnx_ir as ir
 
+from tfmp.converters.onnx.emulation.facts import Kind
 from tfmp.converters.onnx.emulation.fp16_sums import sum_in_fp16
+from tfmp.converters.onnx.emulation.fusions import Fusion, kernel_of, mark, predicted
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
+from tfmp.converters.onnx.emulation.rounding import Roundings
+from tfmp.converters.onnx.emulation.widening import widen_attributes, widen_constants
 from tfmp.converters.onnx.fp16 import FP16, FP32
 from tfmp.converters.onnx.graph import EXACT, is_float, new_cast, retype
 
@@ -18,31 +22,42 @@ from tfmp.converters.onnx.graph import EXACT, is_float, new_cast, retype
 FP32_INSIDE = "tfmp.fp32_inside"
 
 
-def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
+def emulated(
+    model: ir.Model, profile: Profile = GPU, fusions: tuple[Fusion, ...] | None = None
+) -> ir.Model:
     """Turns an FP16 model into a float32 one with the results of FP16 kernels.
 
     Args:
         model: the model, prepared by `fp16.prepare`; it is changed in place. Its graph inputs and
             outputs keep their types.
-        profile: the FP16 hardware to emulate.
+        profile: the hardware or runtime to emulate.
+        fusions: of the runtime, as `fusions_of` finds them; None to find them here.
 
     Returns:
         The model. Every value that was FP16 is float32 and holds only FP16 numbers; a value
         past 65504 is infinite. The model's metadata names under `FP32_INSIDE` the op types that
-        compute in FP32 inside though FP16 hardware would not: recurrent ones between their steps,
+        compute in FP32 inside though the profile does not: recurrent ones between their steps,
         and ops that still add up in FP32 although `profile` holds sums in FP16.
     """
     graph = model.graph
+    fusions = fusions_of(model, profile) if fusions is None else fusions
+    hidden = frozenset[str]().union(
+        *(fusion.inner for fusion in fusions if fusion.op_type in profile.ops(Kind.FUSED))
+    )
+    mark(model, fusions, hidden)
     boundary = [value for value in graph.inputs if is_float(value, FP16)]
     nodes = list(graph.all_nodes())
     half = [node for node in nodes if any(is_float(value, FP16) for value in node.outputs)]
-    _widen_constants(model)
+    coarse = [node for node in nodes if _is_product_in_fp32(node, profile)]
+    roundings = Roundings(model)
+    widen_constants(model, profile.flushes)
     for node in nodes:
-        _widen_node(node, graph)
+        _widen_node(node, graph, hidden, roundings if profile.flushes else None)
+    for node in coarse:
+        roundings.to_tf32(node)
     products, left = unroll(model, [node for node in half if node.op_type in RECURRENT])
     half = [node for node in half if node.graph is not None]
-    if profile.block is not None:
-        left = sorted({*left, *sum_in_fp16(model, [*half, *products], profile.block)})
+    left = sorted({*left, *sum_in_fp16(model, [*half, *products], profile)})
     model.metadata_props[FP32_INSIDE] = ", ".join(left)
     for subgraph in model.graphs():
         if subgraph is not graph:
@@ -50,80 +65,104 @@ def emulated(model: ir.Model, profile: Profile = GPU) -> ir.Model:
                 if is_float(value, FP16):
                     retype(value, FP32)
     for value in boundary:
-        _widen_input(graph, value)
+        _widen_input(graph, value, roundings if profile.flushes else None)
     for index, value in enumerate(list(graph.outputs)):
         if value.metadata_props.pop("tfmp.half_output", None):
             _narrow_output(graph, index)
     return model
 
 
-def _widen_constants(model: ir.Model) -> None:
-    for graph in model.graphs():
-        for value in graph.initializers.values():
-            if is_float(value, FP16) and not value.is_graph_input():
-                assert value.const_value is not None
-                wide = value.const_value.numpy().astype(np.float32)
-                value.const_value = ir.tensor(wide, name=value.name)
-                retype(value, FP32)
+def fusions_of(model: ir.Model, profile: Profile) -> tuple[Fusion, ...]:
+    """The fusions that the profile's runtime makes in a model; see `predicted`.
+
+    A kernel of a fused op that rounds its steps counts before a fused op that holds FP32.
+    """
+    fused = profile.ops(Kind.FUSED)
+    return predicted(model, fused | profile.ops(Kind.STEPS)) if fused else ()
 
 
-def _widen_node(node: ir.Node, main: ir.Graph) -> None:
-    """Makes one node compute in FP32 and rounds its FP16 results behind it."""
-    widen_attributes(node)
+def _is_product_in_fp32(node: ir.Node, profile: Profile) -> bool:
+    known = node.domain == "" and node.op_type in profile.ops(Kind.TF32)
+    return known and is_float(node.outputs[0])
+
+
+def _widen_node(
+    node: ir.Node, main: ir.Graph, hidden: frozenset[str], flushing: Roundings | None
+) -> None:
+    """Makes one node compute in FP32 and rounds its FP16 results behind it.
+
+    Args:
+        node: of the model.
+        main: the model's own graph.
+        hidden: names of values of that graph that are not written to memory.
+        flushing: where subnormal numbers are zero.
+    """
+    widen_attributes(node, flushing is not None)
     for value in node.outputs:
         if not is_float(value, FP16):
             continue
         retype(value, FP32)
         if value.is_graph_output() and node.graph is main:
             value.metadata_props["tfmp.half_output"] = "1"
-        if node.op_type not in EXACT and node.op_type not in ("If", "Loop", "Scan"):
-            _round_behind(node, value)
+        if node.op_type in EXACT or node.op_type in ("If", "Loop", "Scan"):
+            continue
+        written = node.graph is not main or value.is_graph_output()
+        if written or value.name not in hidden:
+            _round_behind(node, value, flushing)
+        elif kernel_of(node).endswith("LayerNormalization"):
+            _hide_behind(node, value)
 
 
-def widen_attributes(node: ir.Node) -> None:
-    """Makes float32 of every FP16 type and tensor in a node's attributes."""
-    for name, attribute in list(node.attributes.items()):
-        if name in ("to", "dtype") and attribute.value == FP16.value:
-            node.attributes[name] = ir.AttrInt64(name, FP32.value)
-        elif attribute.type == ir.AttributeType.TENSOR:
-            tensor = attribute.as_tensor()
-            if tensor.dtype == FP16:
-                wide = ir.tensor(tensor.numpy().astype(np.float32))
-                node.attributes[name] = ir.AttrTensor(name, wide)
-
-
-def _round_behind(node: ir.Node, value: ir.Value) -> None:
+def _round_behind(node: ir.Node, value: ir.Value, flushing: Roundings | None) -> None:
     """Inserts Cast(float16) -> Cast(float) between `value` and all its readers."""
     graph = node.graph
     assert isinstance(graph, ir.Graph)
     down = _cast(value, FP16, f"{value.name}_rounded_fp16")
     up = _cast(down.outputs[0], FP32, f"{value.name}_rounded")
-    value.replace_all_uses_with(up.outputs[0], replace_graph_outputs=True)
+    made = [down, up, *(flushing.flushed(up.outputs[0]) if flushing else ())]
+    rounded = made[-1].outputs[0]
+    value.replace_all_uses_with(rounded, replace_graph_outputs=True)
     down.replace_input_with(0, value)
-    graph.insert_after(node, [down, up])
-    if up.outputs[0].is_graph_output():
+    graph.insert_after(node, made)
+    if rounded.is_graph_output():
         # The graph output keeps its name; the unrounded value behind it takes another.
         name = value.name
-        value.name, up.outputs[0].name = f"{name}_exact", name
+        value.name, rounded.name = f"{name}_exact", name
         marked = value.metadata_props.pop("tfmp.half_output", None)
         if marked:
-            up.outputs[0].metadata_props["tfmp.half_output"] = marked
+            rounded.metadata_props["tfmp.half_output"] = marked
+
+
+def _hide_behind(node: ir.Node, value: ir.Value) -> None:
+    """Inserts the maximum of one number behind a value that nothing rounds.
+
+    Without it the optimizer of the emulating session would fuse the formula of a normalization,
+    the casts behind it included, and end in an error about types (ONNX Runtime 1.26).
+    """
+    same = ir.Node("", "Max", [value], name=f"hide_{value.name}")
+    output = same.outputs[0]
+    output.name, output.type, output.shape = f"{value.name}_hidden", value.type, value.shape
+    value.replace_all_uses_with(output)
+    same.replace_input_with(0, value)
+    assert isinstance(node.graph, ir.Graph)
+    node.graph.insert_after(node, same)
 
 
 def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
     return new_cast(value, dtype, name, f"cast_{name}")
 
 
-def _widen_input(graph: ir.Graph, value: ir.Value) -> None:
+def _widen_input(graph: ir.Graph, value: ir.Value, flushing: Roundings | None) -> None:
     """A float16 graph input stays float16; inside it is float32."""
     up = _cast(value, FP32, f"{value.name}_wide")
+    made = [up, *(flushing.flushed(up.outputs[0]) if flushing else ())]
     for reader, index in value.uses():
         if reader is not up:
-            reader.replace_input_with(index, up.outputs[0])
+            reader.replace_input_with(index, made[-1].outputs[0])
     if len(graph):
-        graph.insert_before(graph[0], up)
+        graph.insert_before(graph[0], made)
     else:
-        graph.append(up)
+        graph.extend(made)
 
 
 def _narrow_output(graph: ir.Graph, index: int) -> None:

@@ -10,8 +10,11 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.emulation.convolutions import sum_conv, sum_conv_transpose
 from tfmp.converters.onnx.emulation.einsum import sum_einsum
+from tfmp.converters.onnx.emulation.facts import Kind
+from tfmp.converters.onnx.emulation.fusions import kernel_of
+from tfmp.converters.onnx.emulation.profiles import Profile
+from tfmp.converters.onnx.emulation.steps import STEPS, add_up, count_terms, reduced_axes
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
-from tfmp.converters.onnx.fp16 import FP32
 from tfmp.converters.onnx.graph import (
     NotStaticError,
     integer,
@@ -25,7 +28,7 @@ from tfmp.converters.onnx.graph import (
 
 # They add up too, and are left with sums in FP32.
 UNMODELLED = frozenset(
-    """Attention CumSum GroupNormalization GRU LpNormalization LpPool LRN LSTM
+    """Attention GroupNormalization GRU LpNormalization LpPool LRN LSTM
     MeanVarianceNormalization ReduceLogSumExp RNN""".split()
 )
 
@@ -36,24 +39,25 @@ _OLDEST_OPSET = 13
 Build = Callable[[SumBuilder, ir.Node, int], ir.Value | None]
 
 
-def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], block: int) -> list[str]:
-    """Rounds the partial sums inside these nodes to FP16.
+def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], profile: Profile) -> list[str]:
+    """Rounds the partial sums inside these nodes to FP16, as far as a profile holds them so.
 
     Args:
         model: a float32 model, which is changed in place. Its subgraphs may hold some of the nodes.
         nodes: the nodes that compute in FP16; their float32 operands hold FP16 numbers, and their
             results are rounded behind them.
-        block: number of terms that are added in FP32 before the total is rounded.
+        profile: the hardware or runtime.
 
     Returns:
-        Op types of nodes that still add up in FP32, sorted.
+        Op types of nodes that still add up in FP32 although the profile does not, sorted.
     """
     left = set()
     old = model.opset_imports.get("", 1) < _OLDEST_OPSET
+    block = profile.block or 1
     for index, node in enumerate(nodes):
-        build = _BUILDERS.get(node.op_type) if node.domain == "" else None
+        build = _builder(node, profile)
         if build is None or old:
-            if build is not None or node.op_type in UNMODELLED:
+            if build is not None or (node.op_type in UNMODELLED and adds_up(node, profile)):
                 left.add(node.op_type)
             continue
         try:
@@ -70,9 +74,18 @@ def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], block: int) -> list[s
     return sorted(left)
 
 
-def adds_up(node: ir.Node) -> bool:
-    """Whether `sum_in_fp16` knows the sums inside a node."""
-    return node.domain == "" and node.op_type in _BUILDERS
+def adds_up(node: ir.Node, profile: Profile) -> bool:
+    """Whether a profile does not hold the sums inside a node in FP32."""
+    if node.domain != "":
+        return False
+    return profile.adds_in_fp16(node.op_type) or kernel_of(node) in profile.ops(Kind.STEPS)
+
+
+def _builder(node: ir.Node, profile: Profile) -> Build | None:
+    if not adds_up(node, profile):
+        return None
+    kernel = kernel_of(node)
+    return STEPS[kernel] if kernel in profile.ops(Kind.STEPS) else _BUILDERS.get(node.op_type)
 
 
 def _matmul(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -107,7 +120,7 @@ def _scaled(build: SumBuilder, value: ir.Value, factor: float) -> ir.Value:
 
 def _reduce(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    rank, axes = rank_of(x), _reduced_axes(node)
+    rank, axes = rank_of(x), reduced_axes(node)
     depth = _terms(x, axes)
     if not axes or (depth is not None and depth <= block):
         return None
@@ -120,7 +133,7 @@ def _reduce(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
         terms = build.op("Mul", terms, terms)
     total = build.sum_last(terms, len(kept) + 1, depth)
     if node.op_type in ("ReduceMean", "GlobalAveragePool"):
-        total = build.op("Div", total, _count(build, terms, len(kept), depth))
+        total = build.op("Div", total, count_terms(build, terms, len(kept), depth))
     if node.op_type == "ReduceL2":
         total = build.op("Sqrt", total)
     if node.op_type == "ReduceLogSum":
@@ -144,30 +157,6 @@ def _average_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | No
     return None
 
 
-def _reduced_axes(node: ir.Node) -> list[int]:
-    x = operand(node, 0)
-    rank = rank_of(x)
-    if node.op_type == "GlobalAveragePool":
-        return list(range(2, rank))
-    given = optional(node, 1)
-    if given is not None and given.const_value is None:
-        raise NotStaticError
-    if given is not None and given.const_value is not None:
-        axes = [int(axis) for axis in given.const_value.numpy().reshape(-1)]
-    else:
-        axes = integers(node, "axes", [])
-    if not axes and not integer(node, "noop_with_empty_axes", 0):
-        axes = list(range(rank))
-    return sorted(axis % rank for axis in axes)
-
-
-def _count(build: SumBuilder, value: ir.Value, axis: int, depth: int | None) -> ir.Value:
-    """How many terms a mean is over."""
-    if depth is not None:
-        return build.floats(depth)
-    return build.op("Cast", build.sizes(value, axis, axis + 1), to=FP32.value)
-
-
 def _softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
     rank = rank_of(x)
@@ -177,11 +166,7 @@ def _softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
         return None
     order = [*(other for other in range(rank) if other != axis), axis]
     moved = build.transpose(x, order)
-    if build.opset >= 18:
-        peak = build.op("ReduceMax", moved, build.integers([rank - 1]))
-    else:
-        peak = build.op("ReduceMax", moved, axes=[rank - 1])
-    shifted = build.op("Sub", moved, peak)
+    shifted = build.op("Sub", moved, build.peak(moved, rank - 1))
     powers = build.op("Exp", shifted)
     total = build.sum_last(powers, rank, depth)
     if node.op_type == "Softmax":
@@ -203,7 +188,7 @@ def _normalization(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | N
     if depth is not None and depth <= block:
         return None
     flat = build.reshape(x, [0] * axis + [-1])
-    count = _count(build, flat, axis, depth)
+    count = count_terms(build, flat, axis, depth)
     if node.op_type != "RMSNormalization":
         mean = build.op("Div", build.sum_last(flat, axis + 1, depth), count)
         flat = build.op("Sub", flat, mean)
@@ -225,6 +210,7 @@ _BUILDERS: dict[str, Build] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "AveragePool": _average_pool,
+    "CumSum": add_up,
     "Conv": sum_conv,
     "ConvTranspose": sum_conv_transpose,
     "Einsum": sum_einsum,

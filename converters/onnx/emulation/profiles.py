@@ -1,59 +1,144 @@
 """Profiles of FP16 hardware for the emulator, by the short names that options use."""
 
+import re
 from dataclasses import dataclass
+from functools import cached_property
 
+from tfmp.converters.onnx.emulation.facts import (
+    RUNTIMES,
+    Fact,
+    Kind,
+    Version,
+    facts_of,
+    ops_of,
+)
+from tfmp.converters.onnx.fp16 import CUDA
 from tfmp.converters.shared.errors import InputError
 
 # Products that one tensor-core instruction sums before it writes an FP16 accumulator: k of
 # mma.m16n8k16 with f16 accumulators (PTX ISA, "Matrix multiply-accumulate operation using mma").
 # Inside it the hardware adds 4 (V100), 8 (A100) or 16 (H100) at a time (Fasi et al., "Numerical
 # behavior of NVIDIA tensor cores", PeerJ CS 7:e330, 2021; Khattak and Mikaitis, "Accurate models
-# of NVIDIA tensor cores", arXiv:2512.07004).
+# of NVIDIA tensor cores", arXiv:2512.07004). Runtimes that add one term after the other are
+# emulated in such blocks, too: a block of one takes many times as long.
 DEFAULT_BLOCK = 16
+
+_GPU, _PESSIMISTIC = "gpu", "pessimistic"
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})(\.\d{1,4})?")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A kind of FP16 hardware: the sums that the emulator rounds beside every FP16 tensor.
+    """Hardware and runtime whose FP16 arithmetic is emulated.
 
     Attributes:
-        block: None for sums in FP32, as GPU kernels accumulate by default. Otherwise sums are
-            held in FP16: this many terms are added in FP32, then the result so far is rounded.
+        name: "gpu" for kernels that hold sums in FP32, "pessimistic" for sums in FP16 everywhere,
+            or a runtime of `facts.RUNTIMES`.
+        block: None for sums in FP32. Otherwise sums are held in FP16 where `adds_in_fp16` tells:
+            this many terms are added in FP32, then the result so far is rounded.
+        version: of the runtime, where its facts depend on it.
     """
 
+    name: str = _GPU
     block: int | None = None
+    version: Version | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Profile":
-        """A profile from "gpu", "pessimistic" or "pessimistic:BLOCK".
+        """A profile from its name, with a number of terms or a version behind a colon.
 
         Raises:
             InputError: the text is another one.
         """
-        name, colon, size = str(text).partition(":")
-        if name == "gpu" and not colon:
-            return cls()
-        if name == "pessimistic":
+        name, colon, detail = str(text).partition(":")
+        runtime = RUNTIMES.get(name)
+        if runtime is not None and runtime.version:
+            found = _VERSION.fullmatch(detail if colon else runtime.version)
+            if found is not None:
+                return cls(name, version=(int(found[1]), int(found[2])))
+        elif name == _PESSIMISTIC or (runtime is not None and _adds_in_fp16(name)):
             if not colon:
-                return cls(DEFAULT_BLOCK)
-            if size.isdecimal() and int(size) >= 1:
-                return cls(int(size))
+                return cls(name, DEFAULT_BLOCK)
+            if detail.isdecimal() and int(detail) >= 1:
+                return cls(name, int(detail))
+        elif (name == _GPU or runtime is not None) and not colon:
+            return cls(name)
         raise InputError(
-            f"emulate: expected 'gpu', 'pessimistic' or 'pessimistic:BLOCK' with BLOCK a number of "
-            f"terms such as {DEFAULT_BLOCK}, received {text!r}."
+            f"emulate: expected {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}, with BLOCK a "
+            f"number of terms such as {DEFAULT_BLOCK} and VERSION such as "
+            f"{RUNTIMES[CUDA].version}; received {text!r}."
         )
 
     def __str__(self) -> str:
-        return "gpu" if self.block is None else f"pessimistic:{self.block}"
+        if self.version is not None:
+            return f"{self.name}:{self.version[0]}.{self.version[1]}"
+        return self.name if self.block is None else f"{self.name}:{self.block}"
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts about the runtime, without which the arithmetic is that of "gpu"."""
+        return facts_of(self.name, self.version)
+
+    def ops(self, kind: Kind) -> frozenset[str]:
+        """The ops that the runtime computes in a way of this kind."""
+        return ops_of(self.facts, kind)
+
+    @cached_property
+    def flushes(self) -> bool:
+        """Whether subnormal FP16 numbers are zero."""
+        return any(fact.kind is Kind.FLUSHED for fact in self.facts)
+
+    def adds_in_fp16(self, op_type: str) -> bool:
+        """Whether sums inside an op are held in FP16."""
+        if self.block is None:
+            return False
+        return self.name == _PESSIMISTIC or op_type in self.ops(Kind.SUMS)
+
+    @property
+    def runtime(self) -> str:
+        """The hardware or runtime that a verdict on this profile holds for, in words."""
+        if self.name == _GPU:
+            return "GPU kernels that add in FP32"
+        if self.name == _PESSIMISTIC:
+            return "GPU kernels that add in FP16"
+        version = ".".join(map(str, self.version)) if self.version else ""
+        return RUNTIMES[self.name].title.format(version)
 
     def describe(self) -> str:
         """The profile in words, for reports."""
-        if self.block is None:
+        if self.name == _GPU:
             return "gpu: FP32 accumulation, every FP16 tensor rounded where a kernel writes it"
-        return (
-            f"{self}: as gpu, and sums inside matrix products, convolutions, reductions, softmax "
-            f"and normalizations rounded to FP16 after every {self.block} terms"
-        )
+        if self.name == _PESSIMISTIC:
+            return (
+                f"{self}: as gpu, and sums inside matrix products, convolutions, reductions, "
+                f"softmax and normalizations rounded to FP16 after every {self.block} terms"
+            )
+        told = "; ".join(fact.what for fact in self.facts)
+        blocks = f" (in blocks of {self.block} terms)" if self.block is not None else ""
+        return f"{self}: as gpu on {self.runtime}, where {told}{blocks}"
 
+
+def _adds_in_fp16(runtime: str) -> bool:
+    return any(fact.kind is Kind.SUMS for fact in facts_of(runtime))
+
+
+def _form(name: str) -> str:
+    if RUNTIMES[name].version:
+        return f"{name}[:VERSION]"
+    return f"{name}[:BLOCK]" if _adds_in_fp16(name) else name
+
+
+# The forms of names that `Profile.parse` takes.
+NAMES = (_GPU, f"{_PESSIMISTIC}[:BLOCK]", *map(_form, RUNTIMES))
 
 GPU = Profile()
+
+
+def profile_of(target: str | None) -> Profile:
+    """The profile that a file is judged by if it was made for a target.
+
+    Args:
+        target: one of `fp16.TARGETS`, or None for "any". ONNX Runtime's CPU provider has next to no
+            FP16 kernels, so its files are judged like those for any.
+    """
+    return Profile.parse(target) if target in RUNTIMES else GPU

@@ -88,6 +88,12 @@ class SumBuilder:
             return value
         return self.op("Transpose", value, perm=list(order))
 
+    def rounded(self, value: ir.Value) -> ir.Value:
+        """`value` rounded to FP16."""
+        down, up = self.casts(value)
+        self._put(down)
+        return self._put(up).outputs[0]
+
     def product(
         self,
         a: ir.Value,
@@ -105,19 +111,25 @@ class SumBuilder:
             depth: K, if it is known before the run.
             before: the total so far, if this is the rest of a longer sum.
         """
-        left = self._blocks(a, ranks[0], ranks[0] - 1, depth)
-        right = self._blocks(b, ranks[1], ranks[1] - 2, depth)
+        left = self.blocks(a, ranks[0], ranks[0] - 1, depth)
+        right = self.blocks(b, ranks[1], ranks[1] - 2, depth)
         if before is None:
-            before = self._zeros_like(self.op("MatMul", self._first(left), self._first(right)))
+            before = self.zeros_like(self.op("MatMul", self.first(left), self.first(right)))
         return self._scan(before, left, right)
 
     def sum_last(self, value: ir.Value, rank: int, depth: int | None) -> ir.Value:
         """The sum over the last axis in FP16; the axis stays, with size 1."""
-        blocks = self._blocks(value, rank, rank - 1, depth)
+        blocks = self.blocks(value, rank, rank - 1, depth)
         sums = self.op("MatMul", blocks, self.floats(np.ones((self._block, 1))))
-        return self._scan(self._zeros_like(self._first(sums)), sums)
+        return self._scan(self.zeros_like(self.first(sums)), sums)
 
-    def _blocks(self, value: ir.Value, rank: int, axis: int, depth: int | None) -> ir.Value:
+    def peak(self, value: ir.Value, axis: int) -> ir.Value:
+        """The largest numbers along an axis, which stays with size 1."""
+        if self.opset >= 18:
+            return self.op("ReduceMax", value, self.integers([axis]))
+        return self.op("ReduceMax", value, axes=[axis])
+
+    def blocks(self, value: ir.Value, rank: int, axis: int, depth: int | None) -> ir.Value:
         """Splits an axis into blocks, the last filled with zeros; their number comes first."""
         value = self._filled(value, rank, axis, depth)
         shape: list[Sequence[int] | ir.Value] = [[0] * axis + [-1, self._block]]
@@ -141,10 +153,12 @@ class SumBuilder:
         parts = [before, missing, *([self.integers(after)] if after else [])]
         return self.op("Pad", value, self.op("Concat", *parts, dtype=ir.DataType.INT64, axis=0))
 
-    def _first(self, blocks: ir.Value) -> ir.Value:
+    def first(self, blocks: ir.Value) -> ir.Value:
+        """The first of blocks."""
         return self.op("Gather", blocks, self._constant(np.array(0, np.int64)), axis=0)
 
-    def _zeros_like(self, value: ir.Value) -> ir.Value:
+    def zeros_like(self, value: ir.Value) -> ir.Value:
+        """Zeros in the shape of a value."""
         shape = self.op("Shape", value, dtype=ir.DataType.INT64)
         return self.op("ConstantOfShape", shape)
 
@@ -157,9 +171,7 @@ class SumBuilder:
             nodes.append(self.node("MatMul", terms, [FP32], {}))
             added = nodes[-1].outputs[0]
         nodes.append(self.node("Add", [total, added], [FP32], {}))
-        for dtype in (FP16, FP32):
-            source = nodes[-1].outputs[0]
-            nodes.append(self.node("Cast", [source], [dtype], {"to": dtype.value}))
+        nodes += self.casts(nodes[-1].outputs[0])
         outputs = [nodes[-1].outputs[0]]
         body = ir.Graph([total, *terms], outputs, nodes=nodes, name=self.name("body"))
         return self.op("Scan", zeros, *blocks, body=body, num_scan_inputs=len(blocks))
@@ -175,6 +187,11 @@ class SumBuilder:
         outputs = [self.value(op_type, dtype) for dtype in dtypes]
         name = f"node_{outputs[0].name}"
         return ir.node(op_type, inputs, attributes, outputs=outputs, name=name)
+
+    def casts(self, value: ir.Value) -> list[ir.Node]:
+        """Two nodes for a body; the last one gives `value` rounded to FP16."""
+        down = self.node("Cast", [value], [FP16], {"to": FP16.value})
+        return [down, self.node("Cast", down.outputs, [FP32], {"to": FP32.value})]
 
     def value(self, hint: str, dtype: ir.DataType) -> ir.Value:
         """A value with a name of its own, such as an input of a body."""

@@ -8,8 +8,8 @@ model.
 An If, Loop or Scan has a switch as well: it decides in which precision its states are held from
 step to step.
 
-A profile that holds sums in FP16 adds to each node that sums a copy with such sums, which gives the
-value to round.
+A profile that does not hold sums in FP32 adds to each node that sums a copy with its sums, which
+gives the value to round. Fusions are left out: they depend on the assignment.
 
 Constants are inputs too: a run hands in the exact or the rounded array, and copies neither. An
 operand is rounded only if the node that made it did not round it.
@@ -24,6 +24,7 @@ import onnx_ir as ir
 from tfmp.converters.onnx.emulation.fp16_sums import adds_up, sum_in_fp16
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
+from tfmp.converters.onnx.emulation.rounding import Roundings, to_fp16
 from tfmp.converters.onnx.fp16 import FP16, FP32, Decisions, has_typed_body
 from tfmp.converters.onnx.graph import (
     EXACT,
@@ -129,7 +130,8 @@ class SwitchedSession:
             model: a prepared float32 model with nodes named by `name_nodes`; it is changed in
                 place.
             decisions: decisions of `rules.decide` on the model.
-            profile: FP16 hardware to emulate; recurrent nodes add up in FP32 in every profile.
+            profile: FP16 hardware to emulate, without the runtime's fusions and TF32; recurrent
+                nodes add up in FP32 in every profile.
 
         Raises:
             Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
@@ -138,7 +140,7 @@ class SwitchedSession:
         nodes = switchable_nodes(model, decisions)
         self.nodes = [str(node.name) for node in nodes]
         self.values = _main_values(model, nodes)
-        builder = _Builder(model, nodes, profile.block)
+        builder = _Builder(model, nodes, profile)
         builder.run()
         self._edges, self._constants = builder.edges, builder.constants
         graph = model.graph
@@ -196,12 +198,13 @@ class _Builder:
         constants: constants that have become inputs.
     """
 
-    def __init__(self, model: ir.Model, nodes: Sequence[ir.Node], block: int | None) -> None:
+    def __init__(self, model: ir.Model, nodes: Sequence[ir.Node], profile: Profile) -> None:
         self.edges: list[_Edge] = []
         self.constants: list[_Constant] = []
         self._model = model
         self._nodes = nodes
-        self._block = block
+        self._profile = profile
+        self._roundings = Roundings(model)
         self._copies: list[ir.Node] = []
         self._unique = UniqueNames(model)
         self._narrow: dict[ir.Value, np.ndarray | None] = {}
@@ -231,8 +234,7 @@ class _Builder:
             for node, switch in zip(self._nodes, switches, strict=True)
             if node.op_type in RECURRENT
         }
-        if self._block is not None:
-            sum_in_fp16(self._model, self._copies, self._block)
+        sum_in_fp16(self._model, self._copies, self._profile)
         unroll(self._model, recurrent, recurrent)  # their states are rounded between steps
         for value in list(graph.initializers.values()):
             if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
@@ -295,8 +297,7 @@ class _Builder:
         if value not in self._narrow:
             assert value.const_value is not None
             exact = value.const_value.numpy()
-            with np.errstate(over="ignore", under="ignore"):
-                narrow = exact.astype(np.float16).astype(np.float32)
+            narrow = to_fp16(exact, self._profile.flushes)
             same = np.array_equal(exact, narrow, equal_nan=True)
             self._narrow[value] = None if same else narrow
         return self._narrow[value]
@@ -343,7 +344,7 @@ class _Builder:
 
     def _summing_copy(self, node: ir.Node, value: ir.Value) -> ir.Node | None:
         """A copy of a node, whose first result is `value`, that will hold its sums in FP16."""
-        if self._block is None or value is not node.outputs[0] or not adds_up(node):
+        if value is not node.outputs[0] or not adds_up(node, self._profile):
             return None
         name = self._unique(f"{value.name}_sums")
         copy = ir.Node("", node.op_type, node.inputs, node.attributes.values(), name=name)
@@ -364,13 +365,19 @@ class _Builder:
         made = [] if copy is None else [copy]
         down = self._cast(value if copy is None else copy.outputs[0], FP16, f"{name}_fp16")
         up = self._cast(down.outputs[0], FP32, f"{name}_rounded")
+        if self._profile.flushes:
+            made += [down, up]
+            *between, up = self._roundings.flushed(up.outputs[0])
+            made += between
+        else:
+            made.append(down)
         if graph is not self._model.graph:  # values in bodies are small, and If takes its time
-            return [*made, down, up, _node("Where", [exact, value, up.outputs[0]], name)]
+            return [*made, up, _node("Where", [exact, value, up.outputs[0]], name)]
         same = _node("Identity", [value], self._unique(f"{name}_exact"))
         branches = [
             ir.AttrGraph("then_branch", ir.Graph([], same.outputs, nodes=[same], name="exact")),
             ir.AttrGraph(
-                "else_branch", ir.Graph([], up.outputs, nodes=[*made, down, up], name="rounded")
+                "else_branch", ir.Graph([], up.outputs, nodes=[*made, up], name="rounded")
             ),
         ]
         choice = ir.Node("", "If", [exact], branches, name=f"tfmp_If_{name}")

@@ -1,6 +1,12 @@
 from .cost import Costs as Costs
-from .gaps import ANY as ANY, TARGETS as TARGETS
-from .provenance import describe_origin as describe_origin
+from .gaps import (
+    ANY as ANY,
+    CUDA as CUDA,
+    TARGETS as TARGETS,
+    TENSORRT as TENSORRT,
+    WEBGPU as WEBGPU,
+)
+from .provenance import TARGET as TARGET, describe_origin as describe_origin
 from .rewriter import computes_in_fp16 as computes_in_fp16, prepare as prepare, to_fp16 as to_fp16
 from .rules import (
     FP16 as FP16,

@@ -7,13 +7,14 @@ target. An op that a runtime would only run elsewhere, or not optimize, counts f
 from dataclasses import dataclass
 from functools import cache
 
-CPU, CUDA, TENSORRT = "cpu", "cuda", "tensorrt"
+CPU, CUDA, TENSORRT, WEBGPU = "ort-cpu", "ort-cuda", "tensorrt", "webgpu"
 
 # Runtimes by their short names as targets; "any" stands for all of them.
 RUNTIMES = {
     CPU: "ONNX Runtime's CPU provider",
     CUDA: "ONNX Runtime's CUDA provider",
     TENSORRT: "TensorRT",
+    WEBGPU: "ONNX Runtime's WebGPU provider",
 }
 ANY = "any"
 TARGETS = (ANY, *RUNTIMES)

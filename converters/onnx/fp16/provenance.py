@@ -4,12 +4,20 @@ import json
 
 import onnx_ir as ir
 
+from tfmp.converters.onnx.fp16.gaps import ANY
 from tfmp.converters.onnx.fp16.report import Fp16Report
 from tfmp.shared.installed import installed_versions
 
+# Key of the runtime that a file was converted for; files for any runtime do not have it.
+TARGET = "tfmp.target"
+
 
 def describe_origin(
-    model: ir.Model, precision: str, source_sha256: str, report: Fp16Report | None = None
+    model: ir.Model,
+    precision: str,
+    source_sha256: str,
+    report: Fp16Report | None = None,
+    target: str = ANY,
 ) -> None:
     """Writes into a file's metadata the model that it came from, and the changes that were made.
 
@@ -18,6 +26,7 @@ def describe_origin(
         precision: "fp32", "fp16" or "mixed".
         source_sha256: hash of the model that the file is made from.
         report: the report of the FP16 pass, if it ran.
+        target: runtime that the file is made for, one of `gaps.TARGETS`.
 
     The values hold no time and no path: the same input gives the same bytes. Lists are JSON:
     "tfmp.fp32_nodes" of objects with node, op, layer and reason, "tfmp.constants" of objects with
@@ -28,8 +37,11 @@ def describe_origin(
     properties["tfmp.version"] = installed_versions(["tfmp"]).get("tfmp", "unknown")
     properties["tfmp.source_sha256"] = source_sha256
     properties["tfmp.precision"] = precision
+    properties.pop(TARGET, None)
     if report is None:
         return
+    if target != ANY:
+        properties[TARGET] = target
     properties["tfmp.fp32_nodes"] = _dense_json(
         [
             {"node": i.node, "op": i.op_type, "layer": i.layer, "reason": i.reason}

@@ -47,7 +47,13 @@ from .storage import (
 from .traversal import (
     UniqueNames as UniqueNames,
     bodies_of as bodies_of,
+    graphs_of as graphs_of,
     nodes_of as nodes_of,
     remove_unused as remove_unused,
 )
-from .types import infer_types as infer_types, light_proto as light_proto
+from .types import (
+    detach_weights as detach_weights,
+    infer_types as infer_types,
+    light_proto as light_proto,
+    weights_as_inputs as weights_as_inputs,
+)

@@ -115,7 +115,7 @@ def test_the_search_and_the_emulator_sum_alike_in_every_profile():
     rng = np.random.default_rng(3)
     proto = parse(LONG_MEAN, w=rng.standard_normal((8, 4)).astype(np.float32) * 0.01)
     x = rng.uniform(0, 10, (16, 1024, 8)).astype(np.float32)
-    found = search(proto, x, BUDGET, profile=Profile(16))
+    found = search(proto, x, BUDGET, profile=Profile.parse("pessimistic"))
     expected = run(proto, {"x": x})["y"]
     received = run_emulated(half(proto)[0], {"x": x}, "pessimistic")["y"]
     drifted = np.linalg.norm(received - expected) / np.linalg.norm(expected)

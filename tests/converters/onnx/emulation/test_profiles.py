@@ -14,26 +14,44 @@ from tfmp.converters.runners import onnx_runner
 from tfmp.converters.shared.errors import InputError
 
 
-@pytest.mark.parametrize("text", ["gpu", "pessimistic:1", "pessimistic:16", "pessimistic:512"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu",
+        "pessimistic:1",
+        "pessimistic:512",
+        "ort-cuda:1.20",
+        "tensorrt",
+        "litert-gpu:4",
+        "webgpu:16",
+    ],
+)
 def test_a_profile_prints_as_it_is_read(text: str):
     assert str(Profile.parse(text)) == text
 
 
 def test_defaults():
     assert Profile.parse("gpu") == GPU
-    assert Profile.parse("pessimistic") == Profile(DEFAULT_BLOCK)
+    assert Profile.parse("pessimistic") == Profile("pessimistic", DEFAULT_BLOCK)
+    assert Profile.parse("webgpu") == Profile("webgpu", DEFAULT_BLOCK)
+    assert Profile.parse("ort-cuda") == Profile("ort-cuda", version=(1, 26))
+    assert Profile.parse("ort-cuda:1.26.3") == Profile.parse("ort-cuda")
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "cpu", "gpu:16", "pessimistic:", "pessimistic:0", "pessimistic:-4", "pessimistic:x"],
+    """
+    cpu gpu:16 gpu: pessimistic: pessimistic:0 pessimistic:-4 pessimistic:x ort-cuda: ort-cuda:1
+    ort-cuda:1.x ort-cuda:16 tensorrt:10.0 tensorrt: webgpu:0 webgpu: any ort-cpu :
+    """.split(),
 )
 def test_another_name_is_refused(text: str):
     with pytest.raises(InputError) as caught:
         Profile.parse(text)
     assert str(caught.value) == (
-        "emulate: expected 'gpu', 'pessimistic' or 'pessimistic:BLOCK' with BLOCK a number of "
-        f"terms such as 16, received {text!r}."
+        "emulate: expected 'gpu', 'pessimistic[:BLOCK]', 'ort-cuda[:VERSION]', 'tensorrt', "
+        "'litert-gpu[:BLOCK]' or 'webgpu[:BLOCK]', with BLOCK a number of terms such as 16 and "
+        f"VERSION such as 1.26; received {text!r}."
     )
 
 
@@ -67,7 +85,7 @@ def test_the_runner_names_what_it_could_not_look_into(tmp_path):
         )
     )
     onnx.save(model, tmp_path / "lrn.onnx")
-    for profile, expected in ((GPU, None), (Profile(16), "LRN")):
+    for profile, expected in ((GPU, None), (Profile.parse("pessimistic"), "LRN")):
         with onnx_runner(tmp_path / "lrn.onnx", profile) as runner:
             assert runner.info.details.get("in FP32 inside") == expected
 
@@ -83,4 +101,41 @@ def test_the_command_line_takes_a_profile(wide, tmp_path):
     assert "pessimistic:2: as gpu" in run("pessimistic:2").stdout
     refused = run("optimistic")
     assert refused.exit_code == 2
-    assert "expected 'gpu', 'pessimistic' or 'pessimistic:BLOCK'" in refused.stderr
+    assert "expected 'gpu', 'pessimistic[:BLOCK]', 'ort-cuda[:VERSION]'" in refused.stderr
+
+
+SUM = """
+agraph (float[N, 4096] x) => (float[N, 1] y) <int64[1] last = {1}> { y = ReduceMean(x, last) }
+"""
+
+
+def test_a_file_is_judged_by_its_target_unless_another_profile_is_asked_for(tmp_path):
+    onnx.save(onnx_graphs.parse(SUM), tmp_path / "mean.onnx")
+    x = np.random.default_rng(0).uniform(90, 110, (64, 4096)).astype(np.float32)
+    seen = {}
+    for target in ("any", "ort-cuda", "webgpu"):
+        path = tmp_path / f"{target}.onnx"
+        made = convert(tmp_path / "mean.onnx", output=path, target=target, data=x)
+        candidate = made.report.candidates[0]
+        seen[target] = candidate.verdict, candidate.runner.details["holds for"]
+        again = validate(tmp_path / "mean.onnx", path, x, emulate="gpu").candidates[0]
+        assert again.runner.details["holds for"] == "GPU kernels that add in FP32"
+    assert seen["ort-cuda"] == ("FAIL", "ONNX Runtime 1.26 on CUDA")
+    assert seen["webgpu"][1] == "ONNX Runtime's WebGPU provider"
+    assert seen["any"][1] == "GPU kernels that add in FP32"
+    properties = [
+        {item.key: item.value for item in onnx.load(tmp_path / f"{name}.onnx").metadata_props}
+        for name in ("any", "webgpu")
+    ]
+    assert [found.get("tfmp.target") for found in properties] == [None, "webgpu"]
+
+
+def test_the_verdict_says_which_runtime_it_holds_for(tmp_path):
+    onnx.save(onnx_graphs.parse(SUM), tmp_path / "mean.onnx")
+    np.save(tmp_path / "x.npy", np.ones((64, 4096), np.float32))
+    made = ("-o", tmp_path / "half.onnx", "--report", tmp_path / "r.md")
+    asked = ("--target", "ort-cuda", "--data", tmp_path / "x.npy")
+    arguments = ["onnx", *map(str, (tmp_path / "mean.onnx", *made, *asked))]
+    told = click.testing.CliRunner().invoke(main, arguments).output
+    for text in (told, (tmp_path / "r.md").read_text()):
+        assert "The verdict holds for ONNX Runtime 1.26 on CUDA." in " ".join(text.split())

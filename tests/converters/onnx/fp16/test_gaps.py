@@ -7,7 +7,17 @@ from onnx_graphs import half, parse
 
 from tfmp.converters import convert
 from tfmp.converters.commands.cli import main
-from tfmp.converters.onnx.fp16.gaps import ANY, CPU, CUDA, GAPS, RUNTIMES, TARGETS, TENSORRT, gap_of
+from tfmp.converters.onnx.fp16.gaps import (
+    ANY,
+    CPU,
+    CUDA,
+    GAPS,
+    RUNTIMES,
+    TARGETS,
+    TENSORRT,
+    WEBGPU,
+    gap_of,
+)
 from tfmp.converters.shared.errors import InputError
 
 SAMPLING = """
@@ -31,7 +41,7 @@ def kept(target: str) -> dict[str, str]:
 
 def test_a_node_without_an_fp16_cuda_kernel_stays_fp32_on_cuda_alone():
     assert kept(CUDA) == {"GridSample": REASON}
-    for target in (ANY, CPU, TENSORRT):
+    for target in (ANY, CPU, TENSORRT, WEBGPU):
         assert kept(target) == {}
 
 
@@ -62,22 +72,24 @@ def test_an_unknown_target_is_refused(tmp_path):
     onnx.save(parse(SAMPLING), path)
     with pytest.raises(InputError) as caught:
         convert(path, target="rocm")
-    assert str(caught.value) == "target: expected one of any, cpu, cuda, tensorrt, received 'rocm'."
+    assert str(caught.value) == (
+        "target: expected one of any, ort-cpu, ort-cuda, tensorrt, webgpu, received 'rocm'."
+    )
 
 
 def test_a_target_is_about_fp16(tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(parse(SAMPLING), path)
     with pytest.raises(InputError, match="target is about FP16 files, received precision='fp32'"):
-        convert(path, precision="fp32", target="cuda", output=tmp_path / "out.onnx")
+        convert(path, precision="fp32", target="ort-cuda", output=tmp_path / "out.onnx")
 
 
 def test_the_command_line_takes_a_target(tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(parse(SAMPLING), path)
-    result = CliRunner().invoke(main, ["onnx", str(path), "--target", "cuda"])
+    result = CliRunner().invoke(main, ["onnx", str(path), "--target", "ort-cuda"])
     assert result.exit_code == 0, result.output
     assert REASON in " ".join(result.output.split())
     refused = CliRunner().invoke(main, ["onnx", str(path), "--target", "rocm"])
     assert refused.exit_code == 2
-    assert "target: expected one of any, cpu, cuda, tensorrt, received 'rocm'." in refused.stderr
+    assert "target: expected one of any, ort-cpu, ort-cuda, tensorrt, webgpu" in refused.stderr

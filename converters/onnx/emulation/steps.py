@@ -1,0 +1,216 @@
+"""Ops whose kernels round every step to FP16, rewritten as these steps.
+
+The last step is left unrounded: whoever replaces the op rounds its result. `facts` names the
+runtimes and the sources of the kernels.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
+from tfmp.converters.onnx.fp16 import FP32
+from tfmp.converters.onnx.graph import (
+    NotStaticError,
+    array_of,
+    integer,
+    integers,
+    operand,
+    optional,
+    rank_of,
+    real,
+    size_of,
+)
+
+
+def add_up(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """CumSum whose running total is rounded after every block of terms.
+
+    Raises:
+        NotStaticError: the axis or the rank is unknown before the run.
+    """
+    x, given = operand(node, 0), array_of(operand(node, 1))
+    if given is None:
+        raise NotStaticError
+    rank = rank_of(x)
+    axis = int(given.reshape(())) % rank
+    order = [*(other for other in range(rank) if other != axis), axis]
+    back = [order.index(other) for other in range(rank)]
+    last, depth = build.integers([rank - 1]), size_of(x, axis)
+    terms = build.transpose(x, order)
+    if integer(node, "reverse", 0):
+        terms = _turned(build, terms, last)
+    count = build.sizes(terms, rank - 1, rank)
+    if integer(node, "exclusive", 0):
+        pads = [0] * 2 * rank
+        pads[rank - 1] = 1
+        terms = build.op("Pad", terms, build.integers(pads))
+        depth = None if depth is None else depth + 1
+    totals = _running(build, build.blocks(terms, rank, rank - 1, depth))
+    moved = build.transpose(totals, [*range(1, rank), 0, rank])
+    flat = build.reshape(moved, [0] * (rank - 1) + [-1])
+    result = build.op("Slice", flat, build.integers([0]), count, last)
+    if integer(node, "reverse", 0):
+        result = _turned(build, result, last)
+    return build.transpose(result, back)
+
+
+def _turned(build: SumBuilder, value: ir.Value, axis: ir.Value) -> ir.Value:
+    """`value` from its end to its beginning."""
+    ends = build.integers([-1]), build.integers([np.iinfo(np.int64).min])
+    return build.op("Slice", value, *ends, axis, build.integers([-1]))
+
+
+def _running(build: SumBuilder, blocks: ir.Value) -> ir.Value:
+    """The running totals in each block, which begin with the rounded total of those before."""
+    total, terms = build.value("total", FP32), build.value("block", FP32)
+    last = build.integers([-1])
+    summed = build.node("CumSum", [terms, build.integers(-1)], [FP32], {})
+    added = build.node("Add", [summed.outputs[0], total], [FP32], {})
+    ends = build.node("Gather", [added.outputs[0], last], [FP32], {"axis": -1})
+    casts = build.casts(ends.outputs[0])
+    body = ir.Graph(
+        [total, terms],
+        [casts[-1].outputs[0], added.outputs[0]],
+        nodes=[summed, added, ends, *casts],
+        name=build.name("body"),
+    )
+    start = build.zeros_like(build.op("Gather", build.first(blocks), last, axis=-1))
+    return build.outputs("Scan", [start, blocks], 2, body=body, num_scan_inputs=1)[1]
+
+
+def reduced_axes(node: ir.Node) -> list[int]:
+    """The axes that a reduction or a global pooling reduces, in order."""
+    x = operand(node, 0)
+    rank = rank_of(x)
+    if node.op_type == "GlobalAveragePool":
+        return list(range(2, rank))
+    given = optional(node, 1)
+    if given is not None and given.const_value is None:
+        raise NotStaticError
+    if given is not None and given.const_value is not None:
+        axes = [int(axis) for axis in given.const_value.numpy().reshape(-1)]
+    else:
+        axes = integers(node, "axes", [])
+    if not axes and not integer(node, "noop_with_empty_axes", 0):
+        axes = list(range(rank))
+    return sorted(axis % rank for axis in axes)
+
+
+def count_terms(build: SumBuilder, value: ir.Value, axis: int, depth: int | None) -> ir.Value:
+    """The number of terms along an axis, as a float."""
+    if depth is not None:
+        return build.floats(depth)
+    return build.op("Cast", build.sizes(value, axis, axis + 1), to=FP32.value)
+
+
+class _Reduction:
+    """A reduction whose operand has the reduced axes flattened at its end."""
+
+    def __init__(self, build: SumBuilder, node: ir.Node) -> None:
+        self.build, self.node = build, node
+        x = operand(node, 0)
+        self.axes = reduced_axes(node)
+        if not self.axes:
+            raise NotStaticError
+        self.kept = [axis for axis in range(rank_of(x)) if axis not in self.axes]
+        moved = build.transpose(x, [*self.kept, *self.axes])
+        self.terms = build.reshape(moved, [0] * len(self.kept) + [-1])
+        sizes = [size_of(x, axis) for axis in self.axes]
+        known = [size for size in sizes if size is not None]
+        self.depth = int(np.prod(known)) if len(known) == len(sizes) else None
+
+    def total(self, terms: ir.Value) -> ir.Value:
+        """The sum of terms, added in FP32."""
+        return self.build.op("ReduceSum", terms, self.build.integers([-1]), keepdims=1)
+
+    def result(self, value: ir.Value) -> ir.Value:
+        """A value with one element at the end, in the shape of the node's result."""
+        flat = self.build.op("Squeeze", value, self.build.integers([len(self.kept)]))
+        if integer(self.node, "keepdims", 1):
+            return self.build.op("Unsqueeze", flat, self.build.integers(self.axes))
+        return flat
+
+
+def _mean(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """The kernel for matrices takes axes at the beginning or at the end; cuDNN takes others."""
+    reduced = _Reduction(build, node)
+    if not _is_matrix(reduced.kept, reduced.axes):
+        return None
+    count = count_terms(build, reduced.terms, len(reduced.kept), reduced.depth)
+    total = build.rounded(reduced.total(reduced.terms))
+    return reduced.result(build.op("Div", total, build.rounded(count)))
+
+
+def _is_matrix(kept: Sequence[int], axes: Sequence[int]) -> bool:
+    return not kept or max(axes) < min(kept) or min(axes) > max(kept)
+
+
+def _log_sum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    reduced = _Reduction(build, node)
+    return reduced.result(build.op("Log", build.rounded(reduced.total(reduced.terms))))
+
+
+def _sum_square(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    reduced = _Reduction(build, node)
+    squares = build.rounded(build.op("Mul", reduced.terms, reduced.terms))
+    return reduced.result(reduced.total(squares))
+
+
+def _log_sum_exp(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    reduced = _Reduction(build, node)
+    peak = build.peak(reduced.terms, len(reduced.kept))
+    powers = build.rounded(build.op("Exp", build.rounded(build.op("Sub", reduced.terms, peak))))
+    total = build.rounded(build.op("Log", build.rounded(reduced.total(powers))))
+    return reduced.result(build.op("Add", total, peak))
+
+
+def _skip_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """The normalization behind a sum: E[x²] - E[x]², summed by pairs, as threads do."""
+    x, scale = operand(node, 0), operand(node, 1)
+    rank = rank_of(x)
+    size = size_of(x, rank - 1)
+    if integer(node, "axis", -1) % rank != rank - 1 or size is None:
+        raise NotStaticError
+    share = build.floats(np.float16(1 / size).astype(np.float32))
+    parts = build.rounded(build.op("Mul", x, share))
+    mean = _by_pairs(build, parts, rank, size)
+    squares = _by_pairs(build, build.rounded(build.op("Mul", parts, x)), rank, size)
+    variance = build.rounded(build.op("Sub", squares, build.op("Mul", mean, mean)))
+    epsilon = np.float16(real(node, "epsilon", 1e-5)).astype(np.float32)
+    safe = build.rounded(build.op("Add", variance, build.floats(epsilon)))
+    inverse = build.rounded(build.op("Reciprocal", build.op("Sqrt", safe)))
+    centred = build.rounded(build.op("Sub", x, mean))
+    result = build.op("Mul", build.rounded(build.op("Mul", centred, scale)), inverse)
+    bias = optional(node, 2)
+    return result if bias is None else build.op("Add", result, bias)
+
+
+def _by_pairs(build: SumBuilder, terms: ir.Value, rank: int, size: int) -> ir.Value:
+    """The sum over the last axis: both halves are added and rounded, until one number is left."""
+    axis = build.integers([rank - 1])
+    width = 1 << (size - 1).bit_length()
+    if width > size:
+        pads = [0] * 2 * rank
+        pads[-1] = width - size
+        terms = build.op("Pad", terms, build.integers(pads))
+    while width > 1:
+        width //= 2
+        first = build.op("Slice", terms, build.integers([0]), build.integers([width]), axis)
+        second = build.op(
+            "Slice", terms, build.integers([width]), build.integers([2 * width]), axis
+        )
+        terms = build.rounded(build.op("Add", first, second))
+    return terms
+
+
+# By the op that the kernel belongs to; None as a result where the kernel adds in FP32 after all.
+STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
+    "CumSum": lambda build, node, block: add_up(build, node, 1),
+    "ReduceLogSum": _log_sum,
+    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceMean": _mean,
+    "ReduceSumSquare": _sum_square,
+    "SkipLayerNormalization": _skip_layer_norm,
+}

@@ -1,0 +1,198 @@
+"""Kernels that round every step, against the same steps in NumPy's float16."""
+
+import numpy as np
+import pytest
+from onnx_graphs import half, parse, run_emulated
+
+F16 = np.float16
+
+
+def emulate(text: str, profile: str = "ort-cuda", opset: int = 18, **batch: np.ndarray):
+    arrays = {name: batch.pop(name) for name in list(batch) if name in ("g", "b")}
+    converted, _ = half(parse(text, opset=opset, **arrays), rewritten=[])
+    return run_emulated(converted, batch, profile)["y"]
+
+
+def cumsum(text: str) -> str:
+    return f"agraph (float[N, 40] x) => (float[N, 40] y) <int64 a = {{1}}> {{ y = {text} }}"
+
+
+def added_one_by_one(x: np.ndarray, exclusive: bool = False, reverse: bool = False) -> np.ndarray:
+    """Totals in float16 along the last axis."""
+    x = x.astype(F16)[..., ::-1] if reverse else x.astype(F16)
+    total, found = np.zeros(x.shape[:-1], F16), []
+    for term in np.moveaxis(x, -1, 0):
+        before, total = total, (total + term).astype(F16)
+        found.append(before if exclusive else total)
+    result = np.stack(found, -1)
+    return (result[..., ::-1] if reverse else result).astype(np.float32)
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_cumsum_adds_one_term_after_the_other(exclusive: int, reverse: int):
+    x = np.random.default_rng(0).uniform(0, 90, (3, 40)).astype(np.float32)
+    node = f"CumSum <exclusive = {exclusive}, reverse = {reverse}> (x, a)"
+    expected = added_one_by_one(x, bool(exclusive), bool(reverse))
+    for profile in ("ort-cuda", "pessimistic:1"):
+        np.testing.assert_array_equal(emulate(cumsum(node), profile, x=x), expected)
+
+
+def test_cumsum_stops_growing_in_fp16():
+    text = cumsum("CumSum(x, a)").replace("40", "6000")
+    x = np.ones((1, 6000), np.float32)
+    assert emulate(text, "gpu", x=x)[0, -1] == 6000
+    for profile, largest in (("ort-cuda", 2048), ("pessimistic:1", 2048), ("pessimistic:8", 6000)):
+        assert emulate(text, profile, x=x)[0, -1] == largest
+
+
+def test_cumsum_rounds_its_total_after_every_block():
+    x = np.random.default_rng(1).uniform(0, 90, (2, 40)).astype(np.float32)
+    half_x, total, expected = x.astype(F16).astype(np.float32), np.zeros((2, 1), np.float32), []
+    for start in range(0, 40, 16):
+        inside = total + np.cumsum(half_x[:, start : start + 16], 1, dtype=np.float32)
+        expected.append(inside.astype(F16).astype(np.float32))
+        total = expected[-1][:, -1:]
+    received = emulate(cumsum("CumSum(x, a)"), "pessimistic:16", x=x)
+    np.testing.assert_array_equal(received, np.concatenate(expected, 1))
+
+
+def test_cumsum_over_another_axis():
+    text = "agraph (float[N, 5, 3] x) => (float[N, 5, 3] y) <int64 a = {-2}> { y = CumSum(x, a) }"
+    x = np.random.default_rng(0).uniform(0, 900, (2, 5, 3)).astype(np.float32)
+    expected = np.moveaxis(added_one_by_one(np.moveaxis(x, 1, 2)), 2, 1)
+    np.testing.assert_array_equal(emulate(text, x=x), expected)
+
+
+def reduced(op: str, axes: str, shape: str, opset: int = 18) -> str:
+    kept = f"agraph (float[{shape}] x) => (float[?] y) "
+    if opset < 18:
+        return f"{kept}{{ y = {op} <axes = [{axes}], keepdims = 0> (x) }}"
+    return f"{kept}<int64[K] a = {{{axes}}}> {{ y = {op} <keepdims = 0> (x, a) }}".replace(
+        "[K]", f"[{axes.count(',') + 1}]"
+    )
+
+
+def reduce(op: str, x: np.ndarray, axes: str = "1", opset: int = 18, profile: str = "ort-cuda"):
+    shape = ", ".join(map(str, x.shape))
+    kept = [size for axis, size in enumerate(x.shape) if str(axis) not in axes]
+    text = reduced(op, axes, shape, opset).replace("?", ", ".join(map(str, kept)))
+    return emulate(text, profile, opset=opset, x=x)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_a_mean_divides_a_sum_that_is_fp16(opset: int):
+    x = np.random.default_rng(0).uniform(0, 30, (3, 1000)).astype(np.float32)
+    total = x.astype(F16).sum(1, dtype=np.float64).astype(F16)
+    expected = (total / F16(1000)).astype(np.float32)
+    np.testing.assert_array_equal(reduce("ReduceMean", x, opset=opset), expected)
+    assert not np.array_equal(reduce("ReduceMean", x, opset=opset, profile="gpu"), expected)
+
+
+def test_a_mean_of_large_numbers_overflows_in_its_sum():
+    x = np.full((2, 4096), 100, np.float32)
+    assert (reduce("ReduceMean", x, profile="gpu") == 100).all()
+    assert (reduce("ReduceMean", x) == np.inf).all()
+
+
+def test_a_mean_over_more_elements_than_fp16_counts_is_zero_or_nan():
+    """As microsoft/onnxconverter-common#323 saw it."""
+    x = np.stack([np.full((257, 256), 1.0), np.full((257, 256), 1e-3)]).astype(np.float32)
+    received = reduce("ReduceMean", x, "1, 2")
+    assert np.isnan(received[0])
+    assert received[1] == 0
+
+
+def test_a_mean_over_axes_in_the_middle_is_left_to_cudnn():
+    x = np.full((2, 4096, 3), 100, np.float32)
+    assert (reduce("ReduceMean", x, "1") == 100).all()
+    assert (reduce("ReduceMean", x, "0, 1") == np.inf).all()
+
+
+def test_squares_are_fp16():
+    x = np.array([[300, 1], [2e-4, 3]], np.float32)
+    assert reduce("ReduceSumSquare", x * [[0.5], [1]], profile="gpu")[0] == 22496
+    received = reduce("ReduceSumSquare", x.astype(np.float32))
+    assert received[0] == np.inf
+    small = np.full((1, 4096), 1.5e-4, np.float32)
+    assert reduce("ReduceSumSquare", small, profile="gpu") == pytest.approx(9.2e-5, rel=0.01)
+    # Each square is 2.25e-8, which FP16 holds as zero.
+    assert reduce("ReduceSumSquare", small) == 0
+
+
+def test_log_sums_are_fp16():
+    x = np.full((1, 2000), 40, np.float32)
+    assert reduce("ReduceLogSum", x, profile="gpu") == pytest.approx(np.log(80000), rel=1e-3)
+    assert reduce("ReduceLogSum", x) == np.inf
+    many = np.zeros((1, 70000), np.float32)
+    assert reduce("ReduceLogSumExp", many, profile="gpu") == pytest.approx(np.log(70000), rel=1e-3)
+    assert reduce("ReduceLogSumExp", many) == np.inf
+
+
+SKIP = """
+agraph (float[N, 4, 24] x, float[N, 4, 24] s) => (float[N, 4, 24] y) {
+    r = Add(x, s)
+    n = LayerNormalization <axis = -1, epsilon = 1e-5> (r, g, b)
+    y = Neg(n)
+}
+"""
+
+
+def skip_norm(x: np.ndarray, g: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The formula of the kernel in float16, added up by pairs."""
+
+    def by_pairs(terms: np.ndarray) -> np.ndarray:
+        terms = np.pad(terms, [(0, 0), (0, 0), (0, 8)])
+        while terms.shape[-1] > 1:
+            width = terms.shape[-1] // 2
+            terms = terms[..., :width] + terms[..., width:]
+        return terms
+
+    parts = x * F16(1 / 24)
+    mean = by_pairs(parts)
+    variance = (by_pairs(parts * x).astype(np.float32) - mean.astype(np.float32) ** 2).astype(F16)
+    inverse = (1 / np.sqrt((variance + F16(1e-5)).astype(np.float32))).astype(F16)
+    scaled = ((x - mean) * g).astype(np.float32) * inverse
+    return (scaled + b).astype(F16)
+
+
+def normalized(scale: float, offset: float, profile: str = "ort-cuda"):
+    rng = np.random.default_rng(0)
+    batch = {
+        name: (offset / 2 + scale * rng.standard_normal((3, 4, 24))).astype(F16).astype(np.float32)
+        for name in "xs"
+    }
+    g, b = rng.uniform(0.5, 2, 24).astype(F16), rng.standard_normal(24).astype(F16)
+    received = emulate(SKIP, profile, g=g.astype(np.float32), b=b.astype(np.float32), **batch)
+    with np.errstate(all="ignore"):
+        return received, -skip_norm((batch["x"] + batch["s"]).astype(F16), g, b), b
+
+
+def test_a_residual_sum_and_its_normalization_are_one_kernel():
+    received, expected, _ = normalized(1, 0)
+    np.testing.assert_array_equal(received, expected)
+    plain, _, _ = normalized(1, 0, "ort-cuda:1.27")
+    assert not np.array_equal(plain, expected)
+    np.testing.assert_allclose(plain, expected, atol=0.02)
+
+
+def test_squares_of_a_residual_sum_overflow_up_to_version_1_26():
+    received, _, b = normalized(250, 0)
+    np.testing.assert_array_equal(received, np.broadcast_to(-b, received.shape))
+    mended, _, _ = normalized(250, 0, "ort-cuda:1.27")
+    assert 0.9 < mended.std() < 2
+
+
+def test_the_variance_of_a_residual_sum_far_from_zero_cancels():
+    received, _, _ = normalized(0.2, 60)
+    assert np.isnan(received).any()
+    assert np.isfinite(normalized(0.2, 60, "ort-cuda:1.27")[0]).all()
+
+
+def test_a_sum_that_others_read_is_not_fused():
+    """SkipLayerNormFusion takes a sum with one reader."""
+    text = SKIP.replace("y = Neg(n)", "t = Neg(n)\n    y = Add(t, r)")
+    ones = np.ones(24, np.float32)
+    x = np.random.default_rng(0).standard_normal((2, 4, 24)).astype(np.float32) * 300
+    received = emulate(text, x=x, s=x * 0, g=ones, b=0 * ones)
+    np.testing.assert_array_equal(received, emulate(text, "gpu", x=x, s=x * 0, g=ones, b=0 * ones))
