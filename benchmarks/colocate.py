@@ -29,7 +29,7 @@ from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
-from tfmp.shared.tables import table
+from tfmp.shared.wording import table
 
 WAYS = [mode for mode in MODES if mode != "auto"]
 TRAINED_LONGER = 20

@@ -1,23 +1,17 @@
 """What is round every command: the meaning of its exit status, whatever happens inside.
 
 A command runs in a process of its own, which a small one watches: native code that crashes on a
-damaged file, or takes more memory than there is, then ends in a sentence and status 2. The process
-is forked before any framework is loaded, which takes a millisecond.
+damaged file, or takes more memory than there is, then ends in a sentence and status 2.
 """
 
 import errno
 import io
 import os
-import select
 import signal
-import socket
 import sys
-import threading
-import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
-from types import FrameType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import click
@@ -29,21 +23,15 @@ from tfmp.converters.shared.memory import (
     no_limit,
     shown_size,
 )
+from tfmp.shared import watched
 from tfmp.shared.html_page import printable
 
 EXIT_BAD_INPUT = 2
 
-# What shells report of a program that Ctrl-C ended: 128 + SIGINT. Click's own 1 is FAIL here.
-EXIT_INTERRUPTED = 130
-
 # EX_SOFTWARE of BSD's sysexits.h. Python's own 1 is FAIL here.
 EXIT_DEFECT = 70
 
-_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP")
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
-_LOOK_SECONDS = 0.2
-# A terminal's Ctrl-C reaches the command twice: from the terminal, and passed on.
-_SAME_SECONDS = 1.0
 
 
 class GuardedGroup(click.Group):
@@ -64,8 +52,31 @@ class GuardedGroup(click.Group):
             return run()
         if (args[0] if args else extra.get("args")) is None:
             _replace_missing_streams()
-            _watch()
-        sys.exit(_status_of(run))
+            if (end := watched.watch(memory_limit())) is not None:
+                _leave(end)
+        status = _status_of(run)
+        if order := watched.order_of():
+            watched.leave(order)
+        sys.exit(status)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Reads the words of the command."""
+        with _ending():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Runs the command that was read."""
+        with _ending():
+            return super().invoke(context)
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Hears Ctrl-C before click does, which writes an empty line for it."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        sys.exit(status_of(error))
 
 
 def say(text: str) -> None:
@@ -83,9 +94,10 @@ def report_defect() -> int:
 
 def status_of(error: BaseException) -> int:
     """Says why a command ended with an exception; gives the exit status."""
-    if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
-        say("Interrupted.")
-        return EXIT_INTERRUPTED
+    order = watched.order_of(error) or signal.SIGINT * isinstance(error, click.exceptions.Abort)
+    if order:  # click's own status, 1, is FAIL here
+        say(watched.told(order))
+        return watched.status_of(order)
     if isinstance(error, click.ClickException):
         shown = io.StringIO()
         error.show(shown)
@@ -165,123 +177,33 @@ def _replace_missing_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
-def _watch() -> None:
-    """Goes on in a new process; this one waits for its end, and ends like it."""
-    if not hasattr(os, "fork") or any(name.endswith("_COMPLETE") for name in os.environ):
-        return
-    ours, its = socket.socketpair()
-    child = os.fork()
-    if not child:
-        ours.close()
-        _watching[:] = [its]
-        threading.Thread(target=_end_with, args=(its,), daemon=True).start()
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, _Interrupt())
-        return
-    its.close()
-    for name in _PASSED_ON:
-        number = getattr(signal, name)
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _: _pass_on(child, number))
-    status, used = _wait(child, ours)
-    _leave(status, used)
-
-
-# In a watched process, the way to the one that watches it.
-_watching: list[socket.socket] = []
-
-
 def set_limit(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     """Limits the memory of this process, and tells so to the one that watches it."""
     if text is None:
         no_limit()
         return None
     try:
-        limit = limit_memory(text)
+        watched.tell_limit(limit_memory(text))
     except InputError as error:
         raise click.UsageError(str(error)) from error
-    for way in _watching:
-        way.sendall(limit.to_bytes(16, "little"))
     return text
 
 
-def _end_with(way: socket.socket) -> None:
-    """Ends this process when the watching one is gone, which closes its end."""
-    way.recv(1)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-class _Interrupt:
-    """Ctrl-C, once where it comes twice."""
-
-    def __init__(self) -> None:
-        self._last = -_SAME_SECONDS
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if now - self._last >= _SAME_SECONDS:
-            self._last = now
-            raise KeyboardInterrupt
-
-
-def _pass_on(child: int, number: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(child, number)
-
-
-def _wait(child: int, way: socket.socket) -> tuple[int, int]:
-    """The status of the child's end, and the memory that it was ended for, or 0."""
-    limit = memory_limit()
-    way.setblocking(False)
-    try:
-        handle = os.pidfd_open(child)
-    except (AttributeError, OSError):  # neither is there outside of Linux
-        return os.waitpid(child, 0)[1], 0
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    while not poll.poll(_LOOK_SECONDS * 1000):
-        with suppress(BlockingIOError):
-            limit = int.from_bytes(way.recv(16), "little") or limit
-        used = _resident(child)
-        if used > limit:
-            for each in _family(child):
-                _pass_on(each, signal.SIGKILL)
-            return os.waitpid(child, 0)[1], used
-    return os.waitpid(child, 0)[1], 0
-
-
-def _family(process: int) -> list[int]:
-    """A process and those that it started."""
-    found = [process]
-    for each in found:
-        with suppress(OSError), open(f"/proc/{each}/task/{each}/children", "rb") as file:
-            found += map(int, file.read().split())
-    return found
-
-
-def _resident(process: int) -> int:
-    """Bytes of memory of a process and those that it started; files in memory are not counted."""
-    total = 0
-    for each in _family(process):
-        with suppress(OSError), open(f"/proc/{each}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"RssAnon:"):
-                    total += int(line.split()[1]) * 1024
-    return total
-
-
-def _leave(status: int, used: int) -> NoReturn:
+def _leave(end: watched.End) -> NoReturn:
     """Ends like the command, or with the reason why it did not end by itself."""
-    if used:
+    if end.used:
         say(
-            f"Error: the command took {shown_size(used)} of memory, more than its limit, and was "
-            "stopped. A damaged file may ask for any amount: check the model and the data, or "
+            f"Error: the command took {shown_size(end.used)} of memory, more than its limit, and "
+            "was stopped. A damaged file may ask for any amount: check the model and the data, or "
             "allow more with --max-memory."
         )
         os._exit(EXIT_BAD_INPUT)
-    if not os.WIFSIGNALED(status):
-        os._exit(os.waitstatus_to_exitcode(status))
-    name = signal.Signals(os.WTERMSIG(status)).name
+    if end.order:
+        say(watched.told(end.order))
+        os._exit(watched.status_of(end.order))
+    if not os.WIFSIGNALED(end.status):
+        os._exit(os.waitstatus_to_exitcode(end.status))
+    name = signal.Signals(os.WTERMSIG(end.status)).name
     if name in _CRASHES or name == "SIGKILL":
         cause = "as the system does when memory runs out" if name == "SIGKILL" else "in native code"
         say(
@@ -289,4 +211,4 @@ def _leave(status: int, used: int) -> NoReturn:
             "damaged: check them, or make them again. If they are sound, report this with them."
         )
         os._exit(EXIT_BAD_INPUT)
-    os._exit(128 + os.WTERMSIG(status))
+    os._exit(128 + os.WTERMSIG(end.status))

@@ -7,7 +7,6 @@ Each stage is the step from one run of the model to the next, on the same sample
 The FP32 file is tfmp's own conversion of the reference, made once per format.
 """
 
-import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import ConversionError, RunnerError
 from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.atomic_file import temporary_folder
 
 EXPORT, WEIGHTS, ARITHMETIC = "export", "weights", "arithmetic"
 
@@ -102,8 +102,8 @@ class Baselines:
         # A reference that is a file of some format is the FP32 file itself.
         if format.name in self._lanes or self._source.file_format is not None:
             return
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-"))
-        made = self._made or make_baselines(self._source, (format,), Path(folder))
+        folder = self._stack.enter_context(temporary_folder())
+        made = self._made or make_baselines(self._source, (format,), folder)
         self._lanes[format.name] = lane = Lane(
             f"the FP32 {format.name} file",
             self._source,

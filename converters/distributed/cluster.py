@@ -1,19 +1,25 @@
 """A Ray to run on: found or started, and how many workers fit."""
 
+import atexit
 import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.atomic_file import temporary_folder
+from tfmp.shared.watched import heeding, order_of
 
 LOCAL, RUNNING = "local", "auto"
 
 # CPUs for a worker where nothing else is asked for: TensorFlow and ONNX Runtime use several.
 _CPUS = 4
+
+# Names of sockets end at 107 bytes on Linux; Ray puts some 64 behind its folder's.
+_LONGEST_FOLDER = 40
 
 # Ray itself retries an address that nobody answers at for minutes.
 _ANSWER_S = 5.0
@@ -76,30 +82,48 @@ def connected(address: str, workers: int | None) -> Iterator[Any]:
     Raises:
         InputError: there is no Ray.
     """
-    check_address(address)
-    import ray
-
+    with heeding():
+        check_address(address)
+        import ray
     if ray.is_initialized():
         yield ray
         return
     # Nothing about a run leaves the machine unless its owner has said so.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address == LOCAL:
-        cpus = max(os.cpu_count() or 1, workers or 1)
-        quiet |= {"num_cpus": cpus, "include_dashboard": False}
-    try:
-        with _on_loopback() if address == LOCAL else nullcontext():
-            ray.init(address=address, **quiet)
-    except Exception as error:  # ConnectionError, RuntimeError, ValueError: by what is wrong
-        raise InputError(
-            f"ray: no Ray answers at {address!r} ({' '.join(str(error).split())[:300]}). Start one "
-            "with `ray start --head`, or use local."
-        ) from error
-    try:
+    given: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    with ExitStack() as stack:
+        if address == LOCAL:
+            cpus = max(os.cpu_count() or 1, workers or 1)
+            given |= {"num_cpus": cpus, "include_dashboard": False}
+            folder = str(stack.enter_context(temporary_folder()))
+            if len(folder) <= _LONGEST_FOLDER:
+                given["_temp_dir"] = folder
+        stack.callback(_end, ray, address)
+        try:
+            # Ray would end this process for an order in its own way.
+            with heeding(), _on_loopback() if address == LOCAL else nullcontext():
+                ray.init(address=address, **given)
+        except Exception as error:  # ConnectionError, RuntimeError, ValueError: by what is wrong
+            raise InputError(
+                f"ray: no Ray answers at {address!r} ({' '.join(str(error).split())[:300]}). Start "
+                "one with `ray start --head`, or use local."
+            ) from error
         yield ray
-    finally:
-        ray.shutdown()
+
+
+def _end(ray: Any, address: str) -> None:
+    if is_ending(address):
+        atexit.unregister(ray.shutdown)
+    else:
+        ray.shutdown(wait_for_processes=address == LOCAL)
+
+
+def is_ending(address: str) -> bool:
+    """Whether a Ray ends with this process, which was told to end.
+
+    Its processes may have been told as well: whoever asks them for something waits for long.
+    """
+    return address == LOCAL and bool(order_of())
 
 
 # Ray's switch between machines that may join and this one alone.

@@ -1,6 +1,5 @@
 """The driver of a validation on Ray: reads samples once, hands them out, adds up the answers."""
 
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from tfmp.converters.comparison import CandidateFile, Compare, Plan, make_baseli
 from tfmp.converters.distributed.cluster import (
     Staffing,
     connected,
+    is_ending,
     resources,
     staffing,
 )
@@ -23,10 +23,14 @@ from tfmp.converters.report import Evidence, check_same_run, join
 from tfmp.converters.samples import Reading, Samples
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.layout import Layout
+from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.progress import Progress
 
 # A Ray that others keep busy lets workers wait for ever; by now one would have started.
 _START_S = 600.0
+
+# A worker may be in the middle of a batch that nobody waits for any more.
+_CLOSE_S = 2.0
 
 # Answers that are added up at a time: adding goes faster so, and few are held.
 _AT_ONCE = 32
@@ -78,7 +82,8 @@ def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compar
                 progress("loading the models on Ray's workers")
                 evidence, replaced = _compare(crew, samples, progress)
             finally:
-                crew.dismiss_all()
+                if not is_ending(str(plan.ray)):
+                    crew.dismiss_all()
             here = str(source.origin.path) if source.origin.path else None
             return replace(
                 evidence,
@@ -93,8 +98,8 @@ def _pack(source: AnySource, files: Sequence[CandidateFile], layout: Layout, pla
     baselines: dict[str, Files | str] = {}
     if plan.split:
         formats = {file.format.name: file.format for file in files}
-        with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-            made = make_baselines(source, [formats[name] for name in sorted(formats)], Path(folder))
+        with temporary_folder() as folder:
+            made = make_baselines(source, [formats[name] for name in sorted(formats)], folder)
             baselines = {
                 name: file if isinstance(file, str) else pack_file(file, formats[name])
                 for name, file in made.items()
@@ -236,6 +241,9 @@ class RayCrew:
 
     def dismiss_all(self) -> None:
         """Ends all workers, so that a Ray that goes on has its room back."""
+        closed = [worker.close.remote() for worker in self._workers]
+        if closed:
+            self._ray.wait(closed, num_returns=len(closed), timeout=_CLOSE_S, fetch_local=False)
         for worker in list(self._workers):
             self.dismiss(worker)
 

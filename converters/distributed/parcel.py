@@ -1,6 +1,5 @@
 """A model and its candidates as arrays of bytes, for machines that share no disk."""
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from tfmp.converters.intake import AnySource, Origin, OutputHint, Source, open_s
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.file import safe_names
+from tfmp.shared.atomic_file import temporary_folder
 
 # Contents by path inside a folder. Arrays, which Ray's workers read without copying them.
 Files = dict[str, np.ndarray]
@@ -62,9 +62,9 @@ def pack_source(source: AnySource) -> Model:
         form, files = _FOLDER, _pack_folder(origin.path)
     else:
         assert isinstance(source, Source)
-        with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
+        with temporary_folder() as folder:
             _save(source, folder)
-            form, files = _SNAPSHOT, _pack_folder(Path(folder))
+            form, files = _SNAPSHOT, _pack_folder(folder)
     return Model(form, files, entry, origin, source.inputs, source.outputs, source.hints)
 
 
@@ -109,7 +109,7 @@ def _pack_folder(folder: Path) -> Files:
     return {str(path.relative_to(folder)): _read(path) for path in paths}
 
 
-def _save(source: Source, folder: str) -> None:
+def _save(source: Source, folder: Path) -> None:
     """Writes the traced graph with its variables: nothing of the model's own classes is needed."""
     import tensorflow as tf
 
@@ -127,7 +127,7 @@ def _save(source: Source, folder: str) -> None:
     module.weights = list(source.graph.graph.variables)
     function = tf.function(serve, autograph=False, input_signature=signature)
     try:
-        tf.saved_model.save(module, folder, signatures=function)
+        tf.saved_model.save(module, str(folder), signatures=function)
     except AssertionError as error:  # TensorFlow's word for a resource that is no variable
         raise InputError(
             f"model {source.name!r} looks values up in a table, which cannot be sent to Ray's "

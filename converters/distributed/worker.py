@@ -1,14 +1,13 @@
 """The work of a process of Ray's: models, opened once, and comparisons of single batches."""
 
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmp.converters.samples import DataReport, SampleBatch
+from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.progress import SILENT
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class BenchWorker:
         from tfmp.converters.distributed.parcel import unpack, unpack_source
         from tfmp.converters.formats import format_of
 
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tfmp-")))
+        folder = self._stack.enter_context(temporary_folder())
         source = unpack_source(models.reference, folder / "reference")
         files = []
         for number, candidate in enumerate(models.candidates):
@@ -119,6 +118,10 @@ class BenchWorker:
         self._bench.start_over(label_kinds)
         self._bench.update(samples)
         return Answer(self._bench.evidence(data, SILENT), dict(self._bench.label_kinds))
+
+    def close(self) -> None:
+        """Ends what it has opened and removes its folder; Ray's own end of a worker is a kill."""
+        self._stack.close()
 
     def identity(self) -> int:
         """The number of the process."""

@@ -19,6 +19,7 @@ from tfmp.converters.explain.thumbnail import thumbnail
 from tfmp.converters.report import Culprit, Explanation, LayerError, WorstSample
 from tfmp.converters.shared.errors import ConversionError, RunnerError
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.atomic_file import draft, making
 
 NONFINITE = "first value that is not finite"
 JUMP = "largest jump of the error"
@@ -143,8 +144,10 @@ class Explainer:
     def _save(self, candidate: Candidate, node: str, inputs: Batch, values: Values) -> Path | None:
         if self._folder is None:
             return None
-        self._folder.mkdir(parents=True, exist_ok=True)
-        candidate.save_node(node, inputs, values, self._folder)
+        with making(self._folder), draft(self._folder) as made:
+            candidate.save_node(node, inputs, values, made)
+            for file in made.iterdir():
+                file.replace(self._folder / file.name)
         return self._folder
 
 

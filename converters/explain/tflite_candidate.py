@@ -7,7 +7,6 @@ at its seams; both of these files are forced to compute in FP16.
 
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tfmp.converters.explain.attribution import Values, given
 from tfmp.converters.explain.reproduction import TFLITE_SCRIPT, save_reproduction
@@ -18,6 +17,7 @@ from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export import export_tflite
 from tfmp.converters.tflite.file import TFLiteModel
+from tfmp.shared.atomic_file import temporary_folder
 
 _TIMEOUT_S = 600.0
 
@@ -136,7 +136,7 @@ class TFLiteCandidate:
         return None
 
     def _folder(self) -> Path:
-        return Path(self._stack.enter_context(TemporaryDirectory(prefix="tfmp-")))
+        return self._stack.enter_context(temporary_folder())
 
     def layers(self) -> TFLiteTaps:
         return self._open(self._file.by_layer())

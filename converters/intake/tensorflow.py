@@ -4,7 +4,6 @@ import hashlib
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
+from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import Tensor
 
 if TYPE_CHECKING:
@@ -238,12 +238,12 @@ def _readable(path: Path, unsafe_load: bool) -> Iterator[Path]:
         return
     for node in slotted:
         node.ClearField("slot_variables")
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         for entry in path.iterdir():
             if entry.name not in ("saved_model.pb", "fingerprint.pb"):
-                os.symlink(entry.resolve(), Path(folder, entry.name))
-        Path(folder, "saved_model.pb").write_bytes(saved.SerializeToString())
-        yield Path(folder)
+                os.symlink(entry.resolve(), folder / entry.name)
+        (folder / "saved_model.pb").write_bytes(saved.SerializeToString())
+        yield folder
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Runs ONNX files on an NVIDIA GPU, each in a process of its own."""
 
-import tempfile
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +10,7 @@ from tfmp.converters.runners.probes import onnx_probe
 from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
+from tfmp.shared.atomic_file import temporary_folder
 
 _TIMEOUT_S = 600.0
 _CUDA = "CUDAExecutionProvider"
@@ -90,8 +90,8 @@ def check_cuda(provider: str = _CUDA) -> None:
     Raises:
         MachineError: CUDA or cuDNN does not load, or does not run.
     """
-    with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-        path = Path(folder, "probe.onnx")
+    with temporary_folder() as folder:
+        path = folder / "probe.onnx"
         path.write_bytes(onnx_probe())
         with _worker(path, provider) as worker:
             try:

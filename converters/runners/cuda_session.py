@@ -7,7 +7,7 @@ So the first run is profiled: the profile names the provider of each node.
 
 import json
 import re
-import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import onnxruntime
 from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.sessions import tensor_spec
 from tfmp.converters.shared.tensors import Batch, TensorSpec
+from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.wording import first_line
 
 CUDA = "CUDAExecutionProvider"
@@ -52,11 +53,12 @@ class CudaSession:
         if provider == CUDA:
             onnxruntime.preload_dlls()  # the libraries of the nvidia-* packages, where installed
         self._provider = provider
-        self._folder = tempfile.TemporaryDirectory(prefix="tfmp-")
+        self._stack = ExitStack()
+        folder = self._stack.enter_context(temporary_folder())
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.enable_profiling = True
-        options.profile_file_prefix = str(Path(self._folder.name, "profile"))
+        options.profile_file_prefix = str(folder / "profile")
         # TF32 has FP16's ten fraction bits: a float32 reference must not be rounded to them.
         settings = {"use_tf32": "0"} if provider == CUDA else {}
         try:
@@ -94,7 +96,7 @@ class CudaSession:
         if self._placement is None:
             profile = Path(self._session.end_profiling())
             self._placement = _placement(json.loads(profile.read_text()), self._provider)
-            self._folder.cleanup()
+            self._stack.close()
         return dict(zip(names, map(np.asarray, outputs), strict=True)), self._placement
 
 

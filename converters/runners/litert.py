@@ -2,7 +2,6 @@
 
 import platform
 import re
-import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from tfmp.converters.runners.probes import tflite_probe
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
 from tfmp.converters.shared.worker import Worker, WorkerError
+from tfmp.shared.atomic_file import temporary_folder
 
 if TYPE_CHECKING:
     from tfmp.converters.runners.vulkan import Vulkan
@@ -213,8 +213,8 @@ def check_litert_gpu() -> None:
 
 
 def _check_vulkan(vulkan: "Vulkan") -> None:
-    with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-        path = Path(folder, "probe.tflite")
+    with temporary_folder() as folder:
+        path = folder / "probe.tflite"
         path.write_bytes(tflite_probe())
         try:
             with Worker(

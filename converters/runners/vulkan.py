@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.worker import Worker
+from tfmp.shared.atomic_file import temporary_folder
 
 LOADER = "libvulkan.so.1"
 
@@ -93,7 +93,7 @@ def find_vulkan() -> Iterator[Vulkan]:
         raise MachineError(
             f"the LiteRT GPU runner reaches GPUs through Vulkan on Linux; this is {sys.platform}."
         )
-    with tempfile.TemporaryDirectory(prefix="tfmp-vulkan-") as folder:
+    with temporary_folder() as folder:
         found = [vulkan for way in _ways(folder) if (vulkan := _probe(*way))]
         if not found:
             raise MachineError(
@@ -104,11 +104,11 @@ def find_vulkan() -> Iterator[Vulkan]:
         yield min(found, key=lambda vulkan: _PREFERENCE.index(vulkan.adapter.kind))
 
 
-def _ways(folder: str) -> Iterator[tuple[str, dict[str, str]]]:
+def _ways(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Loaders, and the environment to start them in."""
     yield LOADER, {}
     for home in _software_homes():
-        manifest = Path(folder) / "swiftshader_icd.json"
+        manifest = folder / "swiftshader_icd.json"
         # Chromium's own manifest has a relative path, which its loader does not resolve.
         library = {"library_path": str(home / _SWIFTSHADER), "api_version": "1.1.0"}
         manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": library}))

@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import Any, BinaryIO, Self
 
 from tfmp.converters.shared.errors import ConversionError, InputError, MachineError, RunnerError
+from tfmp.shared.atomic_file import drop_drafts
 
 # How long a child that was told to end may take before it is killed.
 _GOODBYE_SECONDS = 5.0
@@ -244,7 +245,9 @@ def _describe_exit(status: int) -> str:
 
 def serve(target: str) -> None:
     """The child's side: constructs the target and answers calls until its input closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # orders to all are the caller's to handle
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     requests, replies = _take_standard_streams()
     incoming: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests, incoming), daemon=True).start()
@@ -281,6 +284,7 @@ def _read_requests(requests: BinaryIO, incoming: "queue.SimpleQueue[Any]") -> No
             incoming.put(pickle.load(requests))
         except EOFError:
             # The caller closed the pipe or died: leave, whatever the main thread is stuck in.
+            drop_drafts()
             os._exit(0)
 
 

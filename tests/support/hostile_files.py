@@ -232,7 +232,7 @@ def _run(kind: Kind, path: Path, told: Path) -> None:
 
 def _wait(process: int) -> str | None:
     """The end of an attempt that could not tell it itself; None for one that did."""
-    from tfmp.converters.commands.guard import _resident
+    from tfmp.shared.watched import resident
 
     start, end = time.monotonic(), None
     poll = select.poll()
@@ -241,7 +241,7 @@ def _wait(process: int) -> str | None:
     while not poll.poll(100):
         if time.monotonic() - start > MOST_SECONDS:
             end = HANG
-        elif _resident(process) > MOST_BYTES:
+        elif resident(process) > MOST_BYTES:
             end = MEMORY
         if end is not None:
             os.kill(process, signal.SIGKILL)

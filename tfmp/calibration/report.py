@@ -10,7 +10,7 @@ import numpy as np
 
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.report_files import JsonObject, check_report_path, writing_report
-from tfmp.shared.tables import table
+from tfmp.shared.wording import table
 
 # Exponent of the largest magnitude that rounds to zero in FP16: half the smallest subnormal.
 _VANISHING = FLOAT16.min_exponent - FLOAT16.fraction_bits - 1

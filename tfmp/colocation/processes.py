@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmp.colocation.mode_names import PROCESSES
+from tfmp.shared.atomic_file import drop_drafts, remove_abandoned
 from tfmp.shared.framework_start import held_back
 from tfmp.shared.progress import SILENT, Progress, Told
 from tfmp.shared.wording import first_line
@@ -108,6 +110,8 @@ def run_in_processes(
             child.stop()
         for child in children:
             child.end()
+            if child.job.checkpoint is not None:
+                remove_abandoned(Path(child.job.checkpoint))
     found = [child.memory for child in children if child.memory is not None]
     memory = Memory(sum(m.bytes for m in found), found[0].source) if found else None
     return ModeResult(
@@ -182,7 +186,8 @@ def _why_it_ended(code: int | None) -> str:
     """The likely reason why a process ended without a result."""
     if code is not None and code < 0:
         name = signal.Signals(-code).name
-        return f"its process was ended by {name}, as the system does where memory runs out"
+        reason = ", as the system does where memory runs out" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{reason}"
     return (
         f"its process ended without a result (exit status {code}); its own output is above. A "
         "script that starts processes needs `if __name__ == '__main__':` around its own work"
@@ -226,6 +231,7 @@ def _end_with_parent() -> None:
 
     def watch(sentinel: int) -> None:
         wait([sentinel])
+        drop_drafts()
         os._exit(_ORPHANED)
 
     threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()

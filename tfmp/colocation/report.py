@@ -8,7 +8,7 @@ import numpy as np
 
 from tfmp.machine import Device, Memory, bytes_text, seconds_text
 from tfmp.shared.report_files import JsonObject, json_number
-from tfmp.shared.tables import table
+from tfmp.shared.wording import table
 
 if TYPE_CHECKING:
     import keras

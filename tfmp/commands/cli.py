@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from tfmp.commands.session import session
+from tfmp.commands.session import session, watch
+from tfmp.shared import watched
 
 # One line per command: name, the click command as module:attribute, and its line in the help.
 _COMMANDS = {
@@ -28,6 +29,21 @@ _COMMANDS = {
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are run."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Runs the command of `args`; that of the process, watched, if there are none."""
+        if (args[0] if args else extra.get("args")) is None:
+            watch()
+        try:
+            return super().main(*args, **extra)
+        except SystemExit:
+            if order := watched.order_of():
+                watched.leave(order)
+            raise
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with session():
+            return super().make_context(*args, **extra)
 
     def invoke(self, context: click.Context) -> Any:
         with session():
@@ -62,7 +78,8 @@ def main() -> None:
     tfmp profile model.keras --data train.npz
     tfmp colocate my_jobs:jobs
 
-    Exit status: 2 on bad usage, 130 after Ctrl-C; the help of each command lists the others.
+    Exit status: 2 on bad usage, 130 after Ctrl-C, 143 after SIGTERM; the help of each command lists
+    the others.
     """
 
 

@@ -1,24 +1,47 @@
-"""The start and the end of every `tfmp` command: no messages at the start, one after Ctrl-C."""
+"""The start and the end of every `tfmp` command: no messages at the start, one after an order."""
 
 import os
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
-# The exit status that shells report for a program that Ctrl-C ended: 128 + SIGINT.
-EXIT_INTERRUPTED = 130
+from tfmp.shared import watched
 
 
 @contextmanager
 def session() -> Iterator[None]:
-    """Turns Ctrl-C into one line and its own status, because 1 has a meaning in every command."""
+    """Turns Ctrl-C and SIGTERM into one line and a status of its own; 1 means something else."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         yield
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    except BaseException as error:
+        order = watched.order_of(error)
+        if not order:
+            raise
+        _say(watched.told(order))
+        raise click.exceptions.Exit(watched.status_of(order)) from None
+
+
+def watch() -> None:
+    """Goes on in a process that this one watches, and ends like it."""
+    end = watched.watch()
+    if end is None:
+        return
+    if end.order:
+        _say(watched.told(end.order))
+        os._exit(watched.status_of(end.order))
+    if not os.WIFSIGNALED(end.status):
+        os._exit(os.waitstatus_to_exitcode(end.status))
+    number = os.WTERMSIG(end.status)
+    _say(f"Error: the command was ended by {signal.Signals(number).name}.")
+    os._exit(watched.status_of(number))
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):  # nobody can read it
+        click.echo(text, err=True)
 
 
 def import_keras() -> None:

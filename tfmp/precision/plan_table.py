@@ -10,7 +10,7 @@ import keras
 from tfmp.precision import layer_tree, reverting
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.report_files import JsonObject
-from tfmp.shared.tables import table
+from tfmp.shared.wording import table
 
 
 @dataclass(frozen=True)

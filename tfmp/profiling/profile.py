@@ -1,7 +1,6 @@
 """profile_training: one training step under several policies, timed in turns in one process."""
 
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -23,6 +22,7 @@ from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.report import ProfileReport, StepProfile
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.shared.arguments import check_compiled, check_count
+from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
 from tfmp.shared.installed import installed_versions
@@ -238,7 +238,7 @@ class ProfilingBench:
             return
         paths = sorted({row.path for run in self.runs.values() for row in run.plan.rows})
         with ExitStack() as stack:
-            top = Path(log_dir or stack.enter_context(tempfile.TemporaryDirectory()))
+            top = Path(log_dir or stack.enter_context(temporary_folder()))
             for name, run in self.runs.items():
                 self._tell(f"tracing {_TRACED_STEPS} steps in {name}")
                 folder = top / name.replace(" (TF32)", "_tf32")

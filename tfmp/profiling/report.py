@@ -11,7 +11,7 @@ from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
 from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
-from tfmp.shared.tables import table
+from tfmp.shared.wording import table
 
 SCHEMA = "tfmp.profile/1"
 SUFFIXES = (".json", ".html")

@@ -1,4 +1,4 @@
-"""Words for values, lists and other code's errors inside a sentence."""
+"""Words for values, lists and other code's errors inside a sentence, and tables of words."""
 
 import re
 from collections.abc import Sequence
@@ -46,6 +46,17 @@ def alike_once(sentences: Sequence[str]) -> list[str]:
             more = f"{len(group) - 1} notes more that differ in names or numbers only"
             told.append(f"{group[0]} (and {more})")
     return told
+
+
+def table(cells: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in columns as wide as they need, with a line below the heading.
+
+    Args:
+        cells: the heading first; every row has as many cells.
+    """
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [cells[0], ["-" * width for width in widths], *cells[1:]]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def _placeholder(found: re.Match[str]) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.atomic_file import temporary_folder
 
 # JSON of a Keras file: dicts, lists, strings, numbers, None.
 Config: TypeAlias = Any
@@ -72,8 +72,8 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
     if path.name.endswith(suffix) and path.name.endswith(".weights.h5") == archive.tree:
         yield path
         return
-    with tempfile.TemporaryDirectory() as folder:
-        named = Path(folder, f"model{suffix}")
+    with temporary_folder() as folder:
+        named = folder / f"model{suffix}"
         os.symlink(path.resolve(), named)
         yield named
 

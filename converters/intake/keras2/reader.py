@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from tfmp.converters.intake.keras2.keras1 import merged_branches
 from tfmp.converters.intake.keras2.trust import code_in
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
+from tfmp.shared.atomic_file import temporary_folder
 
 _MODULE = "tf_keras"
 # Kernels that Keras turned over between Theano and TensorFlow.
@@ -100,9 +100,9 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
         Exception: whatever tf_keras raises for weights of another model.
     """
     by_name = archive.config is not None and merged_branches(archive.config)
-    with _quiet(), tempfile.TemporaryDirectory() as folder, named_by_content(archive) as path:
+    with _quiet(), temporary_folder() as folder, named_by_content(archive) as path:
         if archive.tree:
-            moved = Path(folder, "moved.weights.h5")
+            moved = folder / "moved.weights.h5"
             _copy_weights(path, moved)
             model.load_weights(str(moved))
         else:
@@ -142,16 +142,16 @@ def _gallery() -> dict[str, Any]:
 @contextmanager
 def _rewritten(path: Path, config: Config) -> Iterator[str]:
     """A copy of an archive with another architecture, and with POSIX paths inside."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "model.keras")
+    with temporary_folder() as folder:
+        copy = folder / "model.keras"
         with ZipFile(path) as source, ZipFile(copy, "w") as target:
             for item in source.infolist():
                 name = item.filename.replace("\\", "/")
                 if name == _CONFIG:
                     target.writestr(name, json.dumps(config))
                 elif name == _WEIGHTS:
-                    _copy_weights(Path(source.extract(item, folder)), Path(folder, "weights"))
-                    target.write(Path(folder, "weights"), name)
+                    _copy_weights(Path(source.extract(item, folder)), folder / "weights")
+                    target.write(folder / "weights", name)
                 else:
                     with source.open(item) as stream, target.open(name, "w") as written:
                         shutil.copyfileobj(stream, written)

@@ -2,8 +2,6 @@
 
 import hashlib
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import Batch
-from tfmp.shared.atomic_file import making
+from tfmp.shared.atomic_file import draft, making, needed_by
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -32,6 +30,9 @@ _EMBEDDED_BYTES = 2**31 - 2**26
 
 # Of the hash that weights beside a model are named after.
 _DIGITS = 12
+
+# Files that may need weights which lie beside them.
+_MODELS = "*.onnx"
 
 
 def open_session(model: ir.Model, alone: bool = True) -> OrtSession:
@@ -113,39 +114,38 @@ def save_checked(
             "it."
         ) from error
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
-    old = _own_weights(path)
-    with making(path.parent):
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.stem}.", dir=path.parent))
-        try:
-            if beside:
-                _write_beside(model, draft, path)
-            else:
-                with (draft / path.name).open("wb") as file:
-                    file.writelines(_serialized(proto, weights))
-            (draft / path.name).replace(path)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    _remove_unneeded(old, path.parent, keep)
+    kept = {file.resolve() for file in keep}
+    with making(path.parent), draft(path.parent) as folder:
+        for file in _own_weights(path):
+            if file.resolve() not in kept:
+                needed_by(folder, file.name, _MODELS)
+        if beside:
+            _write_beside(model, folder, path)
+        else:
+            with (folder / path.name).open("wb") as opened:
+                opened.writelines(_serialized(proto, weights))
+        (folder / path.name).replace(path)
 
 
-def _write_beside(model: ir.Model, draft: Path, path: Path) -> None:
+def _write_beside(model: ir.Model, folder: Path, path: Path) -> None:
     """Writes the model to a draft, and its weights to their place under a name of their own."""
-    ir.save(model, draft / path.name, external_data="weights")
-    with (draft / "weights").open("rb") as file:
+    ir.save(model, folder / path.name, external_data="weights")
+    with (folder / "weights").open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     data = path.with_name(f"{path.name}.{digest[:_DIGITS]}.data")
     if data.exists():
         with data.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                 raise InputError(f"{data}: already exists. Remove it, or choose another output.")
-    else:
-        (draft / "weights").replace(data)
-    proto = onnx.load(draft / path.name, load_external_data=False)
+    proto = onnx.load(folder / path.name, load_external_data=False)
     for tensor in _external_tensors(proto.graph):
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = data.name
-    (draft / path.name).write_bytes(proto.SerializeToString())
+    (folder / path.name).write_bytes(proto.SerializeToString())
+    if not data.exists():
+        needed_by(folder, data.name, _MODELS)
+        (folder / "weights").replace(data)
 
 
 def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -162,19 +162,8 @@ def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 def _own_weights(path: Path) -> list[Path]:
     """Files of weights that the model at `path` was written with, by their names."""
     name = re.compile(rf"{re.escape(path.name)}(\.[0-9a-f]{{{_DIGITS}}})?\.data")
-    return [file for file in external_files(path) if name.fullmatch(file.name)]
-
-
-def _remove_unneeded(weights: Sequence[Path], folder: Path, keep: Collection[Path]) -> None:
-    """Removes weights of a model that is gone, unless somebody or some model here needs them."""
-    if not weights:
-        return
-    needed = {file.resolve() for file in keep}
-    for other in folder.glob("*.onnx"):
-        needed |= {file.resolve() for file in external_files(other)}
-    for file in weights:
-        if file.resolve() not in needed:
-            file.unlink(missing_ok=True)
+    files = [file for file in external_files(path) if file.parent == path.parent]
+    return [file for file in files if name.fullmatch(file.name)]
 
 
 def external_files(path: Path) -> tuple[Path, ...]:

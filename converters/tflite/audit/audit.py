@@ -7,10 +7,8 @@ ones: without data the audit only names the things that it cannot know.
 """
 
 import math
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.intake import AnySource, Source
@@ -25,6 +23,7 @@ from tfmp.converters.tflite.export import (
     weight_bytes,
 )
 from tfmp.converters.tflite.file import TFLiteModel, layer_of
+from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
 
@@ -150,8 +149,8 @@ def audit_model(
             "a Keras or TensorFlow model becomes. Inspect the model that it was exported from."
         )
     _check_size(source)
-    with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-        path = Path(folder) / "float32.tflite"
+    with temporary_folder() as folder:
+        path = folder / "float32.tflite"
         export_tflite(source, path, precision="fp32", progress=progress, converter=converter)
         model = TFLiteModel(path)
         constants = constant_findings(model)

@@ -1,7 +1,6 @@
 """Exports a `Source` to a TFLite file with FP16 weights that keeps the names and their order."""
 
 import math
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from tfmp.converters.tflite.file import (
 )
 from tfmp.converters.tflite.rewriting import without_gaps
 from tfmp.shared.arguments import is_whole_number
-from tfmp.shared.atomic_file import replacing
+from tfmp.shared.atomic_file import replacing, temporary_folder
 from tfmp.shared.progress import SILENT, Progress
 
 PRECISIONS = ("fp16", "fp32")
@@ -123,7 +122,7 @@ def export_tflite(
         _naming(signatures),
         # TensorFlow starts in there while the model is traced here.
         nullcontext(converter) if converter else start_converter() as worker,
-        tempfile.TemporaryDirectory(prefix="tfmp-") as folder,
+        temporary_folder() as folder,
         replacing(output) as draft,
     ):
         progress("tracing the model for TFLite")
@@ -133,7 +132,7 @@ def export_tflite(
         sources = signatures.values() if precision == "fp16" else ()
         findings = [finding for source in sources for finding in source_findings(source)]
         with _wide_weights_named(signatures.values()):
-            worker.call("convert", Path(folder), draft, list(signatures), precision, allow_flex)
+            worker.call("convert", folder, draft, list(signatures), precision, allow_flex)
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)

@@ -1,6 +1,7 @@
 """Writes sources as a SavedModel that TensorFlow's converter turns into a right .tflite file."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tfmp.converters.intake import Source
 from tfmp.converters.shared.errors import ConversionError
@@ -10,7 +11,7 @@ from tfmp.shared.backend import Tensor
 
 
 def write_saved_model(
-    signatures: Mapping[str, Source], batch_size: int | None, folder: str
+    signatures: Mapping[str, Source], batch_size: int | None, folder: Path
 ) -> None:
     """Writes the forward passes with safe names; weights that they share are written once.
 
@@ -38,7 +39,7 @@ def write_saved_model(
     # A file for inference has no gradients, and those of a rewritten graph cannot be saved.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     try:
-        tf.saved_model.save(module, folder, signatures=functions, options=options)
+        tf.saved_model.save(module, str(folder), signatures=functions, options=options)
     except OSError as error:
         raise ConversionError(
             f"no room for the weights in {folder} ({error.strerror}). Free space there, or name "

@@ -76,7 +76,7 @@ def test_a_crash_is_a_sentence_and_bad_input(name: str):
 
 
 def test_an_order_to_end_is_no_crash():
-    assert ended("die", "SIGTERM") == (143, "")
+    assert ended("die", "SIGTERM") == (143, "Terminated.\n")
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,34 @@
-"""A file is replaced whole, or not at all."""
+"""A file is replaced whole, or not at all; the next run removes what a killed one left."""
 
 import os
 import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tfmp.shared.atomic_file import replacing
+from tfmp.shared import atomic_file
+from tfmp.shared.atomic_file import (
+    draft,
+    drop_drafts,
+    needed_by,
+    remove_abandoned,
+    replacing,
+    temporary_folder,
+)
+
+NAME = ".tfmp-0123456789abcdef"
 
 
 def test_success_replaces_the_file_with_ordinary_rights(tmp_path):
     path = tmp_path / "model.onnx"
     path.write_text("old")
     with replacing(path) as temporary:
-        assert temporary.parent == tmp_path
-        assert temporary.suffix == ".onnx"
+        assert temporary.parent.parent == tmp_path
+        assert temporary.name == "model.onnx"
         temporary.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -64,3 +79,202 @@ def test_failure_leaves_a_folder_that_was_there(tmp_path):
     with pytest.raises(RuntimeError):
         fail_halfway()
     assert tmp_path.is_dir()
+
+
+# A run that is in the middle of a file, and of a folder for temporary files.
+WRITER = """
+import sys
+from pathlib import Path
+from tfmp.shared.atomic_file import replacing, temporary_folder
+with temporary_folder() as folder, replacing(Path(sys.argv[1])) as draft:
+    draft.write_text("half")
+    (folder / "much").write_text("of it")
+    print("writing", flush=True)
+    sys.stdin.read()
+    draft.write_text("whole")
+"""
+
+
+@pytest.fixture
+def begin(tmp_path: Path, monkeypatch) -> Iterator[Callable[[], subprocess.Popen[str]]]:
+    """Starts runs that write `out/file`, and wait for the end of their input in the middle."""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "out").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    begun = []
+
+    def begin() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WRITER, tmp_path / "out" / "file"]
+        process = subprocess.Popen(command, stdin=-1, stdout=-1, text=True)
+        begun.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        return process
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def left(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in tmp_path.glob("*/*"))
+
+
+def test_the_next_run_removes_what_a_killed_one_left(begin, tmp_path: Path):
+    (tmp_path / "out" / "file").write_text("old")
+    process = begin()
+    process.kill()
+    process.wait()
+    assert len(left(tmp_path)) == 5
+    assert all(name.startswith(".tfmp-") for name in left(tmp_path) if name != "file")
+    assert (tmp_path / "out" / "file").read_text() == "old"
+    with temporary_folder(), replacing(tmp_path / "out" / "other") as path:
+        path.write_text("new")
+    assert left(tmp_path) == ["file", "other"]
+    assert (tmp_path / "out" / "file").read_text() == "old"
+
+
+def test_runs_that_write_at_the_same_time_leave_each_other_in_peace(begin, tmp_path: Path):
+    one, two = begin(), begin()
+    with replacing(tmp_path / "out" / "other") as path, temporary_folder():
+        path.write_text("new")
+    one.communicate("")
+    assert (tmp_path / "out" / "file").read_text() == "whole"
+    (tmp_path / "out" / "file").unlink()
+    two.communicate("")
+    assert (one.returncode, two.returncode) == (0, 0)
+    assert left(tmp_path) == ["file", "other"]
+
+
+def leave_a_draft(folder: Path, text: str | None = None, name: str = NAME) -> Path:
+    """The traces of a killed run, with another text in its lock if one is given."""
+    own = atomic_file._LOCK_TEXT.format(atomic_file._boot())
+    (folder / name).mkdir()
+    (folder / name / "half").write_text("half")
+    lock = folder / f"{name}.lock"
+    lock.write_text(own if text is None else text)
+    return lock
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_the_traces_of_a_killed_run_are_known(tmp_path: Path):
+    leave_a_draft(tmp_path)
+    remove_abandoned(tmp_path)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["", "mine", "A run of tfmp writes here"])
+def test_files_that_have_the_name_of_a_lock_are_left(tmp_path: Path, text: str):
+    leave_a_draft(tmp_path, text)
+    remove_abandoned(tmp_path)
+    assert names(tmp_path) == [NAME, f"{NAME}.lock"]
+    assert names(tmp_path / NAME) == ["half"]
+
+
+def test_folders_that_have_the_name_of_a_draft_are_left(tmp_path: Path):
+    leave_a_draft(tmp_path).unlink()
+    leave_a_draft(tmp_path, name=".tfmp-mine")
+    with replacing(tmp_path / "new") as path:
+        path.write_text("new")
+    assert names(tmp_path) == [NAME, ".tfmp-mine", ".tfmp-mine.lock", "new"]
+
+
+def test_links_and_pipes_by_our_names_are_left(tmp_path: Path):
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    lock = leave_a_draft(there)
+    (here / lock.name).symlink_to(lock)
+    (here / NAME).symlink_to(there / NAME)
+    os.mkfifo(here / f"{NAME[:-1]}0.lock")
+    linked = leave_a_draft(here, name=f"{NAME[:-1]}1")
+    (here / f"{NAME[:-1]}1" / "half").unlink()
+    (here / f"{NAME[:-1]}1").rmdir()
+    (here / f"{NAME[:-1]}1").symlink_to(there)
+    before = names(here)
+    remove_abandoned(here)
+    assert names(here) == before
+    assert names(there) == [NAME, lock.name]
+    assert linked.exists()
+
+
+def test_a_draft_of_another_boot_or_machine_is_left_for_a_week(tmp_path: Path):
+    lock = leave_a_draft(tmp_path, atomic_file._LOCK_TEXT.format("another"))
+    remove_abandoned(tmp_path)
+    assert len(names(tmp_path)) == 2
+    os.utime(lock, (1e9, 1e9))
+    remove_abandoned(tmp_path)
+    assert names(tmp_path) == []
+
+
+def no_locks(*_: object) -> None:
+    raise OSError(38, "Function not implemented")
+
+
+def test_a_lock_that_cannot_be_taken_may_be_held(tmp_path: Path, monkeypatch):
+    lock = leave_a_draft(tmp_path)
+    os.utime(lock, (1e9, 1e9))
+    monkeypatch.setattr(atomic_file.fcntl, "flock", no_locks)
+    with replacing(tmp_path / "new") as path:
+        assert len(names(tmp_path)) == 3  # no lock is written that would say nothing
+        path.write_text("new")
+    assert names(tmp_path) == [NAME, lock.name, "new"]
+
+
+def test_files_without_a_name_are_not_needed(tmp_path: Path, monkeypatch):
+    monkeypatch.delattr(os, "O_TMPFILE")
+    leave_a_draft(tmp_path)
+    with replacing(tmp_path / "new") as path:
+        assert len(names(tmp_path)) == 2
+        remove_abandoned(tmp_path)
+        path.write_text("new")
+    assert names(tmp_path) == ["new"]
+
+
+@pytest.mark.parametrize("switched", [False, True])
+def test_files_beside_a_draft_go_unless_another_file_names_them(tmp_path: Path, switched: bool):
+    """Weights beside a model, whenever the run was killed."""
+    (tmp_path / "model.onnx").write_text("new.data" if switched else "old.data")
+    (tmp_path / "copy.onnx").write_text("a.data")
+    for name in ("a.data", "old.data", "new.data", "mine.data"):
+        (tmp_path / name).write_text(name)
+    leave_a_draft(tmp_path)
+    (tmp_path / NAME / "model.onnx").write_text("a.data old.data new.data")
+    for name in ("a.data", "old.data", "new.data", "never.data"):
+        needed_by(tmp_path / NAME, name, "*.onnx")
+    remove_abandoned(tmp_path)
+    stays = "new.data" if switched else "old.data"
+    assert names(tmp_path) == sorted(["a.data", "copy.onnx", "mine.data", "model.onnx", stays])
+
+
+def test_what_a_draft_of_another_run_names_stays(tmp_path: Path):
+    (tmp_path / "a.data").write_text("a")
+    with draft(tmp_path) as other:
+        (other / "model.onnx").write_text("a.data")
+        with draft(tmp_path) as own:
+            needed_by(own, "a.data", "*.onnx")
+        assert (tmp_path / "a.data").exists()
+        needed_by(other, "a.data", "*.onnx")
+    assert names(tmp_path) == []
+
+
+def test_a_process_that_ends_at_once_removes_its_drafts(tmp_path: Path):
+    with draft(tmp_path) as folder:
+        (folder / "half").write_text("half")
+        drop_drafts()
+        assert names(tmp_path) == []
+
+
+def test_a_folder_that_takes_no_files_is_an_error_of_its_own(tmp_path: Path):
+    (tmp_path / "file").write_text("mine")
+    with (
+        pytest.raises(OSError, match=r"Not a directory|File exists"),
+        replacing(tmp_path / "file" / "new"),
+    ):
+        pass
+    assert names(tmp_path) == ["file"]

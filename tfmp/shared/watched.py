@@ -1,0 +1,331 @@
+"""A command in a process of its own, which a small one watches.
+
+The small one passes on orders to end (Ctrl-C, SIGTERM, a terminal that closes) and has them obeyed,
+ends a command that takes too much memory, and removes what a command that was killed left behind.
+The command's process is forked before any framework is loaded, which takes a millisecond.
+"""
+
+import atexit
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from tfmp.shared.atomic_file import remove_abandoned, tell_of_drafts
+
+# Orders to end, and the line that tells of each.
+_TOLD = {"SIGINT": "Interrupted.", "SIGTERM": "Terminated.", "SIGHUP": "The terminal was closed."}
+_ORDERS = {getattr(signal, name): text for name, text in _TOLD.items() if hasattr(signal, name)}
+
+# An order that native code does not let through ends the command after so long. Docker, which waits
+# least, kills after 10.
+_PATIENCE_SECONDS = 7.0
+
+_LOOK_SECONDS = 0.2
+
+# A terminal's Ctrl-C reaches the command twice: from the terminal, and passed on.
+_SAME_SECONDS = 1.0
+
+# Callbacks of garbage collections and the like last no longer.
+_MOMENT_SECONDS = 0.05
+
+# From Linux's prctl.h.
+_PR_SET_CHILD_SUBREAPER = 36
+
+# Kinds of messages to the watching process; each ends with a zero byte.
+_LIMIT, _FOLDER = b"limit ", b"folder "
+
+
+class Ordered(KeyboardInterrupt):
+    """An order to end by a signal, which code that knows Ctrl-C takes for it.
+
+    Attributes:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a command, as its watching process saw it.
+
+    Attributes:
+        status: as `os.waitpid` gives it.
+        used: bytes of memory that it was stopped for, or 0.
+        order: the signal that it had to be killed for, as it did not obey; or 0.
+    """
+
+    status: int
+    used: int = 0
+    order: int = 0
+
+
+def watch(limit: int = 0) -> End | None:
+    """Goes on in a new process, where it gives None; here it gives the end of that process.
+
+    Without `os.fork` it goes on in this one.
+
+    Args:
+        limit: bytes of memory that the new process and those that it starts may take; 0 for any
+            number. `tell_limit` changes it.
+    """
+    if not hasattr(os, "fork") or any(name.endswith("_COMPLETE") for name in os.environ):
+        _heed()
+        return None
+    ours, its = socket.socketpair()
+    # Nobody is told to end before the one who hears it is there.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ORDERS)
+    child = os.fork()
+    if not child:
+        ours.close()
+        _heed()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _ways[:] = [its]
+        tell_of_drafts(lambda folder: _tell(_FOLDER, os.fsencode(folder)))
+        threading.Thread(target=_end_with, args=(its,), daemon=True).start()
+        return None
+    its.close()
+    orders = _Orders(child)
+    for number in _ORDERS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, orders)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    messages = _Messages(ours, limit)
+    _adopt()
+    end = _wait(child, messages, orders)
+    messages.read()
+    if orders.number or os.waitstatus_to_exitcode(end.status) not in range(128):
+        _end_all()
+    for folder in messages.folders:
+        remove_abandoned(Path(os.fsdecode(folder)))
+    return end
+
+
+@contextmanager
+def heeding() -> Iterator[None]:
+    """Orders are orders inside of the block, though a library takes them over, and behind it."""
+    ours = [number for number in _ORDERS if signal.getsignal(number) is _heard]
+    try:
+        yield
+    except SystemExit as ended:  # as Ray ends for an order
+        for number in ours:
+            if ended.code == number:
+                _heard(number, None)
+        raise
+    finally:
+        for number in ours:
+            signal.signal(number, _heard)
+
+
+def order_of(error: BaseException | None = None) -> int:
+    """The order that this process ends for, or 0.
+
+    That is the first one that it heard, whatever the interrupted code has made of it.
+    """
+    if _heard.number:
+        return _heard.number
+    return signal.SIGINT if isinstance(error, KeyboardInterrupt) else 0
+
+
+def leave(order: int) -> NoReturn:
+    """Ends the command for an order without the end of Python, where frameworks take seconds."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    atexit._run_exitfuncs()  # libraries remove their own temporary files
+    os._exit(status_of(order))
+
+
+def told(order: int) -> str:
+    """The line that tells of an order."""
+    return _ORDERS[signal.Signals(order)]
+
+
+def status_of(order: int) -> int:
+    """The exit status that shells report of a program that a signal ended."""
+    return 128 + order
+
+
+def tell_limit(limit: int) -> None:
+    """Sets the memory that this process may take, where another one watches it."""
+    _tell(_LIMIT, b"%d" % limit)
+
+
+def family(process: int) -> list[int]:
+    """A process and those that it started."""
+    found = [process]
+    for each in found:
+        with suppress(OSError), open(f"/proc/{each}/task/{each}/children", "rb") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def resident(process: int) -> int:
+    """Bytes of memory of a process and those that it started; files in memory are not counted."""
+    total = 0
+    for each in family(process):
+        with suppress(OSError), open(f"/proc/{each}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"RssAnon:"):
+                    total += int(line.split()[1]) * 1024
+    return total
+
+
+# In a watched process, the way to the one that watches it.
+_ways: list[socket.socket] = []
+
+
+def _tell(kind: bytes, content: bytes) -> None:
+    for way in _ways:
+        way.sendall(kind + content + b"\0")
+
+
+def _end_with(way: socket.socket) -> None:
+    """Ends this process when the watching one is gone, which closes its end."""
+    way.recv(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Heard:
+    """What orders do in the process of the command: raise `Ordered`, once where they come twice."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._last = 0.0
+        self._again = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        first, now = not self.number, time.monotonic()
+        same = now - self._last < _SAME_SECONDS
+        self._last = now
+        if first:
+            self.number = number
+        again, self._again = self._again, False
+        if first or again or (number == signal.SIGINT and not same):  # somebody insists
+            raise Ordered(number)
+
+    def ignored(self, what: "sys.UnraisableHookArgs") -> None:
+        """Sees to an order that came in a callback, such as JAX's at a garbage collection.
+
+        Python cannot raise exceptions out of there. The order is given again a moment later.
+        """
+        if not isinstance(what.exc_value, Ordered):
+            sys.__unraisablehook__(what)
+            return
+        self._again = True
+        own = os.getpid(), what.exc_value.number
+        threading.Timer(_MOMENT_SECONDS, os.kill, own).start()
+
+
+_heard = _Heard()
+
+
+def _heed() -> None:
+    """Has orders end this process in good order, but for those that it was started deaf to."""
+    for number in _ORDERS:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _heard)
+    sys.unraisablehook = _heard.ignored
+
+
+def _adopt() -> None:
+    """Makes this process the parent of processes that lose theirs, where the system can."""
+    with suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_all() -> None:
+    """Ends all processes that the command has started, and that would go on without it."""
+    with suppress(ChildProcessError):  # there are no more
+        while True:
+            for each in family(os.getpid())[1:]:
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+class _Orders:
+    """What orders do in the watching process: go on to the other one."""
+
+    def __init__(self, child: int) -> None:
+        self._child = child
+        self.number = 0
+        self._until = 0.0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self.number:
+            self.number, self._until = number, time.monotonic() + _PATIENCE_SECONDS
+        with suppress(ProcessLookupError):
+            os.kill(self._child, number)
+
+    def disobeyed(self) -> bool:
+        """Whether the command should have ended by now."""
+        return bool(self.number) and time.monotonic() > self._until
+
+
+class _Messages:
+    """What the command tells: its limit of memory, and the folders that it makes drafts in."""
+
+    def __init__(self, way: socket.socket, limit: int) -> None:
+        way.setblocking(False)
+        self._way = way
+        self._rest = b""
+        self.limit = limit
+        self.folders: dict[bytes, None] = {}
+
+    def read(self) -> None:
+        """Takes all messages that have come."""
+        with suppress(OSError):  # none, or no more
+            while received := self._way.recv(1 << 16):
+                self._rest += received
+        *whole, self._rest = self._rest.split(b"\0")
+        for message in whole:
+            if message.startswith(_LIMIT):
+                self.limit = int(message[len(_LIMIT) :])
+            else:
+                self.folders[message[len(_FOLDER) :]] = None
+
+
+def _wait(child: int, messages: _Messages, orders: _Orders) -> End:
+    """Waits for the end of the command, or ends it."""
+    ended = _waiting(child)
+    while not ended():
+        messages.read()
+        used = resident(child) if messages.limit else 0
+        if not messages.limit or used <= messages.limit:
+            used = 0
+        if used or orders.disobeyed():
+            for each in family(child):
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+            return End(os.waitpid(child, 0)[1], used, 0 if used else orders.number)
+    return End(os.waitpid(child, 0)[1])
+
+
+def _waiting(child: int) -> Callable[[], bool]:
+    """Gives a function that waits a moment, and tells whether the process has ended."""
+    poll = select.poll()
+    try:
+        poll.register(os.pidfd_open(child), select.POLLIN)
+    except (AttributeError, OSError):  # neither is there outside of Linux
+
+        def look() -> bool:
+            time.sleep(_LOOK_SECONDS)
+            return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+        return look
+    return lambda: bool(poll.poll(_LOOK_SECONDS * 1000))
