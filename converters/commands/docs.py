@@ -28,7 +28,7 @@ none replaces a file without `--force`.
 | 3 | INCONCLUSIVE: too little data to certify; `inspect`: no data, so only constants are known |
 | 70 | a defect of `tfmp-convert`: a traceback is on stderr, please report it |
 | 130 | interrupted (Ctrl-C); files that were complete stay, nothing else is left |
-| 128 + N | ended by signal N, such as 143 by SIGTERM, as Docker, systemd, Slurm and CI send it; the same holds |
+| 128 + N | ended by signal N, such as 143 by SIGTERM, as Docker and CI send it; the same holds |
 
 A run that is killed (SIGKILL) can clean up nothing. What it leaves is called
 `.tfmp-NUMBER`, in the folders of its outputs and of temporary files; the next run that writes there

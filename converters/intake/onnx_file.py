@@ -57,6 +57,8 @@ def from_onnx(
             f"{path}: not a usable ONNX model ({first_line(error)}). It may be truncated, "
             "or its external data may be missing beside it; export it again."
         ) from error
+    if not model.graph.outputs:
+        raise InputError(f"{path}: has no outputs to compute. Export the model again.")
     run = _run_in_time(session, path.stem, trusted)
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}

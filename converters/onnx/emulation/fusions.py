@@ -7,10 +7,8 @@ fusions for the CPU alone are switched off, or are none of the ops that are aske
 """
 
 import math
-import tempfile
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -19,6 +17,7 @@ import onnx_ir as ir
 from tfmp.converters.onnx.emulation.widening import widen
 from tfmp.converters.onnx.fp16 import FP16, FP32
 from tfmp.converters.onnx.graph import detach_weights, is_float, number_of, weights_as_inputs
+from tfmp.shared.atomic_file import temporary_folder
 
 # Would hide Gemm and Conv behind ops of the CPU provider (graph_transformer_utils.cc: cpu_ep).
 _CPU_ONLY = ("GemmActivationFusion", "ConvActivationFusion")
@@ -147,8 +146,8 @@ def _optimized(model: ir.Model) -> onnx.GraphProto:
     options.log_severity_level = 4
     level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.graph_optimization_level = level
-    with tempfile.TemporaryDirectory(prefix="tfmp-") as folder:
-        path = Path(folder, "optimized.onnx")
+    with temporary_folder() as folder:
+        path = folder / "optimized.onnx"
         options.optimized_model_filepath = str(path)
         onnxruntime.InferenceSession(
             proto.SerializeToString(),

@@ -1,4 +1,4 @@
-"""ONNX files that would take forever: deep branches, and loops without an end."""
+"""ONNX files that would take forever, compute nothing or read what is not theirs."""
 
 from pathlib import Path
 
@@ -47,6 +47,15 @@ def test_branches_inside_of_each_other(tmp_path: Path):
     np.testing.assert_array_equal(source.forward(X)["y"], 2 * X["x"])
     path = save(tmp_path / "many.onnx", [branches(20, "y")], [YES])
     with pytest.raises(InputError, match="more than 12 branches or loops inside of each other"):
+        open_source(path)
+
+
+def test_a_graph_without_outputs(tmp_path: Path):
+    path = save(tmp_path / "none.onnx", [helper.make_node("Abs", ["x"], ["y"])], [])
+    model = onnx.load(path)
+    del model.graph.output[:]
+    onnx.save(model, path)
+    with pytest.raises(InputError, match="has no outputs to compute. Export the model again"):
         open_source(path)
 
 

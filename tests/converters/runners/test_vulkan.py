@@ -46,7 +46,7 @@ def test_the_manifest_names_the_driver_absolutely(
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "libvk_swiftshader.so").touch()
     monkeypatch.setattr(vulkan, "_CHROMIUM_FOLDERS", (str(tmp_path / "home"),))
-    _, (loader, environment) = vulkan._ways(str(tmp_path))
+    _, (loader, environment) = vulkan._ways(tmp_path)
     assert loader == "libvulkan.so.1"  # none lies beside the driver
     manifest = json.loads(Path(environment["VK_DRIVER_FILES"]).read_text())
     assert manifest["ICD"]["library_path"] == str(tmp_path / "home" / "libvk_swiftshader.so")

@@ -1,6 +1,7 @@
 """A file is replaced whole, or not at all; the next run removes what a killed one left."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from tfmp.shared import atomic_file
 from tfmp.shared.atomic_file import (
@@ -79,6 +81,14 @@ def test_failure_leaves_a_folder_that_was_there(tmp_path):
     with pytest.raises(RuntimeError):
         fail_halfway()
     assert tmp_path.is_dir()
+
+
+def test_every_folder_for_temporary_files_is_a_draft():
+    """Others stay for ever where their run is killed."""
+    makers = re.compile(r"\b(mkdtemp|mkstemp|TemporaryDirectory|NamedTemporaryFile)\b")
+    code = [path for wing in ("tfmp", "converters") for path in (ROOT / wing).rglob("*.py")]
+    assert len(code) > 100
+    assert [path for path in code if makers.search(path.read_text())] == []
 
 
 # A run that is in the middle of a file, and of a folder for temporary files.
