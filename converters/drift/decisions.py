@@ -86,7 +86,7 @@ def by_argmax(
     samples, places = np.nonzero(changed)
     ranges = np.zeros(len(one))
     for sample in np.unique(samples).tolist() if guess else ():
-        ranges[sample] = np.ptp(one[sample][np.isfinite(one[sample])])
+        ranges[sample] = _range(one[sample])
     step = max(1, CHUNK // one.shape[2])
     for start in range(0, len(samples), step):
         where = samples[start : start + step], places[start : start + step]
@@ -108,6 +108,15 @@ def by_argmax(
             firm[where] = apart
     classes = count_classes(best, chosen, firm, one.shape[2])
     return _counted(changed, firm, classes)
+
+
+def _range(values: np.ndarray) -> float:
+    """The largest less the smallest of those that are finite."""
+    low, high = values.min(), values.max()
+    if not (np.isfinite(low) and np.isfinite(high)):
+        values = values[np.isfinite(values)]
+        low, high = values.min(), values.max()
+    return float(high - low)
 
 
 def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -192,12 +201,12 @@ def _counted(
         decisions=int(made.sum()),
         changed=int(by_sample.sum()),
         changed_samples=int(np.count_nonzero(by_sample)),
-        changed_sq=int((by_sample * by_sample).sum()),
-        changed_decisions=int((by_sample * made).sum()),
-        decisions_sq=int((made * made).sum()),
+        changed_sq=int(by_sample @ by_sample),
+        changed_decisions=int(by_sample @ made),
+        decisions_sq=int(made @ made),
         firm=int(firm_by_sample.sum()),
-        firm_sq=int((firm_by_sample * firm_by_sample).sum()),
-        firm_decisions=int((firm_by_sample * made).sum()),
+        firm_sq=int(firm_by_sample @ firm_by_sample),
+        firm_decisions=int(firm_by_sample @ made),
         classes=classes,
     )
     return counted, by_sample / np.maximum(made, 1)

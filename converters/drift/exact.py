@@ -7,9 +7,10 @@ the terms were split and ordered.
 """
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import reduce
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,15 +59,17 @@ Bands = dict[int, np.ndarray]
 _BAND, _BITS = 8, 30
 
 # Values whose bands are found together: few enough that float64 adds their multiples exactly, and
-# that the operating system is not asked for new memory each time.
-_TOGETHER = 2**13
+# that arrays of them stay below 128 KiB, from where on `malloc` asks the operating system each time.
+_TOGETHER = 15 * 2**10
 
-# By the exponent field of IEEE 754 binary64: the band, and what makes whole numbers of its values.
-# The lowest band takes all below, as float64 holds no larger factor.
-_FRACTION_BITS, _EXPONENT_MASK = 52, 0x7FF
-_BAND_OF = np.maximum((np.arange(_EXPONENT_MASK + 1) - 1022) // _BAND, -124)
-_SCALE_OF = np.ldexp(1.0, _BITS - _BAND * _BAND_OF)
-_LOWEST, _HIGHEST = int(_BAND_OF[0]), int(_BAND_OF[-1])
+# IEEE 754 binary64, as whole numbers: 52 bits of fraction below 11 of the exponent and the sign. A
+# band is eight exponents. Two more than an exponent and without its last three bits is its band,
+# counted from 128 below 0. The lowest band takes all below, as float64 holds no larger factor.
+_FRACTION_BITS, _EXPONENT = 52, 0x7FF << 52
+_BAND_BITS, _BAND_MASK, _SHIFT, _ZERO = 55, 0x1FF << 55, 2 << 52, 128
+_LOWEST, _HIGHEST = 4, 256
+# Exponents of the factors that make whole numbers of a band's values: this less eight per band.
+_SCALE = (1023 + _BITS + _BAND * _ZERO) << 52
 
 
 def banded(values: np.ndarray) -> Bands:
@@ -79,33 +82,48 @@ def banded(values: np.ndarray) -> Bands:
         Sums of shape (kinds, places).
     """
     kinds, samples, places = values.shape
-    step = max(1, _TOGETHER // max(1, kinds * places))
-    found: Bands = {}
-    for start in range(0, samples, step):
-        for band, sums in _banded(values[:, start : start + step]):
-            found[band] = found.get(band, 0) + sums
-    return found
+    # Few places at a time rather than few samples: the table of a chunk is as large as a sample.
+    most = max(1, min(samples, _TOGETHER))
+    step = max(1, _TOGETHER // max(1, kinds * most))
+    chunks = [
+        (part := slice(start, start + step), *_banded(values[:, first : first + most, part]))
+        for first in range(0, samples, most)
+        for start in range(0, places, step)
+    ]
+    lowest = min((low for _, low, _ in chunks), default=0)
+    highest = max((low + len(table) for _, low, table in chunks), default=0)
+    sums = np.zeros((highest - lowest, kinds, places), np.int64)
+    for part, low, table in chunks:
+        sums[low - lowest : low - lowest + len(table), :, part] += table
+    used = np.flatnonzero(sums.any(axis=(1, 2))).tolist()
+    return {lowest + place: sums[place] for place in used}
 
 
-def _banded(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Bands, and the sums in them."""
+def _banded(values: np.ndarray) -> tuple[int, np.ndarray]:
+    """The lowest band, and the sums of all from there on, of shape (bands, kinds, places)."""
     kinds, _, places = values.shape
-    exponents = np.ascontiguousarray(values).view(np.int64) >> _FRACTION_BITS
-    exponents &= _EXPONENT_MASK
-    with np.errstate(invalid="ignore"):
-        whole = np.rint(values * _SCALE_OF[exponents])
-    used = np.flatnonzero(np.bincount(exponents.ravel()))
-    low = int(_BAND_OF[used[1] if used[0] == 0 and len(used) > 1 else used[0]])
-    high = int(_BAND_OF[used[-1]])
-    if high == _HIGHEST:  # no finite claim is made
-        whole[~np.isfinite(whole)] = 2.0 ** (_BAND + _BITS)
     size = kinds * places
-    slots = (np.maximum(_BAND_OF - low, 0) * size)[exponents]  # zeros may go anywhere
-    slots += np.arange(size).reshape(kinds, 1, places)
-    sums = np.bincount(slots.ravel(), whole.ravel(), (high - low + 1) * size)
-    for band, each in enumerate(sums.reshape(-1, kinds, places), low):
-        if each.any():
-            yield band, each.astype(np.int64)
+    values = np.ascontiguousarray(values)
+    bands = values.view(np.uint64) & _EXPONENT
+    bands += _SHIFT
+    low, high = bands.min(), bands.max()
+    if low == _SHIFT:  # zeros may go anywhere
+        low = np.where(bands > low, bands, high).min()
+    lowest, highest = (max(_LOWEST, int(end) >> _BAND_BITS) for end in (low, high))
+    np.maximum(bands, lowest << _BAND_BITS, out=bands)
+    bands &= _BAND_MASK
+    whole = np.subtract(_SCALE, bands).view(np.float64)
+    with np.errstate(invalid="ignore"):
+        np.rint(np.multiply(values, whole, out=whole), out=whole)
+    if highest == _HIGHEST:  # no finite claim is made
+        whole[~np.isfinite(whole)] = 2.0 ** (_BAND + _BITS)
+    width = (size - 1).bit_length()  # a slot is a band's number, and a place's below it
+    bands >>= _BAND_BITS - width
+    slots = bands.view(np.int64)
+    slots += np.arange(size).reshape(kinds, 1, places) - (lowest << width)
+    sums = np.bincount(slots.ravel(), whole.ravel(), (highest - lowest + 1) << width)
+    table = sums.reshape(-1, 1 << width)[:, :size].astype(np.int64)
+    return lowest - _ZERO, table.reshape(-1, kinds, places)
 
 
 def add_bands(one: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> Bands:
@@ -125,8 +143,8 @@ def total_of_bands(bands: Mapping[int, np.ndarray], shape: tuple[int, ...]) -> n
     return total
 
 
-def _add_each(one: Histogram, other: Histogram) -> Histogram:
-    return tuple(map(operator.add, one, other)) if one and other else one or other
+def _add_each(counts: Sequence[Histogram]) -> Histogram:
+    return tuple(map(sum, zip(*filter(None, counts), strict=False)))
 
 
 def _in_common(one: Common, other: Common) -> Common:
@@ -135,35 +153,35 @@ def _in_common(one: Common, other: Common) -> Common:
     return one if one == other else ""
 
 
-# How two values of a field merge, by the field's type.
-_RULES: dict[object, Callable[..., object]] = {
-    int: operator.add,
+# How the values of a field merge, by the field's type.
+_RULES: dict[object, Callable[[Sequence[Any]], object]] = {
+    int: sum,
     float: max,
-    bool: operator.and_,
-    Expansion: lambda one, other: fold((*one, *other)),
+    bool: all,
+    Expansion: lambda parts: fold(chain.from_iterable(parts)),
     Histogram: _add_each,
-    Common: _in_common,
+    Common: lambda parts: reduce(_in_common, parts),
 }
 
 Mergeable = TypeVar("Mergeable")
 
 
-def merge(one: Mergeable, other: Mergeable) -> Mergeable:
-    """Two dataclasses merged field by field, so that the result holds for the samples of both.
+def merge(*parts: Mergeable) -> Mergeable:
+    """Dataclasses merged field by field, so that the result holds for the samples of all.
 
     Integers are counts and add up, floats are maxima, and booleans hold for all samples.
     `Expansion`, `Histogram` and `Common` merge as their comments say, dataclasses field by field,
     and anything else by its method `merged`.
     """
-    kind = type(one)
+    kind = type(parts[0])
     merged = {
-        item.name: _merge_values(item.type, getattr(one, item.name), getattr(other, item.name))
+        item.name: _merge_values(item.type, [getattr(part, item.name) for part in parts])
         for item in fields(kind)  # type: ignore[arg-type]
     }
     return kind(**merged)
 
 
-def _merge_values(kind: object, one: Any, other: Any) -> object:
+def _merge_values(kind: object, parts: Sequence[Any]) -> object:
     if kind in _RULES:
-        return _RULES[kind](one, other)
-    return merge(one, other) if is_dataclass(kind) else one.merged(other)
+        return _RULES[kind](parts)
+    return merge(*parts) if is_dataclass(kind) else reduce(kind.merged, parts)  # type: ignore[attr-defined]

@@ -103,6 +103,10 @@ class OutputDrift:
         return reading_of(self.decision, self.totals)
 
 
+# Totals that are merged at once: each field is then looked up once for many batches.
+_TOGETHER = 16
+
+
 class OutputAccumulator:
     """Collects one output batch by batch; the result does not depend on split or order."""
 
@@ -116,7 +120,7 @@ class OutputAccumulator:
         """
         self.name = name
         self.task = task
-        self._totals = totals if totals is not None else Totals()
+        self._found = [totals if totals is not None else Totals()]
 
     def update(
         self,
@@ -136,11 +140,17 @@ class OutputAccumulator:
         found = measure(reference, candidate, self.task, keys)
         if unmatched is not None:
             found = replace(found, unmatched=unmatched)
-        self._totals = merge(self._totals, found)
+        self._found.append(found)
+        if len(self._found) > _TOGETHER:
+            self._found = [self._totals]
 
     def merge(self, other: "OutputAccumulator") -> None:
         """Adds the samples that `other` has seen."""
-        self._totals = merge(self._totals, other._totals)
+        self._found += other._found
+
+    @property
+    def _totals(self) -> Totals:
+        return merge(*self._found)
 
     def result(self, known: Task | None = None, labels: str | None = None) -> OutputDrift:
         """The metrics so far; see `drift_of`."""

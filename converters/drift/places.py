@@ -8,6 +8,7 @@ of each sample with them.
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -93,8 +94,14 @@ def _chosen(values: np.ndarray) -> np.ndarray:
     size = rows.shape[1]
     most = MOST_PLACES // channels
     if size > most:
-        rows = rows[:, np.unique((np.arange(most) * _GOLDEN % 1 * size).astype(np.intp))]
+        rows = rows.take(_even(size, most), axis=1)
     return np.ascontiguousarray(np.moveaxis(rows, 1, 2), np.float64)
+
+
+@cache
+def _even(size: int, most: int) -> np.ndarray:
+    """Places, spread evenly over all."""
+    return np.unique((np.arange(most) * _GOLDEN % 1 * size).astype(np.intp))
 
 
 def _with_means(values: np.ndarray) -> np.ndarray:

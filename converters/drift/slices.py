@@ -5,6 +5,7 @@ or one dead channel of 48, does not show in it.
 """
 
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from tfmp.shared.report_files import JsonObject
 # Neighbours share a slice on an axis with more places.
 MOST_SLICES = 4096
 
+# Sums of single samples that wait to be added up: 0.5 MB.
+_MOST_WAITING = 2**16
+
 _SUMS = ("error_sq", "reference_sq", "reference_sum")
 _SUM, _EDGE = np.dtype("<i8"), np.dtype("<f8")
 
@@ -23,7 +27,12 @@ _SUM, _EDGE = np.dtype("<i8"), np.dtype("<f8")
 class Slices:
     """Squared errors, squares, sums and ranges by slice; they merge exactly."""
 
-    def __init__(self, sums: Bands | None = None, edges: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        sums: Bands | None = None,
+        edges: np.ndarray | None = None,
+        waiting: tuple[Along, ...] = (),
+    ) -> None:
         """Empty without arguments.
 
         Args:
@@ -31,8 +40,10 @@ class Slices:
                 (3, slices), by band.
             edges: the smallest and the largest value of the reference, then of the candidate, of
                 shape (4, slices); None without samples.
+            waiting: of samples that `sums` and `edges` do not hold yet; they are added up when
+                somebody looks, many samples at once.
         """
-        self._sums, self._edges = sums or {}, edges
+        self._summed, self._waiting = (sums or {}, edges), waiting
         self.uneven = False
 
     @classmethod
@@ -62,12 +73,22 @@ class Slices:
             lows = np.minimum.reduceat(edges[::2], first, axis=1)
             highs = np.maximum.reduceat(edges[1::2], first, axis=1)
             edges = np.stack([lows[0], highs[0], lows[1], highs[1]])
-        return cls(banded(sums), edges)
+        return cls(waiting=(Along(sums, edges),))
 
     @property
     def count(self) -> int:
         """The number of slices; 0 if they were not measured."""
-        return 0 if self._edges is None or self.uneven else self._edges.shape[1]
+        known = [self._summed[1], *(along.edges for along in self._waiting[:1])]
+        return max(0 if edges is None else edges.shape[1] for edges in known)
+
+    def _all(self) -> tuple[Bands, np.ndarray | None]:
+        """The sums and edges of all samples."""
+        if self._waiting:
+            sums, edges = self._summed
+            found = banded(np.concatenate([along.sums for along in self._waiting], axis=1))
+            known = [along.edges for along in self._waiting] + ([] if edges is None else [edges])
+            self._summed, self._waiting = (add_bands(sums, found), _widest(known)), ()
+        return self._summed
 
     @property
     def error_sq(self) -> np.ndarray:
@@ -86,27 +107,29 @@ class Slices:
 
     @property
     def _total(self) -> np.ndarray:
-        return total_of_bands({} if self.uneven else self._sums, (3, self.count))
+        return total_of_bands(self._all()[0], (3, self.count))
 
     @property
     def edges(self) -> np.ndarray:
         """Smallest and largest value of the reference, then of the candidate: (4, slices)."""
-        return np.zeros((4, 0)) if self._edges is None else self._edges
+        edges = self._all()[1]
+        return np.zeros((4, 0)) if edges is None else edges
 
     def merged(self, other: "Slices") -> "Slices":
         """The sums of both."""
         if self.uneven or other.uneven:
             return _uneven()
-        if self._edges is None or other._edges is None:
-            return other if self._edges is None else self
-        if self._edges.shape != other._edges.shape:
+        if not (self.count and other.count):
+            return self if self.count else other
+        if self.count != other.count:
             return _uneven()
-        edges = np.where(
-            [[True], [False], [True], [False]],
-            np.minimum(self._edges, other._edges),
-            np.maximum(self._edges, other._edges),
-        )
-        return Slices(add_bands(self._sums, other._sums), edges)
+        if other._summed[1] is not None:
+            (sums, edges), (others, ends) = self._all(), other._all()
+            return Slices(add_bands(sums, others), _widest([edges, ends]))
+        merged = Slices(*self._summed, (*self._waiting, *other._waiting))
+        if sum(along.sums.size for along in merged._waiting) > _MOST_WAITING:
+            merged._all()
+        return merged
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Slices) and self.to_json() == other.to_json()
@@ -125,7 +148,7 @@ class Slices:
             **{
                 name: {
                     str(band): packed(sums[row].astype(_SUM))
-                    for band, sums in sorted(self._sums.items())
+                    for band, sums in sorted(self._all()[0].items())
                     if sums[row].any()
                 }
                 for row, name in enumerate(_SUMS)
@@ -153,6 +176,13 @@ class Slices:
         except (*UNREADABLE, AttributeError) as error_read:
             raise unreadable("a table of slices") from error_read
         return cls(sums, edges)
+
+
+def _widest(edges: Sequence[np.ndarray]) -> np.ndarray:
+    """The edges of all samples."""
+    every = np.stack(edges)
+    lows, highs = every[:, ::2].min(axis=0), every[:, 1::2].max(axis=0)
+    return np.stack([lows, highs], axis=1).reshape(every.shape[1:])
 
 
 def _uneven() -> Slices:

@@ -7,7 +7,6 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import reduce
 
 import numpy as np
 
@@ -173,12 +172,11 @@ def measure(
     if samples <= step:
         return _measure(reference, candidate, task, keys)
     parts = [slice(start, start + step) for start in range(0, samples, step)]
-    return reduce(
-        merge,
-        (
+    return merge(
+        *(
             _measure(reference[part], candidate[part], task, None if keys is None else keys[part])
             for part in parts
-        ),
+        )
     )
 
 
