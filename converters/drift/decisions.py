@@ -111,12 +111,12 @@ def by_argmax(
 
 
 def _range(values: np.ndarray) -> float:
-    """The largest less the smallest of those that are finite."""
+    """The largest less the smallest of those that are finite; 0 without one."""
     low, high = values.min(), values.max()
-    if not (np.isfinite(low) and np.isfinite(high)):
-        values = values[np.isfinite(values)]
-        low, high = values.min(), values.max()
-    return float(high - low)
+    if np.isfinite(low) and np.isfinite(high):
+        return float(high - low)
+    values = values[np.isfinite(values)]
+    return float(np.ptp(values)) if values.size else 0.0
 
 
 def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:

@@ -39,6 +39,10 @@ _BUFFERED = 2**13
 # Narrower rows are added several at a time: NumPy adds long rows many times faster.
 _FOLDED = 256
 
+# What `numpy.einsum` does with (samples, rows, values), by the number of factors.
+_ROWS = {1: "srv->sr", 2: "srv,srv->sr"}
+_COLUMNS = {1: "srv->sv", 2: "srv,srv->sv"}
+
 # A share of values, 1 in so many, that is picked faster than all of them are compared again.
 _FEW = 32
 
@@ -52,6 +56,8 @@ _FLOAT16_EXPONENTS = (
 _HALF_SPACING = 16
 
 _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
+# Places in these, with the reference's own sum behind them, of the sums that `Along` holds.
+_ALONG = [0, 2, 5]
 
 
 @dataclass(frozen=True)
@@ -109,15 +115,22 @@ def measure_distances(
     columns, planes = (wanted and reference.size > 0 for wanted in (columns, planes))
     shape = _four_axes(reference.shape, columns, planes)
     one, other = reference.reshape(shape), candidate.reshape(shape)
-    samples, rows, _, width = shape
+    # Overflown squares are told by infinite sums, and NaN by its counts.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return _measured(one, other, columns, planes)
+
+
+def _measured(one: np.ndarray, other: np.ndarray, columns: bool, planes: bool) -> Distances:
+    """Measures values of shape (samples, rows, between, columns)."""
+    samples, rows, _, width = one.shape
     # The reference's own sum comes last, behind `_SUMS`.
     by_row = np.zeros((len(_SUMS) + 1, samples, rows))
-    by_column = np.zeros((3, samples, width if columns else 0))
+    by_column = np.zeros((len(_ALONG), samples, width if columns else 0))
     counts = dict.fromkeys(_COUNTS, 0)
     ulps = np.zeros(len(ULP_LABELS), np.int64)
     largest = 0.0
     all_finite = True
-    for block in pieces(shape, CHUNK):
+    for block in pieces(one.shape, CHUNK):
         # A sample is cut at the same places whatever batch it came in, and its pieces are added in
         # order: the same sums, bit for bit.
         expected, received, error, spare = _copied(one[block], other[block])
@@ -141,15 +154,15 @@ def measure_distances(
         ]
         if columns or planes:
             pairs.append((expected,))
-        found = [_by_row(pair, spare) for pair in pairs]
-        for sums, piece in zip(by_row, found, strict=False):
-            sums[block[:2]] += piece
+        found = _by_row(pairs, spare)
+        by_row[: len(found), block[0], block[1]] += found
         if columns:
-            for sums, index in zip(by_column, (0, 2, 5), strict=True):
-                sums[block[0], block[3]] += _by_column(pairs[index], width, block[3])
+            along = [pairs[index] for index in _ALONG]
+            by_column[:, block[0], block[3]] += _by_column(along, width, block[3])
         if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
             counts["saturated"] += _count_saturated(expected, received)
-        ulps += _count_spacings(error, expected, spare)
+        single = one.dtype == np.float32 and not left_out
+        ulps += _count_spacings(error, one[block] if single else expected, spare)
         ulps[0] -= left_out  # zeros stand in for them, and zeros do not differ
     by_sample = dict(zip(_SUMS, by_row.sum(axis=2), strict=False))
     edges = _edges(one, other, all_finite, columns, planes) if columns or planes else (None, None)
@@ -164,7 +177,7 @@ def measure_distances(
         by_sample["error_sq"],
         by_sample["reference_sq"],
         Along(by_column, edges[0]) if edges[0] is not None else None,
-        Along(by_row[[0, 2, 5]], edges[1]) if edges[1] is not None else None,
+        Along(by_row[_ALONG], edges[1]) if edges[1] is not None else None,
     )
 
 
@@ -213,36 +226,45 @@ def _copied(one: np.ndarray, other: np.ndarray) -> list[np.ndarray]:
 
 def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
     """Puts |other - one| into `error`; gives its largest, NaN or infinite if a value is."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        np.subtract(other, one, out=error)
-        np.abs(error, out=error)
+    np.subtract(other, one, out=error)
+    np.abs(error, out=error)
     return float(error.max(initial=0.0))
 
 
-def _by_row(factors: tuple[np.ndarray, ...], spare: np.ndarray) -> np.ndarray:
-    """Sums of products over the last axis."""
-    with np.errstate(over="ignore", under="ignore"):
+# The arrays of which products are added up; of one array, its values.
+_Factors: TypeAlias = Sequence[tuple[np.ndarray, ...]]
+
+
+def _by_row(products: _Factors, spare: np.ndarray) -> np.ndarray:
+    """Sums of products over the last axis: (products, samples, rows)."""
+    sums = np.empty((len(products), *spare.shape[:2]))
+    for factors, out in zip(products, sums, strict=True):
         if spare.shape[2] <= _BUFFERED:
-            return np.einsum(",".join(["srv"] * len(factors)) + "->sr", *factors)
-        values = np.multiply(*factors, out=spare) if len(factors) == 2 else factors[0]
-        return values.sum(axis=2)
+            np.einsum(_ROWS[len(factors)], *factors, out=out)
+        else:
+            values = np.multiply(*factors, out=spare) if len(factors) == 2 else factors[0]
+            values.sum(axis=2, out=out)
+    return sums
 
 
-def _by_column(factors: tuple[np.ndarray, ...], width: int, part: slice) -> np.ndarray:
+def _by_column(products: _Factors, width: int, part: slice) -> np.ndarray:
     """Sums of products over all but samples and columns, of which there are `part`."""
-    samples = len(factors[0])
+    samples = len(products[0][0])
     width = len(range(*part.indices(width)))
-    flat = [factor.reshape(samples, -1) for factor in factors]
+    flat = [[factor.reshape(samples, -1) for factor in factors] for factors in products]
+    size = flat[0][0].shape[1]
     folded = max(1, _FOLDED // max(1, width))
-    whole = flat[0].shape[1] // (folded * width) * folded * width
+    whole = size // (folded * width) * folded * width
 
     def added(values: slice, long: int) -> np.ndarray:
-        rows = [factor[:, values].reshape(samples, -1, long) for factor in flat]
-        with np.errstate(over="ignore", under="ignore"):
-            return np.einsum(",".join(["srv"] * len(rows)) + "->sv", *rows)
+        sums = np.empty((len(flat), samples, long))
+        for factors, out in zip(flat, sums, strict=True):
+            rows = [factor[:, values].reshape(samples, -1, long) for factor in factors]
+            np.einsum(_COLUMNS[len(factors)], *rows, out=out)
+        return sums
 
-    found = added(slice(whole), folded * width).reshape(samples, folded, width).sum(axis=1)
-    return found + added(slice(whole, None), width) if whole < flat[0].shape[1] else found
+    found = added(slice(whole), folded * width).reshape(-1, samples, folded, width).sum(axis=2)
+    return found + added(slice(whole, None), width) if whole < size else found
 
 
 _COUNTS = (
@@ -286,7 +308,7 @@ def _count_spacings(error: np.ndarray, reference: np.ndarray, spare: np.ndarray)
 
     Args:
         error: absolute errors, float64.
-        reference: values of the same shape.
+        reference: values of the same shape, float64 or float32.
         spare: memory of that size.
     """
     size = error.size
@@ -320,16 +342,18 @@ def _exponents(
     """Biased exponents of values as float32, in bytes: 255 beyond it, 0 below its normal numbers.
 
     Args:
-        values: float64.
+        values: float64 or float32.
         single: memory for as many float32 values.
         out: the exponents.
         flags: memory for as many flags, if values that are not 0 are to be counted.
     """
-    with np.errstate(over="ignore", under="ignore"):
-        np.copyto(single, values.reshape(-1), casting="same_kind")
-    count = 0 if flags is None else int(np.count_nonzero(np.not_equal(single, 0, out=flags)))
+    values = values.reshape(-1)
     words = single.view(np.int32)
-    words >>= _FRACTION_BITS
+    if values.dtype != np.float32:
+        np.copyto(single, values, casting="same_kind")
+        values = single
+    count = 0 if flags is None else int(np.count_nonzero(np.not_equal(values, 0, out=flags)))
+    np.right_shift(values.view(np.int32), _FRACTION_BITS, out=words)
     np.copyto(out, words, casting="unsafe")  # without the sign, which the ninth bit holds
     return count
 

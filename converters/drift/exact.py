@@ -59,16 +59,16 @@ Bands = dict[int, np.ndarray]
 _BAND, _BITS = 8, 30
 
 # Values whose bands are found together: few enough that float64 adds their multiples exactly, and
-# that arrays of them stay below 128 KiB, from where on `malloc` asks the operating system each time.
+# that an array of them stays below 128 KiB: for more, the operating system is asked each time.
 _TOGETHER = 15 * 2**10
 
-# IEEE 754 binary64, as whole numbers: 52 bits of fraction below 11 of the exponent and the sign. A
-# band is eight exponents. Two more than an exponent and without its last three bits is its band,
-# counted from 128 below 0. The lowest band takes all below, as float64 holds no larger factor.
-_FRACTION_BITS, _EXPONENT = 52, 0x7FF << 52
-_BAND_BITS, _BAND_MASK, _SHIFT, _ZERO = 55, 0x1FF << 55, 2 << 52, 128
-_LOWEST, _HIGHEST = 4, 256
-# Exponents of the factors that make whole numbers of a band's values: this less eight per band.
+# IEEE 754 binary64 read as whole numbers: the exponent lies above 52 bits of the fraction. With two
+# added to it, all but its last three bits are the band, of which number 128 is band 0 of `Bands`.
+# The lowest band takes all below, as float64 holds no larger factor.
+_EXPONENT, _SHIFT = 0x7FF << 52, 2 << 52
+_BAND_BITS, _BAND_MASK = 55, 0x1FF << 55
+_LOWEST, _ZERO, _HIGHEST = 4, 128, 256
+# The bits of a float64 that makes whole numbers of a band's values: these less the band's own.
 _SCALE = (1023 + _BITS + _BAND * _ZERO) << 52
 
 
@@ -82,7 +82,7 @@ def banded(values: np.ndarray) -> Bands:
         Sums of shape (kinds, places).
     """
     kinds, samples, places = values.shape
-    # Few places at a time rather than few samples: the table of a chunk is as large as a sample.
+    # Few places at a time rather than few samples: a chunk has a table of bands by places.
     most = max(1, min(samples, _TOGETHER))
     step = max(1, _TOGETHER // max(1, kinds * most))
     chunks = [

@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 
+from tfmp.converters.drift.distances import Along
 from tfmp.converters.drift.exact import Common, Histogram
 from tfmp.converters.drift.slices import Slices
 
@@ -117,11 +118,12 @@ def _with_means(values: np.ndarray) -> np.ndarray:
 
 def _bands(one: np.ndarray, other: np.ndarray) -> tuple[Slices, Histogram]:
     """Sums by sample and band of sizes, and how many values each band holds."""
-    size, gap = np.zeros((2, len(one), BANDS))
-    counts = np.zeros(BANDS, np.int64)
     one_sign = (one.min(axis=1) >= 0) | (one.max(axis=1) <= 0)
-    if one_sign.any():
-        size[one_sign], gap[one_sign], counts = _by_band(one[one_sign], other[one_sign])
+    if not one_sign.any():
+        nothing = Along(np.zeros((3, len(one), BANDS)), np.zeros((4, BANDS)))
+        return Slices.summed(nothing), (0,) * BANDS
+    size, gap = np.zeros((2, len(one), BANDS))
+    size[one_sign], gap[one_sign], counts = _by_band(one[one_sign], other[one_sign])
     return Slices.of(size, size + gap, -1), tuple(counts.tolist())
 
 

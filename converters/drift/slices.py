@@ -124,8 +124,8 @@ class Slices:
         if self.count != other.count:
             return _uneven()
         if other._summed[1] is not None:
-            (sums, edges), (others, ends) = self._all(), other._all()
-            return Slices(add_bands(sums, others), _widest([edges, ends]))
+            sums = add_bands(self._all()[0], other._all()[0])
+            return Slices(sums, _widest([self.edges, other.edges]))
         merged = Slices(*self._summed, (*self._waiting, *other._waiting))
         if sum(along.sums.size for along in merged._waiting) > _MOST_WAITING:
             merged._all()
@@ -201,5 +201,9 @@ def _of_rows(reference: np.ndarray, candidate: np.ndarray) -> Along:
     if not finite.all():
         one, other = np.where(finite, one, 0.0), np.where(finite, other, 0.0)
     edges = [pick(values, axis=0) + 0.0 for values in (one, other) for pick in (np.min, np.max)]
+    sums = np.empty((3, *one.shape))
     with np.errstate(over="ignore", under="ignore"):
-        return Along(np.stack([np.square(other - one), np.square(one), one]), np.stack(edges))
+        np.square(np.subtract(other, one, out=sums[0]), out=sums[0])
+        np.square(one, out=sums[1])
+    sums[2] = one
+    return Along(sums, np.stack(edges))

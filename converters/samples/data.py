@@ -241,7 +241,7 @@ class Reading:
         for spec in self._samples.inputs:
             array = cast(named[spec.name], spec, self._name)
             if array.dtype.kind == "f":
-                self._nonfinite[spec.name] += int(np.count_nonzero(~np.isfinite(array)))
+                self._nonfinite[spec.name] += array.size - int(np.count_nonzero(np.isfinite(array)))
             batch[spec.name] = array
         return batch
 

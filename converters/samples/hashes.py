@@ -86,9 +86,9 @@ def _layout(array: np.ndarray) -> str:
     return "text" if array.dtype.kind in "OSU" else str(array.dtype)
 
 
-def _rows_as_bytes(array: np.ndarray) -> Iterator[bytes]:
+def _rows_as_bytes(array: np.ndarray) -> Iterator[bytes | np.ndarray]:
     if array.dtype.kind in "OSU":
         for row in texts(array):
             yield repr(np.asarray(row).ravel().tolist()).encode()
     else:
-        yield from (row.tobytes() for row in array)
+        yield from (np.ascontiguousarray(row).view(np.uint8) for row in array)

@@ -94,6 +94,13 @@ class TestArgmax:
             np.count_nonzero((chosen == 7) & firm),
         )
 
+    def test_a_sample_without_any_number_has_no_range(self):
+        reference, candidate = np.zeros((2, 2, 3, 5))
+        candidate[:, 1, 2] = reference[1, 0, 1] = 9
+        reference[0] = np.nan
+        found, _ = by_argmax(reference, candidate, -1, guess=True)
+        assert (found.changed, found.firm) == (3, 1)
+
     def test_any_split_gives_the_same(self):
         generator = np.random.default_rng(0)
         reference = generator.standard_normal((40, 6, 9))

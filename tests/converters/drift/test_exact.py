@@ -80,6 +80,12 @@ def test_merge_with_an_empty_one_changes_nothing() -> None:
     assert merge(_Numbers(), one) == one
 
 
+def test_many_merge_as_one_after_the_other() -> None:
+    parts = [_Numbers(i, i / 3, i != 2, fold([i / 7]), (i, 1) if i else ()) for i in range(4)]
+    assert merge(*parts) == merge(merge(merge(parts[0], parts[1]), parts[2]), parts[3])
+    assert merge(*parts) == _Numbers(6, 1.0, False, fold([1 / 7, 2 / 7, 3 / 7]), (6, 3))
+
+
 def test_what_differs_once_is_shared_no_more() -> None:
     different = merge(_Numbers(shared="a"), _Numbers(shared="b"))
     assert different.shared == ""
@@ -106,6 +112,16 @@ class TestBands:
         whole = banded(self.VALUES)
         assert parts.keys() == whole.keys()
         assert all((parts[band] == whole[band]).all() for band in whole)
+
+    def test_each_place_has_the_sums_that_it_has_alone(self):
+        generator = np.random.default_rng(0)
+        values = generator.standard_normal((3, 40, 700)) * 10.0 ** generator.integers(-9, 9, 700)
+        values[:, ::3, 5] = 0
+        found = banded(values)
+        for place in range(0, 700, 23):
+            alone = banded(values[:, :, place : place + 1])
+            for band, sums in found.items():
+                assert (sums[:, place] == alone.get(band, np.zeros((3, 1)))[:, 0]).all()
 
     def test_zeros_leave_nothing_and_the_smallest_numbers_are_none(self):
         assert banded(np.zeros((3, 5, 2))) == {}

@@ -1,8 +1,11 @@
 """Distances by channel and column: exact under any split, and right to six digits."""
 
+import pickle
+
 import numpy as np
 import pytest
 
+from tfmp.converters.drift import slices
 from tfmp.converters.drift.slices import MOST_SLICES, Slices
 from tfmp.converters.shared.errors import InputError
 
@@ -38,14 +41,24 @@ def test_channels_first():
     )
 
 
+@pytest.mark.parametrize("waiting", [0, 200, 2**16])
 @pytest.mark.parametrize("step", [1, 7, 59])
-def test_any_split_and_order_gives_the_same(step):
+def test_any_split_and_order_gives_the_same(step, waiting, monkeypatch):
+    monkeypatch.setattr(slices, "_MOST_WAITING", waiting)
     merged = Slices()
     for start in reversed(range(0, 60, step)):
         part = slice(start, start + step)
         merged = merged.merged(Slices.of(REFERENCE[part], CANDIDATE[part], -1))
     assert merged == Slices.of(REFERENCE, CANDIDATE, -1)
     assert Slices.from_json(merged.to_json()) == merged
+
+
+def test_few_sums_of_samples_wait_for_others(monkeypatch):
+    monkeypatch.setattr(slices, "_MOST_WAITING", 100)
+    merged = Slices()
+    for row in range(60):  # 12 numbers each
+        merged = merged.merged(Slices.of(REFERENCE[[row]], CANDIDATE[[row]], -1))
+        assert len(pickle.dumps(merged)) < 8_000
 
 
 def test_one_value_a_sample_is_one_slice_and_neighbours_share_one():
