@@ -85,7 +85,7 @@ def by_argmax(
     firm = np.zeros_like(changed)
     samples, places = np.nonzero(changed)
     ranges = np.zeros(len(one))
-    for sample in np.unique(samples).tolist() if guess else ():
+    for sample in np.flatnonzero(changed.any(axis=1)).tolist() if guess else ():
         ranges[sample] = _range(one[sample])
     step = max(1, CHUNK // one.shape[2])
     for start in range(0, len(samples), step):

@@ -331,7 +331,8 @@ def _count_spacings(error: np.ndarray, reference: np.ndarray, spare: np.ndarray)
         counts[label], left = left - above, above
         label += 1
     if left:
-        rest = np.minimum(index[np.greater_equal(index, label - 1, out=flags)], last - 1)
+        few = np.flatnonzero(np.greater_equal(index, label - 1, out=flags))
+        rest = np.minimum(index[few], last - 1)
         counts[label:] = np.bincount(rest, minlength=last)[label - 1 :]
     return counts
 

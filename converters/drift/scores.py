@@ -31,7 +31,8 @@ def scores(reference: np.ndarray, candidate: np.ndarray, task: Task | None = Non
     found: TotalsFields = {
         "class_scores": may_be_classes and reference.ndim == 2 and reference.shape[1] > 1,
         "one_score": rows > 0 and reference.size == rows,
-        "unit": bool(_least(reference) >= 0 and _most(reference) <= 1),
+        # The first sample tells most often, without a look at all the others.
+        "unit": _in_unit(reference[:1]) and _in_unit(reference),
         "normalized": False,
     }
     if found["unit"]:
@@ -93,6 +94,10 @@ def without_masks(
         impossible &= (reference < bounds) & (candidate < bounds)
     floor = np.broadcast_to(bounds, reference.shape)
     return np.where(impossible, floor, reference), np.where(impossible, floor, candidate)
+
+
+def _in_unit(values: np.ndarray) -> bool:
+    return _least(values) >= 0 and _most(values) <= 1
 
 
 def _least(values: np.ndarray) -> float:
