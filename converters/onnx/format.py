@@ -69,7 +69,7 @@ class OnnxFormat(Format):
         from tfmp.converters.intake import Source
         from tfmp.converters.onnx.export import check_export, export_onnx, with_rewrites
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
-        from tfmp.converters.onnx.graph import external_files, save_checked
+        from tfmp.converters.onnx.graph import external_files, fault_of, save_checked
         from tfmp.converters.report import FileNotes
 
         options: OnnxOptions = target.options
@@ -90,7 +90,8 @@ class OnnxFormat(Format):
             model, report = to_fp16(
                 model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target
             )
-            notes = [*(found.notes() if found else ()), *report.notes()]
+            fault = fault_of(model)
+            notes = [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
         describe_origin(model, target.precision, source.origin.sha256, report, options.target)
         progress("checking and writing the result")
         origin = source.origin.path

@@ -81,18 +81,22 @@ def onnx_runner(path: Path, profile: Profile | None = None) -> OnnxRunner:
 
     from tfmp.converters.onnx.emulation import FP32_INSIDE, emulated, profile_of
     from tfmp.converters.onnx.fp16 import TARGET, computes_in_fp16
+    from tfmp.converters.onnx.graph import fault_of
 
     versions = {"onnxruntime": onnxruntime.__version__}
     model = prepared_model(path)
     if not computes_in_fp16(model):
         return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
+    fault = fault_of(model)
     chosen = profile or profile_of(model.metadata_props.get(TARGET))
     with _usable(path):
         rounded = emulated(model, chosen)
     details = {"profile": chosen.describe(), HOLDS_FOR: chosen.runtime, **versions}
     if rounded.metadata_props.get(FP32_INSIDE):
         details["in FP32 inside"] = rounded.metadata_props[FP32_INSIDE]
-    return OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
+    runner = OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
+    runner.notes = (fault,) if fault else ()
+    return runner
 
 
 def prepared_model(path: Path) -> "ir.Model":
@@ -124,8 +128,19 @@ def _open(model: "Path | bytes | ir.Model", alone: bool) -> OrtSession:
     from tfmp.converters.onnx.graph import open_session
 
     try:
-        if isinstance(model, Path | bytes):
+        if isinstance(model, Path):
+            return cpu_session(model, alone=alone, disabled=_left_out(model))
+        if isinstance(model, bytes):
             return cpu_session(model, alone=alone)
         return open_session(model, alone)
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise RunnerError(f"ONNX Runtime cannot load the model: {first_line(error)}") from error
+
+
+def _left_out(path: Path) -> tuple[str, ...]:
+    """Optimizers that the process would not survive."""
+    import onnx_ir as ir
+
+    from tfmp.converters.onnx.graph import FAULTY_OPTIMIZER, fault_of
+
+    return (FAULTY_OPTIMIZER,) if fault_of(ir.load(path)) else ()

@@ -1,6 +1,6 @@
 """ONNX Runtime sessions, set up the same way everywhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ def cpu_session(
     weights: Mapping[str, np.ndarray] | None = None,
     optimized: bool = True,
     alone: bool = True,
+    disabled: Sequence[str] = (),
 ) -> OrtSession:
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
 
@@ -43,6 +44,7 @@ def cpu_session(
         optimized: False for a session that loads faster and runs slower.
         alone: False for a session whose runs alternate with another runtime's: its threads sleep
             between runs, where ONNX Runtime lets them wait busily for the next one.
+        disabled: names of optimizers to leave out.
 
     Raises:
         Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
@@ -62,4 +64,5 @@ def cpu_session(
         str(model) if isinstance(model, Path) else model,
         options,
         providers=["CPUExecutionProvider"],
+        disabled_optimizers=list(disabled),
     )

@@ -1,5 +1,10 @@
 from .building import new_cast as new_cast, new_constant as new_constant
 from .constants import ConstantFacts as ConstantFacts, constant_facts as constant_facts
+from .faults import (
+    FAULTY_OPTIMIZER as FAULTY_OPTIMIZER,
+    fault_of as fault_of,
+    moves_first_axis as moves_first_axis,
+)
 from .matching import (
     Pattern as Pattern,
     Reduction as Reduction,

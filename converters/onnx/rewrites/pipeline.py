@@ -15,6 +15,7 @@ from tfmp.converters.onnx.rewrites.gelu import rewrite_gelu
 from tfmp.converters.onnx.rewrites.masks import rewrite_masks, rewrite_selections
 from tfmp.converters.onnx.rewrites.norms import rewrite_norms
 from tfmp.converters.onnx.rewrites.scales import fold_scales
+from tfmp.converters.onnx.rewrites.transposes import move_transposes
 
 # Axes of reductions, Clip's bounds and Softmax mean what they do since here.
 _OLDEST_OPSET = 13
@@ -25,6 +26,7 @@ STAGES = (
     rewrite_norms,  # before exponentials: it turns products with 1 / x into divisions
     rewrite_exponentials,
     rewrite_gelu,
+    move_transposes,
     fold_scales,  # last: into the normalizations that came before
 )
 
