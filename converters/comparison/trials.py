@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tfmp.converters.comparison.devices import machine_failure, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
+from tfmp.converters.comparison.elsewhere import ElsewhereTrial
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.drift import Comparison, OutputDrift, match
@@ -131,6 +132,7 @@ class Trial:
         self._stages: DriftStages | None = None
         self._latency: Latency | None = None
         self._explainer: Explainer | None = None
+        self._elsewhere: list[ElsewhereTrial] = []
         self._error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -155,15 +157,15 @@ class Trial:
             self._runner: Runner = laid_out(runner, its_own)
             known = self._known.notes or self._runner.notes
             self._notes = (*fallen_back, *inputs.notes, *known)
-            self._comparison = Comparison(
-                file.name,
-                layout.outputs(source.outputs),
-                self._runner.outputs,
-                tasks=plan.tasks,
-                hints=source.hints,
-                metrics=plan.metrics,
-                steps=bool(layout.states),
-            )
+            self._comparison = self._compared(plan)
+            if self._info.fp16 == "emulated" and plan.profile is None:
+                self._elsewhere = [
+                    ElsewhereTrial(
+                        *(other, its_own),
+                        *(lambda: self._compared(replace(plan, metrics=())), plan),
+                    )
+                    for other in file.format.elsewhere(file.path)
+                ]
             if baselines is not None:
                 self._stages = DriftStages(
                     *(file.path, file.format, self._info, source, layout, baselines, stack),
@@ -177,6 +179,19 @@ class Trial:
                     self._output_names,
                     plan.explain.folder_of(file.name),
                 )
+
+    def _compared(self, plan: Plan) -> Comparison:
+        """A comparison of the file's outputs with the reference's."""
+        source, layout = self._source, self._layout
+        return Comparison(
+            self._file.name,
+            layout.outputs(source.outputs),
+            self._runner.outputs,
+            tasks=plan.tasks,
+            hints=source.hints,
+            metrics=plan.metrics,
+            steps=bool(layout.states),
+        )
 
     @property
     def _unexplained(self) -> str:
@@ -213,6 +228,8 @@ class Trial:
             named = {name: received[self._output_names[name]] for name in expected}
             if self._stages is not None:
                 self._stages.update(batch, expected, named)
+            for other in self._elsewhere:
+                other.update(batch, fed, expected)
             if self._explainer is not None:
                 self._explainer.update(batch.inputs, expected, named)
 
@@ -222,6 +239,8 @@ class Trial:
             self._comparison.start_over(label_kinds)
         if self._stages is not None:
             self._stages.start_over()
+        for other in self._elsewhere:
+            other.start_over()
 
     @property
     def label_kinds(self) -> Mapping[str, str]:
@@ -265,6 +284,7 @@ class Trial:
             error=self._error,
             latency=self._latency,
             stages=self._stages.stages() if self._stages and self._error is None else (),
+            elsewhere=tuple(other.found() for other in self._elsewhere if self._error is None),
             explanation=explained.explanation() if explained else None,
         )
 

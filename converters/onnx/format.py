@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tfmp.converters.onnx.emulation import Profile
     from tfmp.converters.onnx.mixed import MixedSearch
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
 
@@ -127,6 +127,11 @@ class OnnxFormat(Format):
         from tfmp.converters.runners import CudaRunner, onnx_runner
 
         return CudaRunner(path) if gpu else onnx_runner(path, profile)
+
+    def elsewhere(self, path: Path) -> "tuple[OtherRuntime, ...]":
+        from tfmp.converters.runners import other_runtimes
+
+        return other_runtimes(path)
 
     def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
         from tfmp.converters.runners import OnnxRunner

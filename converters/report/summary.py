@@ -11,7 +11,7 @@ from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE, printable
-from tfmp.shared.wording import alike_once
+from tfmp.shared.wording import alike_once, joined
 
 # A sign beside each verdict, so that colour is never the only cue.
 SIGNS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.INCONCLUSIVE: "?"}
@@ -157,9 +157,18 @@ def worst_text(candidate: CandidateReport) -> str:
 
 
 def holds_text(candidate: CandidateReport) -> str:
-    """The hardware or runtime that a verdict is about, in a sentence; "" if it is none."""
+    """The hardware or runtimes that a verdict is about, in a sentence; "" if it is none."""
     runtime = candidate.runner.details.get(HOLDS_FOR, "")
-    return printable(f"The verdict holds for {runtime}.") if runtime else ""
+    if not runtime:
+        return ""
+    text = f"The verdict holds for {runtime}"
+    doubted = any(check.name == "runtime" for check in candidate.checks)
+    others = [found for found in candidate.elsewhere if found.error is None]
+    if others and not doubted and candidate.verdict is not Verdict.FAIL:
+        samples = max((o.samples for found in others for o in found.outputs), default=0)
+        named = joined([found.runtime for found in others])
+        text += f", and {f'on {samples:,} of the samples ' if samples else ''}for {named}"
+    return printable(f"{text}.")
 
 
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:

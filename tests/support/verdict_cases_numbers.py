@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from verdict_case import (
+    INCONCLUSIVE,
     UNSURE,
     Cases,
     Outputs,
@@ -213,9 +214,9 @@ def hazards(rng: np.random.Generator) -> np.ndarray:
     return (base * rng.lognormal(0, 0.25, (500, 1))).clip(2.2e-5, 0.5).astype(np.float32)
 
 
-@benign("survival hazards with small ones as subnormal numbers")
+@benign("survival hazards with small ones as subnormal numbers", accept=INCONCLUSIVE)
 def _(rng):
-    """The risk of the first year is right to 0.2 %, and those of later years to three digits."""
+    """The risk of the first year is right to 0.2 %; a runtime that flushes has none at all."""
     risk = hazards(rng)
     return Outputs({"hazard": risk}, {"hazard": half(risk)})
 

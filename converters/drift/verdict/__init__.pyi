@@ -1,4 +1,5 @@
 from .check import Check as Check, Verdict as Verdict, overall as overall
+from .elsewhere import Elsewhere as Elsewhere, failures as failures
 from .judgement import check_overrides as check_overrides, judge as judge
 from .power import (
     CHANCES as CHANCES,

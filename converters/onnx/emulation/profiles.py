@@ -12,7 +12,7 @@ from tfmp.converters.onnx.emulation.facts import (
     facts_of,
     ops_of,
 )
-from tfmp.converters.onnx.fp16 import CUDA
+from tfmp.converters.onnx.fp16 import CUDA, WEBGPU
 from tfmp.converters.shared.errors import InputError
 
 # Products that one tensor-core instruction sums before it writes an FP16 accumulator: k of
@@ -142,3 +142,7 @@ def profile_of(target: str | None) -> Profile:
             FP16 kernels, so its files are judged like those for any.
     """
     return Profile.parse(target) if target in RUNTIMES else GPU
+
+
+# The runtimes of ONNX files whose arithmetic may break a file that `GPU` finds sound.
+OTHERS = tuple(map(Profile.parse, (CUDA, WEBGPU)))

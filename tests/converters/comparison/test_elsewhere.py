@@ -1,0 +1,163 @@
+"""Files that one runtime computes well and another one does not."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx_graphs import parse
+
+from tfmp.converters import DriftBudget, convert, validate
+from tfmp.converters.report import merge_reports
+from tfmp.converters.report.model import DriftReport
+
+NORMAL = np.random.default_rng(0).standard_normal((96, 4, 64)).astype(np.float32)
+
+RUNNING = """
+agraph (float[N, 6000] x) => (float[N, 6000] y) <int64 a = {1}> {
+    e = Abs(x)
+    y = CumSum(e, a)
+}
+"""
+
+RESIDUAL = """
+agraph (float[N, 4, 64] x) => (float[N, 4, 8] y) {
+    h = MatMul(x, w)
+    r = Add(x, h)
+    n = LayerNormalization <axis = -1, epsilon = 1e-5> (r, g, b)
+    y = MatMul(n, v)
+}
+"""
+
+QUOTIENT = """
+agraph (float[N, 64] x) => (float[N, 64] y) <float eps = {3e-5}> {
+    a = Abs(x)
+    d = Add(a, eps)
+    q = Mul(x, d)
+    y = Div(q, d)
+}
+"""
+
+LONG = "agraph (float[N, 8192] x) => (float[N, 4] y) { y = MatMul(x, w) }"
+
+
+def residual() -> onnx.ModelProto:
+    rng = np.random.default_rng(1)
+    model = parse(
+        RESIDUAL,
+        w=(rng.standard_normal((64, 64)) / 8).astype(np.float32),
+        v=(rng.standard_normal((64, 8)) / 8).astype(np.float32),
+        g=np.ones(64, np.float32),
+        b=np.zeros(64, np.float32),
+    )
+    for node in model.graph.node:
+        node.name = f"{node.output[0]}/{node.op_type}"
+    return model
+
+
+def judged(model: onnx.ModelProto, x: np.ndarray, folder, **options):
+    onnx.save(model, folder / "model.onnx")
+    made = convert(
+        folder / "model.onnx", output=folder / "half.onnx", data={"x": x}, force=True, **options
+    )
+    assert made.report is not None
+    return made.report
+
+
+def doubts(report: DriftReport) -> list[str]:
+    return [check.text for check in report.candidates[0].checks if check.name == "runtime"]
+
+
+def test_a_residual_sum_that_one_kernel_squares_in_fp16(tmp_path):
+    report = judged(residual(), NORMAL * 1000, tmp_path)
+    assert report.verdict == "INCONCLUSIVE"
+    (text,) = doubts(report)
+    assert text == (
+        "the verdict depends on the runtime: on ONNX Runtime 1.26 on CUDA, output 'y': the "
+        "candidate gives the same answer to every sample, the reference does not (96 samples). "
+        "This begins in LayerNormalization in n/LayerNormalization, because an addition before "
+        "LayerNormalization becomes SkipLayerNormalization, which holds mean, mean square and "
+        "their difference in FP16. Set the CUDA provider's option "
+        "enable_skip_layer_norm_strict_mode to 1, or use ONNX Runtime 1.27; or convert with "
+        "--keep-fp32 'n/LayerNormalization'"
+    )
+    assert report.candidates[0].reasons == (text,)
+
+
+def test_the_same_model_on_numbers_that_every_runtime_holds(tmp_path):
+    report = judged(residual(), NORMAL, tmp_path)
+    assert report.verdict == "PASS"
+    assert doubts(report) == []
+    names = [found.profile for found in report.candidates[0].elsewhere]
+    assert names == ["ort-cuda:1.26", "webgpu:16"]
+
+
+def test_the_fix_that_the_report_names_mends_it(tmp_path):
+    kept = judged(residual(), NORMAL * 1000, tmp_path, keep_fp32=["n/LayerNormalization"])
+    assert kept.verdict == "PASS"
+
+
+def test_a_file_for_one_runtime_is_judged_on_that_one(tmp_path):
+    for target, verdict in (("webgpu", "PASS"), ("ort-cuda", "FAIL")):
+        report = judged(residual(), NORMAL * 1000, tmp_path, target=target)
+        assert (report.verdict, report.candidates[0].elsewhere) == (verdict, ())
+
+
+def test_emulating_one_profile_looks_at_no_other(tmp_path):
+    report = judged(residual(), NORMAL * 1000, tmp_path, emulate="gpu")
+    assert (report.verdict, report.candidates[0].elsewhere) == ("PASS", ())
+
+
+def test_running_totals_that_cuda_holds_in_fp16(tmp_path):
+    x = np.random.default_rng(0).random((64, 6000), dtype=np.float32)
+    report = judged(parse(RUNNING), x, tmp_path)
+    assert report.verdict == "INCONCLUSIVE"
+    (text,) = doubts(report)
+    assert "ONNX Runtime 1.26 on CUDA, output 'y': rel_l2 0.1" in text
+    assert "because CumSum adds in FP16. Convert with --precision mixed --emulate ort-cuda" in text
+    few = np.where(np.arange(6000) < 200, x, 0)
+    assert judged(parse(RUNNING), few, tmp_path).verdict == "PASS"
+
+
+def test_divisors_that_are_zero_where_subnormal_numbers_are(tmp_path):
+    x = np.random.default_rng(0).uniform(-3, 3, (64, 64)).astype(np.float32)
+    assert judged(parse(QUOTIENT), x, tmp_path).verdict == "PASS"
+    x[5, 3] = 0
+    report = judged(parse(QUOTIENT), x, tmp_path)
+    assert report.verdict == "INCONCLUSIVE"
+    (text,) = doubts(report)
+    assert "WebGPU provider, output 'y': 1 of 4,096 values are NaN" in text
+    assert "This begins in Div" in text
+
+
+def test_one_sample_of_eight_is_enough_where_all_are_alike(tmp_path):
+    """Large models are run on some samples elsewhere: the largest and the smallest of a batch."""
+    w = np.where(np.arange(8192) < 4096, 1, -1).astype(np.float32)[:, None] * np.ones(4, np.float32)
+    x = np.random.default_rng(0).uniform(0, 1, (64, 8192)).astype(np.float32)
+    x[9] *= 60
+    report = judged(parse(LONG, w=w), x, tmp_path, budget=DriftBudget(rel_l2=0.1))
+    assert max(o.samples for o in report.candidates[0].elsewhere[1].outputs) == 8
+    assert "WebGPU provider" in doubts(report)[0]
+
+
+def test_the_report_keeps_it_through_json_merging_and_new_budgets(tmp_path):
+    report = judged(residual(), NORMAL * 1000, tmp_path)
+    again = DriftReport.from_dict(json.loads(json.dumps(report.to_dict())))
+    assert doubts(again) == doubts(report)
+    other = validate(tmp_path / "model.onnx", tmp_path / "half.onnx", NORMAL[:64] * 1001)
+    merged = merge_reports([report, other])
+    assert doubts(merged)[0].startswith(doubts(report)[0].partition(" (96")[0])
+    assert "(160 samples)" in doubts(merged)[0]
+    loose = report.judged_by(DriftBudget(rel_l2=None, sample_rel_l2=None, slice_rel_l2=None))
+    assert doubts(loose)  # a collapsed output is no matter of limits
+
+
+@pytest.mark.parametrize(
+    ("scale", "text"), [(1, "and on 96 of the samples for"), (1000, "add in FP32.")]
+)
+def test_the_report_says_which_runtimes_a_verdict_holds_for(tmp_path, scale: int, text: str):
+    from tfmp.converters.report.summary import holds_text
+
+    report = judged(residual(), NORMAL * scale, tmp_path)
+    assert text in holds_text(report.candidates[0])
+    assert ("WebGPU" in holds_text(report.candidates[0])) == (scale == 1)
