@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from house import (
+    BRIDGE,
     GROUND,
     ROOT,
     TABLES,
@@ -55,7 +56,7 @@ def imports_upward(graph: dict[str, set[str]]) -> list[str]:
         for other in imported:
             other_wing, other_height = height_of(other)
             if other_wing != wing:
-                if not other.startswith(f"{GROUND}."):
+                if not other.startswith(f"{GROUND}.") and not name.startswith(f"{BRIDGE}."):
                     wrong.append(f"{name} -> {other} (the wings share {GROUND} and nothing else)")
             elif other_height > height:
                 wrong.append(f"{name} -> {other} (a later room)")
@@ -107,7 +108,7 @@ def test_a_room_is_entered_by_the_names_that_it_lists():
     wrong = []
     for name, path in known.items():
         for other in imports_of(path, set(known)) - {name}:
-            if name in TABLES:
+            if name in TABLES or (name.startswith(BRIDGE) and other in WINGS):
                 continue
             room = other if other in packages else other.rpartition(".")[0]
             own = name if name in packages else name.rpartition(".")[0]
@@ -139,6 +140,7 @@ def test_every_listed_name_is_there_and_entered_by_somebody():
 # asks the renderer, which reads that data, only when it is called.
 RENDERED = {
     "tfmp.converters.report.model": ["html", "jsonio", "junit", "markdown"],
+    "tfmp.experiment.report": ["page"],
     "tfmp.profiling.report": ["page", "tables"],
 }
 

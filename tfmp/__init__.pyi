@@ -1,6 +1,7 @@
 from .calibration import calibrate as calibrate
 from .checkup import doctor as doctor
 from .colocation import Job as Job, colocate as colocate
+from .experiment import Task as Task, compare as compare
 from .fit import MixedPrecision as MixedPrecision
 from .loss_scaling import (
     DynamicLossScale as DynamicLossScale,

@@ -9,7 +9,7 @@ from repository import ROOT
 # Lowest first: a file imports from its own room and from rooms that stand before it.
 TRAINING = (
     "shared machine precision loss_scaling nonfinite calibration fit checkup profiling colocation "
-    "commands"
+    "experiment commands"
 ).split()
 CONVERSION = (
     "shared intake.keras2 intake.saved intake "
@@ -22,6 +22,9 @@ CONVERSION = (
 
 # Both wings stand on it.
 GROUND = "tfmp.shared"
+
+# Stands on both wings: it trains, and converts what it trained.
+BRIDGE = "tfmp.experiment"
 
 
 @cache

@@ -18,6 +18,10 @@ _COMMANDS = {
         "tfmp.commands.calibrate:command",
         "Measure gradients and recommend a loss scale.",
     ),
+    "compare": (
+        "tfmp.commands.compare:command",
+        "Train in several precisions, convert, and say which file to ship.",
+    ),
     "colocate": ("tfmp.commands.colocate:command", "Train several models on one device."),
     "doctor": ("tfmp.commands.doctor:command", "Check machine and model for mixed precision."),
     "profile": (
@@ -77,6 +81,7 @@ def main() -> None:
     tfmp calibrate model.keras --data train.npz
     tfmp profile model.keras --data train.npz
     tfmp colocate my_jobs:jobs
+    tfmp compare digits --report compare.html
 
     Exit status: 2 on bad usage, 130 after Ctrl-C, 143 after SIGTERM; the help of each command lists
     the others.

@@ -1,0 +1,105 @@
+"""compare: arms are paired, results are kept, and a crash costs one run."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repository import SUPPORT
+
+from tfmp.experiment.conductor import compare
+from tfmp.experiment.report import ExperimentReport
+from tfmp.experiment.tasks import Task
+
+TINY = f"{SUPPORT / 'tiny_task.py'}:task"
+X, Y = np.zeros((4, 2), "float32"), np.zeros(4, "float32")
+ARMS = ("float32", "mixed_float16", "float16_scaled", "float32+onnx")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> tuple[ExperimentReport, Path, list[str]]:
+    folder = tmp_path_factory.mktemp("experiment")
+    told: list[str] = []
+    return compare(TINY, ARMS, 2, folder=folder, progress=told.append), folder, told
+
+
+def test_every_arm_is_run_with_every_seed(done):
+    report, _, told = done
+    assert [(run.arm, run.seed) for run in report.runs] == [(a, s) for s in (0, 1) for a in ARMS]
+    assert report.complete
+    assert all(run.usable for run in report.runs)
+    assert told[1:3] == ["float32, seed 0", "mixed_float16, seed 0"]
+    assert report.task["metric"] == "closeness"
+
+
+def test_arms_are_paired_by_seed(done):
+    """Close with the same seed, further apart with another one."""
+    report, _, _ = done
+    losses = {(run.arm, run.seed): run.losses for run in report.runs}
+    for seed in (0, 1):
+        one, other = losses["float32", seed], losses["mixed_float16", seed]
+        assert other == pytest.approx(one, rel=0.02)
+    assert losses["float32", 0][0] != pytest.approx(losses["float32", 1][0], rel=0.02)
+
+
+def test_files_are_measured_against_their_training(done):
+    report, _, _ = done
+    training = {run.seed: run for run in report.runs if run.arm == "float32"}
+    for run in report.runs:
+        if run.arm == "float32+onnx":
+            assert run.metric == pytest.approx(training[run.seed].metric, abs=0.01)
+            assert run.verdict in ("PASS", "INCONCLUSIVE")
+            assert run.file_bytes == Path(run.file).stat().st_size
+            assert run.rel_l2 < 1e-2
+
+
+def test_an_interrupted_experiment_goes_on(done):
+    _, folder, _ = done
+    first = next(folder.glob("float32-seed0-*.run.json"))
+    document = json.loads(first.read_text())
+    first.write_text(json.dumps(document | {"metric": 0.125}))
+    told: list[str] = []
+    again = compare(TINY, ARMS, 2, folder=folder, progress=told.append)
+    assert told == ["preparing the task"]
+    assert again.runs[0].metric == 0.125  # the result that was kept, not one of a new run
+    first.write_text("{")  # damaged: it is run again
+    told.clear()
+    assert compare(TINY, ARMS[:1], 1, folder=folder, progress=told.append).runs[0].usable
+    assert told == ["preparing the task", "float32, seed 0"]
+
+
+@pytest.mark.slow
+def test_a_crash_costs_one_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("TINY_TASK_CRASHES", "float16")
+    report = compare(TINY, ["float16", "mixed_float16"], 1, epochs=1, folder=tmp_path)
+    errors = {run.arm: run.error for run in report.runs}
+    assert "ended by itself with status 7" in errors.pop("float16")
+    assert errors == {"float32": "", "mixed_float16": ""}
+    monkeypatch.delenv("TINY_TASK_CRASHES")
+    again = compare(TINY, ["float16", "mixed_float16"], 1, epochs=1, folder=tmp_path)
+    assert not any(run.error for run in again.runs)
+
+
+@pytest.mark.slow
+def test_no_run_begins_after_the_time(tmp_path):
+    report = compare(TINY, ["float32"], 1, minutes=1e-9, folder=tmp_path)
+    assert report.runs == ()
+    assert not report.complete
+    assert report.notes == ("1 runs were left out: 1e-09 minutes were over.",)
+
+
+@pytest.mark.slow
+def test_a_task_that_cannot_be_made_is_told(tmp_path):
+    with pytest.raises(ValueError, match="there is no file"):
+        compare("missing.py:task", folder=tmp_path)
+    local = Task("local", lambda: None, (X, Y), (X, Y), lambda p, y: 0.0, 0.1)
+    with pytest.raises(ValueError, match="sent to another process"):
+        compare(local, folder=tmp_path)
+
+
+@pytest.mark.slow
+def test_a_training_without_finite_predictions_makes_no_file(tmp_path, monkeypatch):
+    report = compare(f"{SUPPORT / 'tiny_task.py'}:diverging", ["float32+onnx"], 1, folder=tmp_path)
+    assert report.runs[0].metric != report.runs[0].metric
+    assert "float32 has no model to convert: its predictions are not finite" in report.runs[1].error
+    assert report.conclusion.startswith("Nothing can be concluded")

@@ -1,0 +1,137 @@
+"""The report of an experiment: what it concludes from runs that are known."""
+
+import json
+
+import pytest
+
+from tfmp.experiment.report import ExperimentReport
+from tfmp.experiment.results import Run
+
+TASK = {
+    "name": "toy",
+    "about": "Made-up numbers.",
+    "metric": "accuracy",
+    "sign": 1,
+    "margin": 0.01,
+    "epochs": 4,
+    "batch_size": 32,
+    "train_samples": 1000,
+    "test_samples": 2000,
+    "weights": 1234,
+    "optimizer": "Adam",
+    "epsilon": 1e-7,
+    "fingerprint": "0",
+    "backend": "tensorflow",
+    "device": "CPU",
+}
+
+
+def runs(arm: str, metrics: list[float], **values: object) -> list[Run]:
+    return [Run(arm, seed, metric, **values) for seed, metric in enumerate(metrics)]
+
+
+def report(*groups: list[Run], **task: object) -> ExperimentReport:
+    found = [run for group in groups for run in group]
+    arms = tuple(dict.fromkeys(run.arm for run in found))
+    return ExperimentReport({**TASK, **task}, arms, 3, tuple(found), {"keras": "3"})
+
+
+BASE = runs("float32", [0.95, 0.96, 0.955], losses=(1.0, 0.5), seconds_per_step=0.01, stuck=0.05)
+GOOD = {"verdict": "PASS", "latency_ms": 0.1, "rel_l2": 5e-4}
+
+
+def test_the_smallest_file_that_is_as_good_is_shipped():
+    large = runs("float32+onnx", [0.95, 0.96, 0.955], file_bytes=5000, **GOOD)
+    small = runs("float32+tflite", [0.95, 0.96, 0.956], file_bytes=4000, **GOOD)
+    found = report(BASE, large, small)
+    assert found.shipped is not None
+    assert found.shipped.arm.name == "float32+tflite"
+    assert found.conclusion.startswith("Ship float32+tflite: its accuracy of 0.955")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        runs("float32+tflite", [0.90, 0.91, 0.905], file_bytes=4000, **GOOD),
+        runs("float32+tflite", [0.95, 0.96, 0.955], file_bytes=4000, verdict="FAIL"),
+        runs("float32+tflite", [0.95, 0.96, float("nan")], file_bytes=4000, **GOOD),
+        runs("float32+tflite", [0.98, 0.90, 0.955], file_bytes=4000, **GOOD),
+    ],
+    ids=["worse", "failed its drift report", "not finite", "open"],
+)
+def test_a_small_file_that_is_not_proven_is_not_shipped(bad: list[Run]):
+    large = runs("float32+onnx", [0.95, 0.96, 0.955], file_bytes=5000, **GOOD)
+    found = report(BASE, large, bad)
+    assert found.shipped is not None
+    assert found.shipped.arm.name == "float32+onnx"
+    assert report(BASE, bad).shipped is None
+    assert "No file can be shipped" in report(BASE, bad).conclusion
+
+
+def test_a_lower_error_is_better_where_the_metric_says_so():
+    worse = runs("mixed_float16", [2.0, 2.1, 2.05])
+    found = report(runs("float32", [1.0, 1.1, 1.05]), worse, sign=-1, margin=0.1)
+    assert str(found.results[1].finding) == "worse"
+    assert "mixed_float16 loses" in found.conclusion
+    higher = report(runs("float32", [1.0, 1.1, 1.05]), worse, sign=1, margin=0.1)
+    assert str(higher.results[1].finding) == "better"
+
+
+def test_pure_float16_says_why_it_loses():
+    lost = runs("float16", [0.5, 0.5, 0.5], stuck=0.6)
+    base = [Run(**{**run.to_dict(), "losses": run.losses, "vanished": 0.3}) for run in BASE]
+    why = report(base, lost).why(report(base, lost).results[1])
+    assert "accuracy 0.500 against 0.955" in why
+    assert "60% of its weights did not move in the last epoch (float32: 5%)" in why
+    assert "epsilon of 1e-07" in why
+    assert "30% of the gradients vanish in FP16 without loss scaling" in why
+    harmless = report(base, lost, epsilon=1e-3).why(report(base, lost).results[1])
+    assert "epsilon" not in harmless
+
+
+def test_scaling_is_not_blamed_for_gradients_that_it_saves():
+    lost = runs("float16_scaled", [0.5, 0.5, 0.5])
+    base = [Run(**{**run.to_dict(), "losses": run.losses, "vanished": 0.3}) for run in BASE]
+    found = report(base, lost)
+    assert "without loss scaling" not in found.why(found.results[1])
+
+
+def test_seeds_that_leave_it_open_are_told():
+    found = report(BASE, runs("mixed_float16", [0.99, 0.93, 0.955]))
+    assert "3 seeds leave open whether mixed_float16 is as good. About" in found.conclusion
+
+
+def test_nothing_is_concluded_without_float32():
+    found = report([Run("float32", 0, error="out of memory")], runs("mixed_float16", [0.9]))
+    assert found.conclusion.startswith("Nothing can be concluded")
+    assert found.results[1].difference is None
+
+
+def test_all_forms_are_written(tmp_path):
+    broken = [Run("float16", seed, float("nan"), (float("nan"),)) for seed in range(3)]
+    files = runs("float32+onnx", [0.95, 0.96, 0.955], file_bytes=5000, **GOOD)
+    found = report(BASE, broken, files)
+    for suffix in (".html", ".json", ".md"):
+        found.save(tmp_path / f"report{suffix}")
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["schema"] == "tfmp.experiment/1"
+    assert document["ship"] == "float32+onnx"
+    assert [Run.from_dict(run).seed for run in document["runs"]] == [0, 1, 2] * 3
+    page = (tmp_path / "report.html").read_text()
+    assert "ship float32+onnx" in page
+    assert page.count("<svg") > 5
+    assert "var(--ink)" in page
+    assert "#010203" not in page
+    assert "| float32+onnx |" in (tmp_path / "report.md").read_text()
+
+
+def test_names_are_text_in_the_page(tmp_path):
+    found = report(BASE, name="<script>alert(1)</script>\u202e")
+    page = found.save(tmp_path / "r.html").read_text()
+    assert "<script>" not in page
+    assert "\u202e" not in page
+
+
+def test_a_report_without_a_place_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"one of the suffixes \.html, \.json, \.md"):
+        report(BASE).save(tmp_path / "r.txt")

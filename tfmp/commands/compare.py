@@ -1,0 +1,136 @@
+"""`tfmp compare`."""
+
+from inspect import cleandoc
+from pathlib import Path
+
+import click
+
+from tfmp.commands.options import (
+    check_reports,
+    count_option,
+    json_option,
+    mistakes_end_the_command,
+    print_report,
+    quiet_option,
+    report_options,
+)
+from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
+
+# As of a verdict that more evidence would change.
+EXIT_INCOMPLETE = 3
+
+
+def _tasks() -> str:
+    width = max(map(len, TASKS))
+    return "\n".join(f"  {name:{width}}  {text}" for name, text in TASKS.items())
+
+
+@click.command(
+    "compare",
+    help=cleandoc(f"""Train TASK in several precisions, make FP16 files, and say which to ship.
+
+    All arms begin with the same weights and see the same batches, seed by seed; each runs apart
+    from the others. Results are kept in a folder: an interrupted experiment goes on when the same
+    command is given again.
+
+    TASK is FILE.py:function or package.module:function, which returns a tfmp.Task; or one of:
+
+    \b
+{_tasks()}
+
+    Exit status: 0 if every run was done, 2 if the task or an option cannot be used, 3 if --minutes
+    were over before.
+    """),
+)
+@click.argument("task", metavar="TASK", required=False)
+@click.option(
+    "--arms",
+    metavar="NAME,NAME",
+    help=f"Arms to run, separated by commas. All: {', '.join(ARMS)}. Default: the trainings, and "
+    "FP16 files of float32 and mixed_float16.",
+)
+@count_option("--seeds", "Number of seeds.", default=3)
+@count_option("--epochs", "Passes over the training samples, in place of the task's.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Difference of the metric that does not matter, in its own units, in place of the task's.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Begin no run after so many minutes.",
+)
+@click.option(
+    "--folder",
+    default="tfmp-compare",
+    show_default=True,
+    help="Folder for results and models.",
+)
+@click.option("--init", metavar="FILE", help="Write an example of a task file, and end.")
+@report_options(".html, .json or .md")
+@quiet_option
+@json_option
+@click.pass_context
+def command(
+    context: click.Context,
+    task: str | None,
+    arms: str | None,
+    seeds: int,
+    epochs: int | None,
+    margin: float | None,
+    minutes: float | None,
+    folder: str,
+    init: str | None,
+    reports: tuple[str, ...],
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    if init is not None:
+        _write_example(Path(init), force)
+        return
+    if task is None:
+        raise click.UsageError(
+            f"expected a TASK: one of {', '.join(TASKS)}, or FILE.py:function. "
+            "`tfmp compare --init FILE.py` writes an example."
+        )
+    with mistakes_end_the_command():
+        check_reports(reports, SUFFIXES, force)
+        from tfmp.experiment import DEFAULT_ARMS, compare
+
+        report = compare(
+            task,
+            DEFAULT_ARMS if arms is None else [name.strip() for name in arms.split(",")],
+            seeds,
+            epochs=epochs,
+            margin=margin,
+            minutes=minutes,
+            folder=folder,
+            progress=(lambda text: None) if quiet else _show_stage,
+        )
+        for path in reports:
+            report.save(path)
+    print_report(report, as_json)
+    context.exit(0 if report.complete else EXIT_INCOMPLETE)
+
+
+def _write_example(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise click.UsageError(f"{str(path)!r} exists. Pass --force to overwrite it.")
+    if path.suffix != ".py":
+        raise click.UsageError(
+            f"--init expects a file with the suffix .py, received {str(path)!r}."
+        )
+    try:
+        path.write_text(TEMPLATE.replace("THIS_FILE.py", path.name), encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(
+            f"--init cannot write {str(path)!r}: {error.strerror}. Choose another folder."
+        ) from None
+    click.echo(f"{path} is an example of a task. Run it with: tfmp compare {path}:task")
+
+
+def _show_stage(text: str) -> None:
+    """Prints a line on stderr when a run begins."""
+    click.echo(f"{text} ...", err=True)

@@ -1,0 +1,172 @@
+"""compare: runs every arm with every seed in a process of its own, and reports on them."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.shared.worker import Worker, WorkerError
+from tfmp.experiment.arms import DEFAULT_ARMS, Arm, check_arms
+from tfmp.experiment.loading import check_name
+from tfmp.experiment.report import ExperimentReport
+from tfmp.experiment.results import Folder, Run
+from tfmp.experiment.tasks import Task
+from tfmp.shared.arguments import check_count, check_number
+from tfmp.shared.installed import installed_versions
+from tfmp.shared.progress import Told, ignore_count, ignore_stage
+from tfmp.shared.wording import first_line
+
+_LAB = "tfmp.experiment.lab:Lab"
+_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "onnxruntime", "ai-edge-litert", "numpy")
+
+# Training of one arm may take so long; `minutes` only ends the experiment between two runs.
+_LONGEST_RUN_S = 24 * 3600.0
+
+
+def compare(
+    task: str | Task,
+    arms: Sequence[str] = DEFAULT_ARMS,
+    seeds: int = 3,
+    *,
+    epochs: int | None = None,
+    margin: float | None = None,
+    minutes: float | None = None,
+    folder: str | Path = "tfmp-compare",
+    progress: Callable[[str], None] = ignore_stage,
+    count: Callable[[int, int | None], None] = ignore_count,
+) -> ExperimentReport:
+    """Trains, converts and compares one model in several precisions, all arms paired by seed.
+
+    With each seed, all arms begin with the same weights and see the same batches in the same order.
+    Every arm runs in a process apart from this one: a crash costs one run. Results and models are
+    kept in `folder`, so that an interrupted experiment goes on where it was.
+
+    Args:
+        task: a name of `tfmp.experiment.TASKS`, FILE.py:function or package.module:function, whose
+            function returns a `tfmp.Task`; or a `Task` whose functions can be pickled.
+        arms: "float32", "mixed_float16", "mixed_bfloat16", "float16", "float16_scaled", and files
+            such as "float32+onnx" or "mixed_float16+tflite". float32 is always run.
+        seeds: number of seeds, from 0.
+        epochs, margin: in place of those of the task.
+        minutes: no run begins after so many minutes; the report is then of those that were done.
+        folder: folder for results and models.
+        progress: called with a short text when a run begins.
+        count: called with the number of runs done and of all runs.
+
+    Returns:
+        The report; `report.save` writes it as .html, .json or .md.
+
+    Raises:
+        TypeError, ValueError: an argument or the task cannot be used.
+    """
+    chosen = check_arms(arms)
+    check_count("seeds", seeds)
+    if epochs is not None:
+        check_count("epochs", epochs)
+    for name, value in (("margin", margin), ("minutes", minutes)):
+        if value is not None:
+            check_number(name, value, above=0)
+    if isinstance(task, str):
+        check_name(task)
+    told = Told(progress, count)
+    began = time.monotonic()
+    told("preparing the task")
+    with _Bench(task, epochs, margin) as bench:
+        about = bench.describe()
+        place = _folder(Path(folder), about)
+        runs: list[Run] = []
+        todo = [(arm, seed) for seed in range(seeds) for arm in chosen]
+        late = 0
+        for done, (arm, seed) in enumerate(todo):
+            told.count(done, len(todo))
+            kept = place.load(arm.name, seed)
+            if kept is not None:
+                runs.append(kept)
+                continue
+            if minutes is not None and time.monotonic() - began > 60 * minutes:
+                late += 1
+                continue
+            told(f"{arm.name}, seed {seed}")
+            runs.append(bench.run(arm, seed, place, runs))
+            place.keep(runs[-1])
+        told.count(len(todo), len(todo))
+    return ExperimentReport(
+        task=about,
+        arms=tuple(arm.name for arm in chosen),
+        seeds=seeds,
+        runs=tuple(runs),
+        environment=installed_versions(_PACKAGES),
+        notes=(f"{late} runs were left out: {minutes:g} minutes were over.",) if late else (),
+    )
+
+
+def _folder(path: Path, about: dict[str, Any]) -> Folder:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"folder expects a folder that can be written to; received {str(path)!r}: "
+            f"{error.strerror}. Choose another folder."
+        ) from error
+    decides = ("name", "epochs", "batch_size", "fingerprint", "backend", "device", "metric")
+    return Folder(path, {name: about[name] for name in decides})
+
+
+class _Bench:
+    """The process that trains; a new one takes its place when it has died."""
+
+    def __init__(self, task: str | Task, epochs: int | None, margin: float | None) -> None:
+        self._arguments = (task, epochs, margin)
+        self._worker = self._started()
+
+    def __enter__(self) -> "_Bench":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._worker.close()
+
+    def _started(self) -> Worker:
+        try:
+            return Worker(_LAB, *self._arguments, label="experiment", timeout_s=_LONGEST_RUN_S)
+        except Exception as error:
+            raise ValueError(
+                f"task expects functions that can be sent to another process: {first_line(error)}. "
+                "Define them at the top of a module, or name the task as FILE.py:function."
+            ) from error
+
+    def describe(self) -> dict[str, Any]:
+        """See `Lab.describe`.
+
+        Raises:
+            ValueError: the task cannot be made.
+        """
+        try:
+            return self._worker.call("describe")
+        except WorkerError as error:
+            raise ValueError(error.reason.removeprefix("ValueError: ")) from error
+        except RunnerError as error:
+            raise ValueError(str(error)) from error
+
+    def run(self, arm: Arm, seed: int, folder: Folder, runs: Sequence[Run]) -> Run:
+        """Takes one run; a failure is a result, too."""
+        model = folder.place(arm.training, seed, ".keras")
+        try:
+            if not arm.file:
+                return self._worker.call("train", arm.name, seed, str(model))
+            trained = next(run for run in runs if (run.arm, run.seed) == (arm.training, seed))
+            if not trained.usable:
+                reason = trained.error or "its predictions are not finite"
+                return Run(
+                    arm.name, seed, error=f"{arm.training} has no model to convert: {reason}"
+                )
+            output = folder.place(arm.name, seed, "")
+            return self._worker.call("ship", arm.name, seed, str(model), str(output))
+        except StopIteration:
+            return Run(arm.name, seed, error=f"{arm.training} was not trained with this seed")
+        except WorkerError as error:
+            self._worker.close()
+            self._worker = self._started()
+            return Run(arm.name, seed, error=error.reason)
+        except (InputError, RunnerError) as error:
+            return Run(arm.name, seed, error=first_line(error))

@@ -1,0 +1,284 @@
+"""The work of the experiment's own process: trains models, makes files of them, measures both."""
+
+import hashlib
+import math
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfmp.calibration import calibrate
+from tfmp.converters import convert
+from tfmp.experiment.arms import BASE, FILES, TRAININGS, Arm, Training
+from tfmp.experiment.loading import load_task
+from tfmp.experiment.results import Run
+from tfmp.experiment.tasks import Task
+from tfmp.fit import MixedPrecision
+from tfmp.loss_scaling import attach_loss_scale, read_counters
+from tfmp.machine import PeakMemory, devices
+from tfmp.precision import revert
+
+# Samples of the gradients that are looked at in float32.
+_GRADIENT_BATCHES = 8
+
+
+class Lab:
+    """Runs arms of one task; `conductor.compare` holds it in a process of its own."""
+
+    def __init__(self, task: str | Task, epochs: int | None, margin: float | None) -> None:
+        """Makes the task.
+
+        Args:
+            task: see `load_task`.
+            epochs, margin: in place of those of the task.
+        """
+        self._task = load_task(task, epochs, margin)
+        self._warm = False
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that results depend on, and what a report says of the task."""
+        task = self._task
+        model = task.build()
+        return {
+            "name": task.name,
+            "about": task.about or "",
+            "metric": task.metric_name,
+            "sign": task.sign,
+            "margin": task.margin,
+            "epochs": task.epochs,
+            "batch_size": task.batch_size,
+            "train_samples": len(task.train[1]),
+            "test_samples": len(_first(task.test[1])),
+            "weights": int(model.count_params()),
+            "optimizer": type(model.optimizer).__name__,
+            "epsilon": getattr(model.optimizer, "epsilon", None),
+            "fingerprint": _fingerprint(task, model),
+            "backend": keras.backend.backend(),
+            "device": str(devices.visible_devices()[0]),
+        }
+
+    def train(self, name: str, seed: int, model_file: str) -> Run:
+        """Trains an arm, and keeps its model if files can be made of it.
+
+        Args:
+            name: the arm.
+            seed: of the initial weights, the order of batches, and dropout.
+            model_file: `.keras` file for the trained model in float32.
+        """
+        training = TRAININGS[Arm(name).training]
+        self._warm_up()
+        model = self._model(training, seed)
+        meter = PeakMemory()
+        watch = _Watch()
+        callbacks: list[keras.callbacks.Callback] = [watch]
+        mixed = None
+        if training.policy.startswith("mixed_"):
+            mixed = MixedPrecision(training.policy, training.loss_scale or 1.0)
+            callbacks.append(mixed)
+        keras.utils.set_random_seed(seed)
+        history = model.fit(
+            _Batches(self._task, seed),
+            epochs=self._task.epochs,
+            shuffle=False,
+            verbose=0,
+            callbacks=callbacks,
+        )
+        memory = meter.read()
+        run = Run(
+            arm=name,
+            seed=seed,
+            metric=self._metric(model.predict(self._task.test[0], verbose=0)),
+            losses=tuple(map(float, history.history["loss"])),
+            steps=watch.steps,
+            seconds_per_step=watch.seconds_per_step,
+            memory_bytes=memory.bytes,
+            memory_source=memory.source,
+            stuck=watch.stuck,
+            **_scaling(model, training),
+        )
+        if mixed is not None:
+            revert(model)
+        if training.policy == "float32":
+            run = replace(run, vanished=self._vanished(model))
+        if training.policy != "float16":
+            model.save(model_file)
+            run = replace(run, file=model_file)
+        return run
+
+    def ship(self, name: str, seed: int, model_file: str, output: str) -> Run:
+        """Makes an arm's file of its trained model, and compares both.
+
+        Args:
+            name: the arm.
+            seed: seed of the training.
+            model_file: the trained model.
+            output: path of the file without its suffix.
+        """
+        kind = FILES[Arm(name).file]
+        task = self._task
+        path = Path(f"{output}.{kind.format}")
+        artifact = convert(
+            model_file,
+            kind.format,
+            path,
+            kind.precision,
+            task.test,
+            tasks=dict(task.outputs) or None,
+            metric=task.metric,
+            latency=True,
+            force=True,
+            **kind.options,
+        )
+        assert artifact.report is not None
+        (candidate,) = artifact.report.candidates
+        custom = [label for label in candidate.labels if label.kind == "custom"]
+        failed = "" if custom else "; ".join(candidate.reasons) or "the file could not be compared"
+        return Run(
+            arm=name,
+            seed=seed,
+            metric=custom[0].candidate if custom else None,
+            file_bytes=path.stat().st_size,
+            latency_ms=candidate.latency.median_ms if candidate.latency else None,
+            rel_l2=max((o.rel_l2 for o in candidate.outputs if o.rel_l2 is not None), default=None),
+            verdict=str(candidate.verdict),
+            reasons=() if candidate.verdict == "PASS" else tuple(candidate.reasons[:3]),
+            file=str(path),
+            error=failed,
+        )
+
+    def _warm_up(self) -> None:
+        """Takes what only the first training of a process costs: memory of libraries, threads."""
+        if not self._warm:
+            x, y = _Batches(self._task, 0)[0]
+            self._model(TRAININGS[BASE], 0).train_on_batch(x, y)
+            self._warm = True
+
+    def _model(self, training: Training, seed: int) -> keras.Model:
+        """The model with the initial weights of this seed, which are the same for all arms."""
+        keras.backend.clear_session()
+        keras.utils.set_random_seed(seed)
+        model = self._task.build()
+        if training.policy != "float16":
+            return model
+        weights = model.get_weights()
+        before = keras.config.dtype_policy()
+        keras.config.set_dtype_policy("float16")
+        try:
+            model = self._task.build()
+        finally:
+            keras.config.set_dtype_policy(before)
+        model.set_weights(weights)
+        if training.loss_scale is not None:
+            attach_loss_scale(model, training.loss_scale)
+        return model
+
+    def _metric(self, predictions: Any) -> float:
+        values = predictions.values() if isinstance(predictions, Mapping) else [predictions]
+        if not all(np.isfinite(np.asarray(each, np.float64)).all() for each in values):
+            return math.nan
+        return float(self._task.metric(predictions, self._task.test[1]))
+
+    def _vanished(self, model: keras.Model) -> float | None:
+        """Share of gradients that FP16 would lose without loss scaling."""
+        try:
+            report = calibrate(model, self._task.train, _GRADIENT_BATCHES, self._task.batch_size)
+        except ValueError:  # no layer that a loss scale could help
+            return None
+        rows = [row for row in report.layers if row.narrow]
+        values = sum(row.histogram.values - row.histogram.zeros for row in rows)
+        lost = sum(
+            row.histogram.underflow(1.0) * (row.histogram.values - row.histogram.zeros)
+            for row in rows
+        )
+        return lost / values if values else None
+
+
+def _first(labels: Any) -> Any:
+    return next(iter(labels.values())) if isinstance(labels, Mapping) else labels
+
+
+def _scaling(model: keras.Model, training: Training) -> dict[str, Any]:
+    if training.loss_scale is None:
+        return {}
+    counters = read_counters(model.optimizer)
+    return {"loss_scale": counters.loss_scale, "skipped_steps": counters.skipped_steps}
+
+
+def _fingerprint(task: Task, model: keras.Model) -> str:
+    digest = hashlib.sha256(model.to_json().encode())
+    digest.update(repr(keras.saving.serialize_keras_object(model.optimizer)).encode())
+    for part in (*task.train, *task.test):
+        arrays = part.values() if isinstance(part, Mapping) else [part]
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+class _Batches(keras.utils.PyDataset):
+    """Whole batches in an order that follows from seed and epoch, whatever the arm."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        super().__init__()
+        self._x, self._y = task.train
+        self._size, self._seed, self._epoch = task.batch_size, seed, -1
+        self._count = len(_first(self._y))
+        self.on_epoch_end()
+
+    def __len__(self) -> int:
+        return max(1, self._count // self._size)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        rows = self._order[index * self._size : (index + 1) * self._size]
+        return _rows(self._x, rows), _rows(self._y, rows)
+
+    def on_epoch_end(self) -> None:
+        """Draws the order of the next epoch."""
+        self._epoch += 1
+        random = np.random.default_rng((self._seed, self._epoch))
+        self._order = random.permutation(self._count)
+
+
+def _rows(data: Any, rows: np.ndarray) -> Any:
+    if isinstance(data, Mapping):
+        return {name: array[rows] for name, array in data.items()}
+    return data[rows]
+
+
+class _Watch(keras.callbacks.Callback):
+    """Counts steps, times epochs, and finds values that the last epoch did not move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+        self.stuck: float | None = None
+        self._seconds: list[float] = []
+        self._before: list[np.ndarray] = []
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """Median over epochs without the first one, if there are several."""
+        found = self._seconds[1:] or self._seconds
+        return statistics.median(found) if found else None
+
+    def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+        self._before = [np.asarray(v.numpy()) for v in self.model.trainable_variables]
+        self._begun = time.perf_counter()
+        self._steps_before = self.steps
+
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+        self.steps += 1
+
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+        seconds = time.perf_counter() - self._begun
+        self._seconds.append(seconds / max(1, self.steps - self._steps_before))
+        now = [np.asarray(v.numpy()) for v in self.model.trainable_variables]
+        same = sum(
+            int(np.count_nonzero(one == other))
+            for one, other in zip(self._before, now, strict=True)
+        )
+        self.stuck = same / max(1, sum(one.size for one in now))

@@ -1,0 +1,110 @@
+"""Tasks by name: those that come with tfmp, and those in files and modules of users."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from tfmp.experiment.tasks import Task
+from tfmp.shared.wording import first_line, listed
+
+# Tasks that come with tfmp: a line for each, and the function in `experiment/builtin/` that makes
+# the task.
+TASKS = {
+    "digits": "a small convolutional network on scikit-learn's 1,797 scanned digits",
+    "residual": "a residual network with batch normalization on the same digits",
+    "series": "an LSTM that forecasts the CO2 of Mauna Loa (needs statsmodels)",
+    "text": "a character transformer on the text of Python's own manual",
+    "tabular": "a regression on scikit-learn's 442 diabetes patients, targets in their own units",
+    "segmentation": "a small U-Net on drawn discs and squares",
+    "detection": "a network that finds the box of a drawn shape",
+}
+
+# Where the functions of `TASKS` are.
+_BUILTIN = "tfmp.experiment.builtin"
+
+
+def check_name(text: str) -> None:
+    """Accepts a text that may name a task; nothing is imported.
+
+    Raises:
+        ValueError: it is no name of `TASKS` and has no function.
+    """
+    place, colon, name = text.rpartition(":")
+    if text not in TASKS and not (colon and place and name.isidentifier()):
+        raise ValueError(
+            f"TASK expects one of {listed(list(TASKS), len(TASKS))}, FILE.py:function or "
+            f"package.module:function; received {text!r}. `tfmp compare --init FILE.py` writes an "
+            "example."
+        )
+
+
+def load_task(named: str | Task, epochs: int | None = None, margin: float | None = None) -> Task:
+    """A task by its name.
+
+    Args:
+        named: a `Task`, a name of `TASKS`, FILE.py:function or package.module:function; the
+            function takes no arguments and returns a `Task`.
+        epochs, margin: replace those of the task.
+
+    Raises:
+        ValueError: there is no such task, or its function does not return one.
+    """
+    task = named if isinstance(named, Task) else _made(named)
+    return replace(task, epochs=epochs or task.epochs, margin=margin or task.margin)
+
+
+def _made(text: str) -> Task:
+    function = _function(text)
+    try:
+        made = function()
+    except ImportError as error:
+        raise ValueError(
+            f"Task {text!r} needs a package that is not installed ({first_line(error)}): "
+            "pip install 'tfmp[experiment]' installs those of the built-in tasks."
+        ) from error
+    except Exception as error:
+        raise ValueError(
+            f"Task {text!r} cannot be made: {type(error).__name__}: {first_line(error)}"
+        ) from error
+    if not isinstance(made, Task):
+        raise ValueError(
+            f"Task {text!r} has to return a tfmp.Task; it returned {type(made).__name__}. "
+            "`tfmp compare --init FILE.py` writes an example."
+        )
+    return replace(made, about=made.about or (function.__doc__ or "").partition("\n")[0])
+
+
+def _function(text: str) -> Callable[[], object]:
+    if text in TASKS:
+        return getattr(import_module(_BUILTIN), text)
+    check_name(text)
+    place, _, name = text.rpartition(":")
+    try:
+        module = _file_module(Path(place)) if place.endswith(".py") else import_module(place)
+    except Exception as error:
+        raise ValueError(
+            f"TASK {text!r} cannot be imported: {type(error).__name__}: {first_line(error)}"
+        ) from error
+    if not callable(getattr(module, name, None)):
+        raise ValueError(f"TASK names a function {name!r} that {place!r} does not have.")
+    return getattr(module, name)
+
+
+def _file_module(path: Path) -> Any:
+    """A file of the user as a module, which finds its neighbours as a script would."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module  # functions of it can be pickled, and registered with Keras
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,61 @@
+"""The experiment as one self-contained HTML file, in the look of all reports."""
+
+from typing import TYPE_CHECKING
+
+from tfmp.experiment import figures
+from tfmp.experiment.arms import BASE
+from tfmp.experiment.differences import CONFIDENCE, Finding
+from tfmp.experiment.report import ExperimentReport
+from tfmp.shared.html_page import page_environment
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SIGNS = {"PASS": "✓", "FAIL": "✗", "INCONCLUSIVE": "?"}
+
+
+def to_html(report: ExperimentReport) -> str:
+    """A page with inline style and pictures, without scripts or external resources."""
+    from markupsafe import Markup
+
+    return (
+        _environment()
+        .get_template("experiment.html.j2")
+        .render(
+            report=report,
+            cells=report.cells(),
+            titles={result.arm.name: result.arm.title for result in report.results},
+            losses=Markup(figures.loss_curves(report)),
+            sizes=Markup(figures.size_and_metric(report)),
+            metric_bars=figures.metric_bars(report),
+            memory_bars=figures.memory_bars(report),
+            drift_bars=figures.drift_bars(report),
+            reasons={
+                result.arm.name: report.why(result)
+                for result in report.results
+                if result.finding is Finding.WORSE and not result.arm.file
+            },
+            remarks=_remarks(report),
+            base=BASE,
+            confidence=CONFIDENCE,
+        )
+        + "\n"
+    )
+
+
+def _remarks(report: ExperimentReport) -> dict[str, list[str]]:
+    """Errors and reasons of the files' drift reports, by arm, each once."""
+    found: dict[str, list[str]] = {}
+    for result in report.results:
+        if not result.arm.file:
+            continue
+        texts = [text for run in result.runs for text in (run.error, *run.reasons) if text]
+        if texts:
+            found[result.arm.name] = list(dict.fromkeys(texts))[:4]
+    return found
+
+
+def _environment() -> "Environment":
+    environment = page_environment("tfmp.experiment")
+    environment.globals.update(signs=_SIGNS)
+    return environment

@@ -1,0 +1,353 @@
+"""ExperimentReport: what every arm gave, what is proven, and which arm to ship."""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tfmp.experiment.arms import BASE, Arm
+from tfmp.experiment.differences import Difference, Finding, paired_difference
+from tfmp.experiment.results import Run
+from tfmp.machine import bytes_text, seconds_text
+from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
+from tfmp.shared.tables import table
+from tfmp.shared.wording import joined
+
+SCHEMA = "tfmp.experiment/1"
+SUFFIXES = (".html", ".json", ".md")
+
+# A share of values that did not move is told if it is so many times float32's, and as large.
+_STUCK_RATIO, _STUCK = 2.0, 0.2
+# A share of gradients that vanish without loss scaling is told from here on.
+_VANISHED = 0.01
+# Numbers below it are not normal in FP16.
+_SMALLEST_NORMAL = 2.0**-14
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """All runs of one arm.
+
+    Attributes:
+        arm: the arm.
+        runs: one for each seed that was run.
+        difference: its metric against float32's with the same seeds; None if no pair ended.
+        slowdown: median over seeds of its step time as a multiple of float32's; None for files.
+    """
+
+    arm: Arm
+    runs: tuple[Run, ...]
+    difference: Difference | None
+    slowdown: float | None
+
+    @property
+    def metric(self) -> float | None:
+        """Mean of the metric over the seeds that ended with finite predictions."""
+        found = [run.metric for run in self.runs if run.usable and run.metric is not None]
+        return statistics.fmean(found) if found else None
+
+    @property
+    def failed(self) -> int:
+        """Number of runs that ended with an error or with predictions that are not finite."""
+        return sum(not run.usable for run in self.runs)
+
+    @property
+    def finding(self) -> Finding:
+        """What the seeds say; an arm that fails with a seed is worse."""
+        if self.failed:
+            return Finding.WORSE
+        return self.difference.finding if self.difference else Finding.OPEN
+
+    def median(self, value: Callable[[Run], float | None]) -> float | None:
+        """The median of a measure over the seeds that have it."""
+        found = [number for run in self.runs if (number := value(run)) is not None]
+        return statistics.median(found) if found else None
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of the drift reports on its files; empty for a training."""
+        verdicts = {run.verdict for run in self.runs if run.verdict}
+        return next((v for v in ("FAIL", "INCONCLUSIVE", "PASS") if v in verdicts), "")
+
+
+@dataclass(frozen=True)
+class ExperimentReport:
+    """The result of `tfmp.compare`; it prints as a table and a conclusion.
+
+    Attributes:
+        task: what was trained and measured, see `Lab.describe`.
+        arms: names of the arms.
+        seeds: number of seeds that were asked for.
+        runs: all runs that were done.
+        environment: versions by package.
+        notes: facts that a reader should know.
+    """
+
+    task: Mapping[str, Any]
+    arms: tuple[str, ...]
+    seeds: int
+    runs: tuple[Run, ...]
+    environment: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def results(self) -> tuple[ArmResult, ...]:
+        """One for each arm."""
+        return tuple(self._result(Arm(name)) for name in self.arms)
+
+    def _result(self, arm: Arm) -> ArmResult:
+        runs = tuple(run for run in self.runs if run.arm == arm.name)
+        base = {run.seed: run for run in self.runs if run.arm == BASE and run.usable}
+        pairs = [(run, base[run.seed]) for run in runs if run.usable and run.seed in base]
+        difference = None
+        if pairs and arm.name != BASE:
+            sign = self.task["sign"]
+            difference = paired_difference(
+                [sign * (one.metric or 0.0) for one, _ in pairs],
+                [sign * (other.metric or 0.0) for _, other in pairs],
+                self.task["margin"],
+                self._resolution(base),
+            )
+        steps = [
+            one.seconds_per_step / other.seconds_per_step
+            for one, other in pairs
+            if one.seconds_per_step and other.seconds_per_step
+        ]
+        slowdown = statistics.median(steps) if steps else None
+        return ArmResult(arm, runs, difference, slowdown)
+
+    def _resolution(self, base: Mapping[int, Run]) -> float:
+        """What one test sample can change: exact for a share of samples, a scale for others."""
+        size = statistics.fmean(abs(run.metric or 0.0) for run in base.values())
+        return size / self.task["test_samples"]
+
+    @property
+    def base(self) -> ArmResult:
+        """The result of float32."""
+        return next(result for result in self.results if result.arm.name == BASE)
+
+    @property
+    def shipped(self) -> ArmResult | None:
+        """The file to ship: as good as float32, no FAIL, the smallest, then the fastest."""
+        sound = [
+            result
+            for result in self.results
+            if result.arm.file
+            and result.finding in (Finding.AS_GOOD, Finding.BETTER)
+            and result.verdict != "FAIL"
+        ]
+        return min(
+            sound,
+            key=lambda result: (
+                result.verdict != "PASS",
+                result.median(lambda run: run.file_bytes) or 0,
+                result.median(lambda run: run.latency_ms) or 0.0,
+            ),
+            default=None,
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run was done; one that ended with an error was."""
+        return len(self.runs) == len(self.arms) * self.seeds
+
+    @property
+    def conclusion(self) -> str:
+        """A paragraph that names the arm to ship, and says why, and what the others lose."""
+        return " ".join([self._advice(), *self._losses(), *self._open()])
+
+    def _advice(self) -> str:
+        if self.base.metric is None:
+            return "Nothing can be concluded: float32 itself did not end with finite predictions."
+        files = [result for result in self.results if result.arm.file]
+        best = self.shipped
+        if best is None:
+            if not files:
+                return "No file was made, so there is none to ship."
+            return (
+                "No file can be shipped on this evidence: none is proven to be as good as "
+                f"float32 within {self.number(self.task['margin'])}, or their drift reports fail."
+            )
+        size = best.median(lambda run: run.file_bytes)
+        drift = best.difference
+        assert drift is not None
+        ship = (
+            f"Ship {best.arm.name}: its {self.task['metric']} of {self.number(best.metric)} is as "
+            f"good as float32's {self.number(self.base.metric)} ({self._interval(drift)}), "
+            f"and the file has {bytes_text(size or 0)}."
+        )
+        if best.verdict != "PASS":
+            ship += " Its drift report is INCONCLUSIVE: validate it on more samples first."
+        return ship
+
+    def _interval(self, difference: Difference) -> str:
+        """The true difference, from its bounds, in the metric's own direction."""
+        low, high = difference.low * self.task["sign"], difference.high * self.task["sign"]
+        low, high = min(low, high), max(low, high)
+        return f"difference {self.number(low, True)} to {self.number(high, True)}"
+
+    def _losses(self) -> list[str]:
+        return [
+            f"{result.arm.name} loses: {self.why(result)}."
+            for result in self.results
+            if result.finding is Finding.WORSE and not result.arm.file
+        ]
+
+    def _open(self) -> list[str]:
+        undecided = [result for result in self.results if result.finding is Finding.OPEN]
+        undecided = [result for result in undecided if result.arm.name != BASE and result.runs]
+        if not undecided:
+            return []
+        names = joined([result.arm.name for result in undecided])
+        needs = [result.difference.enough for result in undecided if result.difference]
+        known = [count for count in needs if count is not None]
+        if self.seeds < 2:
+            return [f"One seed proves nothing about {names}: run at least 3."]
+        advice = f" About {max(known)} seeds would decide." if known else ""
+        return [f"{self.seeds} seeds leave open whether {names} is as good.{advice}"]
+
+    def why(self, result: ArmResult) -> str:
+        """The reasons why a training is worse, as far as the counters show them."""
+        found = []
+        errors = {run.error for run in result.runs if run.error}
+        found += sorted(errors)
+        diverged = [run for run in result.runs if not run.error and not run.usable]
+        if diverged:
+            found.append(f"predictions are not finite with {len(diverged)} of {self.seeds} seeds")
+        if result.difference is not None and result.difference.finding is Finding.WORSE:
+            found.append(
+                f"{self.task['metric']} {self.number(result.metric)} against "
+                f"{self.number(self.base.metric)}"
+            )
+        stuck, normal = (each.median(lambda run: run.stuck) for each in (result, self.base))
+        if stuck is not None and stuck >= max(_STUCK, _STUCK_RATIO * (normal or 0.0)):
+            found.append(
+                f"{stuck:.0%} of its weights did not move in the last epoch (float32: "
+                f"{normal or 0.0:.0%}), as their updates are less than half a spacing of FP16"
+            )
+        if result.arm.training.startswith("float16"):
+            found += self._limits_of_float16(result)
+        return "; ".join(found) or "no counter shows why"
+
+    def _limits_of_float16(self, result: ArmResult) -> list[str]:
+        found = []
+        epsilon = self.task.get("epsilon")
+        if epsilon is not None and epsilon < _SMALLEST_NORMAL:
+            found.append(
+                f"the optimizer's epsilon of {epsilon:g} and squares of small gradients vanish in "
+                "float16, so it divides by zero"
+            )
+        vanished = self.base.median(lambda run: run.vanished)
+        if result.arm.training == "float16" and vanished is not None and vanished >= _VANISHED:
+            found.append(f"{vanished:.0%} of the gradients vanish in FP16 without loss scaling")
+        return found
+
+    def number(self, value: float | None, signed: bool = False) -> str:
+        """A metric as people read it, to a tenth of the margin."""
+        if value is None:
+            return "-"
+        digits = max(0, len(f"{self.task['margin'] / 10:.10f}".rstrip("0").partition(".")[2]))
+        return f"{value:{'+' if signed else ''}.{min(digits, 6)}f}"
+
+    def cells(self) -> list[list[str]]:
+        """The table of all arms, its heading first."""
+        heading = ["arm", self.task["metric"], "difference", "finding", "step", "skipped"]
+        heading += ["memory", "size", "latency", "drift", "verdict"]
+        return [heading, *map(self._row, self.results)]
+
+    def _row(self, result: ArmResult) -> list[str]:
+        def shown(text: Callable[[float], str], value: float | None) -> str:
+            return "-" if value is None else text(value)
+
+        difference = result.difference
+        finding = "-" if result.arm.name == BASE else str(result.finding)
+        if result.failed:
+            finding = f"failed {result.failed} of {len(result.runs)}"
+        skipped = result.median(lambda run: run.skipped_steps if run.loss_scale else None)
+        return [
+            result.arm.name,
+            self.number(result.metric),
+            shown(
+                lambda value: self.number(value * self.task["sign"], True),
+                difference.mean if difference else None,
+            ),
+            finding,
+            shown(lambda value: f"{value:.2f}x", result.slowdown),
+            shown(lambda value: f"{value:.0f}", skipped),
+            shown(bytes_text, result.median(lambda run: run.memory_bytes)),
+            shown(bytes_text, result.median(lambda run: run.file_bytes)),
+            shown(lambda value: seconds_text(value / 1e3), result.median(lambda r: r.latency_ms)),
+            shown(lambda value: f"{value:.1e}", result.median(lambda run: run.rel_l2)),
+            result.verdict or "-",
+        ]
+
+    def to_dict(self) -> JsonObject:
+        """The whole report, as plain JSON types."""
+        best = self.shipped
+        return {
+            "schema": SCHEMA,
+            "conclusion": self.conclusion,
+            "ship": best.arm.name if best else None,
+            "task": dict(self.task),
+            "seeds": self.seeds,
+            "arms": [self._arm_json(result) for result in self.results],
+            "runs": [run.to_dict() for run in self.runs],
+            "environment": dict(self.environment),
+            "notes": list(self.notes),
+        }
+
+    def _arm_json(self, result: ArmResult) -> JsonObject:
+        difference = result.difference
+        return {
+            "arm": result.arm.name,
+            "title": result.arm.title,
+            "metric": result.metric,
+            "finding": None if result.arm.name == BASE else str(result.finding),
+            "difference": difference
+            and {
+                "mean": difference.mean,
+                "low": json_number(difference.low),
+                "high": json_number(difference.high),
+                "margin": difference.margin,
+                "seeds": difference.seeds,
+                "seeds_needed": difference.enough,
+            },
+            "slowdown": result.slowdown,
+            "failed": result.failed,
+            "verdict": result.verdict or None,
+            "why": self.why(result) if result.finding is Finding.WORSE else None,
+        }
+
+    def __str__(self) -> str:
+        parts = [table(self.cells()), *(f"note: {note}" for note in self.notes), self.conclusion]
+        return "\n\n".join(parts)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
+
+        Raises:
+            ValueError: the path has another suffix, or the file cannot be written.
+        """
+        path = check_report_path(path, SUFFIXES)
+        if path.suffix == ".json":
+            text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        elif path.suffix == ".md":
+            text = self._markdown()
+        else:
+            from tfmp.experiment.page import to_html
+
+            text = to_html(self)
+        with writing_report(path) as new:
+            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        return path
+
+    def _markdown(self) -> str:
+        heading, *rows = self.cells()
+        lines = [f"# Precision experiment: {self.task['name']}", "", self.conclusion, ""]
+        lines += ["| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows)]
+        lines += ["", f"{self.seeds} seeds, {self.task['epochs']} epochs, {self.task['device']}."]
+        lines += [f"- {note}" for note in self.notes]
+        return "\n".join(lines)

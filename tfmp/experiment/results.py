@@ -1,0 +1,128 @@
+"""Results of single runs, kept in a folder so that an interrupted experiment goes on."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tfmp.shared.atomic_file import replacing
+
+_SUFFIX = ".run.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One arm with one seed.
+
+    Attributes:
+        arm: name of the arm.
+        seed: seed of the initial weights, the order of batches, and dropout.
+        metric: the task's metric on the test samples; None if the run failed, NaN if the
+            predictions are not finite.
+        losses: mean training loss of each epoch.
+        steps: training steps, skipped ones included.
+        skipped_steps: steps that were not applied, because their gradients were not finite.
+        loss_scale: the loss scale at the end; None without loss scaling.
+        seconds_per_step: median over epochs without the first one, which compiles.
+        memory_bytes: rise of memory in training.
+        memory_source: where that number comes from.
+        stuck: share of the trained values that the last epoch did not move.
+        vanished: share of gradients that are below FP16's range when the loss is not scaled; None
+            where it was not measured.
+        file_bytes: size of the file.
+        latency_ms: median time of one call of the file for one sample.
+        rel_l2: largest relative L2 error of an output of the file against its float32 original.
+        verdict: the drift report's verdict on the file.
+        reasons: the drift report's reasons for a file that does not pass.
+        file: path of the trained model, or of the file.
+        error: the reason why the run failed; empty if it did not.
+    """
+
+    arm: str
+    seed: int
+    metric: float | None = None
+    losses: tuple[float, ...] = ()
+    steps: int = 0
+    skipped_steps: int = 0
+    loss_scale: float | None = None
+    seconds_per_step: float | None = None
+    memory_bytes: int | None = None
+    memory_source: str = ""
+    stuck: float | None = None
+    vanished: float | None = None
+    file_bytes: int | None = None
+    latency_ms: float | None = None
+    rel_l2: float | None = None
+    verdict: str = ""
+    reasons: tuple[str, ...] = ()
+    file: str = ""
+    error: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the run ended with finite predictions."""
+        return self.metric is not None and math.isfinite(self.metric)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "Run":
+        """Reads what `to_dict` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        values = {item.name: document[item.name] for item in fields(cls)}
+        for name in ("metric", "rel_l2", "loss_scale"):
+            values[name] = None if values[name] is None else float(values[name])
+        values["losses"] = tuple(float(loss) for loss in values["losses"])
+        values["reasons"] = tuple(str(reason) for reason in values["reasons"])
+        return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class Folder:
+    """The results and models of an experiment on disk.
+
+    A result counts if it was made under the same settings: the file's name has their hash.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Names a folder.
+
+        Args:
+            path: the folder; it need not exist.
+            settings: everything that results depend on, as plain JSON types.
+        """
+        self.path = path
+        text = json.dumps(settings, sort_keys=True)
+        self._key = hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def place(self, arm: str, seed: int, suffix: str) -> Path:
+        """The file of a run."""
+        return self.path / f"{arm}-seed{seed}-{self._key}{suffix}"
+
+    def load(self, arm: str, seed: int) -> Run | None:
+        """A result that was kept and did not fail; None where there is none."""
+        try:
+            document = json.loads(self.place(arm, seed, _SUFFIX).read_text(encoding="utf-8"))
+            run = Run.from_dict(document)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        same = (run.arm, run.seed) == (arm, seed) and not run.error
+        return run if same and (not run.file or Path(run.file).exists()) else None
+
+    def keep(self, run: Run) -> None:
+        """Writes a result."""
+        with replacing(self.place(run.arm, run.seed, _SUFFIX)) as new:
+            new.write_text(json.dumps(run.to_dict(), indent=1) + "\n", encoding="utf-8")
