@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from pickle import PickleError
 from typing import Any
 
-from tfmp.converters.shared.errors import InputError, RunnerError
+from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.worker import Worker, WorkerError
 from tfmp.experiment.arms import DEFAULT_ARMS, Arm, check_arms
 from tfmp.experiment.loading import check_name
@@ -114,22 +115,32 @@ def _folder(path: Path, about: dict[str, Any]) -> Folder:
 
 
 class _Bench:
-    """The process that trains; a new one takes its place when it has died."""
+    """The process that trains, and the one that makes files; a new one takes a dead one's place."""
 
     def __init__(self, task: str | Task, epochs: int | None, margin: float | None) -> None:
         self._arguments = (task, epochs, margin)
-        self._worker = self._started()
+        self._trains = self._started()
+        self._ships: Worker | None = None
+        self._on_tensorflow = True
 
     def __enter__(self) -> "_Bench":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._worker.close()
+        self._trains.close()
+        if self._ships is not None:
+            self._ships.close()
 
-    def _started(self) -> Worker:
+    def _started(self, environment: dict[str, str] | None = None) -> Worker:
         try:
-            return Worker(_LAB, *self._arguments, label="experiment", timeout_s=_LONGEST_RUN_S)
-        except Exception as error:
+            return Worker(
+                _LAB,
+                *self._arguments,
+                label="experiment",
+                timeout_s=_LONGEST_RUN_S,
+                environment=environment,
+            )
+        except (AttributeError, TypeError, PickleError) as error:
             raise ValueError(
                 f"task expects functions that can be sent to another process: {first_line(error)}. "
                 "Define them at the top of a module, or name the task as FILE.py:function."
@@ -142,31 +153,46 @@ class _Bench:
             ValueError: the task cannot be made.
         """
         try:
-            return self._worker.call("describe")
+            about = self._trains.call("describe")
         except WorkerError as error:
             raise ValueError(error.reason.removeprefix("ValueError: ")) from error
         except RunnerError as error:
             raise ValueError(str(error)) from error
+        self._on_tensorflow = about["backend"] == "tensorflow"
+        return about
 
     def run(self, arm: Arm, seed: int, folder: Folder, runs: Sequence[Run]) -> Run:
         """Takes one run; a failure is a result, too."""
         model = folder.place(arm.training, seed, ".keras")
         try:
             if not arm.file:
-                return self._worker.call("train", arm.name, seed, str(model))
-            trained = next(run for run in runs if (run.arm, run.seed) == (arm.training, seed))
-            if not trained.usable:
-                reason = trained.error or "its predictions are not finite"
-                return Run(
-                    arm.name, seed, error=f"{arm.training} has no model to convert: {reason}"
-                )
+                return self._trains.call("train", arm.name, seed, str(model))
+            key = (arm.training, seed)
+            trained = next((run for run in runs if (run.arm, run.seed) == key), None)
+            if trained is None or not trained.usable:
+                why = trained.error if trained else "it was not trained with this seed"
+                why = why or "its predictions are not finite"
+                return Run(arm.name, seed, error=f"{arm.training} has no model to convert: {why}")
             output = folder.place(arm.name, seed, "")
-            return self._worker.call("ship", arm.name, seed, str(model), str(output))
-        except StopIteration:
-            return Run(arm.name, seed, error=f"{arm.training} was not trained with this seed")
+            return self._shipping().call("ship", arm.name, seed, str(model), str(output))
         except WorkerError as error:
-            self._worker.close()
-            self._worker = self._started()
+            self._replace(arm)
             return Run(arm.name, seed, error=error.reason)
-        except (InputError, RunnerError) as error:
+        except (InputError, ConversionError, RunnerError) as error:
             return Run(arm.name, seed, error=first_line(error))
+
+    def _shipping(self) -> Worker:
+        """Files are made from TensorFlow's graphs, whatever trained the model."""
+        if self._on_tensorflow:
+            return self._trains
+        if self._ships is None:
+            self._ships = self._started({"KERAS_BACKEND": "tensorflow"})
+        return self._ships
+
+    def _replace(self, arm: Arm) -> None:
+        if arm.file and self._ships is not None:
+            self._ships.close()
+            self._ships = None
+        else:
+            self._trains.close()
+            self._trains = self._started()

@@ -35,24 +35,12 @@ def to_html(report: ExperimentReport) -> str:
                 for result in report.results
                 if result.finding is Finding.WORSE and not result.arm.file
             },
-            remarks=_remarks(report),
+            remarks=report.remarks,
             base=BASE,
             confidence=CONFIDENCE,
         )
         + "\n"
     )
-
-
-def _remarks(report: ExperimentReport) -> dict[str, list[str]]:
-    """Errors and reasons of the files' drift reports, by arm, each once."""
-    found: dict[str, list[str]] = {}
-    for result in report.results:
-        if not result.arm.file:
-            continue
-        texts = [text for run in result.runs for text in (run.error, *run.reasons) if text]
-        if texts:
-            found[result.arm.name] = list(dict.fromkeys(texts))[:4]
-    return found
 
 
 def _environment() -> "Environment":

@@ -13,8 +13,7 @@ from tfmp.experiment.differences import Difference, Finding, paired_difference
 from tfmp.experiment.results import Run
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
-from tfmp.shared.tables import table
-from tfmp.shared.wording import joined
+from tfmp.shared.wording import joined, table
 
 SCHEMA = "tfmp.experiment/1"
 SUFFIXES = (".html", ".json", ".md")
@@ -23,6 +22,8 @@ SUFFIXES = (".html", ".json", ".md")
 _STUCK_RATIO, _STUCK = 2.0, 0.2
 # A share of gradients that vanish without loss scaling is told from here on.
 _VANISHED = 0.01
+# Of errors and reasons that are told of one arm.
+_MOST_REMARKS = 4
 # Numbers below it are not normal in FP16.
 _SMALLEST_NORMAL = 2.0**-14
 
@@ -245,6 +246,16 @@ class ExperimentReport:
             found.append(f"{vanished:.0%} of the gradients vanish in FP16 without loss scaling")
         return found
 
+    @property
+    def remarks(self) -> dict[str, list[str]]:
+        """By file arm, errors and the reasons of drift reports that did not pass, each once."""
+        found: dict[str, list[str]] = {}
+        for result in self.results:
+            texts = [text for run in result.runs for text in (run.error, *run.reasons) if text]
+            if result.arm.file and texts:
+                found[result.arm.name] = list(dict.fromkeys(texts))[:_MOST_REMARKS]
+        return found
+
     def number(self, value: float | None, signed: bool = False) -> str:
         """A metric as people read it, to a tenth of the margin."""
         if value is None:
@@ -322,8 +333,9 @@ class ExperimentReport:
         }
 
     def __str__(self) -> str:
-        parts = [table(self.cells()), *(f"note: {note}" for note in self.notes), self.conclusion]
-        return "\n\n".join(parts)
+        parts = [table(self.cells()), *(f"note: {note}" for note in self.notes)]
+        parts += [f"{name}: {text}" for name, texts in self.remarks.items() for text in texts]
+        return "\n\n".join([*parts, self.conclusion])
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.

@@ -103,3 +103,11 @@ def test_a_training_without_finite_predictions_makes_no_file(tmp_path, monkeypat
     assert report.runs[0].metric != report.runs[0].metric
     assert "float32 has no model to convert: its predictions are not finite" in report.runs[1].error
     assert report.conclusion.startswith("Nothing can be concluded")
+
+
+@pytest.mark.slow
+def test_what_jax_trained_becomes_a_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    report = compare(TINY, ["mixed_float16+onnx", "float16_scaled"], 1, folder=tmp_path)
+    assert report.task["backend"] == "jax"
+    assert [run.error for run in report.runs] == [""] * 4
