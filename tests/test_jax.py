@@ -11,7 +11,8 @@ TESTS = ROOT / "tests"
 
 # Tests that know nothing of a backend: they run on TensorFlow and, here, on JAX.
 QUICK = (
-    "fit/test_preflight loss_scaling/test_attach loss_scaling/test_strategies "
+    "fit/test_preflight fit/test_scale_watch loss_scaling/test_attach loss_scaling/test_gauges "
+    "loss_scaling/test_strategies "
     "precision/test_dry_run precision/test_rules"
 ).split()
 

@@ -205,7 +205,7 @@ def test_a_train_step_that_forgets_scale_loss_is_reported():
         (lambda o: o.stateless_apply([], [], []), "expects a built optimizer"),
         (
             lambda o: (o.build(variables([1.0])), o.stateless_apply([], [1], [1])),
-            r"expects 7 values in `optimizer_variables`, .* received 0\.",
+            r"expects 8 values in `optimizer_variables`, .* received 0\.",
         ),
     ],
 )

@@ -40,7 +40,8 @@ class MixedPrecision(keras.callbacks.Callback):
     model with the trained weights. The switch comes before any callback's `on_train_begin`, so a
     callback that restores an interrupted run may stand before or after this one.
 
-    `logs` and `History` get the entries `loss_scale` and `skipped_steps` for each epoch.
+    `logs` and `History` get the entries `loss_scale`, `skipped_steps`, `underflow` (the estimated
+    share of gradient values that FP16 loses) and `gradient_norm` for each epoch.
 
     Attributes:
         plan: the plan that was applied last; None before the first `fit`.
@@ -156,6 +157,7 @@ class MixedPrecision(keras.callbacks.Callback):
         if is_narrow(self.plan.policy):
             attach_loss_scale(model, self._scale_for(self.plan.policy, findings))
             model.optimizer.watch_scale_loss()
+            model.optimizer.measure_from_now(self._steps_of_fit())
         else:
             detach_loss_scale(model)
         # `fit` made its training function before it called this.
@@ -210,6 +212,10 @@ class MixedPrecision(keras.callbacks.Callback):
         """Closes the files and prints the summary."""
         if self._session:
             self._session.ended()
+
+    def _steps_of_fit(self) -> int | None:
+        steps, epochs = (self.params.get(name) for name in ("steps", "epochs"))
+        return steps * epochs if steps and epochs else None
 
     def _scale_for(self, policy: str, findings: Iterable[Finding]) -> LossScale | float | str:
         if any(finding.check == UNSCALED_STEP for finding in findings):

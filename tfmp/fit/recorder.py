@@ -1,12 +1,19 @@
 """FitRecorder: collects the events of one `fit`, and makes its report."""
 
+import math
 import time
 from dataclasses import replace
 
 import keras
 
 from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
-from tfmp.loss_scaling import LossScaleOptimizer, Offender, StepCounters, read_counters
+from tfmp.loss_scaling import (
+    GradientHealth,
+    LossScaleOptimizer,
+    Offender,
+    StepCounters,
+    read_counters,
+)
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.findings import Finding
 
@@ -87,10 +94,22 @@ class FitRecorder:
 
     def epoch_logs(self) -> dict[str, float]:
         """The entries that Keras's `logs` get at the end of an epoch."""
-        return {
+        logs = {
             "loss_scale": self._latest.loss_scale if self._latest is not None else 1.0,
             "skipped_steps": _skipped(self._at_epoch_begin, self._latest),
         }
+        if self._latest is not None:
+            health = self.health()
+            logs["underflow"] = health.underflow if health else 0.0
+            logs["gradient_norm"] = health.norm if health else math.nan
+        return logs
+
+    def health(self) -> GradientHealth | None:
+        """The latest measurement of the gradients in this `fit`."""
+        if self._start is None or self._latest is None or self._latest.gradients is None:
+            return None
+        began_at = self._start.steps - self._start.skipped_steps
+        return self._latest.gradients if self._latest.gradients.step >= began_at else None
 
     def whole_epoch_skipped(self) -> bool:
         """Whether no step of the epoch was applied, as of the latest reading."""
@@ -123,7 +142,8 @@ class FitRecorder:
         )
         if self._start is None or self._latest is None:
             return report
-        return replace(report, offenders=_offenders_since(self._start, self._latest))
+        offenders = _offenders_since(self._start, self._latest)
+        return replace(report, offenders=offenders, gradients=self.health())
 
     def _counters(self) -> StepCounters | None:
         optimizer = self._model.optimizer

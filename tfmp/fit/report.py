@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import asdict, dataclass
 
-from tfmp.loss_scaling import Offender
+from tfmp.loss_scaling import ODD_JUMP, GradientHealth, Offender
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
 from tfmp.shared.report_files import JsonObject
@@ -53,6 +53,7 @@ class TrainingReport:
         loss_scales: the readings, one for each `log_every`.
         offenders: variables whose gradients were not finite in this `fit`; the variable that was
             most often the first offender comes first.
+        gradients: their sizes in the latest measured step of this `fit`; None without one.
         seconds_per_step: median over the epochs. Of several epochs the first is left out, because
             it contains the tracing and compiling. None before the first epoch has ended.
         findings: the findings of the pre-flight checks.
@@ -66,6 +67,7 @@ class TrainingReport:
     skipped_steps: int = 0
     loss_scales: tuple[Reading, ...] = ()
     offenders: tuple[Offender, ...] = ()
+    gradients: GradientHealth | None = None
     seconds_per_step: float | None = None
     findings: tuple[Finding, ...] = ()
     events: tuple[Event, ...] = ()
@@ -90,6 +92,8 @@ class TrainingReport:
             for offender in self.offenders[:3]
             if offender.first_steps
         ]
+        if self.gradients is not None:
+            lines.append(f"  gradients: {_described(self.gradients)}")
         if self.kept_float32:
             kept = listed([row.path for row in self.kept_float32], 4)
             lines.append(f"  kept in float32: {kept}")
@@ -98,6 +102,17 @@ class TrainingReport:
         lines += [f"  note: {finding}" for finding in self.findings]
         lines += [f"  at step {event.step}: {event.text}" for event in self.events]
         return "\n".join(lines)
+
+
+def _described(health: GradientHealth) -> str:
+    parts = [f"norm {health.norm:.3g}", f"underflow {health.underflow:.1%}"]
+    if health.largest:
+        parts.append(f"largest a factor 2^{health.headroom_bits:.0f} below 65504")
+    if health.update_ratio is not None:
+        parts.append(f"a step moves weights by {health.update_ratio:.1e} of their norm")
+    if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
+        parts.append(f"one norm stands out, by {health.norm_jump:.0f} deviations")
+    return ", ".join(parts) + f" (step {health.step + 1})"
 
 
 def median_seconds_per_step(epochs: list[float]) -> float | None:

@@ -11,6 +11,7 @@ from tfmp.fit.nonfinite_watch import NonFiniteWatch
 from tfmp.fit.preflight import UNSCALED_STEP, check_inputs, unscaled_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
+from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import StaticLossScale, TelemetryLog, attach_loss_scale
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.backend import TensorTree
@@ -45,6 +46,7 @@ class FitSession:
         self._verbose = verbose
         self._last_read_batch = 0
         self._recorder = FitRecorder(model, plan)
+        self._scale_watch = ScaleWatch(model) if plan.policy == "mixed_float16" else None
         self._watch = NonFiniteWatch(model, self._recorder, on_nonfinite, max_consecutive_skips)
         self._log: TelemetryLog | None = None
         if log_dir is not None and _writes_files(model):
@@ -122,6 +124,8 @@ class FitSession:
             self.add_findings([unscaled_step(self._model)])
 
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
+        if self._scale_watch is not None:
+            self._scale_watch.hold(batches[0])
         self.add_findings(check_inputs(self._model, self._plan, batches))
 
     def _read(self, epoch_over: bool) -> None:
@@ -132,6 +136,9 @@ class FitSession:
         if self._log is not None:
             steps, scalars = recorder.scalars()
             self._log.write(steps, scalars, epoch=recorder.epoch)
+        health = recorder.health()
+        if self._scale_watch is not None and health is not None:
+            self.add_findings(self._scale_watch.look(health))
         if before is not None and now is not None:
             self._watch.look(before, now, epoch_over and recorder.whole_epoch_skipped())
 

@@ -1,4 +1,5 @@
 from .attach import attach_loss_scale as attach_loss_scale, detach_loss_scale as detach_loss_scale
+from .gradient_health import ODD_JUMP as ODD_JUMP, GradientHealth as GradientHealth
 from .optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
     UnscaledLossWarning as UnscaledLossWarning,

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import backend, ops
 
-from tfmp.loss_scaling import gradients, transitions, wrapping
+from tfmp.loss_scaling import gauges, gradients, transitions, wrapping
 from tfmp.loss_scaling.counters import packed_size
 from tfmp.loss_scaling.strategies import (
     DynamicLossScale,
@@ -18,7 +18,7 @@ from tfmp.loss_scaling.strategies import (
     StaticLossScale,
     as_loss_scale,
 )
-from tfmp.loss_scaling.tracing import branch, read, without_autograph
+from tfmp.loss_scaling.tracing import branch, rarely_run, read, without_autograph
 from tfmp.loss_scaling.transitions import Snapshot, Transition
 from tfmp.shared.backend import Tensor
 
@@ -67,6 +67,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         dynamic_scale: float32 variable with the current scale.
         step_counter: integer variable with the finite steps since the last growth or skip.
         counters: integer variable with all other counters; see `tfmp.loss_scaling.counters`.
+        gauges: float32 variable with measurements of gradients; see `tfmp.loss_scaling.gauges`.
         loss_was_scaled: None until gradients arrive; then whether `scale_loss` had been called.
 
     Args:
@@ -96,6 +97,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self.loss_scale = strategy
         self.loss_was_scaled: bool | None = None
         self._scale_loss_called = False
+        self._measure_every, self._measure_first = gauges.EVERY, 0
         wrapping.claim(inner_optimizer, self)
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
@@ -112,6 +114,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self._add_state("step_counter", dtype="int")
             self._add_state("dynamic_scale", dtype="float32", value=self.loss_scale.initial)
             self._add_state("counters", dtype="int", shape=(packed_size(len(var_list)),))
+            gauges_shape = (gauges.packed_size(len(var_list)),)
+            self._add_state("gauges", dtype="float32", shape=gauges_shape)
             if not inner.built:
                 inner.build(var_list)
             # Past Keras's own wrapper: it would create its two variables a second time.
@@ -237,7 +241,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self.inner_optimizer.apply(self._unscale(grads, variables), variables)
 
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
-            self._apply_or_skip(finite, lambda: update(grads))
+            self._apply_or_skip(finite, lambda: update(grads), grads, variables)
             return
 
         # A branch that merges replicas, as the inner optimizer's update does, is only allowed
@@ -245,16 +249,28 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         def across_replicas(
             strategy: "tf.distribute.Strategy", finite: Tensor, grads: Gradients
         ) -> None:
+            def first(value: Tensor | None) -> Tensor | None:
+                return None if value is None else strategy.experimental_local_results(value)[0]
+
             self._apply_or_skip(
-                strategy.experimental_local_results(finite)[0],
+                first(finite),
                 lambda: strategy.extended.call_for_each_replica(update, args=(grads,)),
+                [first(grad) for grad in grads],
+                variables,
             )
 
         replica.merge_call(across_replicas, args=(finite, grads))
 
-    def _apply_or_skip(self, finite: Tensor, update: Callable[[], object]) -> None:
+    def _apply_or_skip(
+        self,
+        finite: Tensor,
+        update: Callable[[], object],
+        grads: Gradients,
+        variables: list[keras.Variable],
+    ) -> None:
         def commit() -> None:
             after = transitions.after_finite(self.loss_scale, self._snapshot)
+            self._measure(grads, variables)
             update()
             self._assign(after)
 
@@ -262,6 +278,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self._assign(transitions.after_skip(self.loss_scale, self._snapshot(), finite))
 
         ops.cond(ops.all(finite), commit, skip)
+
+    def _measure(self, grads: Gradients, variables: list[keras.Variable]) -> None:
+        def measure() -> None:
+            self.gauges.assign(self._measured(self._all_of(grads, variables)))
+
+        ops.cond(self._is_measured(), measure, lambda: None)
 
     def _assign(self, after: Transition) -> None:
         for variable, value in zip(self._scale_variables, after, strict=True):
@@ -303,8 +325,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         own_count = len(self._variables)
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
 
-        def own_after(values: Transition) -> list[Tensor]:
+        def own_after(values: Transition, measured: Tensor | None = None) -> list[Tensor]:
             new = dict(zip(map(id, self._scale_variables), values, strict=True))
+            if measured is not None:
+                new[id(self.gauges)] = measured
             return [
                 new.get(id(variable), value)
                 for variable, value in zip(self._variables, optimizer_variables, strict=False)
@@ -314,10 +338,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             with keras.StatelessScope(state_mapping=mapping):
                 after = transitions.after_finite(self.loss_scale, self._snapshot)
                 unscaled = self._unscale(grads, self._trainable_variables)
+                measured = branch(
+                    self._is_measured(),
+                    lambda: self._measured(grads, trainable_variables),
+                    lambda: read(self.gauges),
+                )
             trainable, inner = self.inner_optimizer.stateless_apply(
                 list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
             )
-            return list(trainable), own_after(after) + list(inner)
+            return list(trainable), own_after(after, measured) + list(inner)
 
         def skip() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
@@ -330,20 +359,45 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return branch(ops.all(finite), update, skip)
 
     def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
-        gradient_of = {
-            self._get_variable_index(variable): grad
-            for variable, grad in zip(variables, grads, strict=True)
-        }
         everything = self._trainable_variables
         trainable, own = self.stateless_apply(
             [variable.value for variable in self.variables],
-            [gradient_of.get(index) for index in range(len(everything))],
+            self._all_of(grads, variables),
             [variable.value for variable in everything],
         )
         for variable, value in zip([*everything, *self.variables], [*trainable, *own], strict=True):
             variable.assign(value)
 
     # --- shared by both ---
+
+    def _all_of(self, grads: Gradients, variables: Sequence[keras.Variable]) -> Gradients:
+        """One gradient, or None, for each variable that the optimizer was built with."""
+        gradient_of = {
+            self._get_variable_index(variable): grad
+            for variable, grad in zip(variables, grads, strict=True)
+        }
+        return [gradient_of.get(index) for index in range(len(self._trainable_variables))]
+
+    def measure_from_now(self, steps: int | None) -> None:
+        """Measures the gradients of the next step that is traced, and of some later ones.
+
+        Args:
+            steps: the length of the training, which decides how often; None if it is unknown.
+        """
+        self._measure_every = gauges.interval_for(steps)
+        self._measure_first = int(ops.convert_to_numpy(self.inner_optimizer._iterations))
+
+    def _is_measured(self) -> Tensor:
+        iterations = read(self.inner_optimizer._iterations)
+        return gauges.is_due(iterations, self._measure_every, self._measure_first)
+
+    def _measured(self, grads: Gradients, weights: Sequence[Tensor] | None = None) -> Tensor:
+        """The gauges after a step with these gradients, one for each built variable."""
+        if weights is None:
+            # Not `read`, which would copy each of them whole.
+            weights = [variable.value for variable in self._trainable_variables]
+        now = read(self.gauges), read(self.dynamic_scale), read(self.inner_optimizer._iterations)
+        return rarely_run(gauges.measure)(*now, grads, weights)
 
     def _unscale(self, grads: Gradients, variables: Sequence[keras.Variable]) -> Gradients:
         scale = read(self.dynamic_scale)
@@ -382,9 +436,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if self.built and len(store.keys()) == inner_count:
             self.inner_optimizer.load_own_variables(store)
             return
-        keras_own = [v for v in self._variables if v is not self.counters] if self.built else []
-        if self.built and len(store.keys()) == len(keras_own) + inner_count:
-            targets = [*keras_own, *self.inner_optimizer.variables]
+        older = self._older_variables(len(store.keys()) - inner_count) if self.built else []
+        if older:
+            targets = [*older, *self.inner_optimizer.variables]
             for index, variable in enumerate(targets):
                 variable.assign(store[str(index)])
         else:
@@ -392,6 +446,14 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if self.built:
             saved = float(ops.convert_to_numpy(self.dynamic_scale))
             self.dynamic_scale.assign(self.loss_scale.restore(saved))
+
+    def _older_variables(self, count: int) -> list[keras.Variable]:
+        """The own variables in files of Keras's wrapper, or of this class without gauges."""
+        for absent in ((self.gauges,), (self.gauges, self.counters)):
+            left = [own for own in self._variables if all(own is not other for other in absent)]
+            if len(left) == count:
+                return left
+        return []
 
     def get_config(self) -> KerasConfig:
         """Constructor arguments, in the form that Keras serializes."""

@@ -11,7 +11,9 @@ import keras
 import numpy as np
 from keras import backend
 
+from tfmp.loss_scaling import gauges
 from tfmp.loss_scaling.counters import Counters, packed_size, unpack
+from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.shared.report_files import JsonObject, check_log_dir, json_number
 from tfmp.shared.wording import shown
@@ -58,6 +60,7 @@ class StepCounters:
         last_began_at_loss: whether that step's gradients were not finite from the last variable
             on; then the forward pass or the loss was probably not finite already.
         loss_was_scaled: whether the training step calls `scale_loss`; None before any step.
+        gradients: sizes of the gradients in the latest step that was measured; None before it.
     """
 
     loss_scale: float
@@ -73,11 +76,13 @@ class StepCounters:
     last_first_offender: Offender | None
     last_began_at_loss: bool
     loss_was_scaled: bool | None
+    gradients: GradientHealth | None = None
 
     def scalars(self) -> dict[str, float]:
         """The numbers that are worth a curve over time, by name."""
         names = ("loss_scale", "skipped_steps", "consecutive_skips", "growths", "backoffs")
-        return {name: getattr(self, name) for name in names}
+        own = {name: getattr(self, name) for name in names}
+        return {**own, **(self.gradients.scalars() if self.gradients else {})}
 
     def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
@@ -120,12 +125,13 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         )
     if model is not None and hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
-    scale, streak, iterations, packed = _values(optimizer)
+    scale, streak, iterations, packed, measured = _values(optimizer)
     counters = Counters(*(np.asarray(part, dtype=np.int64) for part in unpack(packed)))
+    paths = [_path(variable) for variable in optimizer._trainable_variables]
     offenders = [
-        Offender(_path(variable), int(nonfinite), int(first))
-        for variable, nonfinite, first in zip(
-            optimizer._trainable_variables,
+        Offender(path, int(nonfinite), int(first))
+        for path, nonfinite, first in zip(
+            paths,
             counters.nonfinite_counts,
             counters.first_offender_counts,
             strict=True,
@@ -149,19 +155,26 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         last_first_offender=offenders[guilty[-1]] if guilty.size else None,
         last_began_at_loss=bool(guilty.size and guilty[-1] == len(offenders) - 1),
         loss_was_scaled=optimizer.loss_was_scaled,
+        gradients=health_of(gauges.unpack(measured), paths),
     )
 
 
 def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
     if not optimizer.built:
-        empty = np.zeros(packed_size(0), dtype=np.int64)
-        return [np.array(optimizer.loss_scale.initial), np.array(0), np.array(0), empty]
+        return [
+            np.array(optimizer.loss_scale.initial),
+            np.array(0),
+            np.array(0),
+            np.zeros(packed_size(0), dtype=np.int64),
+            np.zeros(gauges.packed_size(0)),
+        ]
     return _fetch(
         [
             optimizer.dynamic_scale,
             optimizer.step_counter,
             optimizer.inner_optimizer._iterations,
             optimizer.counters,
+            optimizer.gauges,
         ]
     )
 

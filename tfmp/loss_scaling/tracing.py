@@ -21,6 +21,21 @@ def without_autograph(function: Function) -> Function:
     return tf.autograph.experimental.do_not_convert(function)
 
 
+def rarely_run(function: Function) -> Function:
+    """Makes a function cheap where it is not called: in the branch of a condition, mostly untaken.
+
+    TensorFlow visits every operation of an untaken branch on every step. A function that is not
+    inlined is one operation.
+    """
+    if backend.backend() != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return function
+    return tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
+
+
 def read(variable: keras.Variable) -> Tensor:
     """The variable's value now; Keras's convert_to_tensor would return a TensorFlow variable."""
     return ops.stop_gradient(variable)

@@ -1,0 +1,121 @@
+"""The watch over the loss scale: lost gradients are seen, and harmless zeros are not."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale
+from tfmp.calibration import GradientReport
+from tfmp.calibration.report import LayerGradients, histogram_of
+from tfmp.fit.scale_watch import high_scale, measured_underflow
+from tfmp.loss_scaling import GradientHealth
+from tfmp.loss_scaling.gradient_health import VariableHealth
+
+
+def small_loss(truth, predicted):
+    return ops.mean(ops.square(truth - predicted), axis=-1) * 1e-9
+
+
+def model(loss=small_loss, zeroed=False) -> keras.Model:
+    keras.utils.set_random_seed(0)
+    x = inputs = layers.Input((8,))
+    for name in ("first", "second"):
+        x = layers.Dense(16, activation="tanh", name=name)(x)
+    if zeroed:
+        branch = layers.Dense(16, activation="tanh", name="branch")(x)
+        x = layers.Add()([x, layers.Dense(16, kernel_initializer="zeros", name="gate")(branch)])
+    net = keras.Model(inputs, layers.Dense(1, name="out")(x))
+    net.compile(keras.optimizers.SGD(1e-3), loss)
+    return net
+
+
+def fit(net, loss_scale, **options):
+    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
+    y = x.sum(axis=1, keepdims=True)
+    callback = MixedPrecision("mixed_float16", loss_scale=loss_scale, **options)
+    history = net.fit(x, y, batch_size=32, epochs=2, verbose=0, callbacks=[callback])
+    return callback.report, history.history
+
+
+def scale_findings(report) -> list[str]:
+    checks = ("underflow", "high loss scale")
+    return [str(finding) for finding in report.findings if finding.check in checks]
+
+
+def test_a_loss_that_fp16_loses_is_found_and_the_advice_helps(tmp_path):
+    net = model()
+    before = net.get_layer("first").get_weights()[0].copy()
+    report, history = fit(net, 1.0, log_dir=tmp_path)
+    assert (net.get_layer("first").get_weights()[0] == before).all()
+    (text,) = scale_findings(report)
+    assert "At loss scale 1 100% of the gradient values are 0 in FP16 but not in float32" in text
+    assert "Raise the scale to 2^" in text
+    assert history["underflow"][-1] > 0.9
+    assert "underflow 9" in str(report)
+    lines = [json.loads(line) for line in (tmp_path / "tfmp.jsonl").read_text().splitlines()]
+    assert lines[-1]["underflow"] == history["underflow"][-1]
+    assert {"gradient_norm", "headroom_bits"} <= set(lines[-1])
+
+    scale = 2.0 ** float(text.split("2.0**")[1].rstrip("."))
+    net = model()
+    net.optimizer.learning_rate = 1e6
+    report, history = fit(net, scale)
+    assert not scale_findings(report)
+    assert history["underflow"][-1] < 0.1
+    assert (net.get_layer("first").get_weights()[0] != before).any()
+
+
+def test_zeros_that_float32_has_too_are_no_finding():
+    report, history = fit(model("mse", zeroed=True), "dynamic")
+    assert not scale_findings(report)
+    assert history["underflow"][-1] < 0.01
+
+
+# --- the judgement ---
+
+
+def gradients(*exponents, dtype="float16", scale=2.0**10) -> GradientReport:
+    row = LayerGradients("a", dtype, histogram_of(2.0 ** np.asarray(exponents, float)))
+    return GradientReport(scale, 8.0, 1, 32, (row,))
+
+
+@pytest.mark.parametrize(
+    ("measured", "scale", "expected"),
+    [
+        (gradients(-30, -30, scale=2.0**18), 1.0, "Raise the scale to 2^18: loss_scale=2.0**18"),
+        (gradients(-10, -9, -5), 1.0, None),
+        (gradients(-30, *[-5] * 99), 1.0, None),  # a few of the smallest
+        (gradients(-60, -60, -5, scale=64.0), 128.0, None),  # no scale holds both ends
+        (gradients(-30, -30, dtype="float32"), 1.0, None),
+    ],
+)
+def test_measured_underflow(measured, scale, expected):
+    found = measured_underflow(measured, scale, StaticLossScale(scale))
+    assert (found and found.fix) == expected
+
+
+def test_a_dynamic_scale_is_told_to_start_higher_with_room_to_grow():
+    found = measured_underflow(gradients(-60, scale=2.0**40), 2.0**15, DynamicLossScale())
+    assert found.fix.endswith("tfmp.DynamicLossScale(initial=2.0**40, max_scale=2.0**48)")
+
+
+def health(headroom_bits: float, scale: float = 1024.0) -> GradientHealth:
+    largest = 65504 / 2.0**headroom_bits
+    row = VariableHealth("v", 10, 0.0, 0.0, largest, None)
+    return GradientHealth(0, scale, 1.0, None, 0.0, headroom_bits, None, (row,))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "bits", "fix"),
+    [
+        (StaticLossScale(1024.0), 0.5, "Lower the scale to 2^7: loss_scale=2.0**7"),
+        (StaticLossScale(1024.0), 2.0, None),
+        (DynamicLossScale(), 0.5, None),  # backs off by itself
+    ],
+)
+def test_a_fixed_scale_that_all_but_overflows_is_lowered(strategy, bits, fix):
+    found = high_scale(health(bits), strategy)
+    assert (found and found.fix) == fix

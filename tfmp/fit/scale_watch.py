@@ -1,0 +1,160 @@
+"""ScaleWatch: finds out whether another loss scale would keep gradients that this one loses."""
+
+import math
+from collections.abc import Sequence
+
+import keras
+
+from tfmp.calibration import GradientReport, calibrate
+from tfmp.loss_scaling import DynamicLossScale, GradientHealth, LossScale
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.findings import Finding
+from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.wording import listed
+
+UNDERFLOW = "underflow"
+HIGH_SCALE = "high loss scale"
+
+# Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
+_MOST_REPLAYS = 3
+
+# The estimate from which on a batch is replayed, and the measured shares that are worth a finding:
+# the smallest values of a gradient that fits are lost at every scale, and do no harm.
+_SUSPICIOUS_SHARE = 0.01
+_LOST_SHARE = 0.1
+_LOST_SHARE_OF_LAYER = 0.5
+
+# Room for gradients larger than the measured ones, as in `tfmp.calibrate`.
+_MARGIN = 8.0
+
+
+class ScaleWatch:
+    """Judges the gauges of the gradients during one `fit`; each finding comes once.
+
+    Args:
+        model: the model in `fit`, with FP16 layers and a `LossScaleOptimizer`.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self._model = model
+        self._batch: TensorTree = None
+        self._replays_left = _MOST_REPLAYS
+        self._judged_at = -1
+        self._told: set[str] = set()
+
+    def hold(self, batch: TensorTree) -> None:
+        """Keeps a batch of the data for replays."""
+        self._batch = batch
+
+    def look(self, health: GradientHealth) -> list[Finding]:
+        """The findings of a measurement; called when the device can be read."""
+        if health.step == self._judged_at:
+            return []
+        self._judged_at = health.step
+        strategy = self._model.optimizer.loss_scale
+        found = [self._underflow(health, strategy), high_scale(health, strategy)]
+        new = [finding for finding in found if finding and finding.check not in self._told]
+        self._told.update(finding.check for finding in new)
+        return new
+
+    def _underflow(self, health: GradientHealth, strategy: LossScale) -> Finding | None:
+        if UNDERFLOW in self._told or not _is_suspicious(health):
+            return None
+        if self._replays_left:
+            self._replays_left -= 1
+            try:
+                x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
+                measured = calibrate(self._model, [(x, y, weight)], batches=1, margin=_MARGIN)
+            except Exception:
+                # A step of the user's own may have another loss, or none that can be replayed.
+                return _estimated_underflow(health, strategy)
+            return measured_underflow(measured, health.loss_scale, strategy)
+        return None
+
+
+def _is_suspicious(health: GradientHealth) -> bool:
+    return health.underflow > _SUSPICIOUS_SHARE or any(
+        row.zeros == 1.0 or row.underflow > _LOST_SHARE_OF_LAYER for row in health.variables
+    )
+
+
+def measured_underflow(
+    measured: GradientReport, scale: float, strategy: LossScale
+) -> Finding | None:
+    """The finding about gradients that were measured in float32; None if few are lost at a scale.
+
+    Args:
+        measured: the gradients of a batch.
+        scale: the loss scale of the training.
+        strategy: the strategy that moves it.
+    """
+    narrow = [row for row in measured.layers if row.narrow]
+    shares = {row.path: row.histogram.underflow(scale) for row in narrow}
+    sizes = {row.path: row.histogram.values - row.histogram.zeros for row in narrow}
+    share = sum(shares[path] * sizes[path] for path in shares) / max(1, sum(sizes.values()))
+    gone = [path for path, lost in shares.items() if lost >= _LOST_SHARE_OF_LAYER]
+    better = measured.recommended_scale
+    if better <= scale or (share < _LOST_SHARE and not gone):
+        return None
+    return _lost(f"{share:.0%} of the gradient values are 0", gone, scale, better, strategy)
+
+
+def _estimated_underflow(health: GradientHealth, strategy: LossScale) -> Finding | None:
+    """The finding from the gauges of the weights' gradients alone."""
+    gone = [row.variable for row in health.variables if row.underflow >= _LOST_SHARE_OF_LAYER]
+    better = _fitting(health)
+    if better is None or better <= health.loss_scale:
+        return None
+    if health.underflow < _LOST_SHARE and not gone:
+        return None
+    text = f"about {health.underflow:.0%} of the gradient values are 0"
+    return _lost(text, gone, health.loss_scale, better, strategy)
+
+
+def _lost(
+    text: str, gone: Sequence[str], scale: float, better: float, strategy: LossScale
+) -> Finding:
+    where = f" (most of them in {listed(gone, 3)})" if gone else ""
+    return Finding(
+        UNDERFLOW,
+        "problem" if gone else "warning",
+        f"At loss scale {scale:g} {text} in FP16 but not in float32{where}",
+        f"Raise the scale to {_power(better)}: {_argument(better, strategy)}",
+    )
+
+
+def high_scale(health: GradientHealth, strategy: LossScale) -> Finding | None:
+    """The finding about a fixed scale at which gradients all but overflow; others back off."""
+    better = _fitting(health)
+    if isinstance(strategy, DynamicLossScale) or better is None or health.headroom_bits >= 1:
+        return None
+    if better >= health.loss_scale:
+        return None
+    return Finding(
+        HIGH_SCALE,
+        "warning",
+        f"At loss scale {health.loss_scale:g} a gradient reaches {health.largest:.3g}, and steps "
+        "past 65504 are skipped",
+        f"Lower the scale to {_power(better)}: {_argument(better, strategy)}",
+    )
+
+
+def _fitting(health: GradientHealth) -> float | None:
+    """The largest power of two that leaves room above the largest gradient."""
+    if not health.largest:
+        return None
+    unscaled = health.largest / health.loss_scale
+    return 2.0 ** math.floor(math.log2(FLOAT16.max / (_MARGIN * unscaled)))
+
+
+def _power(scale: float) -> str:
+    return f"2^{math.log2(scale):.0f}"
+
+
+def _argument(scale: float, strategy: LossScale) -> str:
+    power = f"2.0**{math.log2(scale):.0f}"
+    if not isinstance(strategy, DynamicLossScale):
+        return f"loss_scale={power}"
+    # Room to grow: gradients shrink with the loss.
+    top = max(scale * 2.0**8, strategy.max_scale)
+    return f"loss_scale=tfmp.DynamicLossScale(initial={power}, max_scale=2.0**{math.log2(top):.0f})"

@@ -1,0 +1,178 @@
+"""Gauges of the gradients: sizes, values lost below FP16's range, and steps of the weights.
+
+They are measured on the device, on a few steps only, and lie in one vector beside the counters. The
+host reads both together.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras import ops
+
+from tfmp.shared.backend import Tensor
+from tfmp.shared.numerics import FLOAT16
+
+# Applied steps from one measurement to the next. A measured step of a tiny model takes twice the
+# time of another; measured twice in 512 steps, it stays well below 1 %.
+EVERY = 512
+_LEAST_EVERY = 32
+_FEWEST_MEASUREMENTS = 16
+
+# Norms of this many measured steps are kept, for the median that a jump is measured against.
+RING = 32
+
+# Weights of each variable whose change from one step to the next is measured.
+SAMPLE = 32
+
+# Magnitudes up to here are the lowest two binades of FP16, and those up to there the next two.
+_LOWEST = 4.0 * FLOAT16.smallest_subnormal
+_NEXT = 16.0 * FLOAT16.smallest_subnormal
+
+
+class Gauges(NamedTuple):
+    """The latest measurement, as float32 tensors or arrays; gradients are those of the scaled loss.
+
+    Attributes:
+        measured_at: the inner optimizer's iterations before the measured step; -1 before the first.
+        scale: the loss scale of that step.
+        count: number of measurements.
+        ring: norms of the unscaled gradients in the last measured steps; the next one goes to
+            place `count % RING`.
+        values: per trainable variable, the number of values in its gradient; 0 without a gradient.
+        nonzero: how many of them are not zero.
+        lowest: how many are not zero and below 2**-22, in FP16's lowest two binades.
+        next: how many lie in the two binades above.
+        largest: the largest magnitude.
+        update_ratio: norm of the change that a step made, divided by the norm of the weights; from
+            up to `SAMPLE` weights.
+        sample: those weights before the measured step, `SAMPLE` for each variable in turn.
+    """
+
+    measured_at: Tensor
+    scale: Tensor
+    count: Tensor
+    ring: Tensor
+    values: Tensor
+    nonzero: Tensor
+    lowest: Tensor
+    next: Tensor
+    largest: Tensor
+    update_ratio: Tensor
+    sample: Tensor
+
+
+_SCALARS = 3
+_VECTORS = 6
+
+
+def packed_size(variables: int) -> int:
+    """Length of the vector for this many trainable variables."""
+    return _SCALARS + RING + (_VECTORS + SAMPLE) * variables
+
+
+def unpack(vector: Tensor) -> Gauges:
+    """The gauges in a packed vector: backend tensor or NumPy array, of static length."""
+    first = _SCALARS + RING
+    variables = (int(vector.shape[0]) - first) // (_VECTORS + SAMPLE)
+    starts = [first + index * variables for index in range(_VECTORS)]
+    parts = [vector[index] for index in range(_SCALARS)]
+    parts.append(vector[_SCALARS:first])
+    parts += [vector[start : start + variables] for start in starts]
+    return Gauges(*parts, sample=vector[first + _VECTORS * variables :])
+
+
+def interval_for(steps: int | None) -> int:
+    """The steps between measurements in a training of so many steps; None if nobody knows."""
+    if steps is None:
+        return EVERY
+    return min(max(steps // _FEWEST_MEASUREMENTS, _LEAST_EVERY), EVERY)
+
+
+def is_due(iterations: Tensor, every: int, first: int) -> Tensor:
+    """Whether the next applied step is measured: two steps in a row, which the weights need.
+
+    Args:
+        iterations: the inner optimizer's iterations.
+        every: steps between measurements.
+        first: the iterations before the first measured step.
+    """
+    since = iterations - ops.cast(first, iterations.dtype) if first else iterations
+    return ops.mod(since, ops.cast(every, iterations.dtype)) < 2
+
+
+def measure(
+    vector: Tensor,
+    scale: Tensor,
+    iterations: Tensor,
+    grads: Sequence[Tensor | None],
+    weights: Sequence[Tensor],
+) -> Tensor:
+    """The packed gauges after a step that is about to be applied.
+
+    Args:
+        vector: the packed gauges before.
+        scale: the loss scale.
+        iterations: the inner optimizer's iterations before the step.
+        grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
+        weights: the values of the variables before the step.
+    """
+    before = unpack(vector)
+    rows = [_of_gradient(grad) for grad in grads]
+    values, nonzero, lowest, following, largest, norms = map(ops.stack, zip(*rows, strict=True))
+    sample = ops.concatenate([_some(weight) for weight in weights])
+    now = ops.cast(iterations, "float32")
+    place = ops.arange(RING, dtype="float32") == ops.mod(before.count, float(RING))
+    parts = [
+        ops.stack([now, ops.cast(scale, "float32"), before.count + 1.0]),
+        ops.where(place, _norm(norms) / scale, before.ring),
+        values,
+        nonzero,
+        lowest,
+        following,
+        largest,
+        _update_ratio(before, sample, now),
+        sample,
+    ]
+    return ops.concatenate([ops.cast(part, "float32") for part in parts])
+
+
+def _of_gradient(grad: Tensor | None) -> tuple[Tensor, ...]:
+    if grad is None:
+        return tuple(ops.zeros((), "float32") for _ in range(6))
+    flat = ops.reshape(ops.cast(getattr(grad, "values", grad), "float32"), (-1,))
+    size = ops.abs(flat)
+
+    def count(condition: Tensor) -> Tensor:
+        return ops.sum(ops.cast(condition, "float32"))
+
+    zeros, below, above = count(size == 0), count(size < _LOWEST), count(size < _NEXT)
+    total = ops.cast(ops.size(flat), "float32")
+    largest = ops.max(size, initial=0.0)
+    return total, total - zeros, below - zeros, above - below, largest, _norm(flat)
+
+
+def _norm(values: Tensor) -> Tensor:
+    """The norm without squares that leave float32's range."""
+    largest = ops.max(ops.abs(values), initial=0.0)
+    safe = ops.where(largest > 0, largest, 1.0)
+    return largest * ops.sqrt(ops.sum(ops.square(values / safe)))
+
+
+def _some(weight: Tensor) -> Tensor:
+    """Up to `SAMPLE` weights from all over a variable, and zeros."""
+    flat = ops.reshape(weight, (-1,))
+    length = int(flat.shape[0])
+    taken = flat[:: max(1, length // SAMPLE)][:SAMPLE]
+    return ops.pad(ops.cast(taken, "float32"), (0, SAMPLE - int(taken.shape[0])))
+
+
+def _update_ratio(before: Gauges, sample: Tensor, now: Tensor) -> Tensor:
+    """Norm of the last step's change over the norm of the weights; the old one if none is known."""
+
+    def norms(values: Tensor) -> Tensor:
+        return ops.sqrt(ops.sum(ops.square(ops.reshape(values, (-1, SAMPLE))), axis=-1))
+
+    change, size = norms(sample - before.sample), norms(before.sample)
+    # A step that only accumulates gradients changes nothing, and says nothing.
+    known = ops.logical_and(before.measured_at == now - 1.0, ops.logical_and(size > 0, change > 0))
+    return ops.where(known, change / ops.where(size > 0, size, 1.0), before.update_ratio)

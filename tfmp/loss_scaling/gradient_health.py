@@ -1,0 +1,161 @@
+"""GradientHealth: the gauges of the gradients as numbers that people read."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from tfmp.loss_scaling.gauges import Gauges
+from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.report_files import JsonObject
+
+# A median and its deviation mean little for fewer measurements.
+_FEWEST_NORMS = 8
+
+# Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993): the factor that makes standard
+# deviations of median absolute deviations, and the score from which on a value is odd.
+_MAD_FACTOR = 0.6745
+ODD_JUMP = 3.5
+
+# Norms that differ by less than this, in powers of two, never count as a jump.
+_LEAST_SPREAD = 0.1
+
+
+@dataclass(frozen=True)
+class VariableHealth:
+    """The gradient of one trainable variable in the latest measured step.
+
+    Attributes:
+        variable: its path in the model, such as "sequential/dense/kernel".
+        values: number of values in the gradient.
+        zeros: share of them that is zero.
+        underflow: estimated share that is zero in FP16 though it is not in float32.
+        largest: the largest magnitude, multiplied by the loss scale.
+        update_ratio: norm of a step's change over the norm of the weights; None if unknown.
+    """
+
+    variable: str
+    values: int
+    zeros: float
+    underflow: float
+    largest: float
+    update_ratio: float | None
+
+
+@dataclass(frozen=True)
+class GradientHealth:
+    """The gradients in the latest measured step.
+
+    Attributes:
+        step: the inner optimizer's iterations before that step.
+        loss_scale: the scale of that step.
+        norm: norm of all unscaled gradients together.
+        norm_jump: robust z-score, in powers of two, of the norm that stands out most upwards in
+            the last 32 measured steps; 3.5 and more is odd. None for fewer than 8 of them.
+        underflow: estimated share of all values that is zero in FP16 though it is not in float32.
+        headroom_bits: powers of two between the largest scaled gradient and 65504.
+        update_ratio: median over the variables; None if no variable's is known.
+        variables: one row for each trainable variable that has a gradient.
+    """
+
+    step: int
+    loss_scale: float
+    norm: float
+    norm_jump: float | None
+    underflow: float
+    headroom_bits: float
+    update_ratio: float | None
+    variables: tuple[VariableHealth, ...]
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of all, multiplied by the loss scale."""
+        return max((row.largest for row in self.variables), default=0.0)
+
+    def scalars(self) -> dict[str, float]:
+        """The numbers that are worth a curve over time, by name."""
+        numbers = {
+            "gradient_norm": self.norm,
+            "gradient_norm_jump": self.norm_jump,
+            "underflow": self.underflow,
+            "headroom_bits": self.headroom_bits if self.largest else None,
+            "update_ratio": self.update_ratio,
+        }
+        return {name: value for name, value in numbers.items() if value is not None}
+
+    def to_dict(self) -> JsonObject:
+        """Everything, as plain JSON types."""
+        return asdict(self)
+
+
+def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:
+    """The gauges as NumPy arrays, made readable; None before the first measurement.
+
+    Args:
+        gauges: read from the device.
+        paths: the paths of the trainable variables.
+    """
+    if gauges.count == 0:
+        return None
+    lost = _lost_values(gauges)
+    rows = tuple(
+        VariableHealth(
+            variable=path,
+            values=int(values),
+            zeros=float(1 - gauges.nonzero[place] / values),
+            underflow=float(lost[place] / values),
+            largest=float(gauges.largest[place]),
+            update_ratio=float(gauges.update_ratio[place]) or None,
+        )
+        for place, (path, values) in enumerate(zip(paths, gauges.values, strict=True))
+        if values
+    )
+    ratios = [row.update_ratio for row in rows if row.update_ratio]
+    largest = max((row.largest for row in rows), default=0.0)
+    norms = gauges.ring[: int(min(gauges.count, len(gauges.ring)))]
+    return GradientHealth(
+        step=int(gauges.measured_at),
+        loss_scale=float(gauges.scale),
+        norm=float(gauges.ring[int(gauges.count - 1) % len(gauges.ring)]),
+        norm_jump=_largest_jump(norms),
+        underflow=float(lost.sum() / max(1.0, gauges.values.sum())),
+        headroom_bits=math.log2(FLOAT16.max / largest) if largest else math.inf,
+        update_ratio=float(np.median(ratios)) if ratios else None,
+        variables=rows,
+    )
+
+
+def _lost_values(gauges: Gauges) -> np.ndarray:
+    """An estimate, per variable, of the values that FP16 rounded to zero.
+
+    The number of values falls by a constant factor from each pair of binades to the pair below, as
+    it does where a density is smooth: by 4 if it is flat around 0. The geometric series goes on
+    below FP16's smallest number, and zeros bound it. A gradient without any other value is lost if
+    the next one towards the loss lies below FP16's normal numbers itself.
+    """
+    zeros = gauges.values - gauges.nonzero
+    lost = np.zeros(len(zeros))
+    after_it_is_tiny = bool(np.max(gauges.largest, initial=0.0) < FLOAT16.smallest_normal)
+    for place in reversed(range(len(zeros))):
+        if not gauges.values[place]:
+            continue
+        if not gauges.nonzero[place]:
+            lost[place] = zeros[place] if after_it_is_tiny else 0
+            continue
+        after_it_is_tiny = bool(gauges.largest[place] < FLOAT16.smallest_normal)
+        low, high = gauges.lowest[place], gauges.next[place]
+        ratio = low / high if high else math.inf
+        if low:
+            series = low * ratio / (1 - ratio) if ratio < 1 else math.inf
+            lost[place] = min(zeros[place], series)
+    return lost
+
+
+def _largest_jump(norms: np.ndarray) -> float | None:
+    logs = np.log2(norms[norms > 0])
+    if len(logs) < _FEWEST_NORMS:
+        return None
+    distance = logs - np.median(logs)
+    spread = max(float(np.median(np.abs(distance))), _LEAST_SPREAD * _MAD_FACTOR)
+    return float(_MAD_FACTOR * distance.max() / spread)
