@@ -1,10 +1,11 @@
-"""Shows the batches that `fit` trains on next, without changing the training.
+"""Shows the batches that `fit` trains on next, or why it fails, without changing the training.
 
 Keras gives callbacks no data. But `fit` looks its `train_function` up at every execution: a
 function that takes its place for one execution can take the batches from the iterator, show them,
 and hand them on.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -53,6 +54,28 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
 
     model.train_function = tapped
     return True
+
+
+def explain_next_failure(model: keras.Model, sentence: str) -> None:
+    """Adds a sentence to the error about dtypes that the next execution may raise.
+
+    Args:
+        model: a model inside `fit` that has its train function.
+        sentence: appears below the error.
+    """
+    function = model.train_function
+
+    def explained(*arguments: TensorTree) -> TensorTree:
+        if model.train_function is explained:
+            model.train_function = function
+        try:
+            return function(*arguments)
+        except Exception as error:
+            if re.search(r"float16|half|dtype|tf\.float32|float32", str(error)):
+                error.add_note(sentence)
+            raise
+
+    model.train_function = explained
 
 
 def _strategy_of(model: keras.Model) -> "tf.distribute.Strategy | None":

@@ -18,6 +18,7 @@ from tfmp.loss_scaling import (
     as_loss_scale,
     attach_loss_scale,
     detach_loss_scale,
+    scaled_optimizers,
 )
 from tfmp.precision import Pattern, PrecisionPlan, check_policy, is_narrow, policy as policies
 from tfmp.shared.arguments import check_choice, check_count
@@ -34,7 +35,8 @@ class MixedPrecision(keras.callbacks.Callback):
         model.fit(x, y, callbacks=[tfmp.MixedPrecision()])
 
     When training begins, the layers are switched to the plan's dtypes, the optimizer is wrapped in
-    a `LossScaleOptimizer` that keeps its moments, and the training function is traced anew. A model
+    a `LossScaleOptimizer` that keeps its moments, and the training function is traced anew. Further
+    optimizers in the model's attributes, lists and dicts are wrapped, too. A model
     without weights is built from the first batch. The model stays in mixed precision afterwards, so
     that it can be evaluated, saved and trained further; `tfmp.revert(model)` gives back the float32
     model with the trained weights. The switch comes before any callback's `on_train_begin`, so a
@@ -156,8 +158,9 @@ class MixedPrecision(keras.callbacks.Callback):
         self.plan.apply()
         if is_narrow(self.plan.policy):
             attach_loss_scale(model, self._scale_for(self.plan.policy, findings))
-            model.optimizer.watch_scale_loss()
-            model.optimizer.measure_from_now(self._steps_of_fit())
+            for optimizer in scaled_optimizers(model):
+                optimizer.watch_scale_loss()
+                optimizer.measure_from_now(self._steps_of_fit())
         else:
             detach_loss_scale(model)
         # `fit` made its training function before it called this.

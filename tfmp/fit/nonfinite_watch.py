@@ -4,10 +4,17 @@ import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.recorder import FitRecorder
-from tfmp.loss_scaling import DynamicLossScale, LossScale, NonFiniteGradientsError, StepCounters
+from tfmp.loss_scaling import (
+    DynamicLossScale,
+    LossScale,
+    NonFiniteGradientsError,
+    StepCounters,
+    scaled_optimizers,
+)
 from tfmp.nonfinite import NonFinite, locate_nonfinite
 from tfmp.precision import layer_tree, reverting
 from tfmp.shared.backend import TensorTree
+from tfmp.shared.wording import first_line
 
 ON_NONFINITE = ("report", "raise", "keep_float32")
 
@@ -73,7 +80,7 @@ class NonFiniteWatch:
             return
         if self._fixed_at is not None and self._fixed_at.steps > before.steps:
             before = self._fixed_at  # the cause of the steps skipped until then is gone
-        reason = beyond_backoff(before, now, self._model.optimizer.loss_scale, whole_epoch_skipped)
+        reason = beyond_backoff(before, now, self._strategy(), whole_epoch_skipped)
         if reason is not None and not self._explained:
             self._reason = reason
             self._searches_left = LONGEST_SEARCH
@@ -112,10 +119,14 @@ class NonFiniteWatch:
         self._held = batches
 
     def _handle(self, now: StepCounters, batches: list[TensorTree]) -> None:
-        found = _locate(self._model, batches, self._scale_when_held)
+        try:
+            found = _locate(self._model, batches, self._scale_when_held)
+            cause = f"{found}" if found else "Replaying the batch gave finite numbers."
+        except Exception as error:
+            # A train_step of the user's own may use no loss and no call that can be replayed.
+            found, cause = None, f"The batch could not be replayed: {first_line(error)}"
         if found is not None and self._backing_off_will_do(found):
             return
-        cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
             self._fixed_at = now
@@ -126,12 +137,16 @@ class NonFiniteWatch:
 
     def _backing_off_will_do(self, found: NonFinite) -> bool:
         """Whether the scale is still on its way down to one that will do."""
-        strategy = self._model.optimizer.loss_scale
+        strategy = self._strategy()
         return (
             found.cause == "loss scale"
             and isinstance(strategy, DynamicLossScale)
             and self._scale_when_held > strategy.min_scale
         )
+
+    def _strategy(self) -> LossScale:
+        """The strategy of all optimizers of the model."""
+        return scaled_optimizers(self._model)[0].loss_scale
 
     def _search_failed(self, now: StepCounters, cause: str) -> None:
         """Ends the search: the cause goes into the report, or is raised."""
@@ -162,9 +177,10 @@ class NonFiniteWatch:
             return ()
         reverting.move_to_float32(self._model, [part.layer for part in moved])
         self._model.make_train_function(force=True)
-        optimizer = self._model.optimizer
-        # The overflow that is fixed now had driven it down.
-        optimizer.dynamic_scale.assign(optimizer.loss_scale.initial)
+        for optimizer in scaled_optimizers(self._model):
+            if optimizer.built:
+                # The overflow that is fixed now had driven it down.
+                optimizer.dynamic_scale.assign(optimizer.loss_scale.initial)
         return (head.path,)
 
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import tree
 
+from tfmp.loss_scaling import held_optimizers
 from tfmp.nonfinite import stored_values
 from tfmp.precision import (
     TENSOR_CORE_MULTIPLE,
@@ -21,12 +22,13 @@ from tfmp.precision import (
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
-from tfmp.shared.wording import listed
+from tfmp.shared.wording import joined, listed
 
 UNSCALED_STEP = "train_step without loss scaling"
 
-# Calls in a train_step of one's own that scale the loss, directly or inside Keras.
-_SCALING_CALLS = ("scale_loss", "super().train_step", "compute_loss_and_updates")
+# The call that scales a loss, and calls in a train_step of one's own that make it inside Keras.
+_SCALING = "scale_loss"
+_STEPS_OF_KERAS = ("super().train_step", "compute_loss_and_updates")
 
 _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 
@@ -72,7 +74,9 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
 
 def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
     """`compile` adds loss scaling only if the model's own policy is named mixed_float16."""
-    if isinstance(planned.model.optimizer, keras.optimizers.LossScaleOptimizer):
+    places = held_optimizers(planned.model)
+    optimizers = [planned.model.optimizer, *(place.optimizer for place in places)]
+    if any(isinstance(one, keras.optimizers.LossScaleOptimizer) for one in optimizers):
         return
     for node in planned.root.within():
         if node.path != layer_tree.ROOT and node.layer.compute_dtype == "float16":
@@ -92,22 +96,29 @@ def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     step = type(planned.model).train_step
     if step.__module__.startswith("keras."):
         return
+    own = [kind for kind in type(planned.model).__mro__ if not kind.__module__.startswith("keras.")]
     try:
         source = inspect.getsource(step)
+        # A method that the step calls may scale the loss.
+        helpers = "".join(inspect.getsource(kind) for kind in own if kind is not object)
     except (OSError, TypeError):
         return
-    if not any(call in source for call in _SCALING_CALLS):
-        yield unscaled_step(planned.model)
+    if _SCALING in helpers or any(call in source for call in _STEPS_OF_KERAS):
+        return
+    yield unscaled_step(planned.model)
 
 
 def unscaled_step(model: keras.Model) -> Finding:
     """The finding for a model whose training step takes gradients of the unscaled loss."""
+    names = [place.name for place in held_optimizers(model)] or ["self.optimizer"]
+    each = " the optimizer that applies them:" if len(names) > 1 else ""
     return Finding(
         UNSCALED_STEP,
         "warning",
         f"{type(model).__name__}.train_step never calls scale_loss, so that a loss scale other "
         "than 1 would only shrink its gradients; without one, small gradients are lost in FP16",
-        "In train_step, take the gradients of self.optimizer.scale_loss(loss)",
+        f"In train_step, take the gradients of{each and ' a loss scaled by'}{each} "
+        + joined([f"{name}.scale_loss(loss)" for name in names]),
     )
 
 

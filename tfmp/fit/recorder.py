@@ -7,13 +7,7 @@ from dataclasses import replace
 import keras
 
 from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
-from tfmp.loss_scaling import (
-    GradientHealth,
-    LossScaleOptimizer,
-    Offender,
-    StepCounters,
-    read_counters,
-)
+from tfmp.loss_scaling import GradientHealth, Offender, StepCounters, read_model_counters
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.findings import Finding
 
@@ -146,10 +140,7 @@ class FitRecorder:
         return replace(report, offenders=offenders, gradients=self.health())
 
     def _counters(self) -> StepCounters | None:
-        optimizer = self._model.optimizer
-        if not isinstance(optimizer, LossScaleOptimizer):
-            return None
-        return read_counters(optimizer, self._model)
+        return read_model_counters(self._model)
 
     def _steps(self) -> int:
         """Steps of the optimizer; with a loss scale, as of the latest reading."""

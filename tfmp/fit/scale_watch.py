@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 
 from tfmp.calibration import GradientReport, calibrate
-from tfmp.loss_scaling import DynamicLossScale, GradientHealth, LossScale
+from tfmp.loss_scaling import DynamicLossScale, GradientHealth, LossScale, scaled_optimizers
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import FLOAT16
@@ -51,7 +51,7 @@ class ScaleWatch:
         if health.step == self._judged_at:
             return []
         self._judged_at = health.step
-        strategy = self._model.optimizer.loss_scale
+        strategy = scaled_optimizers(self._model)[0].loss_scale
         found = [self._underflow(health, strategy), high_scale(health, strategy)]
         new = [finding for finding in found if finding and finding.check not in self._told]
         self._told.update(finding.check for finding in new)

@@ -6,16 +6,29 @@ from pathlib import Path
 
 import keras
 
-from tfmp.fit.batch_tap import tap_next_execution
+from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
 from tfmp.fit.nonfinite_watch import NonFiniteWatch
 from tfmp.fit.preflight import UNSCALED_STEP, check_inputs, unscaled_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
-from tfmp.loss_scaling import StaticLossScale, TelemetryLog, attach_loss_scale
-from tfmp.precision import PrecisionPlan
+from tfmp.loss_scaling import (
+    StaticLossScale,
+    TelemetryLog,
+    attach_loss_scale,
+    check_losses_arrived,
+    scaled_optimizers,
+)
+from tfmp.precision import PrecisionPlan, is_narrow
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
+
+_DTYPE_FAILURE = (
+    "tfmp: the first step failed under the plan {policy}; no weight has changed. If it does not "
+    "fail after tfmp.revert(model), code of the model mixes 16-bit and float32 tensors: keep the layer "
+    "that the error names in float32, tfmp.MixedPrecision(keep_float32=['name']), or cast in that "
+    "code, keras.ops.cast(x, y.dtype)."
+)
 
 
 class FitSession:
@@ -52,6 +65,8 @@ class FitSession:
         if log_dir is not None and _writes_files(model):
             self._log = TelemetryLog(log_dir)
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
+        if is_narrow(plan.policy):
+            explain_next_failure(model, _DTYPE_FAILURE.format(policy=plan.policy))
         if plan.policy == "mixed_float16":
             tap_next_execution(model, self._look_at_inputs)
 
@@ -111,10 +126,11 @@ class FitSession:
 
         The check of the source before may have missed it: the step may scale in another function.
         """
-        optimizer = self._model.optimizer
-        if getattr(optimizer, "loss_was_scaled", None) is not False:
+        optimizers = scaled_optimizers(self._model)
+        check_losses_arrived(optimizers)
+        if all(optimizer.loss_was_scaled is not False for optimizer in optimizers):
             return
-        if optimizer.loss_scale != StaticLossScale(1.0):
+        if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
             if hasattr(self._model, "jax_state_sync"):
                 self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
             attach_loss_scale(self._model, StaticLossScale(1.0))

@@ -1,5 +1,10 @@
 from .attach import attach_loss_scale as attach_loss_scale, detach_loss_scale as detach_loss_scale
 from .gradient_health import ODD_JUMP as ODD_JUMP, GradientHealth as GradientHealth
+from .held_optimizers import (
+    check_losses_arrived as check_losses_arrived,
+    held_optimizers as held_optimizers,
+    scaled_optimizers as scaled_optimizers,
+)
 from .optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
     UnscaledLossWarning as UnscaledLossWarning,
@@ -17,4 +22,5 @@ from .telemetry import (
     StepCounters as StepCounters,
     TelemetryLog as TelemetryLog,
     read_counters as read_counters,
+    read_model_counters as read_model_counters,
 )

@@ -1,4 +1,4 @@
-"""Wraps a compiled model's optimizer in a loss-scale optimizer, and unwraps it."""
+"""Wraps a compiled model's optimizers in loss-scale optimizers, and unwraps them."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -6,6 +6,13 @@ from typing import TypeAlias
 import keras
 
 from tfmp.loss_scaling import wrapping
+from tfmp.loss_scaling.held_optimizers import (
+    MAIN,
+    Place,
+    held_optimizers,
+    is_idle,
+    scaled_optimizers,
+)
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.strategies import DynamicLossScale, LossScale, as_loss_scale
 from tfmp.precision import reverting
@@ -17,7 +24,10 @@ Compiled: TypeAlias = keras.optimizers.Optimizer | str | None
 
 
 def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -> None:
-    """Wraps the model's optimizer in a `LossScaleOptimizer`, its moments and iterations kept.
+    """Wraps the model's optimizers in `LossScaleOptimizer`s, their moments and iterations kept.
+
+    These are `model.optimizer`, and those in attributes, lists and dicts that a `train_step` of the
+    user's own works with. If that step leaves `model.optimizer` idle, it is left alone.
 
     An optimizer that the user compiled as a `LossScaleOptimizer` of this package stays, unless
     `loss_scale` asks for another strategy than the default. Keras's own wrapper is replaced; its
@@ -30,12 +40,49 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
     Raises:
         ValueError: the model has no optimizer, or one that cannot be wrapped.
     """
-    before = model.optimizer
-    if before is None:
+    if model.optimizer is None:
         raise ValueError(
             f"Model {model.name!r} was compiled without an optimizer, so there is no step to "
             "scale. Compile it with one: model.compile(optimizer='adam', loss=...)."
         )
+    if not is_idle(model):
+        _attach_to_main(model, loss_scale)
+    places = held_optimizers(model)
+    for place in places:
+        _attach_to_place(model, place, loss_scale)
+    every = scaled_optimizers(model)
+    names = {id(place.optimizer): place.name for place in places}
+    for optimizer in every:
+        optimizer.stands_beside(every, names.get(id(optimizer), f"self.{MAIN}"))
+
+
+def _attach_to_place(model: keras.Model, place: Place, loss_scale: LossScale | float | str) -> None:
+    """Wraps an optimizer that a `train_step` of the user's own uses; it is built by its first step.
+
+    An optimizer that is at several places gets one wrapper.
+    """
+    before = place.optimizer
+    key = f"{_KEY} {id(place.owner)} {place.key}"
+    record = reverting.undo_step(model, key)
+    known = record if isinstance(record, _RestorePlace) and record.ours is before else None
+    strategy = _strategy_for(before, loss_scale)
+    is_ours = isinstance(before, LossScaleOptimizer)
+    if is_ours and (before.loss_scale == strategy or (known is None and loss_scale == "dynamic")):
+        return
+    inner = before.inner_optimizer if is_ours else before
+    wrapped = wrapping.wrapper_of(inner)
+    if wrapped is before or not isinstance(wrapped, LossScaleOptimizer):
+        inner = _inner_of(before)
+        wrapped = LossScaleOptimizer(inner, strategy)
+        if inner.built:
+            wrapped.build(inner._trainable_variables)
+    original = known.before if known else before
+    reverting.on_revert(model, key, _RestorePlace(place, original, wrapped))
+    place.put(wrapped)
+
+
+def _attach_to_main(model: keras.Model, loss_scale: LossScale | float | str) -> None:
+    before = model.optimizer
     found = reverting.undo_step(model, _KEY)
     record = found if isinstance(found, _Restore) else None
     strategy = _strategy_for(before, loss_scale)
@@ -57,7 +104,32 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
 
 def detach_loss_scale(model: keras.Model) -> None:
     """Undoes `attach_loss_scale`, if it was called for the model."""
-    reverting.undo_now(model, _KEY)
+    for key in reverting.undo_keys(model):
+        if key.startswith(_KEY):
+            reverting.undo_now(model, key)
+
+
+@dataclass
+class _RestorePlace:
+    """Gives a model back an optimizer that it holds besides `model.optimizer`.
+
+    Attributes:
+        place: the place of the optimizer.
+        before: the optimizer before the first wrapping.
+        ours: the latest wrapper that this package put there.
+    """
+
+    place: Place
+    before: keras.optimizers.Optimizer
+    ours: LossScaleOptimizer
+
+    def __call__(self, model: keras.Model) -> None:
+        if self.place.optimizer is not self.ours:
+            return  # replaced since: that optimizer is the user's choice
+        inner = self.ours.unwrap()
+        if isinstance(self.before, LossScaleOptimizer):
+            wrapping.claim(inner, self.before)
+        self.place.put(self.before)
 
 
 @dataclass

@@ -78,7 +78,7 @@ def unpack(vector: Tensor) -> Gauges:
     parts = [vector[index] for index in range(_SCALARS)]
     parts.append(vector[_SCALARS:first])
     parts += [vector[start : start + variables] for start in starts]
-    return Gauges(*parts, sample=vector[first + _VECTORS * variables :])
+    return Gauges._make([*parts, vector[first + _VECTORS * variables :]])
 
 
 def interval_for(steps: int | None) -> int:

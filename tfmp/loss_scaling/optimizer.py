@@ -1,6 +1,7 @@
 """LossScaleOptimizer: keeps small gradients inside FP16, and weights away from non-finite ones."""
 
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -69,6 +70,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         counters: integer variable with all other counters; see `tfmp.loss_scaling.counters`.
         gauges: float32 variable with measurements of gradients; see `tfmp.loss_scaling.gauges`.
         loss_was_scaled: None until gradients arrive; then whether `scale_loss` had been called.
+        held_as: the optimizer's name in the code of its model.
+        loss_waits: whether `scale_loss` was called, and its gradients have not arrived yet.
 
     Args:
         inner_optimizer: a `keras.optimizers.Optimizer`, built or not; a built one keeps its
@@ -96,7 +99,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             super().__init__(inner_optimizer, initial_scale=strategy.initial, name=name)
         self.loss_scale = strategy
         self.loss_was_scaled: bool | None = None
-        self._scale_loss_called = False
+        self._scale_loss_called = self.loss_waits = False
+        self.held_as = "self.optimizer"
+        self._others: tuple[weakref.ref[LossScaleOptimizer], ...] = ()
         self._measure_every, self._measure_first = gauges.EVERY, 0
         wrapping.claim(inner_optimizer, self)
 
@@ -148,7 +153,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         Returns:
             Same shape, at least float32: the scale itself may not fit into FP16.
         """
-        self._scale_loss_called = True
+        self._scale_loss_called = self.loss_waits = True
         scale = self.dynamic_scale if self.built else self.loss_scale.initial
         if backend.is_float_dtype(getattr(loss, "dtype", "float32")):
             loss = ops.cast(loss, backend.result_type(getattr(loss, "dtype", float), "float32"))
@@ -156,8 +161,20 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def watch_scale_loss(self) -> None:
         """Forgets earlier calls of `scale_loss`; call this before a step is traced."""
-        self._scale_loss_called = False
+        self._scale_loss_called = self.loss_waits = False
         self.loss_was_scaled = None
+
+    def stands_beside(
+        self, others: "Iterable[LossScaleOptimizer]", held_as: str = "self.optimizer"
+    ) -> None:
+        """Names the other loss-scale optimizers of a model, so that mix-ups are noticed.
+
+        Args:
+            others: the other optimizers.
+            held_as: this one's name in the code of the model.
+        """
+        self.held_as = held_as
+        self._others = tuple(weakref.ref(other) for other in others if other is not self)
 
     @without_autograph
     def apply(
@@ -204,7 +221,21 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self._check_variables_are_known(variables)
         return variables
 
+    def _check_loss_is_own(self) -> None:
+        if self.loss_waits:
+            self.loss_waits = False
+            return
+        for other in filter(None, (reference() for reference in self._others)):
+            if other.loss_waits and StaticLossScale(1.0) not in (self.loss_scale, other.loss_scale):
+                raise ValueError(
+                    f"{self.held_as} received gradients of a loss that {other.held_as} scaled, "
+                    "and would divide them by its own scale. Each optimizer scales the loss whose "
+                    f"gradients it applies: take these gradients of {self.held_as}.scale_loss("
+                    "loss). For a loss that two optimizers share, scale it once for each of them."
+                )
+
     def _note_whether_scaled(self) -> None:
+        self._check_loss_is_own()
         # Python runs here on every eager step, but only while tracing under tf.function or
         # jax.jit; a step that was traced with scale_loss needs no second look.
         harmless = self.loss_scale == StaticLossScale(1.0)

@@ -14,6 +14,7 @@ from keras import backend
 from tfmp.loss_scaling import gauges
 from tfmp.loss_scaling.counters import Counters, packed_size, unpack
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
+from tfmp.loss_scaling.held_optimizers import scaled_optimizers
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.shared.report_files import JsonObject, check_log_dir, json_number
 from tfmp.shared.wording import shown
@@ -156,6 +157,45 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         last_began_at_loss=bool(guilty.size and guilty[-1] == len(offenders) - 1),
         loss_was_scaled=optimizer.loss_was_scaled,
         gradients=health_of(gauges.unpack(measured), paths),
+    )
+
+
+def read_model_counters(model: keras.Model) -> StepCounters | None:
+    """The counters of all loss-scale optimizers of a model together; None if it has none.
+
+    Steps and skips are added up; the loss scale is the lowest one. Optimizers that have taken no
+    step do not count, and gradients are those of the optimizer that loses most of them.
+    """
+    readings = [read_counters(optimizer, model) for optimizer in scaled_optimizers(model)]
+    readings = [one for one in readings if one.steps] or readings[:1]
+    if len(readings) < 2:
+        return readings[0] if readings else None
+    worst = max(readings, key=lambda one: one.consecutive_skips)
+    healths = [one.gradients for one in readings if one.gradients is not None]
+    ranked = sorted(
+        (offender for one in readings for offender in one.offenders),
+        key=lambda o: (o.first_steps, o.nonfinite_steps),
+        reverse=True,
+    )
+
+    def total(name: str) -> int:
+        return sum(getattr(one, name) for one in readings)
+
+    return StepCounters(
+        loss_scale=min(one.loss_scale for one in readings),
+        steps=total("steps"),
+        skipped_steps=total("skipped_steps"),
+        consecutive_skips=worst.consecutive_skips,
+        longest_skip_run=max(one.longest_skip_run for one in readings),
+        growths=total("growths"),
+        backoffs=total("backoffs"),
+        finite_streak=min(one.finite_streak for one in readings),
+        variables=total("variables"),
+        offenders=tuple(ranked),
+        last_first_offender=worst.last_first_offender,
+        last_began_at_loss=worst.last_began_at_loss,
+        loss_was_scaled=all(one.loss_was_scaled for one in readings),
+        gradients=max(healths, key=lambda h: (h.underflow, -h.headroom_bits), default=None),
     )
 
 

@@ -26,6 +26,12 @@ def release(inner: Optimizer) -> None:
     _WRAPPER_OF.pop(inner, None)
 
 
+def wrapper_of(inner: Optimizer) -> Optimizer | None:
+    """The wrapper that drives `inner`, or None."""
+    reference = _WRAPPER_OF.get(inner)
+    return None if reference is None else reference()
+
+
 def creation_scope(inner: Optimizer) -> AbstractContextManager[object]:
     """The scope to create variables in: the distribution strategy of the inner optimizer."""
     strategy = getattr(inner, "_distribution_strategy", None)
@@ -96,10 +102,9 @@ def check_inner(inner: Optimizer) -> None:
 
 
 def _live_wrapper(inner: Optimizer) -> Optimizer | None:
-    reference = _WRAPPER_OF.get(inner)
-    if reference is not None and reference() is not None:
+    if wrapper_of(inner) is not None:
         gc.collect()  # wrappers of discarded models often wait in a reference cycle
-    return None if reference is None else reference()
+    return wrapper_of(inner)
 
 
 def check_known(inner: Optimizer, var_list: list[keras.Variable]) -> None:

@@ -15,7 +15,7 @@ from keras import layers, tree
 from tfmp.precision.dtype_policies import NARROW_DTYPES, policy_named
 from tfmp.precision.graph_walk import Inputs, Marks, producers, trace
 from tfmp.precision.layer_tree import LayerNode, describe, is_builtin
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
 
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
@@ -37,8 +37,8 @@ class DryRun:
 
     Attributes:
         inputs: the inputs that the model was traced with.
-        outputs: layers that compute the model's outputs; a container is among them if its own
-            code has operations behind its layers.
+        outputs: layers that compute the model's outputs, or what a container's own code adds to
+            the loss; a container is among them if its own code has operations behind its layers.
         failed: layers that raised an error in the dtype and ran in float32, with the error.
         unsafe_losses: layers whose `add_loss` got a tensor that was not float32.
     """
@@ -110,21 +110,26 @@ class _Run:
     def call_model(
         self, keywords: Mapping[str, TensorTree], positional: list[TensorTree]
     ) -> TensorTree:
-        """Calls the model in training mode, and notes the losses that it adds."""
+        """Calls the model in training mode; returns its outputs and the losses that it adds."""
         model = self.root.layer
         kwargs = dict(keywords)
         if model._call_has_training_arg:
             kwargs["training"] = True
         with keras.StatelessScope(collect_losses=True):
             outputs = model(*positional, **kwargs)
-            self._note_unsafe_losses()
-        return outputs
+            added = self._added_losses()
+        return outputs, added
 
-    def _note_unsafe_losses(self) -> None:
+    def _added_losses(self) -> list[Tensor]:
+        """The losses that containers add in their own code; the loss sees their layers' results."""
+        added = []
         for key, node in self.nodes.items():
-            for loss in node.layer._get_own_losses():
-                if keras.backend.standardize_dtype(loss.dtype) in _SWITCHED:
-                    self.unsafe_losses.add(key)
+            losses = node.layer._get_own_losses()
+            if any(keras.backend.standardize_dtype(loss.dtype) in _SWITCHED for loss in losses):
+                self.unsafe_losses.add(key)
+            if any(child.head is None for child in node.children):
+                added += losses
+        return added
 
     def call_layer(
         self,

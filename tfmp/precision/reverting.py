@@ -5,14 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import keras
-from keras import layers
+from keras import layers, ops, tree
 
 from tfmp.precision import layer_tree
-from tfmp.precision.dtype_policies import policy_named
+from tfmp.precision.dtype_policies import NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.arguments import check_model
+from tfmp.shared.backend import Tensor, TensorTree
 
 _UNDO = "_tfmp_undo"
+_ADD_LOSS = "add_loss"
 
 
 # The policies of layers before the first plan that changed them. By layer, not by model: of two
@@ -41,7 +43,35 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
         undo.changed[id(layer)] = layer
         _ORIGINAL.setdefault(layer, layer.dtype_policy)
         _set_policy(layer, policy_named(name))
-    drop_traced_functions(layer_tree.walk(model))
+    root = layer_tree.walk(model)
+    _add_float32_losses(root)
+    drop_traced_functions(root)
+
+
+def _add_float32_losses(root: LayerNode) -> None:
+    """Casts the losses that code of the user's own adds: Keras does not, and cannot sum them."""
+    for node in root.within():
+        layer = node.layer
+        if not layer_tree.is_builtin(layer) and _ADD_LOSS not in vars(layer):
+            object.__setattr__(layer, _ADD_LOSS, _Float32Losses(layer))
+
+
+class _Float32Losses:
+    """`layer.add_loss` in place of the method; it is dropped by copies and files."""
+
+    def __init__(self, layer: layers.Layer) -> None:
+        self._layer = weakref.ref(layer)
+
+    def __call__(self, loss: TensorTree) -> None:
+        layer = self._layer()
+        assert layer is not None
+        type(layer).add_loss(layer, tree.map_structure(_at_least_float32, loss))
+
+
+def _at_least_float32(loss: Tensor) -> Tensor:
+    dtype = getattr(loss, "dtype", None)
+    narrow = dtype is not None and keras.backend.standardize_dtype(dtype) in NARROW_DTYPES
+    return ops.cast(loss, "float32") if narrow else loss
 
 
 def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:
@@ -56,10 +86,10 @@ def overflowed_layers(model: keras.Model) -> frozenset[int]:
     return frozenset(undo.overflowed) if undo else frozenset()
 
 
-def original_policies(tree: LayerNode) -> dict[int, keras.DTypePolicy]:
+def original_policies(root: LayerNode) -> dict[int, keras.DTypePolicy]:
     """Each layer's policy before the first `set_policies`, by id of the layer."""
     result = {}
-    for node in tree.within():
+    for node in root.within():
         policy = _ORIGINAL.get(node.layer, node.layer.dtype_policy)
         if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
             policy = policy[node.layer.path]
@@ -89,6 +119,9 @@ def revert(model: keras.Model) -> keras.Model:
     for step in undo.steps.values():
         step(model)
     object.__delattr__(model, _UNDO)
+    for node in layer_tree.walk(model).within():
+        if _ADD_LOSS in vars(node.layer):
+            object.__delattr__(node.layer, _ADD_LOSS)
     _unwrap_automatic(model)
     drop_traced_functions(layer_tree.walk(model))
     return model
@@ -105,6 +138,12 @@ def undo_step(model: keras.Model, key: str) -> Callable[[keras.Model], None] | N
     return undo.steps.get(key) if undo else None
 
 
+def undo_keys(model: keras.Model) -> tuple[str, ...]:
+    """The keys of the steps that `on_revert` has."""
+    undo = _record_of(model)
+    return tuple(undo.steps) if undo else ()
+
+
 def undo_now(model: keras.Model, key: str) -> None:
     """Runs the step of `revert` under a key now, if there is one."""
     undo = _record_of(model)
@@ -112,9 +151,9 @@ def undo_now(model: keras.Model, key: str) -> None:
         undo.steps.pop(key)(model)
 
 
-def drop_traced_functions(tree: LayerNode) -> None:
+def drop_traced_functions(root: LayerNode) -> None:
     """Makes every model in the tree trace its train, test and predict functions anew."""
-    for node in tree.within():
+    for node in root.within():
         if isinstance(node.layer, keras.Model):
             for name in ("train_function", "test_function", "predict_function"):
                 _forget_jax_traces(getattr(node.layer, name, None))

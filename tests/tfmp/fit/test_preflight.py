@@ -78,11 +78,12 @@ def test_an_add_loss_of_a_models_own_code():
         def __init__(self):
             super().__init__()
             self.body = layers.Dense(8)
+            self.late = layers.Dense(8)
             self.out = layers.Dense(2)
 
         def call(self, x):
-            x = self.body(x)
-            self.add_loss(ops.mean(x))
+            x = self.late(self.body(x))
+            self.add_loss(ops.mean(ops.cast(x, "float16")))
             return self.out(x)
 
     model = Penalized()
@@ -230,3 +231,38 @@ def test_fit_says_each_finding_once_and_puts_it_in_the_report(capsys):
     assert before_summary.count("Input x reaches 100000") == 1
     assert before_summary.count("first (units=12)") == 1
     assert [finding.check for finding in callback.report.findings] == ["sizes", "inputs past 65504"]
+
+
+# --- failures of the first step ---
+
+
+class Fussy(keras.Model):
+    """Its own loss fails if a layer computes in float16."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = layers.Dense(2, name="body")
+        self.out = layers.Dense(2, name="out")
+
+    def call(self, x):
+        return self.out(self.body(x))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, *others, **options):
+        if self.body.compute_dtype == "float16":
+            raise TypeError("cannot subtract: expected a half tensor but is a float tensor")
+        return super().compute_loss(x, y, y_pred, *others, **options)
+
+
+@pytest.mark.parametrize("verbose", [0, 2])
+def test_a_first_step_that_fails_over_dtypes_says_what_to_do(verbose):
+    model = Fussy()
+    x = np.ones((4, 2), "float32")
+    model(x)
+    model.compile("sgd", "mse")
+    before = model.get_weights()
+    with pytest.raises(TypeError) as caught:
+        model.fit(x, x, verbose=verbose, callbacks=[MixedPrecision("mixed_float16")])
+    (note,) = caught.value.__notes__
+    assert "failed under the plan mixed_float16; no weight has changed" in note
+    assert "keep_float32=" in note
+    assert all((a == b).all() for a, b in zip(before, model.get_weights(), strict=True))

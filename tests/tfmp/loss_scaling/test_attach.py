@@ -162,3 +162,54 @@ def test_an_optimizer_that_scales_by_itself_is_refused_with_the_fix():
     with pytest.raises(ValueError, match=r"pass loss_scale=8\.0 here"):
         attach_loss_scale(model, "dynamic")
     assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+# --- optimizers besides the model's own ---
+
+
+class Holder(keras.Model):
+    """Keeps optimizers in an attribute, a list and a dict; one of them twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.d_optimizer = keras.optimizers.SGD(0.1)
+        self.all = [keras.optimizers.SGD(0.2), self.d_optimizer]
+        self.named = {"actor": keras.optimizers.SGD(0.3)}
+
+    def call(self, x):
+        return self.dense(x)
+
+    def everywhere(self):
+        return [self.optimizer, self.d_optimizer, *self.all, self.named["actor"]]
+
+
+def test_every_optimizer_that_a_model_holds_is_wrapped_once_and_given_back():
+    model = Holder()
+    model(np.ones((1, 2)))
+    model.compile(keras.optimizers.SGD(0.4), "mse")
+    before = model.everywhere()
+    attach_loss_scale(model, 64.0)
+    wrapped = model.everywhere()
+    assert all(isinstance(one, LossScaleOptimizer) for one in wrapped)
+    assert [one.inner_optimizer for one in wrapped] == before
+    assert wrapped[3] is wrapped[1]
+    attach_loss_scale(model, 32.0)
+    assert [one.inner_optimizer for one in model.everywhere()] == before
+    assert {one.loss_scale.scale for one in model.everywhere()} == {32.0}
+    assert model.everywhere()[3] is model.everywhere()[1]
+    revert(model)
+    assert model.everywhere() == before
+
+
+def test_the_gradients_of_another_optimizers_loss_are_refused():
+    variable = keras.Variable([1.0])
+    first, second = (LossScaleOptimizer(keras.optimizers.SGD(0.1), 8.0) for _ in range(2))
+    first.stands_beside([first, second], "self.first")
+    second.stands_beside([first, second], "self.second")
+    scaled = first.scale_loss(1.0)
+    gradient = [keras.ops.reshape(scaled, (1,))]
+    with pytest.raises(ValueError, match=r"self\.second received .* that self\.first scaled"):
+        second.apply(gradient, [variable])
+    first.apply(gradient, [variable])  # its own
+    assert float(variable.value[0]) == pytest.approx(0.9)

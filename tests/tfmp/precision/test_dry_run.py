@@ -8,6 +8,7 @@ from keras import layers, ops
 from tfmp.precision.dry_run import DryRunError, dry_run, needs_dry_run
 from tfmp.precision.layer_tree import walk
 from tfmp.precision.policy import plan
+from tfmp.precision.reverting import revert
 
 
 @pytest.fixture(autouse=True)
@@ -200,26 +201,62 @@ def test_an_add_loss_in_16_bits_keeps_its_layer_in_float32():
     )
 
 
-def test_an_add_loss_of_a_models_own_code_is_noted_with_the_fix():
-    class Penalized(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.body = layers.Dense(8, name="body")
-            self.out = layers.Dense(2, name="out")
+class Penalized(keras.Model):
+    """Adds losses in its own code, one of them for each sample."""
 
-        def call(self, x):
-            x = self.body(x)
-            self.add_loss(ops.mean(x))
-            return self.out(x)
+    def __init__(self, loss_dtype=None):
+        super().__init__()
+        self.early = layers.Dense(8, name="early")
+        self.body = layers.Dense(8, name="body")
+        self.late = layers.Dense(8, name="late")
+        self.out = layers.Dense(2, name="out")
+        self.loss_dtype = loss_dtype
 
-    model = Penalized()
+    def call(self, x):
+        x = self.body(self.early(x))
+        seen = ops.cast(x, self.loss_dtype) if self.loss_dtype else x
+        self.add_loss(ops.mean(seen))
+        self.add_loss(ops.sum(ops.square(seen), axis=-1))
+        return self.out(self.late(x))
+
+
+def penalized(**options) -> keras.Model:
+    model = Penalized(**options)
     model(np.ones((2, 8)))
-    made = plan(model, "mixed_float16")
+    return model
+
+
+def test_layers_that_a_models_own_add_loss_sees_stay_in_float32():
+    made = plan(penalized(), "mixed_float16")
+    rows = {row.path: row for row in made.rows}
+    assert rows["body"].reason == "output: the loss sees it"
+    assert rows["early"].compute_dtype == rows["late"].compute_dtype == "float16"
+    assert made.notes == ()
+
+
+def test_an_add_loss_that_stays_in_16_bits_is_noted_with_the_fix():
+    made = plan(penalized(loss_dtype="float16"), "mixed_float16")
     assert made.notes == (
         "the model adds a loss computed in 16 bits: cast it, "
         "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed",
     )
     assert "Note: the model adds a loss" in str(made)
+
+
+@pytest.mark.parametrize("loss_dtype", [None, "float16"])
+def test_a_model_that_adds_losses_has_them_in_float32_until_it_is_reverted(loss_dtype):
+    model = penalized()
+    model.compile("sgd", "mse")
+    x = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
+    exact = model.evaluate(x, x[:, :2], verbose=0)
+    model.loss_dtype = loss_dtype
+    plan(model, "mixed_float16").apply()
+    assert model.evaluate(x, x[:, :2], verbose=0) == pytest.approx(exact, rel=0.01)
+    assert "add_loss" in vars(model)
+    revert(model)
+    assert "add_loss" not in vars(model)
+    model.loss_dtype = None
+    assert model.evaluate(x, x[:, :2], verbose=0) == exact
 
 
 def test_a_model_that_cannot_be_traced_keeps_its_own_code_in_float32():

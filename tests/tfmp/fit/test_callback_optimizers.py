@@ -1,0 +1,229 @@
+"""Models that hold several optimizers: each scales its own loss, and mix-ups stop the training."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers, ops
+
+import tfmp
+from tfmp import MixedPrecision
+from tfmp.loss_scaling import read_counters
+
+ROWS = 32
+
+
+def mlp(inputs: int, outputs: int, name: str) -> keras.Model:
+    return keras.Sequential(
+        [layers.Input((inputs,)), layers.Dense(8, activation="relu"), layers.Dense(outputs)],
+        name=name,
+    )
+
+
+class Parts(keras.Model):
+    """The shape of most published GANs: two models, two optimizers, and none from `compile`."""
+
+    def __init__(self, penalty=0.0):
+        super().__init__()
+        self.critic = mlp(4, 1, "critic")
+        self.generator = mlp(3, 4, "generator")
+        self.penalty = penalty
+
+    def compile(self, d_optimizer, g_optimizer, **options):
+        super().compile(**options)
+        self.d_optimizer = d_optimizer
+        self.g_optimizer = g_optimizer
+
+
+class Gan(Parts):
+    def scaled_for(self, optimizer, loss):
+        return optimizer.scale_loss(loss)
+
+    def train_step(self, real):
+        noise = tf.random.normal((ROWS, 3))
+        with tf.GradientTape() as tape:
+            fake = self.generator(noise, training=True)
+            d_loss = ops.mean(self.critic(fake)) - ops.mean(self.critic(real))
+            if self.penalty:
+                d_loss += self.penalty * self.gradient_penalty(real, fake)
+            scaled = self.scaled_for(self.d_optimizer, d_loss)
+        gradients = tape.gradient(scaled, self.critic.trainable_weights)
+        self.d_optimizer.apply(gradients, self.critic.trainable_weights)
+        with tf.GradientTape() as tape:
+            g_loss = -ops.mean(self.critic(self.generator(noise, training=True)))
+            scaled = self.scaled_for(self.g_optimizer, g_loss)
+        gradients = tape.gradient(scaled, self.generator.trainable_weights)
+        self.g_optimizer.apply(gradients, self.generator.trainable_weights)
+        return {"d_loss": d_loss, "g_loss": g_loss}
+
+    def gradient_penalty(self, real, fake):
+        between = real + tf.random.uniform((ROWS, 1)) * (ops.cast(fake, real.dtype) - real)
+        with tf.GradientTape() as tape:
+            tape.watch(between)
+            judged = self.critic(between)
+        norm = ops.norm(ops.cast(tape.gradient(judged, between), "float32"), axis=1)
+        return ops.mean(ops.square(norm - 1.0))
+
+
+def train(model, callback=None, poisoned=False, epochs=2):
+    x = np.random.default_rng(0).standard_normal((4 * ROWS, 4)).astype("float32")
+    if poisoned:
+        x[ROWS] = np.nan
+    callback = callback or MixedPrecision("mixed_float16", loss_scale=2.0**10)
+    model.fit(x, batch_size=ROWS, epochs=epochs, shuffle=False, verbose=0, callbacks=[callback])
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    return callback.report
+
+
+def gan(**options) -> Gan:
+    keras.utils.set_random_seed(3)
+    model = Gan(**options)
+    model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
+    return model
+
+
+@pytest.mark.parametrize("penalty", [0.0, 10.0], ids=["gan", "wgan-gp"])
+def test_both_optimizers_of_a_gan_scale_their_losses(penalty):
+    model = gan(penalty=penalty)
+    own = model.d_optimizer, model.g_optimizer
+    before = [weight.copy() for weight in model.get_weights()]
+    report = train(model)
+    assert (report.steps, report.skipped_steps) == (16, 0)
+    for optimizer in (model.d_optimizer, model.g_optimizer):
+        assert read_counters(optimizer).loss_scale == 2.0**10
+        assert read_counters(optimizer).gradients.underflow < 0.01
+    assert all((a != b).any() for a, b in zip(before, model.get_weights(), strict=True) if a.any())
+    assert not isinstance(model.optimizer, tfmp.LossScaleOptimizer)  # it is idle
+    assert not [finding for finding in report.findings if "scale" in finding.check]
+    tfmp.revert(model)
+    assert (model.d_optimizer, model.g_optimizer) == own
+
+
+def test_skips_of_all_optimizers_are_counted():
+    report = train(gan(), MixedPrecision("mixed_float16"), poisoned=True)
+    assert (report.steps, report.skipped_steps) == (16, 2)  # the critic's, once an epoch
+    assert all("critic" in offender.variable for offender in report.offenders)
+
+
+class Unscaled(Parts):
+    def train_step(self, real):
+        with tf.GradientTape(persistent=True) as tape:
+            judged = self.critic(self.generator(tf.random.normal((ROWS, 3))))
+            d_loss, g_loss = ops.mean(judged) - ops.mean(self.critic(real)), -ops.mean(judged)
+        for loss, part, optimizer in (
+            (d_loss, self.critic, self.d_optimizer),
+            (g_loss, self.generator, self.g_optimizer),
+        ):
+            weights = part.trainable_weights
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"d_loss": d_loss}
+
+
+def test_a_gan_that_scales_nothing_is_told_both_optimizers():
+    model = Unscaled()
+    model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
+    report = train(model)
+    (text,) = [str(f) for f in report.findings if f.check == "train_step without loss scaling"]
+    assert "self.d_optimizer.scale_loss(loss) and self.g_optimizer.scale_loss(loss)" in text
+
+
+class OneScale(Gan):
+    """The older advice taken literally: `self.optimizer` scales, the others apply."""
+
+    def scaled_for(self, optimizer, loss):
+        return self.optimizer.scale_loss(loss)
+
+
+class Swapped(Gan):
+    def scaled_for(self, optimizer, loss):
+        other = self.g_optimizer if optimizer is self.d_optimizer else self.d_optimizer
+        return other.scale_loss(loss)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scaler"), [(OneScale, "self.optimizer"), (Swapped, "self.g_optimizer")]
+)
+def test_a_loss_that_another_optimizer_scaled_stops_before_the_first_step(kind, scaler):
+    keras.utils.set_random_seed(3)
+    model = kind()
+    model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
+    before = [weight.copy() for weight in model.get_weights()]
+    message = rf"self\.d_optimizer received gradients of a loss that {scaler} scaled"
+    with pytest.raises(ValueError, match=message):
+        train(model)
+    assert all((a == b).all() for a, b in zip(before, model.get_weights(), strict=True))
+
+
+STRANGER = keras.optimizers.SGD(0.0)
+
+
+class Stranger(Gan):
+    """Scales with an optimizer that is held, and applies with one that nobody can find."""
+
+    def train_step(self, real):
+        with tf.GradientTape() as tape:
+            loss = ops.mean(self.critic(real))
+            scaled = self.d_optimizer.scale_loss(loss)
+        weights = self.critic.trainable_weights
+        STRANGER.apply(tape.gradient(scaled, weights), weights)
+        return {"loss": loss}
+
+
+def test_a_scaled_loss_whose_gradients_go_elsewhere_stops_the_training():
+    model = Stranger()
+    model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
+    with pytest.raises(ValueError, match=r"self\.d_optimizer scaled a loss, but its gradients"):
+        train(model)
+
+
+class ActorCritic(keras.Model):
+    """Optimizers in a dict, and one tape for two losses."""
+
+    def __init__(self):
+        super().__init__()
+        self.actor = mlp(4, 2, "actor")
+        self.critic = mlp(4, 1, "critic")
+        self.optimizers = {"actor": keras.optimizers.Adam(1e-3), "critic": keras.optimizers.SGD()}
+
+    def call(self, state):
+        return self.actor(state), self.critic(state)
+
+    def train_step(self, data):
+        state, reward = data
+        with tf.GradientTape(persistent=True) as tape:
+            logits, value = self(state, training=True)
+            advantage = reward - ops.cast(value[:, 0], "float32")
+            chance = ops.log_softmax(ops.cast(logits, "float32"))[:, 0]
+            actor = -ops.mean(chance * ops.stop_gradient(advantage))
+            critic = ops.mean(ops.square(advantage))
+            scaled = {
+                "actor": self.optimizers["actor"].scale_loss(actor),
+                "critic": self.optimizers["critic"].scale_loss(critic),
+            }
+        for name, part in (("actor", self.actor), ("critic", self.critic)):
+            gradients = tape.gradient(scaled[name], part.trainable_weights)
+            self.optimizers[name].apply(gradients, part.trainable_weights)
+        return {"actor": actor, "critic": critic}
+
+
+def test_actor_and_critic_have_optimizers_in_a_dict():
+    model = ActorCritic()
+    model.compile()
+    model.build((None, 4))
+    x = np.random.default_rng(0).standard_normal((ROWS, 4)).astype("float32")
+    callback = MixedPrecision("mixed_float16")
+    model.fit(x, x[:, 0], batch_size=8, epochs=1, verbose=0, callbacks=[callback])
+    assert [type(one) for one in model.optimizers.values()] == [tfmp.LossScaleOptimizer] * 2
+    assert (callback.report.steps, callback.report.skipped_steps) == (8, 0)
+
+
+def test_multi_optimizer_is_one():
+    both = keras.optimizers.Adam(1e-3), keras.optimizers.SGD(1e-3)
+    model = mlp(4, 1, "model")
+    model.compile(
+        keras.optimizers.MultiOptimizer(lambda variable: both["bias" in variable.path]), "mse"
+    )
+    x = np.random.default_rng(0).standard_normal((ROWS, 4)).astype("float32")
+    callback = MixedPrecision("mixed_float16", loss_scale=2.0**10)
+    model.fit(x, x[:, :1], batch_size=8, verbose=0, callbacks=[callback])
+    assert (callback.report.steps, callback.report.skipped_steps) == (4, 0)

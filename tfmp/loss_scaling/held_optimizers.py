@@ -1,0 +1,108 @@
+"""The optimizers that a model holds: `compile`'s, and those of a `train_step` of one's own."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.loss_scaling.strategies import StaticLossScale
+
+# The attribute that `compile` sets.
+MAIN = "optimizer"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place where a model, or a layer in it, keeps an optimizer.
+
+    Attributes:
+        owner: the layer, dict or list that has it.
+        key: the attribute's name, the key or the index.
+        name: the place as code in `train_step` writes it, such as "self.optimizers['actor']".
+    """
+
+    owner: Any
+    key: Any
+    name: str
+
+    @property
+    def optimizer(self) -> keras.optimizers.Optimizer:
+        """The optimizer that is there now."""
+        is_layer = isinstance(self.owner, keras.layers.Layer)
+        return getattr(self.owner, self.key) if is_layer else self.owner[self.key]
+
+    def put(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Puts another optimizer there."""
+        if isinstance(self.owner, keras.layers.Layer):
+            setattr(self.owner, self.key, optimizer)
+        else:
+            self.owner[self.key] = optimizer
+
+
+def held_optimizers(model: keras.Model) -> list[Place]:
+    """The places besides `model.optimizer` where a model keeps optimizers.
+
+    Attributes of the model and of the models in it are searched, and lists and dicts in them.
+    """
+    found: list[Place] = []
+    for layer in model._flatten_layers():
+        if not isinstance(layer, keras.Model):
+            continue
+        for name, value in list(vars(layer).items()):
+            if name != MAIN:
+                found += _places(layer, name, value, f"self.{name}")
+    return [place for place in found if place.optimizer is not getattr(model, MAIN, None)]
+
+
+def _places(owner: Any, key: Any, value: object, name: str) -> Iterator[Place]:
+    if isinstance(value, keras.optimizers.Optimizer):
+        yield Place(owner, key, name)
+    elif isinstance(value, dict):
+        for inner, item in list(value.items()):
+            yield from _places(value, inner, item, f"{name}[{inner!r}]")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _places(value, index, item, f"{name}[{index}]")
+
+
+def scaled_optimizers(model: keras.Model) -> list[LossScaleOptimizer]:
+    """The loss-scale optimizers of this package that a model holds, `model.optimizer` first."""
+    every = [getattr(model, MAIN, None), *(place.optimizer for place in held_optimizers(model))]
+    unique = {id(one): one for one in every if isinstance(one, LossScaleOptimizer)}
+    return list(unique.values())
+
+
+def check_losses_arrived(optimizers: list[LossScaleOptimizer]) -> None:
+    """Accepts optimizers whose scaled losses met their own optimizer; called after a whole step.
+
+    Raises:
+        ValueError: gradients of a scaled loss went elsewhere.
+    """
+    for optimizer in optimizers:
+        if optimizer.loss_waits and optimizer.loss_scale != StaticLossScale(1.0):
+            raise ValueError(
+                f"{optimizer.held_as} scaled a loss, but its gradients were applied by another "
+                "optimizer, which does not divide them by the scale. Apply them with "
+                f"{optimizer.held_as}, or keep the optimizer that applies them in an attribute of "
+                "the model and take the gradients of its own scale_loss(loss)."
+            )
+
+
+def is_idle(model: keras.Model) -> bool:
+    """Whether a `train_step` with optimizers of its own never mentions `model.optimizer`.
+
+    `compile` makes one even if it is given none. On JAX `fit` needs it anyway.
+    """
+    step = type(model).train_step
+    if step.__module__.startswith("keras.") or keras.backend.backend() == "jax":
+        return False
+    if not held_optimizers(model):
+        return False
+    try:
+        return not re.search(rf"\.{MAIN}\b", inspect.getsource(type(model)))
+    except (OSError, TypeError):
+        return False
