@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 
+from tfmp.converters.onnx.fp16 import SESSION_OPTIONS
 from tfmp.converters.shared.errors import MachineError, RunnerError
 from tfmp.converters.shared.sessions import tensor_spec
 from tfmp.converters.shared.tensors import Batch, TensorSpec
@@ -59,11 +61,9 @@ class CudaSession:
         options.log_severity_level = 3
         options.enable_profiling = True
         options.profile_file_prefix = str(folder / "profile")
-        # TF32 has FP16's ten fraction bits: a float32 reference must not be rounded to them.
-        settings = {"use_tf32": "0"} if provider == CUDA else {}
         try:
             self._session = onnxruntime.InferenceSession(
-                str(path), options, providers=[(provider, settings)]
+                str(path), options, providers=[(provider, provider_options(path, provider))]
             )
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise _error(f"ONNX Runtime cannot load {path.name} ({first_line(error)})") from error
@@ -98,6 +98,24 @@ class CudaSession:
             self._placement = _placement(json.loads(profile.read_text()), self._provider)
             self._stack.close()
         return dict(zip(names, map(np.asarray, outputs), strict=True)), self._placement
+
+
+def provider_options(path: Path, provider: str) -> dict[str, str]:
+    """The options of a provider for a file: those of its metadata, and ours.
+
+    Raises:
+        RunnerError: the file is not an ONNX model, or its options cannot be read.
+    """
+    try:
+        model = onnx.load(path, load_external_data=False)
+        own = next((e.value for e in model.metadata_props if e.key == SESSION_OPTIONS), "{}")
+        options = {str(k): str(v) for k, v in json.loads(own).get(provider, {}).items()}
+    except Exception as error:  # protobuf, JSON and attributes each have their own
+        raise RunnerError(
+            f"{path.name}: is not a usable ONNX model ({first_line(error)})"
+        ) from error
+    # TF32 has FP16's ten fraction bits: a float32 reference must not be rounded to them.
+    return {**options, "use_tf32": "0"} if provider == CUDA else options
 
 
 def _error(text: str) -> RunnerError:

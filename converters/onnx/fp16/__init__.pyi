@@ -6,7 +6,11 @@ from .gaps import (
     TENSORRT as TENSORRT,
     WEBGPU as WEBGPU,
 )
-from .provenance import TARGET as TARGET, describe_origin as describe_origin
+from .provenance import (
+    SESSION_OPTIONS as SESSION_OPTIONS,
+    TARGET as TARGET,
+    describe_origin as describe_origin,
+)
 from .rewriter import computes_in_fp16 as computes_in_fp16, prepare as prepare, to_fp16 as to_fp16
 from .rules import (
     FP16 as FP16,

@@ -4,12 +4,21 @@ import json
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.fp16.gaps import ANY
+from tfmp.converters.onnx.fp16.gaps import ANY, CUDA
 from tfmp.converters.onnx.fp16.report import Fp16Report
+from tfmp.converters.onnx.fp16.rules import FP16
+from tfmp.converters.onnx.graph import is_float, nodes_of
 from tfmp.shared.installed import installed_versions
 
 # Key of the runtime that a file was converted for; files for any runtime do not have it.
 TARGET = "tfmp.target"
+
+
+# Key of the options of sessions that a file should be run with, by provider of ONNX Runtime.
+SESSION_OPTIONS = "tfmp.session_options"
+
+# SkipLayerNormalization adds in FP32 then (`emulation.facts` has the sources).
+_STRICT_NORMS = {"CUDAExecutionProvider": {"enable_skip_layer_norm_strict_mode": "1"}}
 
 
 def describe_origin(
@@ -28,20 +37,24 @@ def describe_origin(
         report: the report of the FP16 pass, if it ran.
         target: runtime that the file is made for, one of `gaps.TARGETS`.
 
-    The values hold no time and no path: the same input gives the same bytes. Lists are JSON:
-    "tfmp.fp32_nodes" of objects with node, op, layer and reason, "tfmp.constants" of objects with
-    name, size, vanished and subnormal.
+    The values hold no time and no path: the same input gives the same bytes. Some are JSON:
+    "tfmp.session_options" of provider options by provider, for files that add and normalize in
+    FP16, which ONNX Runtime fuses on CUDA; "tfmp.fp32_nodes" of objects with node, op, layer and
+    reason; "tfmp.constants" of objects with name, size, vanished and subnormal.
     """
     properties = model.metadata_props
     # A source tree on the path is not installed.
     properties["tfmp.version"] = installed_versions(["tfmp"]).get("tfmp", "unknown")
     properties["tfmp.source_sha256"] = source_sha256
     properties["tfmp.precision"] = precision
-    properties.pop(TARGET, None)
+    for key in (TARGET, SESSION_OPTIONS):
+        properties.pop(key, None)
     if report is None:
         return
     if target != ANY:
         properties[TARGET] = target
+    if target in (ANY, CUDA) and any(map(_normalizes_a_sum, nodes_of(model.graph))):
+        properties[SESSION_OPTIONS] = json.dumps(_STRICT_NORMS, separators=(",", ":"))
     properties["tfmp.fp32_nodes"] = _dense_json(
         [
             {"node": i.node, "op": i.op_type, "layer": i.layer, "reason": i.reason}
@@ -54,6 +67,15 @@ def describe_origin(
             for c in report.constants
         ]
     )
+
+
+def _normalizes_a_sum(node: ir.Node) -> bool:
+    """Whether ONNX Runtime may make SkipLayerNormalization of a node and the sum before it."""
+    if node.domain != "" or node.op_type not in ("LayerNormalization", "RMSNormalization"):
+        return False
+    source = node.inputs[0]
+    maker = source.producer() if source is not None else None
+    return is_float(source, FP16) and maker is not None and maker.op_type == "Add"
 
 
 def _dense_json(entries: list[dict[str, str | int]]) -> str:

@@ -12,6 +12,7 @@ from functools import cached_property
 import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16 import gaps
+from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
 from tfmp.converters.onnx.graph import (
     EXACT,
     MOVERS,
@@ -94,6 +95,11 @@ class GraphView:
             if carried or (node.op_type in _MASKING and self.overflowing(node) is not None):
                 found.update(node.outputs)
         return found
+
+    @cached_property
+    def lowest_divisors(self) -> Mapping[ir.Value, float]:
+        """See `divisors.lowest_divisors`."""
+        return lowest_divisors(self.nodes)
 
     def overflowing(self, node: ir.Node) -> ir.Value | None:
         """The first constant operand that becomes infinite in FP16."""
@@ -235,10 +241,6 @@ def _float_attribute(node: ir.Node, view: GraphView) -> str | None:
     return None
 
 
-# Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
-_ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
-
-
 def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
     value = view.overflowing(node)
     if value is None:
@@ -257,9 +259,20 @@ def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
         facts = view.constant(value)
         if facts is None or not facts.vanished:
             continue
-        if facts.vanished == facts.nonzero or _ZERO_MATTERS.get(node.op_type) == index:
+        if facts.vanished == facts.nonzero or ZERO_MATTERS.get(node.op_type) == index:
             return f"constant {value.name} ({facts.smallest:.4g}) becomes zero in FP16"
     return None
+
+
+def _divisor_is_flushed(node: ir.Node, view: GraphView) -> str | None:
+    values = [value for value in (*node.inputs, *node.outputs) if value in view.lowest_divisors]
+    if not values:
+        return None
+    floor = view.lowest_divisors[values[0]]
+    return (
+        f"only {floor:.3g} keeps a divisor from zero, which is zero where hardware flushes "
+        "subnormal FP16 numbers"
+    )
 
 
 # Ops whose output type is an attribute that the rewriter sets (see `fp16._set_output_type`).
@@ -320,6 +333,7 @@ RULES: tuple[Rule, ...] = (
     _constant_overflows,
     _input_out_of_range,
     _constant_vanishes,
+    _divisor_is_flushed,
 )
 
 

@@ -94,7 +94,8 @@ def _as_length(pattern: Pattern, root: Root) -> None:
         constant = pattern.scalar(factor, f"{name}_factor")
         result = pattern.add(node, "Mul", [result, constant], "root")
     if root.floor:
-        floor = pattern.scalar(math.sqrt(root.floor), f"{name}_floor")
+        lowest = max(math.sqrt(root.floor), FLOAT16.smallest_normal)
+        floor = pattern.scalar(lowest, f"{name}_floor")
         result = pattern.add(node, "Max", [result, floor], "floored")
     pattern.replace(
         node.outputs[0], result, "a root of squares became ReduceL2, which squares in FP32 inside"
@@ -157,9 +158,9 @@ def _divide_instead(pattern: Pattern, node: ir.Node) -> None:
     if not products or any(product.inputs[0] is product.inputs[1] for product in products):
         return
     if bound is not None:
-        # min(1 / length, c) is 1 / max(length, 1 / c); the floor is one that FP16 can hold.
+        # min(1 / length, c) is 1 / max(length, 1 / c); see `_visible_floor` for the smallest one.
         assert found is not None
-        floor = max(1 / found[1], FLOAT16.smallest_subnormal)
+        floor = max(1 / found[1], FLOAT16.smallest_normal)
         constant = pattern.scalar(floor, f"{output.name}_floor")
         assert length is not None
         length = pattern.add(node, "Max", [length, constant], "floored")
@@ -175,16 +176,20 @@ def _is_length(pattern: Pattern, value: ir.Value | None) -> bool:
 
 
 def _visible_floor(pattern: Pattern, node: ir.Node) -> None:
-    """A floor under a length that FP16 sees: below it, FP16 holds no vector but zero."""
+    """A floor under a length that every FP16 hardware sees.
+
+    Some flush subnormal numbers to zero, and a floor that is one. Shorter vectors than the new
+    floor have subnormal elements only, of which FP16 holds a few digits at best.
+    """
     found = lower_bound(node) if len(node.inputs) > 1 else None
-    if found is None or not 0 < found[1] < FLOAT16.smallest_subnormal:
+    if found is None or not 0 < found[1] < FLOAT16.smallest_normal:
         return
     value, _ = found
     if pattern.made_by(value, "ReduceL2", "ReduceL1", "Sqrt") is None:
         return
     name = node.outputs[0].name
-    floor = pattern.scalar(FLOAT16.smallest_subnormal, f"{name}_floor")
+    floor = pattern.scalar(FLOAT16.smallest_normal, f"{name}_floor")
     result = pattern.add(node, "Max", [value, floor], "visible")
     pattern.replace(
-        node.outputs[0], result, f"the floor {found[1]:.3g} became FP16's smallest number"
+        node.outputs[0], result, f"the floor {found[1]:.3g} became FP16's smallest normal number"
     )

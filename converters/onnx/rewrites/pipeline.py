@@ -14,7 +14,7 @@ from tfmp.converters.onnx.rewrites.exponentials import rewrite_exponentials
 from tfmp.converters.onnx.rewrites.gelu import rewrite_gelu
 from tfmp.converters.onnx.rewrites.masks import rewrite_masks, rewrite_selections
 from tfmp.converters.onnx.rewrites.norms import rewrite_norms
-from tfmp.converters.onnx.rewrites.scales import fold_scales
+from tfmp.converters.onnx.rewrites.scales import fold_scales, scale_before
 from tfmp.converters.onnx.rewrites.transposes import move_transposes
 
 # Axes of reductions, Clip's bounds and Softmax mean what they do since here.
@@ -27,6 +27,7 @@ STAGES = (
     rewrite_exponentials,
     rewrite_gelu,
     move_transposes,
+    scale_before,
     fold_scales,  # last: into the normalizations that came before
 )
 

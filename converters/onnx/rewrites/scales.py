@@ -1,7 +1,8 @@
 """Moves scales out of FP16's sight: into the weights, or the epsilon, behind them.
 
 `(x * 300) @ W` is `x @ (300 * W)`: the large numbers are never made. A scale below one makes
-numbers smaller and stays.
+numbers smaller and stays, but behind a product of two values it goes in front of the product, as
+`(q @ k) / 8` in attention: the product may pass what FP16 holds before it is scaled.
 """
 
 from collections.abc import Callable
@@ -9,7 +10,14 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, array_of, constant_facts, real, with_constant
+from tfmp.converters.onnx.graph import (
+    Pattern,
+    array_of,
+    constant_facts,
+    private,
+    real,
+    with_constant,
+)
 from tfmp.shared.numerics import FLOAT16
 
 # Ops that commute with a positive factor.
@@ -18,6 +26,39 @@ _CARRIES_POOLED = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool
 
 # Ops that can take a factor of their first operand, with what changes in them.
 _TAKES = ("MatMul", "Gemm", "Conv", "ConvTranspose", "LayerNormalization", "RMSNormalization")
+
+
+# Smaller factors than this are shared by both operands, so that neither becomes subnormal.
+_SHARED_BELOW = 2.0**-6
+
+
+def scale_before(pattern: Pattern) -> None:
+    """Puts constant factors below one in front of the products of two values behind which they are.
+
+    ONNX Runtime's CUDA provider applies the factor before it rounds the product, other runtimes
+    afterwards.
+    """
+    for node in pattern.nodes("Mul", "Div"):
+        found = with_constant(node)
+        if found is None:
+            continue
+        value, number = found
+        factor = number if node.op_type == "Mul" else 1 / number if number else 0.0
+        product = pattern.made_by(value, "MatMul")
+        if product is None or not 0 < factor < 1 or not private([product], node):
+            continue
+        a, b = product.inputs
+        if a is None or b is None or array_of(a) is not None or array_of(b) is not None:
+            continue
+        shared = factor < _SHARED_BELOW
+        scale = pattern.scalar(factor**0.5 if shared else factor, f"{value.name}_scale")
+        a = pattern.add(node, "Mul", [a, scale], "scaled")
+        if shared:
+            b = pattern.add(node, "Mul", [b, scale], "scaled_too")
+        result = pattern.add(node, "MatMul", [a, b], "product", node.outputs[0].shape)
+        pattern.replace(
+            node.outputs[0], result, f"its factor {factor:.6g} went in front of the product"
+        )
 
 
 def fold_scales(pattern: Pattern) -> None:

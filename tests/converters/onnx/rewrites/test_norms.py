@@ -356,3 +356,26 @@ def test_a_rewrite_in_a_body_reads_the_outer_graph():
         np.testing.assert_allclose(
             run(changed, batch)["y"], run(model, batch)["y"], rtol=1e-5, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("floor", [1e-12, 1e-30, 1e-9])
+def test_a_dead_row_has_a_length_that_every_hardware_divides_by(floor: float):
+    model = parse(
+        f"""
+        agraph (float[N, 8] x) => (float[N, 8] y)
+        <int64[1] last = {{1}}, float low = {{{floor}}}> {{
+            sq = Mul(x, x)
+            s = ReduceSum(sq, last)
+            m = Max(s, low)
+            r = Sqrt(m)
+            y = Div(x, r)
+        }}
+        """
+    )
+    x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+    x[1] = 0
+    converted, report = half(model)
+    assert report.islands == ()
+    for profile in ("gpu", "webgpu", "ort-cuda"):
+        received = run_emulated(converted, {"x": x}, profile)["y"]
+        np.testing.assert_allclose(received, run(model, {"x": x})["y"], rtol=2e-3, atol=1e-4)

@@ -107,3 +107,58 @@ def test_a_factor_of_a_variance_goes_into_the_epsilon():
     np.testing.assert_allclose(
         run(changed, {"x": x})["y"], run(model, {"x": x})["y"], rtol=1e-4, atol=1e-5
     )
+
+
+ATTENTION = """
+agraph (float[N, 6, 16] q, float[N, 6, 16] k) => (float[N, 6, 6] y)
+<float s = {FACTOR}, float d = {8}> {
+    t = Transpose <perm = [0, 2, 1]> (k)
+    p = MatMul(q, t)
+    BODY
+}
+"""
+
+
+def attention(body: str = "y = Mul(p, s)", factor: float = 0.125) -> onnx.ModelProto:
+    return parse(ATTENTION.replace("FACTOR", str(factor)).replace("BODY", body))
+
+
+@pytest.mark.parametrize(
+    ("body", "factor", "scaled"),
+    [("y = Mul(p, s)", 0.125, 1), ("y = Div(p, d)", 1, 1), ("y = Mul(s, p)", 0.001, 2)],
+)
+def test_a_small_factor_goes_in_front_of_a_product(body: str, factor: float, scaled: int):
+    model = attention(body, factor)
+    changed, (text,) = rewritten(model)
+    assert "went in front of the product" in text
+    kinds = op_types(changed)
+    assert kinds.count("Mul") == scaled
+    assert kinds[-1] == "MatMul"
+    rng = np.random.default_rng(0)
+    batch = {name: rng.normal(0, 120, (3, 6, 16)).astype(np.float32) for name in "qk"}
+    expected = run(model, batch)["y"]
+    np.testing.assert_allclose(
+        run(changed, batch)["y"], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max()
+    )
+    for profile in ("gpu", "webgpu", "ort-cuda"):
+        received = run_emulated(half(model)[0], batch, profile)["y"]
+        assert np.linalg.norm(received - expected) < 5e-3 * np.linalg.norm(expected)
+    # Without the rewrite the product overflows.
+    plain = run_emulated(half(model, rewritten=[])[0], batch)["y"]
+    assert not np.isfinite(plain).all()
+
+
+@pytest.mark.parametrize(
+    "body", ["m = Mul(p, s)  y = Add(m, p)", "e = Exp(p)  y = Mul(e, s)", "y = Div(s, p)"]
+)
+def test_a_small_factor_of_anything_else_stays(body: str):
+    model = attention(body)
+    changed, done = rewritten(model)
+    assert done == []
+    assert op_types(changed) == op_types(model)
+
+
+def test_a_small_factor_behind_weights_stays():
+    """Rounding moves weights that it would make subnormal, and a layer's products are small."""
+    model = graph("[N, 8]", "[N, 4]", "a = MatMul(x, w)  y = Mul(a, c)", 0.125)
+    assert rewritten(model)[1] == []

@@ -1,0 +1,62 @@
+"""Divisors that only a subnormal constant keeps from zero."""
+
+import numpy as np
+import pytest
+from onnx_graphs import half, parse, run, run_emulated
+
+X = np.array([[0, 1e-4, -0.5, 3, 0, 40]], np.float32)
+
+
+def model(body: str, epsilon: float):
+    return parse(
+        "agraph (float[N, 6] x) => (float[N, 6] y) "
+        f"<float eps = {{{epsilon}}}, int64[1] last = {{1}}> {{ {body} }}"
+    )
+
+
+def kept(body: str, epsilon: float) -> list[str]:
+    _, report = half(model(body, epsilon))
+    return sorted(island.op_type for island in report.islands)
+
+
+FRAGILE = {
+    "quotient": ("a = Abs(x)  d = Add(a, eps)  y = Div(x, d)", ["Add", "Div"]),
+    "floor": ("a = Abs(x)  d = Max(eps, a)  y = Div(x, d)", ["Div", "Max"]),
+    "moved": ("a = Abs(x)  d = Add(a, eps)  m = Identity(d)  y = Div(x, m)", ["Add", "Div"]),
+    "root": ("a = Mul(x, x)  d = Add(a, eps)  r = Sqrt(d)  y = Div(x, r)", ["Add", "Sqrt"]),
+    "logarithm": ("a = Abs(x)  d = Add(a, eps)  y = Log(d)", ["Add", "Log"]),
+    "mean": ("a = ReduceMean(x, last)  p = Abs(a)  d = Add(p, eps)  y = Div(x, d)", ["Add", "Div"]),
+}
+
+
+@pytest.mark.parametrize("case", FRAGILE)
+def test_they_stay_in_fp32_and_every_hardware_divides(case: str):
+    body, nodes = FRAGILE[case]
+    original = model(body, 2e-5)
+    converted, report = half(original)
+    assert sorted(island.op_type for island in report.islands) == nodes
+    expected = run(original, {"x": X})["y"]
+    for profile in ("gpu", "webgpu"):
+        received = run_emulated(converted, {"x": X}, profile)["y"]
+        np.testing.assert_allclose(received, expected, rtol=3e-3, atol=1e-3)
+
+
+def test_the_reason_names_the_constant():
+    _, report = half(model(FRAGILE["quotient"][0], 2e-5))
+    assert {island.reason for island in report.islands} == {
+        "only 2e-05 keeps a divisor from zero, which is zero where hardware flushes subnormal FP16 "
+        "numbers"
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "epsilon"),
+    [
+        pytest.param("a = Abs(x)  d = Add(a, eps)  y = Div(x, d)", 1e-4, id="a normal number"),
+        pytest.param("a = Abs(x)  d = Add(a, eps)  y = Mul(x, d)", 2e-5, id="no divisor"),
+        pytest.param("a = Abs(x)  d = Add(a, eps)  y = Div(d, x)", 2e-5, id="a dividend"),
+        pytest.param("a = Abs(x)  d = Add(a, eps)  e = Exp(d)  y = Div(x, e)", 2e-5, id="far off"),
+    ],
+)
+def test_other_small_constants_cost_nothing(body: str, epsilon: float):
+    assert kept(body, epsilon) == []
