@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from tfmp.shared.atomic_file import temporary_folder
 # JSON of a Keras file: dicts, lists, strings, numbers, None.
 Config: TypeAlias = Any
 
+
+# The version of a file that does not say it, and names its weights in the words of Keras 2.
+_KERAS_2 = "2"
+_KERAS_2_WEIGHTS = frozenset({"kernel", "recurrent_kernel", "depthwise_kernel", "embeddings"})
 
 # Folders of layers in files whose weights lie under the paths of their objects.
 _TREE = ("layers", "_layer_checkpoint_dependencies")
@@ -30,7 +35,8 @@ class Archive:
         config: the architecture; None for a file of weights.
         tree: for a file of weights, whether they lie under the paths of their objects, as
             `.weights.h5` files of Keras 2.12 and later have them; else they are listed by layer.
-        version: the version of Keras that wrote it, such as "2.8.0"; None where the file lacks it.
+        version: the version of Keras that wrote it, such as "2.8.0", or "2" where only the words of
+            the file tell it; None for a file of Keras 1 that lacks it.
         backend: the backend of Keras that computed the weights; None where the file lacks it.
         alone: whether it is a file of weights, and the architecture is from elsewhere.
     """
@@ -66,9 +72,16 @@ def read_archive(path: Path) -> Archive:
 
 @contextmanager
 def named_by_content(archive: Archive) -> Iterator[Path]:
-    """The path of the file under a name that tells its format, as Keras goes by the name."""
+    """The path of the file under a name that tells its format, as Keras goes by the name.
+
+    Keras takes a file without a version for one of Keras 1, and turns its kernels round.
+    """
     path = archive.path
     suffix = ".keras" if archive.zipped else ".weights.h5" if archive.tree else ".h5"
+    if archive.version == _KERAS_2:
+        with temporary_folder() as folder:
+            yield _with_version(path, folder / f"model{suffix}")
+        return
     if path.name.endswith(suffix) and path.name.endswith(".weights.h5") == archive.tree:
         yield path
         return
@@ -100,6 +113,8 @@ def _hdf5(path: Path) -> Archive:
             weights = file.get("model_weights", file)
             config = _text(file.attrs.get("model_config"))
             version = _text(file.attrs.get("keras_version", weights.attrs.get("keras_version")))
+            if version is None and _in_words_of_keras_2(weights):
+                version = _KERAS_2
             backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
             tree = any(name.replace("\\", "/").split("/")[0] in _TREE for name in file)
             if config is None and not tree and "layer_names" not in weights.attrs:
@@ -135,3 +150,20 @@ def _uncompiled(config: Config) -> Config:
     if isinstance(config, dict):
         return {key: _uncompiled(item) for key, item in config.items() if key != "compile_config"}
     return config
+
+
+def _in_words_of_keras_2(weights: Any) -> bool:
+    """Whether a group of HDF5 names its weights as Keras 2 does; Keras 1 wrote `dense_1_W`."""
+    found: list[str] = []
+    weights.visit(found.append)
+    return any(name.rpartition("/")[2].partition(":")[0] in _KERAS_2_WEIGHTS for name in found)
+
+
+def _with_version(path: Path, copy: Path) -> Path:
+    import h5py
+
+    shutil.copyfile(path, copy)
+    with h5py.File(copy, "r+") as file:
+        for group in (file, file.get("model_weights", file)):
+            group.attrs["keras_version"] = _KERAS_2
+    return copy

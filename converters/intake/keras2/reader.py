@@ -17,6 +17,7 @@ from tfmp.converters.intake.keras2.trust import code_in
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.shared.atomic_file import temporary_folder
+from tfmp.shared.wording import listed
 
 _MODULE = "tf_keras"
 # Kernels that Keras turned over between Theano and TensorFlow.
@@ -27,6 +28,7 @@ _TURNED = {
     "Conv2DTranspose": ("kernel",),
     "ConvLSTM2DCell": ("kernel", "recurrent_kernel"),
 }
+_MOST_TURNED = 3  # layers that are named
 _OLD_FOLDER = "_layer_checkpoint_dependencies"
 _OF_TRAINING = ("optimizer/", "metrics/")
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
@@ -88,9 +90,18 @@ def model_file(archive: Archive, model: KerasModel, changes: Changes | None = No
     import tf_keras
 
     _without_cudnn(model)
+    turned = [layer.name for layer in model._flatten_layers() if type(layer).__name__ in _TURNED]
+    unsaid = not archive.zipped and not archive.tree and archive.backend is None
+    assumed = []
+    if turned and unsaid:
+        assumed.append(
+            "the file does not say which backend computed its weights: read as TensorFlow's. If "
+            "Theano did, write backend = 'theano' among the file's attributes (h5py), which turns "
+            f"the kernels of {listed(turned, _MOST_TURNED)}"
+        )
     version = f"Keras {archive.version}" if archive.version else "an early Keras"
     note = f"written by {version}, read by tf_keras {tf_keras.__version__}"
-    return ModelFile(model, (note, *(changes or Changes()).notes()))
+    return ModelFile(model, (note, *assumed, *(changes or Changes()).notes()))
 
 
 def load_weights(archive: Archive, model: KerasModel) -> None:

@@ -102,3 +102,31 @@ def _in_float16() -> Any:
 def test_live_models_that_need_a_file_say_so(build: Callable[[], Any], message: str):
     with pytest.raises(InputError, match=message):
         open_source(build())
+
+
+def test_a_file_without_a_version_is_read_by_its_words(tmp_path: Path):
+    """Keras takes it for one of Keras 1, whose kernels had other axes."""
+    import h5py
+    from tf_keras import layers
+
+    first = layers.Conv1D(4, 3, input_shape=(8, 5))
+    model = tf_keras.Sequential([first, layers.Flatten(), layers.Dense(2)])
+    model.save(tmp_path / "model.h5")
+    with h5py.File(tmp_path / "model.h5", "r+") as file:
+        for group in (file, file["model_weights"]):
+            del group.attrs["keras_version"], group.attrs["backend"]
+    source = open_source(tmp_path / "model.h5")
+    batch = np.random.default_rng(0).standard_normal((3, 8, 5)).astype(np.float32)
+    (received,) = source.forward({source.inputs[0].name: batch}).values()
+    np.testing.assert_allclose(received, model(batch), rtol=1e-5, atol=1e-6)
+    assert any(note.startswith("written by Keras 2, read") for note in source.origin.notes)
+    assert any(f"turns the kernels of {first.name}" in note for note in source.origin.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("keras-1.2-images", False), ("keras-2.0-theano", True)]
+)
+def test_an_unsaid_backend_is_an_assumption_of_the_report(name: str, said: bool, tmp_path: Path):
+    path, _, _ = written(FILES[name], tmp_path)
+    notes = open_source(path).origin.notes
+    assert any("does not say which backend" in note for note in notes) != said
