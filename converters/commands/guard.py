@@ -198,6 +198,12 @@ def _leave(end: watched.End) -> NoReturn:
             "allow more with --max-memory."
         )
         os._exit(EXIT_BAD_INPUT)
+    if end.overdue:
+        say(
+            f"Error: {end.overdue} takes far longer than a sound file of its size would, and was "
+            "stopped. The file is damaged: copy or save it again."
+        )
+        os._exit(EXIT_BAD_INPUT)
     if end.order:
         say(watched.told(end.order))
         os._exit(watched.status_of(end.order))

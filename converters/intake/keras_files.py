@@ -27,9 +27,15 @@ from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_ba
 from tfmp.converters.intake.source import Source
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel
+from tfmp.shared.watched import within
 
 # Errors of reading bytes, and not of the model that they say.
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
+
+
+# HDF5 may look for a damaged value for ever. Slow disks of networks give more than this.
+_READING_SECONDS = 30.0
+_BYTES_A_SECOND = 2e6
 
 
 def from_keras_file(
@@ -50,7 +56,8 @@ def from_keras_file(
         InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
-    archive = read_archive(path)
+    with within(_READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND, f"reading {path}"):
+        archive = read_archive(path)
     given = custom_objects or {}
     notes = _misnamed(archive)
     try:

@@ -209,6 +209,7 @@ def _run(kind: Kind, path: Path, told: Path) -> None:
     """The attempt itself, in its own process."""
     from tfmp.converters.shared.errors import InputError, RunnerError
     from tfmp.converters.shared.memory import limit_memory
+    from tfmp.shared import watched
 
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -217,6 +218,13 @@ def _run(kind: Kind, path: Path, told: Path) -> None:
     os.environ["TMPDIR"] = str(path.parent)
     tempfile.tempdir = None
     limit_memory("4G")
+    end = watched.watch()  # as the command line does; forked, it costs a millisecond
+    if end is not None:
+        if end.overdue:
+            told.write_text(f"{REFUSED}\n{end.overdue}")
+        elif os.WIFSIGNALED(end.status):
+            os.kill(os.getpid(), os.WTERMSIG(end.status))
+        os._exit(0)
     try:
         kind.read(path)
         end = OPENED
@@ -232,7 +240,7 @@ def _run(kind: Kind, path: Path, told: Path) -> None:
 
 def _wait(process: int) -> str | None:
     """The end of an attempt that could not tell it itself; None for one that did."""
-    from tfmp.shared.watched import resident
+    from tfmp.shared.watched import family, resident
 
     start, end = time.monotonic(), None
     poll = select.poll()
@@ -244,7 +252,8 @@ def _wait(process: int) -> str | None:
         elif resident(process) > MOST_BYTES:
             end = MEMORY
         if end is not None:
-            os.kill(process, signal.SIGKILL)
+            for each in family(process):
+                os.kill(each, signal.SIGKILL)
             break
     os.close(handle)
     _, status = os.waitpid(process, 0)

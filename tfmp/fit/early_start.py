@@ -26,10 +26,14 @@ def before_callbacks_begin(model: keras.Model, begin: Callable[[], object]) -> C
     """
     own = vars(model)
     before = own.get(_METHOD)
+    # A new one for each `fit`: one that failed meanwhile, in another callback's `set_model`, asks
+    # for nothing in the next.
+    history = getattr(model, "history", None)
 
     def make_train_function(force: bool = False) -> object:
         take_back()
-        begin()
+        if getattr(model, "history", None) is history:
+            begin()
         return getattr(model, _METHOD)(force)
 
     def take_back() -> None:

@@ -42,7 +42,7 @@ _MOMENT_SECONDS = 0.05
 _PR_SET_CHILD_SUBREAPER = 36
 
 # Kinds of messages to the watching process; each ends with a zero byte.
-_LIMIT, _FOLDER = b"limit ", b"folder "
+_LIMIT, _FOLDER, _TIME = b"limit ", b"folder ", b"time "
 
 
 class Ordered(KeyboardInterrupt):
@@ -65,11 +65,13 @@ class End:
         status: as `os.waitpid` gives it.
         used: bytes of memory that it was stopped for, or 0.
         order: the signal that it had to be killed for, as it did not obey; or 0.
+        overdue: the work that it had to be killed for, as it took too long; or "".
     """
 
     status: int
     used: int = 0
     order: int = 0
+    overdue: str = ""
 
 
 def watch(limit: int = 0) -> End | None:
@@ -161,6 +163,23 @@ def status_of(order: int) -> int:
 def tell_limit(limit: int) -> None:
     """Sets the memory that this process may take, where another one watches it."""
     _tell(_LIMIT, b"%d" % limit)
+
+
+@contextmanager
+def within(seconds: float, work: str) -> Iterator[None]:
+    """Has this process ended, where another one watches it, if the block takes longer.
+
+    Native code that reads damaged files may never end, and hears no orders.
+
+    Args:
+        seconds: that the block may take.
+        work: what it does, for the message.
+    """
+    _tell(_TIME, f"{seconds} {work}".encode(errors="replace"))
+    try:
+        yield
+    finally:
+        _tell(_TIME, b"0 ")
 
 
 def family(process: int) -> list[int]:
@@ -278,7 +297,7 @@ class _Orders:
 
 
 class _Messages:
-    """What the command tells: its limit of memory, and the folders that it makes drafts in."""
+    """What the command tells: its limits, and the folders that it makes drafts in."""
 
     def __init__(self, way: socket.socket, limit: int) -> None:
         way.setblocking(False)
@@ -286,6 +305,12 @@ class _Messages:
         self._rest = b""
         self.limit = limit
         self.folders: dict[bytes, None] = {}
+        self._until = 0.0
+        self._work = ""
+
+    def overdue(self) -> str:
+        """The work that takes too long, or ""."""
+        return self._work if self._until and time.monotonic() > self._until else ""
 
     def read(self) -> None:
         """Takes all messages that have come."""
@@ -296,6 +321,9 @@ class _Messages:
         for message in whole:
             if message.startswith(_LIMIT):
                 self.limit = int(message[len(_LIMIT) :])
+            elif message.startswith(_TIME):
+                seconds, _, self._work = message[len(_TIME) :].decode().partition(" ")
+                self._until = time.monotonic() + float(seconds) if float(seconds) else 0.0
             else:
                 self.folders[message[len(_FOLDER) :]] = None
 
@@ -308,11 +336,13 @@ def _wait(child: int, messages: _Messages, orders: _Orders) -> End:
         used = resident(child) if messages.limit else 0
         if not messages.limit or used <= messages.limit:
             used = 0
-        if used or orders.disobeyed():
+        overdue = messages.overdue()
+        if used or overdue or orders.disobeyed():
             for each in family(child):
                 with suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
-            return End(os.waitpid(child, 0)[1], used, 0 if used else orders.number)
+            order = 0 if used or overdue else orders.number
+            return End(os.waitpid(child, 0)[1], used, order, overdue)
     return End(os.waitpid(child, 0)[1])
 
 

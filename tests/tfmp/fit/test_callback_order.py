@@ -107,3 +107,24 @@ def test_a_callback_that_compiles_anew_comes_before():
     net = train(model(), [Compiling()], mixed_first=False, epochs=1)
     assert isinstance(net.optimizer, tfmp.LossScaleOptimizer)
     assert float(ops.convert_to_numpy(net.optimizer.learning_rate)) == 0.5
+
+
+def test_a_fit_that_fails_before_it_begins_changes_nothing_in_the_next():
+    """Another callback may raise after this one has asked to begin early."""
+
+    class Broken(keras.callbacks.Callback):
+        def set_model(self, model):
+            raise RuntimeError("broken")
+
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    x, y = np.ones((8, 4), np.float32), np.ones((8, 1), np.float32)
+    mixed = tfmp.MixedPrecision("mixed_float16")
+    with pytest.raises(RuntimeError, match="broken"):
+        model.fit(x, y, verbose=0, callbacks=[mixed, Broken()])
+    model.fit(x, y, verbose=0)
+    assert type(model.optimizer) is keras.optimizers.Adam
+    assert {layer.compute_dtype for layer in model.layers} == {"float32"}
+    model.fit(x, y, verbose=0, callbacks=[mixed])
+    assert isinstance(model.optimizer, tfmp.LossScaleOptimizer)

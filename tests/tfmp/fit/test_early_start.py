@@ -20,10 +20,14 @@ def net() -> keras.Model:
 
 def test_it_begins_once_and_before_every_callback(net):
     order = []
-    before_callbacks_begin(net, lambda: order.append("early"))
+
+    class Asking(keras.callbacks.Callback):
+        def set_model(self, model):
+            before_callbacks_begin(model, lambda: order.append("early"))
+
     noting = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: order.append("callback"))
-    for _ in range(2):
-        net.fit(X, X[:, :1], verbose=0, callbacks=[noting])
+    net.fit(X, X[:, :1], verbose=0, callbacks=[noting, Asking()])
+    net.fit(X, X[:, :1], verbose=0, callbacks=[noting])
     assert order == ["early", "callback", "callback"]
 
 

@@ -35,6 +35,9 @@ def ignored():
     del callback
     idle()
 
+def endless():
+    with watched.within(0.5, "reading x.h5"): idle()
+
 def taken():
     with watched.heeding():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
@@ -53,7 +56,8 @@ if end is None:
     except BaseException as error:
         print(type(error).__name__, watched.order_of(error), flush=True)
     os._exit(0)
-print("killed" if os.WIFSIGNALED(end.status) else "ended", end.order, end.used, flush=True)
+how = "killed" if os.WIFSIGNALED(end.status) else "ended"
+print(how, end.order, end.used, *end.overdue.split(), flush=True)
 """
 
 
@@ -125,6 +129,12 @@ def test_an_order_is_one_whatever_a_library_makes_of_it(begin, how: str):
     os.kill(watching.pid, signal.SIGTERM)
     error = {"swallow": "ValueError", "taken": "Ordered"}[how]
     assert said(watching) == [f"{error} {signal.SIGTERM.value}", "ended 0 0"]
+
+
+def test_work_that_never_ends_is_ended(begin, tmp_path: Path):
+    watching, _ = begin("endless")
+    assert said(watching) == ["killed 0 0 reading x.h5"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_order_in_a_callback_is_none_to_be_lost(begin):
