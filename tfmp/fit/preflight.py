@@ -165,6 +165,26 @@ def vanishing_epsilons(planned: PlannedModel) -> Iterable[Finding]:
                 )
 
 
+def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
+    """A float32 constant in a layer's code makes float32 of all that comes after it there."""
+    wide = planned.plan.promoted
+    if not wide:
+        return
+    nodes = [node for node, _ in planned.narrow_layers()]
+    count = sum(node.path in wide or bool(node.layer._trainable_variables) for node in nodes)
+    lines = sorted({line for line in wide.values() if line})
+    where = f" from {listed(lines, 3)} on" if lines else ""
+    narrow = count - len(wide)
+    names = listed([layer_tree.describe(path) for path in wide], 3)
+    yield Finding(
+        "promoted to float32",
+        "warning" if narrow < count / 2 else "note",
+        f"{narrow} of {count} layers that were planned in 16 bits really multiply in them: {names} "
+        f"go on in float32{where}",
+        "Cast the float32 constant there to the other operand's dtype, keras.ops.cast(c, x.dtype)",
+    )
+
+
 def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
     """Sizes that Tensor Cores have to pad."""
     odd = []
@@ -189,6 +209,7 @@ CHECKS: tuple[Check, ...] = (
     narrow_losses,
     narrow_weights,
     vanishing_epsilons,
+    promoted_layers,
     odd_sizes,
 )
 

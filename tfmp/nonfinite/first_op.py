@@ -1,10 +1,8 @@
 """Finds the first operation that turns finite numbers into non-finite ones, on either backend."""
 
 import itertools
-import os
-import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ import numpy as np
 from keras import tree
 
 from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.user_code import is_in, user_line
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -108,23 +107,7 @@ def _watched_tensorflow_ops() -> Iterator[list[FirstOp]]:
 
 def _user_frame() -> str | None:
     frames = ((frame.filename, frame.lineno) for frame in reversed(traceback.extract_stack()))
-    return _first_of_user(itertools.dropwhile(lambda frame: _is_in("tfmp", frame[0]), frames))
-
-
-def _first_of_user(frames: Iterable[tuple[str, int | None]]) -> str | None:
-    """The innermost frame outside the libraries, up to where this package called the function."""
-    for filename, line in frames:
-        if _is_in("tfmp", filename):
-            return None
-        if not any(_is_in(package, filename) for package in ("tensorflow", "keras", "jax")):
-            return f"{os.path.basename(filename)}:{line}"
-    return None
-
-
-def _is_in(package: str, filename: str) -> bool:
-    module = sys.modules.get(package)
-    folder = os.path.dirname(module.__file__ or "") if module is not None else ""
-    return bool(folder) and filename.startswith(folder + os.sep)
+    return user_line(itertools.dropwhile(lambda frame: is_in("tfmp", frame[0]), frames)) or None
 
 
 def _first_in_jax(
@@ -173,4 +156,4 @@ def _inside(equation: "JaxprEqn", inputs: list[Tensor]) -> FirstOp | None:
 def _where(equation: "JaxprEqn") -> str | None:
     traceback_of = equation.source_info.traceback
     frames = traceback_of.frames if traceback_of is not None else ()
-    return _first_of_user((frame.file_name, frame.line_num) for frame in frames)
+    return user_line((frame.file_name, frame.line_num) for frame in frames) or None

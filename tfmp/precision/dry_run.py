@@ -13,7 +13,8 @@ import keras
 from keras import layers, tree
 
 from tfmp.precision.dtype_policies import NARROW_DTYPES, policy_named
-from tfmp.precision.graph_walk import Inputs, Marks, producers, trace
+from tfmp.precision.graph_walk import Graph, Inputs, Marks, producers, trace
+from tfmp.precision.hazards import Fact
 from tfmp.precision.layer_tree import LayerNode, describe, is_builtin
 from tfmp.shared.backend import Tensor, TensorTree
 
@@ -41,12 +42,16 @@ class DryRun:
             the loss; a container is among them if its own code has operations behind its layers.
         failed: layers that raised an error in the dtype and ran in float32, with the error.
         unsafe_losses: layers whose `add_loss` got a tensor that was not float32.
+        facts: constants, sums and products in the layers' own code.
+        called: layers that ran.
     """
 
     inputs: Inputs
     outputs: frozenset[int]
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
+    facts: tuple[Fact, ...] = ()
+    called: frozenset[int] = frozenset()
 
 
 def needs_dry_run(root: LayerNode) -> bool:
@@ -89,9 +94,26 @@ def dry_run(
         except Exception as error:
             last = error
             continue
-        outputs = producers(graph, root)
-        return DryRun(candidate, outputs, run.failed, frozenset(run.unsafe_losses))
+        outputs = _seen_by_the_loss(graph, root, run)
+        unsafe = frozenset(run.unsafe_losses)
+        called = frozenset(id(node.layer) for node in run.called)
+        return DryRun(candidate, outputs, run.failed, unsafe, tuple(graph.facts), called)
     raise DryRunError(_one_line(last) if last else "the shapes of its inputs are unknown")
+
+
+def _seen_by_the_loss(graph: Graph, root: LayerNode, run: "_Run") -> frozenset[int]:
+    """The layers that make outputs, and those that an output layer adds a loss of."""
+    owners = [key for key, losses in run.endpoint_losses.items() for _ in losses]
+    everything = graph.outputs
+    split = len(everything) - len(owners)
+    graph.outputs = everything[:split]
+    found = producers(graph, root)
+    ends = found
+    for key, loss in zip(owners, everything[split:], strict=True):
+        if key in ends:
+            graph.outputs = [loss]
+            found |= producers(graph, root)
+    return found
 
 
 class _Run:
@@ -106,6 +128,8 @@ class _Run:
         self.called: list[LayerNode] = []
         self.attempts: dict[int, int] = {}
         self.unsafe_losses: set[int] = set()
+        # By id of the layer, for layers without layers in them.
+        self.endpoint_losses: dict[int, list[Tensor]] = {}
 
     def call_model(
         self, keywords: Mapping[str, TensorTree], positional: list[TensorTree]
@@ -118,7 +142,7 @@ class _Run:
         with keras.StatelessScope(collect_losses=True):
             outputs = model(*positional, **kwargs)
             added = self._added_losses()
-        return outputs, added
+        return outputs, added, list(self.endpoint_losses.values())
 
     def _added_losses(self) -> list[Tensor]:
         """The losses that containers add in their own code; the loss sees their layers' results."""
@@ -129,6 +153,8 @@ class _Run:
                 self.unsafe_losses.add(key)
             if any(child.head is None for child in node.children):
                 added += losses
+            elif losses:
+                self.endpoint_losses[key] = losses
         return added
 
     def call_layer(
@@ -139,6 +165,7 @@ class _Run:
         kwargs: dict[str, object],
     ) -> TensorTree:
         """Calls a layer; one that fails in its dtype is called again in float32."""
+        (args, kwargs), begin = self.marks.begin(node.layer, (args, kwargs))
         try:
             outputs = call(*args, **kwargs)
         except Exception as error:
@@ -148,6 +175,7 @@ class _Run:
                 raise
             return node.layer(*args, **kwargs)
         self.called.append(node)
+        self.marks.end(node.layer, begin)
         return self.marks.add(node.layer, outputs)
 
     def _widen(self, node: LayerNode, message: str) -> bool:

@@ -1,14 +1,19 @@
 """Traces a function on either backend, and finds the marked layers that its outputs come from."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import keras
+import numpy as np
 from keras import layers, tree
 
+from tfmp.precision.dtype_policies import NARROW_DTYPES
+from tfmp.precision.hazards import PRODUCT, PROMOTION, SUM, Fact, of_constant
 from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values
 from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.user_code import user_line
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -16,16 +21,37 @@ if TYPE_CHECKING:
 
 
 class Marks:
-    """The layers that returned each traced tensor."""
+    """The layers that returned each traced tensor, and whose code made each operation.
+
+    Attributes:
+        tensorflow: ids of the layers that returned a tensor, by its id.
+        owners: ids of the layers whose own code made an operation, by its place in the graph.
+    """
 
     def __init__(self) -> None:
         self.tensorflow: dict[int, list[int]] = {}
-        self.inner: set[int] = set()
+        self.owners: dict[int, int] = {}
         self._alive: list[Tensor] = []
 
     def add(self, layer: layers.Layer, outputs: TensorTree) -> TensorTree:
         """Marks a layer's results, and returns them marked: use them in place of the others."""
         return tree.map_structure(lambda tensor: self._add(layer, tensor), outputs)
+
+    def begin(self, layer: layers.Layer, arguments: TensorTree) -> tuple[TensorTree, int]:
+        """Marks the begin of a layer's own code; returns its arguments marked, and a place."""
+        if keras.backend.backend() == "jax":
+
+            def mark(tensor: Tensor) -> Tensor:
+                return _named(tensor, layer, _BEGIN) if keras.ops.is_tensor(tensor) else tensor
+
+            return tree.map_structure(mark, arguments), 0
+        return arguments, _operations()
+
+    def end(self, layer: layers.Layer, begin: int) -> None:
+        """Marks the end of a layer's code, after the layers in it have ended theirs."""
+        if keras.backend.backend() != "jax":
+            for place in range(begin, _operations()):
+                self.owners.setdefault(place, id(layer))
 
     def _add(self, layer: layers.Layer, tensor: Tensor) -> Tensor:
         if not keras.ops.is_tensor(tensor):
@@ -58,10 +84,12 @@ class Graph(Protocol):
     Attributes:
         outputs: the results of the function.
         inside_loops: ids of layers that ran inside loops and branches, which no walk enters.
+        facts: the constants and sums in the layers' own code.
     """
 
     outputs: list[Hashable]
     inside_loops: set[int]
+    facts: list[Fact]
 
     def origin(self, tensor: Hashable) -> Origin:
         """The origin of a tensor, one step towards the inputs."""
@@ -93,9 +121,10 @@ def trace(function: Traceable, inputs: Inputs, marks: Marks) -> Graph:
         inputs: the shapes and dtypes of these tensors.
         marks: gets the tensors that the function marks.
     """
-    if keras.backend.backend() == "jax":
-        return _trace_jax(function, inputs)
-    return _trace_tensorflow(function, inputs, marks)
+    with np.errstate(over="ignore"):  # constants past 65504 are what the trace is for
+        if keras.backend.backend() == "jax":
+            return _trace_jax(function, inputs)
+        return _trace_tensorflow(function, inputs, marks)
 
 
 def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
@@ -142,6 +171,7 @@ class _TensorFlowTensor:
 class _TensorFlowGraph:
     def __init__(self, outputs: Iterable[Tensor], marks: Marks, graph: "tf.Graph") -> None:
         self._marks = marks.tensorflow
+        self.facts = list(_tensorflow_facts(graph, marks.owners))
         self.outputs: list[Hashable] = [self._all_of(tensor) for tensor in outputs]
         self.inside_loops = {
             layer
@@ -162,6 +192,52 @@ class _TensorFlowGraph:
         return Origin(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
 
 
+def _promotes(source: str, target: str) -> bool:
+    return source in NARROW_DTYPES and target == "float32"
+
+
+def _operations() -> int:
+    """The number of operations in the graph that is being traced."""
+    import tensorflow as tf
+
+    return len(tf.compat.v1.get_default_graph().get_operations())
+
+
+_SUMS = ("Sum", "Mean", "Cumsum", "EuclideanNorm")
+_PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D", "Conv3D")
+# The lengths of their sums lie in the data.
+_SUMS_OF_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum")
+
+
+def _tensorflow_facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
+    import tensorflow as tf
+
+    for place, op in enumerate(graph.get_operations()):
+        if place not in owners:
+            continue
+        if op.type == "Const" and op.outputs[0].dtype.is_floating:
+            users = op.outputs[0].consumers()
+            dtype = op.outputs[0].dtype.name
+            if any(user.type == "Cast" for user in users):
+                dtype = users[0].outputs[0].dtype.name
+            value = tf.get_static_value(op.outputs[0])
+            yield from of_constant(owners[place], dtype, np.asarray(value))
+        elif op.type in _SUMS and op.inputs[0].dtype.is_floating:
+            axes = tf.get_static_value(op.inputs[1])
+            shape = op.inputs[0].shape
+            known = axes is not None and shape.rank is not None
+            sizes = [shape[int(axis)] for axis in np.ravel(axes)] if known else [None]
+            number = math.inf if None in sizes else math.prod(filter(None, sizes))
+            yield Fact(owners[place], SUM, op.inputs[0].dtype.name, number)
+        elif op.type in _PRODUCTS:
+            yield Fact(owners[place], PRODUCT, op.inputs[0].dtype.name)
+        elif op.type == "Cast" and _promotes(op.inputs[0].dtype.name, op.outputs[0].dtype.name):
+            frames = ((frame.filename, frame.lineno) for frame in reversed(op.traceback))
+            yield Fact(owners[place], PROMOTION, "float32", line=user_line(frames))
+        elif op.type in _SUMS_OF_SEGMENTS and op.inputs[0].dtype.is_floating:
+            yield Fact(owners[place], SUM, op.inputs[0].dtype.name, math.inf)
+
+
 def _trace_tensorflow(function: Traceable, inputs: Inputs, marks: Marks) -> Graph:
     import tensorflow as tf
 
@@ -177,22 +253,24 @@ def _trace_tensorflow(function: Traceable, inputs: Inputs, marks: Marks) -> Grap
 # --- JAX: a jaxpr; a tensor that a layer returned goes through an equation with a name ---
 
 _PREFIX = "tfmp/"
+_BEGIN = "tfmp-begin/"
 # Equations whose inner jaxpr runs exactly once, on their own inputs.
 _CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
 
 
-def _named(tensor: Tensor, layer: layers.Layer) -> Tensor:
+def _named(tensor: Tensor, layer: layers.Layer, prefix: str = _PREFIX) -> Tensor:
     from jax.ad_checkpoint import checkpoint_name
 
-    marked = checkpoint_name(tensor, f"{_PREFIX}{id(layer)}")
+    marked = checkpoint_name(tensor, f"{prefix}{id(layer)}")
     if hasattr(tensor, "_keras_mask"):
         marked._keras_mask = tensor._keras_mask
     return marked
 
 
 class _JaxGraph:
-    def __init__(self, jaxpr: "Jaxpr") -> None:
+    def __init__(self, jaxpr: "Jaxpr", constants: Sequence[Tensor]) -> None:
         self.outputs: list[Hashable] = list(map(id, jaxpr.outvars))
+        self.facts = _JaxFacts(jaxpr, constants).found
         self.inside_loops: set[int] = set()
         self._origins: dict[Hashable, Origin] = {}
         self._alive = jaxpr  # its variables are known by their ids
@@ -207,6 +285,8 @@ class _JaxGraph:
             sources = tuple(map(id, equation.invars))
             if _layer_of(equation) is not None:
                 self._connect(equation.outvars, Origin(_layer_of(equation), sources))
+            elif _layer_of(equation, _BEGIN) is not None:
+                self._connect(equation.outvars, Origin(None, sources, is_operation=False))
             elif equation.primitive.name in _CALLS and len(inner) == 1:
                 self._inline(equation, inner[0])
             else:
@@ -229,9 +309,80 @@ class _JaxGraph:
             self._origins[id(variable)] = origin
 
 
-def _layer_of(equation: "JaxprEqn") -> int | None:
+def _layer_of(equation: "JaxprEqn", prefix: str = _PREFIX) -> int | None:
     name = str(equation.params.get("name", "")) if equation.primitive.name == "name" else ""
-    return int(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
+    return int(name.removeprefix(prefix)) if name.startswith(prefix) else None
+
+
+class _JaxFacts:
+    """Reads a jaxpr in the order in which it was traced: layers begin and end in it."""
+
+    def __init__(self, jaxpr: "Jaxpr", constants: Sequence[Tensor]) -> None:
+        self.found: list[Fact] = []
+        self._inside: list[int] = []
+        self._read(jaxpr, dict(zip(map(id, jaxpr.constvars), constants, strict=True)))
+
+    def _read(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
+        sums: dict[int, float] = {}
+        for equation in jaxpr.eqns:
+            begun, ended = _layer_of(equation, _BEGIN), _layer_of(equation)
+            if begun is not None and begun not in self._inside[-1:]:
+                self._inside.append(begun)
+            elif ended is not None and ended in self._inside:
+                del self._inside[self._inside.index(ended) :]
+            elif self._inside and begun is None:
+                self._look(equation, constants, sums)
+            for inner in _inner_jaxprs(equation):
+                passed = zip(inner.invars, equation.invars, strict=False)
+                known = {id(own): _value(outer, constants) for own, outer in passed}
+                self._read(inner, {key: value for key, value in known.items() if value is not None})
+
+    def _look(
+        self, equation: "JaxprEqn", constants: dict[int, Tensor], sums: dict[int, float]
+    ) -> None:
+        layer = self._inside[-1]
+        if not equation.outvars:
+            return
+        dtype = str(getattr(equation.outvars[0].aval, "dtype", ""))
+        if not _inner_jaxprs(equation):
+            for argument in equation.invars:
+                value = _value(argument, constants)
+                if value is not None:
+                    converts = equation.primitive.name == "convert_element_type"
+                    used = dtype if converts else str(value.dtype)
+                    self.found += of_constant(layer, used, np.asarray(value))
+        if equation.primitive.name in ("reduce_sum", "cumsum", "scatter-add"):
+            number = _summed(equation)
+            self.found.append(Fact(layer, SUM, dtype, number))
+            sums[id(equation.outvars[0])] = number
+        elif equation.primitive.name in ("broadcast_in_dim", "reshape", "squeeze"):
+            sums[id(equation.outvars[0])] = sums.get(id(equation.invars[0]), 0)
+        elif equation.primitive.name in ("dot_general", "conv_general_dilated"):
+            self.found.append(Fact(layer, PRODUCT, str(equation.invars[0].aval.dtype)))
+        elif equation.primitive.name == "convert_element_type":
+            if _promotes(str(getattr(equation.invars[0].aval, "dtype", "")), dtype):
+                traced = equation.source_info.traceback
+                frames = traced.frames if traced is not None else ()
+                line = user_line((frame.file_name, frame.line_num) for frame in frames)
+                self.found.append(Fact(layer, PROMOTION, dtype, line=line))
+            # JAX sums float16 in float32, and rounds the sum.
+            number = sums.get(id(equation.invars[0]), 0)
+            if number:
+                self.found.append(Fact(layer, SUM, dtype, number))
+
+
+def _value(argument: object, constants: dict[int, Tensor]) -> Tensor | None:
+    value = getattr(argument, "val", constants.get(id(argument)))
+    return value if value is None or hasattr(value, "dtype") else np.asarray(value)
+
+
+def _summed(equation: "JaxprEqn") -> float:
+    if equation.primitive.name == "scatter-add":
+        return math.inf  # the lengths of its sums lie in the data
+    shape = equation.invars[0].aval.shape
+    axes = equation.params.get("axes", (equation.params.get("axis"),))
+    sizes = [shape[axis] for axis in axes]
+    return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else math.inf
 
 
 def _inner_jaxprs(equation: "JaxprEqn") -> "list[Jaxpr]":
@@ -271,4 +422,5 @@ def _trace_jax(function: Traceable, inputs: Inputs) -> Graph:
         jax.ShapeDtypeStruct(tuple(size if n is None else n for n in spec.shape), spec.dtype)
         for spec in tree.flatten(structure)
     ]
-    return _JaxGraph(jax.make_jaxpr(flat_function)(*specs).jaxpr)
+    closed = jax.make_jaxpr(flat_function)(*specs)
+    return _JaxGraph(closed.jaxpr, closed.consts)

@@ -46,12 +46,15 @@ class PrecisionPlan:
         reason: why this policy was chosen.
         rows: one row for each layer; containers come before the layers that they contain.
         notes: problems that no layer's dtype can fix.
+        promoted: layers of a 16-bit row whose own code multiplies in float32, by path, with the
+            line of code that makes float32 of 16 bits (empty if it is unknown).
     """
 
     policy: str
     reason: str
     rows: tuple[LayerPrecision, ...]
     notes: tuple[str, ...] = ()
+    promoted: Mapping[str, str] = field(default_factory=dict)
     _model: "weakref.ref[keras.Model] | None" = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
@@ -91,6 +94,7 @@ class PrecisionPlan:
             "reason": self.reason,
             "layers": [vars(row).copy() for row in self.rows],
             "notes": list(self.notes),
+            "promoted": dict(self.promoted),
         }
 
     @classmethod
@@ -101,6 +105,7 @@ class PrecisionPlan:
             reason=data["reason"],
             rows=tuple(LayerPrecision(**row) for row in data["layers"]),
             notes=tuple(data["notes"]),
+            promoted=dict(data.get("promoted", {})),
         )
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Decides a model's precision plan, and sets Keras's global policy for a block."""
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -53,15 +53,20 @@ def plan(
     choice = resolve_policy(policy)
     root = layer_tree.walk(model)
     kept = match_keep_float32(keep_float32, root)
-    decisions, notes = _decide(root, choice.policy, kept)
+    decisions, notes, lines = _decide(root, choice.policy, kept)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
-    return PrecisionPlan(choice.policy, choice.reason, rows, notes, weakref.ref(model))
+    wide = {
+        node.path: lines[id(node.layer)]
+        for node, row in zip(root.within(), rows, strict=True)
+        if id(node.layer) in lines and row.compute_dtype != "float32"
+    }
+    return PrecisionPlan(choice.policy, choice.reason, rows, notes, wide, weakref.ref(model))
 
 
 def _decide(
     root: LayerNode, base: str, kept: dict[int, str]
-) -> tuple[dict[int, Decision], tuple[str, ...]]:
-    """The decision for each layer, by id, and notes for the user."""
+) -> tuple[dict[int, Decision], tuple[str, ...], Mapping[int, str]]:
+    """The decision for each layer, by id; notes for the user; lines that promote to float32."""
     facts = Facts(
         base=base,
         kept=kept,
@@ -70,20 +75,21 @@ def _decide(
         cpu_backend=None if devices.accelerators() else keras.backend.backend(),
     )
     if base == "float32":
-        return _apply_rules(root, facts), ()
+        return _apply_rules(root, facts), (), {}
 
     def wanted(outputs: frozenset[int]) -> dict[int, str | None]:
         decisions = _apply_rules(root, replace(facts, outputs=outputs))
         return {key: decision.policy for key, decision in decisions.items()}
 
-    evidence = gather(root, wanted)
+    evidence = gather(root, wanted, base)
     facts = replace(
         facts,
         outputs=evidence.outputs,
         failed=evidence.failed,
         unsafe_losses=evidence.unsafe_losses,
+        out_of_range=evidence.out_of_range,
     )
-    return _apply_rules(root, facts), evidence.notes
+    return _apply_rules(root, facts), evidence.notes, evidence.promoted
 
 
 def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:

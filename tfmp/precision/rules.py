@@ -11,6 +11,7 @@ import keras
 from keras import layers
 
 from tfmp.precision.dtype_policies import is_narrow, policy_named
+from tfmp.precision.hazards import LONG_SUM
 from tfmp.precision.layer_tree import LayerNode, is_graph
 
 FLOAT32 = "float32"
@@ -40,6 +41,7 @@ class Facts:
         outputs: layers that compute the values that the loss sees.
         failed: layers that a dry run in the base policy could not run, with the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
+        out_of_range: layers whose own code leaves FP16's range, with the operation.
         overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
         cpu_backend: the Keras backend if it runs on a CPU; None on an accelerator.
@@ -50,6 +52,7 @@ class Facts:
     outputs: frozenset[int] = frozenset()
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
+    out_of_range: Mapping[int, str] = field(default_factory=dict)
     overflowed: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
     cpu_backend: str | None = None
@@ -116,6 +119,32 @@ def failed_dry_run(node: LayerNode, facts: Facts) -> Decision | None:
     message = next(filter(None, failures), None)
     dtype = policy_named(facts.base).compute_dtype
     return Decision(FLOAT32, f"failed a dry run in {dtype}: {message}") if message else None
+
+
+def leaves_the_range(node: LayerNode, facts: Facts) -> Decision | None:
+    """A mask of -1e9 is infinite in FP16, an epsilon of 1e-9 is 0, and long sums pass 65504."""
+    reasons = (facts.out_of_range.get(id(part.layer)) for part in node.unit())
+    reason = next(filter(None, reasons), None)
+    return Decision(FLOAT32, reason) if reason else None
+
+
+def long_masked_mean(node: LayerNode, facts: Facts) -> Decision | None:
+    """With a mask, Keras sums the steps in the layer's own dtype before it divides."""
+    for layer in _subjects(node):
+        if not isinstance(layer, layers.GlobalAveragePooling1D) or facts.base != "mixed_float16":
+            continue
+        steps = _steps(layer)
+        if steps is None or steps >= LONG_SUM:
+            many = "any number of" if steps is None else str(steps)
+            return Decision(FLOAT32, f"sums {many} steps where it gets a mask")
+    return None
+
+
+def _steps(layer: layers.GlobalAveragePooling1D) -> int | None:
+    axis = 1 if layer.data_format == "channels_last" else 2
+    sizes = [tensor.shape[axis] for call in layer._inbound_nodes for tensor in call.input_tensors]
+    # A layer in somebody's own code has no inputs that are known beforehand.
+    return None if None in sizes or not sizes else max(sizes)
 
 
 def preprocessing(node: LayerNode, facts: Facts) -> Decision | None:
@@ -228,6 +257,8 @@ RULES: tuple[Rule, ...] = (
     hands_on_raw_values,
     numerically_delicate,
     adds_to_the_loss,
+    leaves_the_range,
+    long_masked_mean,
     output,
     no_gain,
     chosen_before,  # last: after a reload it holds for most kept layers, and the others say more

@@ -7,6 +7,7 @@ import keras
 
 from tfmp.precision import layer_tree
 from tfmp.precision.dry_run import DryRun, DryRunError, dry_run, is_custom, needs_dry_run
+from tfmp.precision.hazards import hazards, promoted
 from tfmp.precision.layer_tree import LayerNode
 
 
@@ -19,27 +20,34 @@ class Evidence:
         failed: layers that cannot run in the wanted dtype, with the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
         notes: for the user, problems that no layer's dtype can fix.
+        promoted: layers whose own code multiplies in float32 under a 16-bit policy, with the line.
+        out_of_range: layers whose own code leaves FP16's range, with the operation.
     """
 
     outputs: frozenset[int]
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
+    out_of_range: Mapping[int, str] = field(default_factory=dict)
+    promoted: Mapping[int, str] = field(default_factory=dict)
 
 
 def gather(
-    root: LayerNode, wanted: Callable[[frozenset[int]], Mapping[int, str | None]]
+    root: LayerNode, wanted: Callable[[frozenset[int]], Mapping[int, str | None]], base: str
 ) -> Evidence:
     """Gathers the facts; traces models with code of their own, computes and changes nothing.
 
     Args:
         root: the model's tree of layers, from `layer_tree.walk`.
         wanted: for given outputs, the policy that each layer would get, by id of the layer.
+        base: name of the policy that most layers would get.
     """
     outputs: set[int] = set()
     failed: dict[int, str] = {}
     unsafe: set[int] = set()
     notes: list[str] = []
+    out_of_range: dict[int, str] = {}
+    lines: dict[int, str] = {}
 
     def give_up(entry: LayerNode, error: DryRunError) -> None:
         where = layer_tree.describe(entry.path)
@@ -48,13 +56,15 @@ def gather(
         failed.update(dict.fromkeys(_own_code(entry), f"{where} could not be traced"))
 
     as_they_are: dict[LayerNode, DryRun] = {}
-    for entry in entry_points(root):
+    entries = entry_points(root)
+    for entry in entries:
         if not needs_dry_run(entry):
             outputs |= layer_tree.output_layers(entry)
             continue
         try:
             as_they_are[entry] = dry_run(entry)
             outputs |= as_they_are[entry].outputs
+            entries += _not_called(entry, as_they_are[entry].called)
         except DryRunError as error:
             give_up(entry, error)
 
@@ -68,7 +78,19 @@ def gather(
         failed.update(trial.failed)
         unsafe |= trial.unsafe_losses
         notes += _losses_of_containers(entry, trial)
-    return Evidence(frozenset(outputs), failed, frozenset(unsafe), tuple(notes))
+        lines.update(promoted(trial.facts))
+        if base != "mixed_float16":
+            continue  # bfloat16 has the range of float32
+        found = hazards(before.facts, trial.facts)
+        notes += _own_code_of_model(entry, found)
+        for node in entry.within():
+            if id(node.layer) in found and node is not entry:
+                # It computes with the results of its layers: they are switched with it.
+                reason = found[id(node.layer)]
+                out_of_range.update((id(part.layer), reason) for part in node.within())
+    return Evidence(
+        frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines
+    )
 
 
 def entry_points(root: LayerNode) -> list[LayerNode]:
@@ -100,3 +122,25 @@ def _losses_of_containers(entry: LayerNode, trial: DryRun) -> list[str]:
         for node in entry.within()
         if id(node.layer) in trial.unsafe_losses and node.children
     ]
+
+
+def _own_code_of_model(entry: LayerNode, found: Mapping[int, str]) -> list[str]:
+    """A whole model's own code gets its layers' results: float32 for all of them would be much."""
+    reason = found.get(id(entry.layer))
+    if reason is None or layer_tree.is_graph(entry.layer):
+        return []
+    where = layer_tree.describe(entry.path)
+    return [f"{where} {reason}: cast in call, keras.ops.cast(x, 'float32'), before that operation"]
+
+
+def _not_called(entry: LayerNode, called: frozenset[int]) -> list[LayerNode]:
+    """Models in a model that its `call` leaves to a `train_step`, such as a teacher."""
+    found: list[LayerNode] = []
+    pending = list(entry.children)
+    while pending:
+        node = pending.pop()
+        if isinstance(node.layer, keras.Model) and id(node.layer) not in called:
+            found.append(node)
+        else:
+            pending += node.children
+    return [part for node in found if node.layer.built for part in entry_points(node)]

@@ -396,9 +396,9 @@ def test_the_device_is_read_once_per_epoch(monkeypatch):
     from tfmp.fit import recorder
 
     reads = []
-    original = recorder.read_counters
+    original = recorder.read_model_counters
     monkeypatch.setattr(
-        recorder, "read_counters", lambda *given: reads.append(1) or original(*given)
+        recorder, "read_model_counters", lambda *given: reads.append(1) or original(*given)
     )
     fit(model(), MixedPrecision("mixed_float16"), *data(rows=160), epochs=3)
     assert len(reads) == 1 + 3  # the state at the beginning, and one reading an epoch

@@ -1,0 +1,197 @@
+"""Constants, epsilons and sums that leave FP16's range inside a layer keep it in float32."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp import plan, revert
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+class Own(layers.Layer):
+    """A layer with the code of a function."""
+
+    def __init__(self, function, **options):
+        super().__init__(**options)
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+def in_float32(function):
+    return lambda x: ops.cast(function(ops.cast(x, "float32")), x.dtype)
+
+
+def model_of(function, shape=(512, 8)) -> keras.Model:
+    inputs = keras.Input(shape)
+    x = layers.Dense(8, kernel_initializer="identity", name="before")(inputs)
+    x = Own(function, name="own")(x)
+    return keras.Model(inputs, layers.Dense(8, kernel_initializer="identity", name="out")(x))
+
+
+def reason_of(function, policy="mixed_float16", **options) -> str | None:
+    """Why the layer with this function stays in float32; None if it does not."""
+    rows = {row.path: row for row in plan(model_of(function, **options), policy).rows}
+    assert rows["before"].policy == policy
+    return rows["own"].reason if rows["own"].policy == "float32" else None
+
+
+def masked(x):
+    return x + ops.cast(ops.triu(ops.ones((8, 8)))[0], x.dtype) * -1e9
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (masked, "computes with the constant 1e+09, infinite in float16"),
+        (
+            lambda x: ops.where(x > 0, x, -1e10),
+            "computes with the constant 1e+10, infinite in float16",
+        ),
+        (
+            lambda x: x / (ops.abs(x) + 1e-9),
+            "computes with the constant 1e-09, 0 in float16",
+        ),
+        (lambda x: ops.sum(x, axis=1), "sums 512 values in float16"),
+        (lambda x: x / ops.norm(x, axis=1, keepdims=True), "sums 512 values in float16"),
+        (lambda x: ops.cumsum(x, axis=1), "sums 512 values in float16"),
+    ],
+    ids=["mask", "where", "epsilon", "sum", "norm", "cumsum"],
+)
+def test_what_fp16_cannot_hold_is_found(function, reason):
+    assert reason_of(function) == reason
+    assert reason_of(function, "mixed_bfloat16") is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        in_float32(masked),
+        in_float32(lambda x: x / (ops.sum(x, axis=1, keepdims=True) + 1e-9)),
+        lambda x: ops.where(x > 0, x, -6e4),
+        lambda x: x / (ops.abs(x) + 1e-3),
+        lambda x: ops.sum(x, axis=2),  # 8 values
+        lambda x: ops.mean(x, axis=1),  # Keras sums in float32
+        lambda x: ops.max(x, axis=1),  # begins with an infinity, in every precision
+        lambda x: x * 0.0,
+    ],
+    ids=["mask", "sum", "-6e4", "1e-3", "short sum", "mean", "max", "zero"],
+)
+def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
+    assert reason_of(function) is None
+
+
+def test_an_axis_of_unknown_length_may_be_long():
+    reason = reason_of(lambda x: ops.sum(x, axis=1), shape=(None, 8))
+    assert reason == "sums any number of values in float16"
+
+
+class Attention(layers.Layer):
+    """Its mask meets the result of a layer inside it."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.query = layers.Dense(8, name="query")
+
+    def build(self, shape):
+        self.query.build(shape)
+
+    def call(self, x):
+        return masked(self.query(x))
+
+
+def test_the_layers_inside_go_with_the_layer_that_computes_with_them():
+    inputs = keras.Input((8,))
+    x = layers.Dense(8)(Attention(name="attention")(inputs))
+    rows = {row.path: row for row in plan(keras.Model(inputs, x), "mixed_float16").rows}
+    assert rows["attention"].policy == rows["attention/query"].policy == "float32"
+
+
+def test_a_models_own_code_is_noted():
+    class Masking(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.body, self.late, self.out = (layers.Dense(8, name=n) for n in ("a", "b", "c"))
+
+        def call(self, x):
+            return self.out(self.late(masked(self.body(x))))
+
+    model = Masking()
+    model(np.ones((2, 8)))
+    (note,) = plan(model, "mixed_float16").notes
+    assert note.startswith("the model computes with the constant 1e+09, infinite in float16: cast")
+
+
+# --- built-in layers, which are not traced: rules have to know them ---
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(512, True), (None, True), (16, False)])
+def test_a_masked_mean_over_many_steps(steps, kept):
+    inputs = keras.Input((steps, 8))
+    x = layers.Dense(8)(layers.Masking()(inputs))
+    x = layers.GlobalAveragePooling1D(name="pool")(x)
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    rows = {row.path: row for row in plan(model, "mixed_float16").rows}
+    assert (rows["pool"].policy == "float32") is kept
+    if steps == 512:
+        assert rows["pool"].reason == "sums 512 steps where it gets a mask"
+        plan(model, "mixed_float16").apply()
+        assert np.isfinite(ops.convert_to_numpy(model(np.full((2, 512, 8), 200.0)))).all()
+        revert(model)
+
+
+REDUCTIONS = (
+    "sum mean var std logsumexp norm cumsum softmax log_softmax average nansum nanmean".split()
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in REDUCTIONS if hasattr(ops, name)])
+def test_reductions_of_keras_ops_over_long_axes(name):
+    def function(x):
+        return getattr(ops, name)(x, axis=1)
+
+    x = np.random.default_rng(0).uniform(100, 300, (2, 2048, 8)).astype("float32")
+    model = model_of(function, shape=(2048, 8))
+    exact = ops.convert_to_numpy(model(x))
+    plan(model, "mixed_float16").apply()
+    # FP16's spacing at the inputs is 0.25.
+    np.testing.assert_allclose(ops.convert_to_numpy(model(x)), exact, rtol=0.02, atol=0.25)
+
+
+LONG = {
+    layers.GlobalAveragePooling1D: (2048, 8),
+    layers.GlobalAveragePooling2D: (64, 64, 8),
+    layers.AveragePooling1D: (2048, 8),
+    layers.AveragePooling2D: (64, 64, 8),
+    layers.LayerNormalization: (2048,),
+    layers.RMSNormalization: (2048,),
+    layers.GroupNormalization: (64, 64, 32),
+    layers.BatchNormalization: (2048, 8),
+    layers.UnitNormalization: (2048,),
+    layers.Softmax: (2048,),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_mask", [False, True])
+@pytest.mark.parametrize("kind", LONG, ids=lambda kind: kind.__name__)
+def test_built_in_layers_over_long_axes(kind, with_mask):
+    shape = LONG[kind]
+    if with_mask and (len(shape) != 2 or kind is layers.AveragePooling1D):
+        pytest.skip("takes no mask")
+    options = {"pool_size": 32} if kind.__name__.startswith("AveragePooling") else {}
+    inputs = x = keras.Input(shape)
+    x = layers.Activation("relu")(layers.Masking()(x) if with_mask else x)
+    x = kind(**options)(x)
+    model = keras.Model(inputs, layers.Activation("linear")(x))
+    values = np.random.default_rng(0).uniform(100, 300, (2, *shape)).astype("float32")
+    exact = model.predict(values, verbose=0)
+    plan(model, "mixed_float16").apply()
+    np.testing.assert_allclose(model.predict(values, verbose=0), exact, rtol=0.02, atol=0.02)

@@ -1,0 +1,92 @@
+"""Operations of a traced layer that leave FP16's range although its inputs and outputs fit.
+
+A layer is traced as it is and in FP16. A constant such as -1e9 or 1e-9 that is no float32 constant
+any more in the second trace is infinite or 0 there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfmp.shared.numerics import FLOAT16
+
+# A sum over so many values passes 65504 where they are 512 on average, as activations may be.
+LONG_SUM = 128
+
+CONSTANT = "constant"
+SUM = "sum"
+PRODUCT = "product"
+PROMOTION = "promotion"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """An operation that may be a hazard.
+
+    Attributes:
+        layer: id of the layer whose own code has it.
+        kind: `CONSTANT`, `SUM`, `PRODUCT` (a matrix product or convolution) or `PROMOTION` (16
+            bits become float32).
+        dtype: the dtype that the operation computes in.
+        number: the constant, or the number of values in a sum (infinity if it is unknown).
+        line: file and line of the user's code that promotes, if it is known.
+    """
+
+    layer: int
+    kind: str
+    dtype: str
+    number: float = 0.0
+    line: str = ""
+
+
+def of_constant(layer: int, dtype: str, values: np.ndarray) -> Iterator[Fact]:
+    """The facts about a constant array: its values that FP16 cannot hold."""
+    if not values.size or values.dtype.kind not in "fV":
+        return
+    exact = np.abs(np.asarray(values, np.float64))
+    finite = exact[np.isfinite(exact) & (exact > 0)]
+    if finite.size and finite.max() >= FLOAT16.overflow_threshold:
+        yield Fact(layer, CONSTANT, dtype, float(finite.max()))
+    if finite.size and finite.min() <= FLOAT16.smallest_subnormal / 2:
+        yield Fact(layer, CONSTANT, dtype, float(finite.min()))
+
+
+def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
+    """Reasons to keep layers in float32, by id of the layer.
+
+    Args:
+        before: the facts of the layers as they are, in float32.
+        trial: the facts of the same layers in float16.
+    """
+    found: dict[int, str] = {}
+    trial = list(trial)
+    wide = Counter(fact for fact in before if fact.kind == CONSTANT and fact.dtype == "float32")
+    wide.subtract(fact for fact in trial if fact.kind == CONSTANT and fact.dtype == "float32")
+    for fact, narrowed in wide.items():
+        if narrowed > 0:
+            fate = "infinite" if fact.number > 1 else "0"
+            found.setdefault(
+                fact.layer, f"computes with the constant {fact.number:g}, {fate} in float16"
+            )
+    for fact in trial:
+        if fact.kind == SUM and fact.dtype == "float16" and fact.number >= LONG_SUM:
+            many = f"{fact.number:.0f}" if np.isfinite(fact.number) else "any number of"
+            found.setdefault(fact.layer, f"sums {many} values in float16")
+    return found
+
+
+def promoted(trial: Iterable[Fact]) -> Mapping[int, str]:
+    """Layers that multiply in float32 although they get 16 bits: the line that promotes, by id.
+
+    Args:
+        trial: the facts of the layers in 16 bits.
+    """
+    trial = list(trial)
+    wide = {fact.layer for fact in trial if fact.kind == PRODUCT and fact.dtype == "float32"}
+    lines: dict[int, str] = {}
+    for fact in trial:
+        if fact.kind == PROMOTION and fact.layer in wide:
+            lines.setdefault(fact.layer, fact.line)
+    return lines

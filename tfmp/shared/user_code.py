@@ -1,0 +1,29 @@
+"""The place in a user's code that a traced operation comes from."""
+
+import os
+import sys
+from collections.abc import Iterable
+
+_FRAMEWORKS = ("tensorflow", "keras", "jax", "jaxlib", "numpy", "optree")
+
+
+def user_line(frames: Iterable[tuple[str, int | None]]) -> str:
+    """The innermost frame outside the libraries, as "file.py:12"; empty if there is none.
+
+    Args:
+        frames: file name and line, the innermost first; frames behind this package's own are not
+            looked at.
+    """
+    for filename, line in frames:
+        if is_in("tfmp", filename):
+            return ""
+        if not any(is_in(package, filename) for package in _FRAMEWORKS):
+            return f"{os.path.basename(filename)}:{line}"
+    return ""
+
+
+def is_in(package: str, filename: str) -> bool:
+    """Whether a file belongs to an imported package."""
+    module = sys.modules.get(package)
+    folder = os.path.dirname(getattr(module, "__file__", None) or "")
+    return bool(folder) and filename.startswith(folder + os.sep)
