@@ -1,6 +1,5 @@
 """Runs TFLite files on LiteRT, each in a process of its own."""
 
-import platform
 import re
 from contextlib import ExitStack
 from dataclasses import replace
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from tfmp.converters.runners.base import RunnerInfo
-from tfmp.converters.runners.probes import tflite_probe
+from tfmp.converters.runners.base import HOLDS_FOR, RunnerInfo
+from tfmp.converters.runners.cpu import fp16_instructions
+from tfmp.converters.runners.probes import SUM_TERMS, tflite_probe, tflite_sum_probe
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
 from tfmp.converters.shared.worker import Worker, WorkerError
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 _INTERPRETER = "tfmp.converters.tflite.file:Interpreter"
 _TIMEOUT_S = 600.0
-
-_XNNPACK_FP16 = (
-    "FP16, emulated by XNNPACK: this CPU has no FP16 arithmetic"
-    if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
-    else "FP16 (XNNPACK)"
-)
 
 
 class _Interpreted:
@@ -84,7 +78,8 @@ class LiteRTRunner(_Interpreted):
     """A .tflite file on LiteRT's CPU backend, XNNPACK.
 
     By default XNNPACK widens FP16 weights and computes in FP32, as most phones' CPUs do. Forced,
-    every tensor it computes is FP16, as on a GPU; x86 has no such arithmetic and emulates it.
+    every tensor it computes is FP16, as on a GPU. CPUs with FP16 arithmetic (AVX512-FP16, ARM) also
+    hold sums in FP16; others compute in FP32 and round the results. A probe tells which it is.
     """
 
     def __init__(
@@ -111,19 +106,43 @@ class LiteRTRunner(_Interpreted):
         with self._held:
             worker = self._start(mode, signature, path=path, timeout_s=timeout_s)
             version, whole = worker.call("describe")
+            arithmetic = _arithmetic(worker) if force_fp16 else {}
             self._held = self._held.pop_all()
         details = {
             "litert": version,
             "xnnpack": "every operator" if whole else "part of the operators",
+            **arithmetic,
         }
-        if force_fp16:
-            details["arithmetic"] = _XNNPACK_FP16
         self.info = RunnerInfo(
             name="litert-fp16" if force_fp16 else "litert",
             device="CPU",
             fp16="native" if force_fp16 else _weights_only(file),
             details=details,
         )
+
+
+def _arithmetic(worker: Worker) -> dict[str, str]:
+    """The arithmetic of XNNPACK that is forced to FP16, as this machine's CPU does it."""
+    with temporary_folder() as folder:
+        path = folder / "sum.tflite"
+        path.write_bytes(tflite_sum_probe())
+        (total,) = worker.call("answer", path, {"x": np.ones((1, SUM_TERMS), np.float32)}).values()
+    return told_arithmetic(fp16_instructions(), bool((total == SUM_TERMS).all()))
+
+
+def told_arithmetic(instructions: str, exact: bool) -> dict[str, str]:
+    """The arithmetic of a CPU for the report.
+
+    Args:
+        instructions: the CPU's, see `fp16_instructions`.
+        exact: whether a sum of 4,096 ones was right, as FP16 cannot hold it while it grows.
+    """
+    held = "held in FP32, and results rounded" if exact else "held in FP16"
+    return {
+        "arithmetic": f"FP16 by XNNPACK on a CPU with {instructions}: sums are {held}",
+        HOLDS_FOR: f"LiteRT on CPUs that add in {'FP32' if exact else 'FP16'}, such as this one "
+        f"with {instructions}",
+    }
 
 
 class LiteRTGpuRunner(_Interpreted):

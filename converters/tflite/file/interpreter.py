@@ -146,6 +146,16 @@ class Interpreter:
             self._same_as_cpu = self._equals_cpu(arrays, results)
         return results, Evidence(tuple(sorted(self._off_grid)), self._same_as_cpu)
 
+    @staticmethod
+    def answer(probe: Path, batch: Batch) -> Batch:
+        """The outputs of another file on the CPU that is forced to compute in FP16.
+
+        Args:
+            probe: a .tflite file.
+            batch: arrays by its input names.
+        """
+        return Interpreter(probe, "fp16").run(batch)[0]
+
     def prepared(self, batch: Batch, rows: int) -> tuple[Callable[[], None], int]:
         """One call of the file with its inputs in place, and the number of samples that it takes.
 

@@ -14,7 +14,8 @@ from tfmp.converters import open_source, validate
 from tfmp.converters.formats import format_named
 from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import vulkan
-from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner
+from tfmp.converters.runners.cpu import fp16_instructions
+from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner, told_arithmetic
 from tfmp.converters.runners.vulkan import find_vulkan
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
@@ -82,7 +83,8 @@ def test_forced_fp16_is_proven_by_its_outputs_and_labelled(
     with LiteRTRunner(path, force_fp16=True) as runner:
         assert (runner.info.name, runner.info.device) == ("litert-fp16", "CPU")
         assert runner.info.fp16 == "native"
-        assert "XNNPACK" in runner.info.details["arithmetic"]
+        assert runner.info.details["arithmetic"].startswith("FP16 by XNNPACK on a CPU with ")
+        assert runner.info.details["holds for"].startswith("LiteRT on CPUs that add in FP")
         outputs = runner.run({"x": sample(source, 2)["x"] * 1e-3})["head"]
         assert np.ptp(outputs) > 0
         np.testing.assert_array_equal(outputs, outputs.astype(np.float16).astype(np.float32))
@@ -373,3 +375,24 @@ def test_a_driver_that_computes_nothing_is_the_machines_fault(
         LiteRTGpuRunner(overflowing[1])
     with pytest.raises(InputError, match=f"expected a GPU for 'gpu', but LiteRT {told}"):
         validate(*overflowing, device="gpu")
+
+
+def test_sums_are_told_as_this_cpu_holds_them(overflowing: tuple[Source, Path]) -> None:
+    """Instructions for arithmetic in FP16 are what XNNPACK adds in FP16 with."""
+    with LiteRTRunner(overflowing[1], force_fp16=True) as runner:
+        told = runner.info.details["arithmetic"]
+    native = fp16_instructions() in ("AVX512-FP16", "ARM FP16")
+    assert ("held in FP16" in told) == native
+    assert ("held in FP32" in told) == (not native)
+
+
+def test_both_kinds_of_cpu_have_words() -> None:
+    assert told_arithmetic("AVX512-FP16", exact=False) == {
+        "arithmetic": "FP16 by XNNPACK on a CPU with AVX512-FP16: sums are held in FP16",
+        "holds for": "LiteRT on CPUs that add in FP16, such as this one with AVX512-FP16",
+    }
+    assert told_arithmetic("F16C", exact=True) == {
+        "arithmetic": "FP16 by XNNPACK on a CPU with F16C: sums are held in FP32, and results "
+        "rounded",
+        "holds for": "LiteRT on CPUs that add in FP32, such as this one with F16C",
+    }

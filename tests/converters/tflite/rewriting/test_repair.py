@@ -137,9 +137,10 @@ def test_the_repaired_model_is_right_in_fp16_arithmetic(
         export(one, tmp_path / "model.tflite")
         with LiteRTRunner(tmp_path / "model.tflite", force_fp16=True) as runner:
             error = runner.run(batch)["head"] - expected
+            in_fp32 = "held in FP32" in runner.info.details["arithmetic"]
         drifts.append(np.linalg.norm(error) / np.linalg.norm(expected))
     assert drifts[0] > 0.9
-    assert drifts[1] < 2e-3
+    assert drifts[1] < (2e-3 if in_fp32 else 8e-3)  # a CPU with AVX512-FP16 drifts by 4e-3
     (change,) = result.changes
     assert change.layer == "layer norm"
     assert change.before > 1e7
