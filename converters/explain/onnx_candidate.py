@@ -10,7 +10,7 @@ from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
 from tfmp.converters.explain.weights import Weights
 from tfmp.converters.intake import AnySource
 from tfmp.converters.onnx.emulation import Profile, name_nodes, profile_of
-from tfmp.converters.onnx.export import export_onnx
+from tfmp.converters.onnx.export import export_onnx, without_marks
 from tfmp.converters.onnx.fp16 import TARGET, prepare
 from tfmp.converters.onnx.graph import save_checked
 from tfmp.converters.onnx.rewrites import rewrite
@@ -82,6 +82,7 @@ def _weights(source: AnySource) -> tuple[Weights, str | None]:
     """The reference's weights in the forms that a conversion may give them."""
     try:
         model = export_onnx(source)
+        without_marks(model)  # names as in the file
         prepare(model)
         constants = _constants(model)
         rewrite(model)

@@ -67,7 +67,12 @@ class OnnxFormat(Format):
         progress: Progress,
     ) -> "FileNotes":
         from tfmp.converters.intake import Source
-        from tfmp.converters.onnx.export import check_export, export_onnx, with_rewrites
+        from tfmp.converters.onnx.export import (
+            check_export,
+            export_onnx,
+            with_rewrites,
+            without_marks,
+        )
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
         from tfmp.converters.onnx.graph import external_files, fault_of, save_checked
         from tfmp.converters.report import FileNotes
@@ -77,6 +82,7 @@ class OnnxFormat(Format):
         if isinstance(source, Source):
             progress("checking the float32 export")
             check_export(model, source)
+            without_marks(model)
         notes: list[str] = []
         report = None
         if target.precision != "fp32":

@@ -4,3 +4,4 @@ from .export import (
     export_onnx as export_onnx,
     with_rewrites as with_rewrites,
 )
+from .layers import without_marks as without_marks

@@ -5,8 +5,12 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from tfmp.converters.onnx.graph import UniqueNames
+
 _CALL = re.compile(r"(Stateful)?PartitionedCall(_\d+)?/")
 _SCOPE = re.compile(r"(tfmp_layer_\d+)(?:_\d+)?(?=/|$)")
+
+_MARK = re.compile(rf"{_SCOPE.pattern}/?")
 
 
 def name_layers(model: ir.Model, layers: Mapping[str, str]) -> None:
@@ -32,6 +36,29 @@ def name_layers(model: ir.Model, layers: Mapping[str, str]) -> None:
             found[node] = next((found[r] for r in readers if found.get(r)), "")
     for node, layer in found.items():
         node.metadata_props["tfmp.layer"] = layer
+
+
+def without_marks(model: ir.Model) -> None:
+    """Takes the scopes that mark layers out of all names: these are read by people, too.
+
+    Args:
+        model: a model whose nodes know their layers; it is changed in place.
+    """
+    taken = UniqueNames(model)
+    named = {node.name for graph in model.graphs() for node in graph}
+    for graph in model.graphs():
+        made = (value for node in graph for value in node.outputs)
+        for value in (*graph.initializers.values(), *made):
+            if value.name and _SCOPE.search(value.name):
+                value.name = taken(_MARK.sub("", value.name))
+        for node in graph:
+            if node.name and _SCOPE.search(node.name):
+                plain, count = _MARK.sub("", node.name), 1
+                node.name = plain
+                while node.name in named:
+                    count += 1
+                    node.name = f"{plain}_{count}"
+                named.add(node.name)
 
 
 def layer_of(name: str, layers: Mapping[str, str]) -> str:

@@ -28,8 +28,8 @@ def fault_of(model: ir.Model) -> str:
     """What ends the process that loads this model, and the way round; "" if nothing does."""
     for node in _risky(model):
         return (
-            f"ONNX Runtime (seen in 1.24 to 1.31) can crash on x86 while it loads this file, at MatMul "
-            f"{node.name or node.outputs[0].name!r} behind a Transpose "
+            "ONNX Runtime (seen in 1.24 to 1.31) can crash on x86 while it loads this file, at "
+            f"MatMul {node.name or node.outputs[0].name!r} behind a Transpose "
             "(microsoft/onnxruntime#28392): open it with "
             f"InferenceSession(..., disabled_optimizers=[{FAULTY_OPTIMIZER!r}])"
         )

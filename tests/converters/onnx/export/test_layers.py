@@ -2,10 +2,12 @@
 
 import keras
 import keras_models
+import onnx_ir as ir
 import pytest
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.export.export import export_onnx
+from tfmp.converters.onnx.export.export import check_export, export_onnx
+from tfmp.converters.onnx.export.layers import without_marks
 from tfmp.converters.shared.errors import ConversionError
 
 
@@ -84,3 +86,18 @@ def test_errors_name_calls_of_keras_ops():
     inverse = keras.ops.inv(x)
     with pytest.raises(ConversionError, match="no ONNX form for: MatrixInverse in inv"):
         export_onnx(open_source(keras.Model(x, inverse)))
+
+
+def test_marks_of_layers_are_in_no_name_of_a_file():
+    shared = keras.layers.Dense(3, activation="tanh", name="twice")
+    x = keras.Input((3,), name="x")
+    y = shared(keras.layers.Rescaling(2.0, name="scale")(shared(x)))
+    source = open_source(keras.Model(x, y, name="outer"))
+    model = export_onnx(source)
+    assert "tfmp_layer" in str(ir.to_proto(model)), "nothing to take out"
+    without_marks(model)
+    assert "tfmp_layer" not in str(ir.to_proto(model))
+    names = [node.name for node in model.graph.all_nodes()]
+    assert len(set(names)) == len(names)
+    check_export(model, source)
+    assert layers_by_op(model)["Mul"] == {"scale"}
