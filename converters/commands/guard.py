@@ -7,6 +7,7 @@ damaged file, or takes more memory than there is, then ends in a sentence and st
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -32,6 +33,13 @@ EXIT_BAD_INPUT = 2
 EXIT_DEFECT = 70
 
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
+
+
+# A place that takes no more, in the words of TensorFlow and of NumPy, whose errors have no number.
+_FULL_NUMBERS = {
+    os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+}
+_FULL = re.compile("|".join([*map(re.escape, _FULL_NUMBERS), r"\d+ requested and \d+ written"]))
 
 
 class GuardedGroup(click.Group):
@@ -106,6 +114,12 @@ def status_of(error: BaseException) -> int:
     if isinstance(error, InputError):
         say(f"Error: {error}")
         return EXIT_BAD_INPUT
+    if full := _FULL.search(str(error)):
+        number = _FULL_NUMBERS.get(full[0], errno.ENOSPC)
+        say(
+            f"Error: {told(OSError(number, os.strerror(number), getattr(error, 'filename', None)))}"
+        )
+        return EXIT_BAD_INPUT
     if isinstance(error, OSError):
         say(f"Error: {told(error)}")
         return EXIT_BAD_INPUT
@@ -154,6 +168,7 @@ def told(error: OSError) -> str:
         errno.ENOSPC: "Free space there, or choose another place; for temporary files, name one in "
         "the variable TMPDIR",
         errno.EDQUOT: "Free space there, or choose another place",
+        errno.EFBIG: "Allow larger files (ulimit -f), or choose another place",
         errno.ENAMETOOLONG: "Choose a shorter name",
         errno.EMFILE: "Allow more open files (ulimit -n)",
         errno.ENOMEM: "Free memory, or choose a smaller model or batch",

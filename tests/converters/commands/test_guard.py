@@ -86,6 +86,17 @@ def test_an_order_to_end_is_no_crash():
         ("open('/nonexistent/x')", 2, "Error: /nonexistent/x: the system refuses this (No such"),
         ("open('a' * 300)", 2, "(File name too long). Choose a shorter name.\n"),
         ("throw(OSError(28, 'No space left on device'))", 2, "Free space there, or choose"),
+        (
+            "throw(RuntimeError('t/part-0; No space left on device [Op:SaveV2]'))",
+            2,
+            "Free space there",
+        ),
+        (
+            "throw(RuntimeError('t/part-0; File too large [Op:SaveV2]'))",
+            2,
+            "larger files (ulimit -f)",
+        ),
+        ("throw(OSError('147456 requested and 23336 written'))", 2, "Free space there, or choose"),
         ("throw(MemoryError())", 2, "Error: there is not enough memory for this."),
         ("throw(RecursionError())", 2, "nested too deeply to be read"),
         ("throw(click.Abort())", 130, "Interrupted.\n"),
