@@ -13,8 +13,8 @@ TESTS = ROOT / "tests"
 QUICK = (
     "fit/test_preflight fit/test_scale_watch loss_scaling/test_attach loss_scaling/test_gauges "
     "loss_scaling/test_strategies "
-    "precision/test_dry_run precision/test_hazards "
-    "precision/test_promotion precision/test_rules"
+    "precision/tracing/test_dry_run precision/tracing/test_hazards "
+    "precision/tracing/test_hazards_promotion precision/test_rules"
 ).split()
 
 # Minutes of compiling.

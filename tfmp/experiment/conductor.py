@@ -14,7 +14,7 @@ from tfmp.experiment.report import ExperimentReport
 from tfmp.experiment.results import Folder, Run
 from tfmp.experiment.tasks import Task
 from tfmp.shared.arguments import check_count, check_number
-from tfmp.shared.installed import installed_versions
+from tfmp.shared.packages import installed_versions
 from tfmp.shared.progress import Told, ignore_count, ignore_stage
 from tfmp.shared.wording import first_line
 

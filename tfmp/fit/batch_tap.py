@@ -18,6 +18,14 @@ from tfmp.shared.backend import TensorTree
 if TYPE_CHECKING:
     import tensorflow as tf
 
+# The parts of the state that Keras hands a train function on JAX, in their order.
+_JAX_STATE = (
+    "trainable_variables",
+    "non_trainable_variables",
+    "optimizer_variables",
+    "metrics_variables",
+)
+
 # Takes the batches of one execution: more than one with `steps_per_execution`, and one for each
 # replica of a distribution strategy.
 Look = Callable[[list[TensorTree]], None]
@@ -59,6 +67,9 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
 def explain_next_failure(model: keras.Model, sentence: str) -> None:
     """Adds a sentence to the error about dtypes that the next execution may raise.
 
+    On JAX, the model also has its weights again after any error of that execution: Keras takes them
+    out of the variables before the first step of a `fit`, and would lose them.
+
     Args:
         model: a model inside `fit` that has its train function.
         sentence: appears below the error.
@@ -71,11 +82,21 @@ def explain_next_failure(model: keras.Model, sentence: str) -> None:
         try:
             return function(*arguments)
         except Exception as error:
+            _hand_state_back(model, arguments)
             if re.search(r"float16|half|dtype|tf\.float32|float32", str(error)):
                 error.add_note(sentence)
             raise
 
     model.train_function = explained
+
+
+def _hand_state_back(model: keras.Model, arguments: tuple[TensorTree, ...]) -> None:
+    """Lets `fit` put the state of a failed step into the variables, as it does when it ends."""
+    if keras.backend.backend() != "jax":
+        return
+    state, _ = arguments
+    if not any(value.is_deleted() for value in tree.flatten(state)):
+        model._jax_state = dict(zip(_JAX_STATE, state, strict=True))
 
 
 def _strategy_of(model: keras.Model) -> "tf.distribute.Strategy | None":

@@ -1,13 +1,13 @@
 from .attach import attach_loss_scale as attach_loss_scale, detach_loss_scale as detach_loss_scale
 from .gradient_health import ODD_JUMP as ODD_JUMP, GradientHealth as GradientHealth
-from .held_optimizers import (
-    check_losses_arrived as check_losses_arrived,
-    held_optimizers as held_optimizers,
-    scaled_optimizers as scaled_optimizers,
-)
 from .optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
     UnscaledLossWarning as UnscaledLossWarning,
+)
+from .optimizers_of import (
+    check_losses_arrived as check_losses_arrived,
+    held_optimizers as held_optimizers,
+    scaled_optimizers as scaled_optimizers,
 )
 from .strategies import (
     DynamicLossScale as DynamicLossScale,

@@ -6,14 +6,14 @@ from typing import TypeAlias
 import keras
 
 from tfmp.loss_scaling import wrapping
-from tfmp.loss_scaling.held_optimizers import (
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.loss_scaling.optimizers_of import (
     MAIN,
     Place,
     held_optimizers,
     is_idle,
     scaled_optimizers,
 )
-from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.strategies import DynamicLossScale, LossScale, as_loss_scale
 from tfmp.precision import reverting
 

@@ -14,8 +14,8 @@ from keras import backend
 from tfmp.loss_scaling import gauges
 from tfmp.loss_scaling.counters import Counters, packed_size, unpack
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
-from tfmp.loss_scaling.held_optimizers import scaled_optimizers
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.loss_scaling.optimizers_of import scaled_optimizers
 from tfmp.shared.report_files import JsonObject, check_log_dir, json_number
 from tfmp.shared.wording import shown
 

@@ -12,7 +12,7 @@ import numpy as np
 from keras import tree
 
 from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.user_code import is_in, user_line
+from tfmp.shared.packages import is_in, user_line
 
 if TYPE_CHECKING:
     import tensorflow as tf

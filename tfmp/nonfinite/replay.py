@@ -19,10 +19,9 @@ from tfmp.precision import (
     NARROW_DTYPES,
     LayerNode,
     layer_tree,
-    losses_kept,
-    policies_kept,
     policy_named,
 )
+from tfmp.precision.tracing import losses_kept, policies_kept
 from tfmp.shared.arguments import check_compiled, check_model
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import as_tensor

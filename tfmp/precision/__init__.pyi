@@ -1,5 +1,4 @@
 from . import layer_tree as layer_tree, policy as policy, reverting as reverting
-from .dry_run import losses_kept as losses_kept, policies_kept as policies_kept
 from .dtype_policies import (
     NARROW_DTYPES as NARROW_DTYPES,
     is_narrow as is_narrow,

@@ -16,7 +16,7 @@ from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
 from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, check_policy
 from tfmp.precision.rules import Decision, Facts, decide
-from tfmp.precision.traced_facts import entry_points, gather
+from tfmp.precision.tracing import entry_points, gather
 from tfmp.shared.arguments import check_model
 from tfmp.shared.backend import check_64_bits, check_backend
 

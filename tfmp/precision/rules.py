@@ -11,8 +11,8 @@ import keras
 from keras import layers
 
 from tfmp.precision.dtype_policies import is_narrow, policy_named
-from tfmp.precision.hazards import LONG_SUM
 from tfmp.precision.layer_tree import LayerNode, is_graph
+from tfmp.precision.tracing import LONG_SUM
 
 FLOAT32 = "float32"
 LEAVE = None  # the layer keeps its policy

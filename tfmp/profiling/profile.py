@@ -25,7 +25,7 @@ from tfmp.shared.arguments import check_compiled, check_count
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
-from tfmp.shared.installed import installed_versions
+from tfmp.shared.packages import installed_versions
 from tfmp.shared.progress import SILENT, Progress, Told
 from tfmp.shared.report_files import check_log_dir
 from tfmp.shared.wording import first_line, shown

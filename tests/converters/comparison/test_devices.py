@@ -294,7 +294,7 @@ def test_a_file_that_is_no_model_costs_no_worker(tmp_path):
 
 
 def test_cuda_calls_are_timed_inside_the_worker(half):
-    seconds, rows = CudaTimer(half, CPU).measure({"features": np.ones((3, 6), np.float32)})
+    seconds, rows = CudaTimer(half, CPU).measure({"features": np.ones((3, 6), np.float32)}, 1)
     assert rows == 1
     assert len(seconds) >= 5
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import keras
 
 from tfmp.precision import layer_tree
-from tfmp.precision.dry_run import DryRun, DryRunError, dry_run, is_custom, needs_dry_run
-from tfmp.precision.hazards import hazards, promoted
 from tfmp.precision.layer_tree import LayerNode
+from tfmp.precision.tracing.dry_run import DryRun, DryRunError, dry_run, is_custom, needs_dry_run
+from tfmp.precision.tracing.hazards import hazards, promoted
 
 
 @dataclass(frozen=True)

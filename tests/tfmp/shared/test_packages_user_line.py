@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tfmp
-from tfmp.shared.user_code import is_in, user_line
+from tfmp.shared.packages import is_in, user_line
 
 USER = ("/home/user/model.py", 12)
 LIBRARIES = [(keras.__file__, 1), (np.__file__, 2)]

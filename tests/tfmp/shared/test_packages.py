@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from tfmp.shared.installed import installed_versions
+from tfmp.shared.packages import installed_versions
 
 
 def test_absent_packages_are_left_out_and_the_order_is_kept():

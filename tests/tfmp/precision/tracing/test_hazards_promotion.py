@@ -1,5 +1,7 @@
 """Layers whose own code leaves 16 bits, and outputs that only a loss of the user's own sees."""
 
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
@@ -46,7 +48,7 @@ def test_a_layer_that_a_constant_promotes_is_found_with_the_line():
     assert list(made.promoted) == ["part0"]
     with open(__file__, encoding="utf-8") as file:
         line = next(n for n, text in enumerate(file, 1) if text.rstrip().endswith("# promotes"))
-    assert made.promoted["part0"] == f"test_promotion.py:{line}"
+    assert made.promoted["part0"] == f"{Path(__file__).name}:{line}"
     assert PrecisionPlan.from_dict(made.to_dict()).promoted == made.promoted
 
 

@@ -9,11 +9,11 @@ import keras
 import numpy as np
 from keras import layers, tree
 
-from tfmp.precision.dtype_policies import NARROW_DTYPES
-from tfmp.precision.hazards import PRODUCT, PROMOTION, SUM, Fact, of_constant
+from tfmp.precision import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values
+from tfmp.precision.tracing.hazards import PRODUCT, PROMOTION, SUM, Fact, of_constant
 from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.user_code import user_line
+from tfmp.shared.packages import user_line
 
 if TYPE_CHECKING:
     import tensorflow as tf

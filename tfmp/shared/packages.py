@@ -1,10 +1,22 @@
-"""The place in a user's code that a traced operation comes from."""
+"""Packages: which are installed, and which of them a line of code belongs to."""
 
 import os
 import sys
 from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 
 _FRAMEWORKS = ("tensorflow", "keras", "jax", "jaxlib", "numpy", "optree")
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Versions by package name, in the order given; packages that are absent are left out."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def user_line(frames: Iterable[tuple[str, int | None]]) -> str:

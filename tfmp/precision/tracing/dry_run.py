@@ -12,10 +12,10 @@ from functools import partial
 import keras
 from keras import layers, tree
 
-from tfmp.precision.dtype_policies import NARROW_DTYPES, policy_named
-from tfmp.precision.graph_walk import Graph, Inputs, Marks, producers, trace
-from tfmp.precision.hazards import Fact
+from tfmp.precision import NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode, describe, is_builtin
+from tfmp.precision.tracing.graph_walk import Graph, Inputs, Marks, producers, trace
+from tfmp.precision.tracing.hazards import Fact
 from tfmp.shared.backend import Tensor, TensorTree
 
 # Layers that compute in one of these may be switched to float32.

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from tfmp.precision.dry_run import DryRunError, dry_run, needs_dry_run
 from tfmp.precision.layer_tree import walk
 from tfmp.precision.policy import plan
 from tfmp.precision.reverting import revert
+from tfmp.precision.tracing.dry_run import DryRunError, dry_run, needs_dry_run
 
 
 @pytest.fixture(autouse=True)

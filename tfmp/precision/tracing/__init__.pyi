@@ -1,0 +1,3 @@
+from .dry_run import losses_kept as losses_kept, policies_kept as policies_kept
+from .hazards import LONG_SUM as LONG_SUM
+from .traced_facts import entry_points as entry_points, gather as gather
