@@ -2,7 +2,7 @@
 
 import platform
 
-from tfmp.shared.installed import installed_versions
+from tfmp.shared.packages import installed_versions
 
 _PACKAGES = (
     "tfmp",

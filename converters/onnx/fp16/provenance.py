@@ -8,7 +8,7 @@ from tfmp.converters.onnx.fp16.gaps import ANY, CUDA
 from tfmp.converters.onnx.fp16.report import Fp16Report
 from tfmp.converters.onnx.fp16.rules import FP16
 from tfmp.converters.onnx.graph import is_float, nodes_of
-from tfmp.shared.installed import installed_versions
+from tfmp.shared.packages import installed_versions
 
 # Key of the runtime that a file was converted for; files for any runtime do not have it.
 TARGET = "tfmp.target"
