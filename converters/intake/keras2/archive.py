@@ -39,6 +39,7 @@ class Archive:
             the file tell it; None for a file of Keras 1 that lacks it.
         backend: the backend of Keras that computed the weights; None where the file lacks it.
         alone: whether it is a file of weights, and the architecture is from elsewhere.
+        unversioned: whether the file lacks the version, and its words are those of Keras 2.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Archive:
     backend: str | None = None
     tree: bool = False
     alone: bool = False
+    unversioned: bool = False
 
     @property
     def from_keras_3(self) -> bool:
@@ -78,7 +80,7 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
     """
     path = archive.path
     suffix = ".keras" if archive.zipped else ".weights.h5" if archive.tree else ".h5"
-    if archive.version == _KERAS_2:
+    if archive.unversioned:
         with temporary_folder() as folder:
             yield _with_version(path, folder / f"model{suffix}")
         return
@@ -113,10 +115,10 @@ def _hdf5(path: Path) -> Archive:
             weights = file.get("model_weights", file)
             config = _text(file.attrs.get("model_config"))
             version = _text(file.attrs.get("keras_version", weights.attrs.get("keras_version")))
-            if version is None and _in_words_of_keras_2(weights):
-                version = _KERAS_2
-            backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
             tree = any(name.replace("\\", "/").split("/")[0] in _TREE for name in file)
+            unversioned = version is None and not tree and _in_words_of_keras_2(weights)
+            version = _KERAS_2 if unversioned else version
+            backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
             if config is None and not tree and "layer_names" not in weights.attrs:
                 raise InputError(
                     f"{path}: is HDF5, but neither a model nor weights of Keras. Name a file that "
@@ -134,7 +136,7 @@ def _hdf5(path: Path) -> Archive:
             f"{path}: the architecture in this file is not JSON ({error}). It is damaged: copy or "
             "save the model again."
         ) from error
-    return Archive(path, False, parsed, version, backend, tree)
+    return Archive(path, False, parsed, version, backend, tree, unversioned=unversioned)
 
 
 def _text(value: object) -> str | None:
