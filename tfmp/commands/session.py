@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 
 import click
 
@@ -47,10 +48,13 @@ def _say(text: str) -> None:
 def import_keras() -> None:
     """Imports Keras and its backend without the messages that they print on every start.
 
-    TensorFlow is imported on JAX too: Keras loads it for its data, in the middle of other output.
+    TensorFlow is imported on JAX too, where it is installed: Keras loads it for its data, in the
+    middle of other output.
     """
     from tfmp.shared.framework_start import held_back
 
     with held_back():
         import keras  # noqa: F401
-        import tensorflow  # noqa: F401
+
+        if find_spec("tensorflow") is not None:
+            import tensorflow  # noqa: F401

@@ -122,8 +122,12 @@ def _packages() -> dict[str, str]:
 def _unmet_requirements() -> dict[str, str]:
     from packaging.requirements import Requirement  # Keras brings it
 
+    try:
+        declared = metadata.requires("tfmp") or ()
+    except metadata.PackageNotFoundError:  # a folder on the path, not an installed package
+        return {}
     unmet = {}
-    for text in metadata.requires("tfmp") or ():
+    for text in declared:
         requirement = Requirement(text)
         if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue
