@@ -63,6 +63,7 @@ def test_a_sample_shows_what_it_is_about(sample, run):
         assert text in out, out
 
 
+@pytest.mark.slow
 def test_distributed_training():
     result = subprocess.run(  # makes devices: a process of its own
         [sys.executable, SAMPLES / "distributed_training.py"], capture_output=True, text=True

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from corpus import Case, corpus
 from onnx_graphs import parse
+from quick import quick
 from wasted_casts import wasted_casts
 
 from tfmp.converters import convert
@@ -20,17 +21,12 @@ from tfmp.converters.shared.tensors import Batch
 SAMPLES = 8
 
 
-# One architecture stands for the others: each takes half a minute.
-QUICK_APPLICATIONS = ("MobileNet",)
-
-
-def cases() -> list:
-    def marks(case: Case) -> list:
-        quick = case.group != "applications" or case.name in QUICK_APPLICATIONS
-        return [] if quick else [pytest.mark.slow]
-
-    found = corpus(groups="keras onnx applications")
-    return [pytest.param(case, id=case.name, marks=marks(case)) for case in found.values()]
+# They stand for the others: each of a kind of its own.
+QUICK = (
+    "masked_lstm conv_lstm encoder two_towers variance_overflow unet top_k if_branches loop_in_if "
+    "scan_sums functions MobileNet"
+).split()
+CASES = corpus(groups="keras onnx applications")
 
 
 def assert_valid(path: Path, source: AnySource, batch: Batch) -> onnx.ModelProto:
@@ -64,9 +60,9 @@ def assert_converts(case: Case, tmp_path: Path) -> None:
     assert outputs, mixed.report.candidates[0].reasons
 
 
-@pytest.mark.parametrize("case", cases())
-def test_converts_validly_at_fp16_and_mixed(case: Case, tmp_path: Path):
-    assert_converts(case, tmp_path)
+@pytest.mark.parametrize("name", quick(CASES, *QUICK))
+def test_converts_validly_at_fp16_and_mixed(name: str, tmp_path: Path):
+    assert_converts(CASES[name], tmp_path)
 
 
 # Drift may come out smaller where sums are held in FP16 only by chance, and where next to nothing
@@ -75,8 +71,9 @@ CHANCE, NOTHING = 0.7, 2e-4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", cases())
-def test_sums_in_fp16_drift_no_less_than_sums_in_fp32(case: Case, tmp_path: Path):
+@pytest.mark.parametrize("name", CASES)
+def test_sums_in_fp16_drift_no_less_than_sums_in_fp32(name: str, tmp_path: Path):
+    case = CASES[name]
     source = case.open()
     batch = case.batch(source, SAMPLES)
     file = convert(source, output=tmp_path / "fp16.onnx").path

@@ -55,6 +55,7 @@ def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
     assert [c["name"] for c in document["candidates"]] == ["dense.onnx", "dense.tflite"]
 
 
+@pytest.mark.slow
 def test_missing_folders_are_made(folder):
     arguments = ("all", "dense.keras", "-o", "new/out", "--data", "good.npz")
     result = tfmp_convert(

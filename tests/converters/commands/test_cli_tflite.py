@@ -34,6 +34,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
+@pytest.mark.slow
 def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
     result = run("tflite", "variance.keras", "--data", "samples.npz", "--report", "drift.html")
     assert result.exit_code == 1, result.output
@@ -144,7 +145,10 @@ def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType)
     ("data", "told"),
     [
         (None, "which activations overflow or vanish in FP16 is unknown. Give real ones as data"),
-        (lambda x: ({"x": x[i : i + 4]} for i in (0, 4)), "the samples can be read only once"),
+        pytest.param(
+            *(lambda x: ({"x": x[i : i + 4]} for i in (0, 4)), "the samples can be read only once"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_conversion_says_that_it_did_not_look_at_activations(
@@ -272,6 +276,7 @@ def saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_all_signatures_of_a_saved_model_become_one_file(saved_model: Path) -> None:
     result = run("tflite", "both", "-o", "both.tflite", "--accumulate", "fp16")
     assert result.exit_code == 0, result.output
@@ -308,6 +313,7 @@ def test_repair_works_on_one_signature(saved_model: Path) -> None:
         convert("both", "tflite", "both.tflite", data="encode.npz", repair=True)
 
 
+@pytest.mark.slow
 def test_what_keras_exports_under_two_names_is_one_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,7 @@ def test_two_workers_report_what_one_process_does(cluster, converted):
     ("to", "asked", "runner"),
     [
         # Each worker has a LiteRT process of its own.
-        ("tflite", {}, "litert-fp16"),
+        pytest.param(*("tflite", {}, "litert-fp16"), marks=pytest.mark.slow),
         pytest.param(
             *("onnx", {"emulate": "pessimistic", "split": True}, "emulated"),
             marks=pytest.mark.slow,

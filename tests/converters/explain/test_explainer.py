@@ -234,6 +234,7 @@ def test_a_tflite_layer_may_end_in_a_loop(tmp_path: Path) -> None:
     assert all(1e-5 < layer.cumulative < 1e-2 for layer in found.layers)
 
 
+@pytest.mark.slow
 def test_a_tflite_file_that_keeps_its_values_says_what_to_do(tmp_path: Path) -> None:
     model = keras_models.conv()
     file = convert(model, to="tflite", output=tmp_path / "net.tflite", dynamic_batch=True)

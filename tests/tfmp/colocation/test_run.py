@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import pytest
 from colocated_jobs import X, Y, batches, jobs, other, small
+from quick import quick
 
 import tfmp
 from tfmp.colocation.choice import judged, predicted_seconds, recommend
@@ -19,10 +20,7 @@ ON_JAX = keras.backend.backend() == "jax"
 TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
 
 # Errors end a job in the same place in every mode but the fused one.
-QUICKLY = [
-    pytest.param(mode, marks=[] if mode in ("threads", "fused") else pytest.mark.slow)
-    for mode in IN_PROCESS
-]
+QUICKLY = quick(IN_PROCESS, "threads", "fused")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,7 +55,7 @@ def assert_same(result: JobResult, expected: JobResult) -> None:
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("mode", TOGETHER)
+@pytest.mark.parametrize("mode", quick(TOGETHER, "fused", "threads"))
 def test_every_job_ends_as_it_does_alone(mode, alone):
     result = run_in_process(mode, jobs(), keep=True)
     for job, expected in zip(result.jobs, jobs(), strict=True):
@@ -134,7 +132,7 @@ def test_a_job_that_raises_ends_alone(mode, alone):
 
 
 @pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
-@pytest.mark.parametrize("mode", ["fused", "threads"])
+@pytest.mark.parametrize("mode", quick(["fused", "threads"], "threads"))
 def test_a_step_that_fails_inside_is_put_down_to_its_job(mode, alone):
     from colocated_jobs import stumbling
 
@@ -151,7 +149,7 @@ def test_a_step_that_fails_inside_is_put_down_to_its_job(mode, alone):
 
 
 @pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
-@pytest.mark.parametrize("mode", QUICKLY)
+@pytest.mark.parametrize("mode", quick(IN_PROCESS, "fused"))
 def test_a_job_that_runs_out_of_memory_ends_alone(mode, alone):
     from colocated_jobs import starving
 

@@ -37,6 +37,7 @@ def test_a_table_and_an_answer(model):
     assert result.stdout.splitlines()[-1].startswith("mixed_float16 is")
 
 
+@pytest.mark.slow
 def test_progress_is_on_stderr_and_can_be_silent(model):
     arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32")
     assert run(*arguments).stderr.splitlines() == [
@@ -54,6 +55,7 @@ def test_one_json_document_and_the_options(model):
     assert (document["rounds"], document["steps_per_round"], document["layers"]) == (1, 1, [])
 
 
+@pytest.mark.slow
 def test_pages_are_written_and_kept_without_force(model, tmp_path):
     arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32", "--report", "p.html")
     arguments += ("--report", "p.json")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from probe_layer import Probe
+from quick import quick
 
 import tfmp
 from tfmp import MixedPrecision, StaticLossScale
@@ -144,7 +145,7 @@ def unbuilt_sequential() -> keras.Model:
 
 
 @pytest.mark.parametrize("make", [Subclassed, unbuilt_sequential])
-@pytest.mark.parametrize("steps_per_execution", [1, 4])
+@pytest.mark.parametrize("steps_per_execution", quick([1, 4], 4))
 def test_a_model_without_weights_is_built_from_the_first_batch(make, steps_per_execution):
     x, y = data()
     x[9] = 7e4  # infinite in float16: what the first batches hold is looked at all the same
@@ -274,6 +275,7 @@ def test_callbacks_after_it_can_monitor_what_it_logs():
     assert len(history.history["loss_scale"]) == 2
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_goes_on(tmp_path):
     class Interruption(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
@@ -501,7 +503,7 @@ class Obvious(Hidden):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="steps are for TensorFlow")
-@pytest.mark.parametrize("kind", [Hidden, Obvious])
+@pytest.mark.parametrize("kind", quick([Hidden, Obvious], Hidden))
 def test_a_train_step_without_scaling_is_reported_and_trains_at_scale_1(kind):
     x, y = data()[0], np.ones((48, CLASSES), "float32")
 

@@ -72,6 +72,7 @@ def test_a_checkpoint_holds_scale_and_moments(tmp_path, mixed_first):
     assert_equal_state(keras.models.load_model(tmp_path / "last.keras"), trained)
 
 
+@pytest.mark.slow
 @ORDERS
 def test_averaged_weights_are_swapped_in_and_back(mixed_first):
     def averaged():
@@ -85,6 +86,7 @@ def test_averaged_weights_are_swapped_in_and_back(mixed_first):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)  # Keras swaps by additions
 
 
+@pytest.mark.slow
 @ORDERS
 def test_the_best_weights_come_back(mixed_first):
     stop = keras.callbacks.EarlyStopping(

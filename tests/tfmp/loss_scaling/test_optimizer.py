@@ -378,7 +378,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
         {"jit_compile": False},
         pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
         pytest.param({"jit_compile": False, "steps_per_execution": 3}, marks=pytest.mark.slow),
-        {"jit_compile": True, "steps_per_execution": 3},
+        pytest.param({"jit_compile": True, "steps_per_execution": 3}, marks=pytest.mark.slow),
         {"run_eagerly": True},
     ],
     ids=lambda options: "-".join(f"{key}={value}" for key, value in options.items()),

@@ -67,6 +67,7 @@ def test_the_peak_is_seen_after_it_was_given_back():
     assert peak.source in process
 
 
+@pytest.mark.slow
 def test_memory_that_a_thread_kept_is_counted_again():
     """A thread's heap keeps what is freed; a block of the system's is returned."""
 

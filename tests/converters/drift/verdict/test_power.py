@@ -112,6 +112,7 @@ class TestAccuracy:
         assert judged(failing.fails_up_to, 5, 0, True)["accuracy_drop"] is Verdict.FAIL
         assert judged(failing.fails_up_to + 1, 5, 0, True)["accuracy_drop"] is not Verdict.FAIL
 
+    @pytest.mark.slow
     def test_a_pass_comes_as_often_as_told(self, answers: Outlook) -> None:
         generator = np.random.default_rng(0)
         for truth in answers.chances:

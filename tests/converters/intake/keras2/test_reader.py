@@ -10,6 +10,7 @@ import pytest
 import tf_keras
 from keras2_files import FILES
 from keras2_writing import Recorded
+from quick import quick
 
 from tfmp.converters.intake import open_source
 from tfmp.converters.shared.errors import InputError
@@ -32,7 +33,14 @@ def written(recorded: Recorded, folder: Path) -> tuple[Path, list[np.ndarray], l
     return path, batch, [np.asarray(value, np.float32) for value in results]
 
 
-@pytest.mark.parametrize("name", FILES)
+# One file of each way to write them.
+QUICK = (
+    "keras-1.2-images keras-2.0-theano keras-2.2-cudnn keras-2.6-masked keras-2.10-seq2seq "
+    "keras-2.13-windows keras-2.15-operators"
+).split()
+
+
+@pytest.mark.parametrize("name", quick(FILES, *QUICK))
 def test_a_file_is_read_as_its_writer_meant_it(name: str, tmp_path: Path):
     path, batch, expected = written(FILES[name], tmp_path)
     source = open_source(path)

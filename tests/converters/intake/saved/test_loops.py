@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from quick import quick
 from tf_keras import layers
 
 from tfmp.converters import convert, open_source, validate
@@ -24,7 +25,7 @@ SHAPES = {"images": (4, 6, 6, 2), "steps": (2, 4, 6)}
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[] if name == "lstm" else pytest.mark.slow) for name in LAYERS],
+    quick(LAYERS, "lstm"),
 )
 def test_a_recurrent_layer_becomes_a_tflite_file(name: str, tmp_path: Path):
     """Keras 2 wrote lists for any batch, and marks for an operator that LiteRT cannot run."""
@@ -110,6 +111,7 @@ class Doubled(tf.Module):
         return {"y": kept.stack()}
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_run_is_refused_and_not_written(tmp_path: Path):
     module = Doubled()
     tf.saved_model.save(module, str(tmp_path / "saved"), signatures=module.serve)

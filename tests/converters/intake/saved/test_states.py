@@ -67,6 +67,7 @@ def test_states_are_inputs_and_outputs_and_stay_with_the_caller(echo: Path):
     np.testing.assert_allclose(again["echo/count/next"], 1.0)
 
 
+@pytest.mark.slow
 def test_a_stateful_lstm_of_keras_2(tmp_path: Path):
     layers = tf_keras.layers
     model = tf_keras.Sequential(
@@ -204,6 +205,7 @@ class Doubling(tf.Module):
         return {"y": 2.0 * x, "same": x}
 
 
+@pytest.mark.slow
 def test_nothing_in_the_graph_waits_for_a_value_that_nobody_feeds(tmp_path: Path):
     """Every tensor can be fetched, as the search for overflow does."""
     module = Doubling()

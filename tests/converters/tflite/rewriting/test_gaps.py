@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from quick import quick
 
 from tfmp.converters import open_source
 from tfmp.converters.runners import LiteRTRunner
@@ -80,7 +81,18 @@ CASES: dict[str, Callable[[], keras.Model]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = (
+    "max pool, same",
+    "argmin",
+    "erf",
+    "arctan",
+    "bicubic up",
+    "dilated, open image, same",
+    "marks",
+)
+
+
+@pytest.mark.parametrize("name", quick(CASES, *QUICK))
 def test_the_numbers_stay_the_same(name: str, export: Callable, tmp_path: Path) -> None:
     keras.utils.set_random_seed(2)
     source = open_source(CASES[name]())
