@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.intake.keras2 import Archive
+from tfmp.converters.intake.keras2 import Archive, uncompiled
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.user_functions import import_function
@@ -79,7 +79,7 @@ def _from_json(archive: Archive, path: Path) -> Archive:
             f"architecture {path}: is not what `model.to_json()` writes. Save the model's "
             "architecture again, or name a function that builds the model."
         )
-    config = json.loads(path.read_text(encoding="utf-8"))
+    config = uncompiled(json.loads(path.read_text(encoding="utf-8")))
     # Keras 3 names modules and no version.
     version = config.get("keras_version") or ("3" if "module" in config else archive.version)
     return replace(archive, config=config, version=version, alone=True)

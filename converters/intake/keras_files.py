@@ -1,7 +1,6 @@
 """Saved Keras models: `.keras`, `.h5` and `.hdf5`, each read by the Keras that wrote it."""
 
 import re
-import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from tfmp.converters.intake.keras2 import (
     SAVED_MODEL,
     Archive,
     Config,
+    hints_hidden,
     load_weights,
     model_file,
     named_by_content,
@@ -88,7 +88,7 @@ def _with_weights(model: KerasModel, archive: Archive) -> Source:
     if not isinstance(model, keras.Model):
         load_weights(archive, model)
         return from_keras2(model_file(archive, model), archive.path)
-    with named_by_content(archive) as named:
+    with named_by_content(archive) as named, hints_hidden():
         model.load_weights(named)
     return from_keras(model, archive.path)
 
@@ -99,8 +99,7 @@ def _keras_3_model(
     import keras
 
     known = {**_keras2_classes(), **custom_objects}
-    with named_by_content(archive) as path, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about optimizers and shapes, which play no part
+    with named_by_content(archive) as path, hints_hidden():
         if archive.alone:
             model = keras.saving.deserialize_keras_object(
                 archive.config, custom_objects=known, safe_mode=not unsafe_load
@@ -184,6 +183,11 @@ def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())
     if "safe_mode=False" in text:
         return _unsafe(text)
+    if "allow_pickle" in text:
+        return (
+            "its arrays are pickled objects, which can run code when they are loaded; `model.save` "
+            "does not write them. The file is refused."
+        )
     missing = re.search(
         r"Could not locate (?:class|function) '([^']+)'|Unknown (?:layer|object|function|"
         r"activation function|initializer|regularizer|constraint): '([^']+)'",

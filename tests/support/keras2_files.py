@@ -160,6 +160,19 @@ def _old_gru_file(path: Path) -> Any:
     return model
 
 
+def _ids(path: Path) -> Any:
+    """An Embedding of Keras 2.0.4, whose dtype is its inputs' and not its own."""
+    model = sequential(
+        layers.Embedding(9, 4, input_length=5),
+        layers.GRU(3, reset_after=False, recurrent_activation="hard_sigmoid"),
+        layers.Dense(2),
+    )
+    config: Any = _without_input_layer(model, listed=True)
+    config["config"][0]["config"]["dtype"] = "int32"
+    write_h5(path, config, own_weights(model), "2.0.4")
+    return model
+
+
 def _cudnn(path: Path) -> Any:
     """CuDNNLSTM and CuDNNGRU: transposed kernels, and two biases for each gate."""
     model = sequential(
@@ -212,6 +225,7 @@ FILES: dict[str, Recorded] = {
     "keras-1.1-branches": Recorded(".h5", keras_1_branches),
     "keras-1.2-images": Recorded(".h5", keras_1_images),
     "keras-1.2-recurrent": Recorded(".h5", keras_1_recurrent, ids=9),
+    "keras-2.0-ids": Recorded(".h5", _ids, ids=9),
     "keras-2.0-list": Recorded(".hdf5", _spelled(_dense_91, "2.0.8", listed=True)),
     "keras-2.0-theano": Recorded(".h5", _spelled(_turned_kernels, "2.0.6", backend="theano")),
     "keras-2.1-gru": Recorded(".h5", _old_gru_file),

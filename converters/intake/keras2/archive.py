@@ -104,7 +104,7 @@ def _zipped(path: Path) -> Archive:
             f"({type(error).__name__}: {error}). Copy or save the model again."
         ) from error
     version = metadata.get("keras_version") if isinstance(metadata, dict) else None
-    return Archive(path, True, _uncompiled(config), version if isinstance(version, str) else None)
+    return Archive(path, True, uncompiled(config), version if isinstance(version, str) else None)
 
 
 def _hdf5(path: Path) -> Archive:
@@ -145,12 +145,12 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _uncompiled(config: Config) -> Config:
-    """The architecture without losses, metrics and optimizers, which a conversion needs not."""
+def uncompiled(config: Config) -> Config:
+    """An architecture without losses, metrics and optimizers, which a conversion needs not."""
     if isinstance(config, list):
-        return [_uncompiled(item) for item in config]
+        return [uncompiled(item) for item in config]
     if isinstance(config, dict):
-        return {key: _uncompiled(item) for key, item in config.items() if key != "compile_config"}
+        return {key: uncompiled(item) for key, item in config.items() if key != "compile_config"}
     return config
 
 

@@ -110,10 +110,18 @@ def _gru(kind: str, inner: dict[str, Any], _: Changes) -> tuple[str, dict[str, A
     return kind, {"reset_after": False, **inner}
 
 
+def _embedding(kind: str, inner: dict[str, Any], _: Changes) -> tuple[str, dict[str, Any]]:
+    # Early Keras 2 wrote the dtype of the ids here, which is the table's by now.
+    if str(inner.get("dtype")).startswith("int"):
+        inner = {key: value for key, value in inner.items() if key != "dtype"}
+    return kind, inner
+
+
 _Rule = Callable[[str, dict[str, Any], Changes], tuple[str, dict[str, Any]]]
 _LAYERS: dict[str, _Rule] = {
     "CuDNNLSTM": _cudnn_lstm,
     "CuDNNGRU": _cudnn_gru,
+    "Embedding": _embedding,
     "GRU": _gru,
     "GRUCell": _gru,
 }

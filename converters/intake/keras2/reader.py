@@ -1,6 +1,7 @@
 """A file of Keras 1 or 2 as a model of Keras 2."""
 
 import json
+import logging
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -68,7 +69,7 @@ def read_model(
     if foreign is not None:
         raise InputError(foreign)
     known = {**_gallery(), **custom_objects}
-    with _quiet():
+    with hints_hidden():
         if archive.zipped:
             with _rewritten(archive.path, config) as path:
                 model = tf_keras.models.load_model(
@@ -111,7 +112,7 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
         Exception: whatever tf_keras raises for weights of another model.
     """
     by_name = archive.config is not None and merged_branches(archive.config)
-    with _quiet(), temporary_folder() as folder, named_by_content(archive) as path:
+    with hints_hidden(), temporary_folder() as folder, named_by_content(archive) as path:
         if archive.tree:
             moved = folder / "moved.weights.h5"
             _copy_weights(path, moved)
@@ -123,11 +124,20 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Hides what Keras 2 says of optimizers and initializers, which play no part."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+def hints_hidden() -> Iterator[None]:
+    """Hides what Keras says of optimizers, shapes and initializers, which play no part."""
+
+    def not_on_optimizers(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("Skipping variable loading for optimizer")
+
+    logger = logging.getLogger("absl")  # Keras 2's own
+    logger.addFilter(not_on_optimizers)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.removeFilter(not_on_optimizers)
 
 
 def _imported(archive: Archive) -> Any:

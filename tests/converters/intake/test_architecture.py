@@ -1,6 +1,8 @@
 """Files of weights: told as such, and read with an architecture from elsewhere."""
 
+import logging
 import sys
+import warnings
 from pathlib import Path
 
 import keras
@@ -67,6 +69,47 @@ def test_a_function_builds_the_model(build, tmp_path: Path):
         return fresh
 
     np.testing.assert_allclose(forward(open_source(path, architecture=blank)), model(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("build", [of_keras_2, of_keras_3])
+def test_optimizers_play_no_part(build, tmp_path: Path, caplog):
+    """Keras tells of optimizers whose variables are not those of the file: no matter here."""
+    trained = build()
+    trained.compile("adam", "mse")
+    trained.fit(X, np.zeros((4, 2)), verbose=0)
+    path = tmp_path / "m.weights.h5"
+    trained.save_weights(path)
+
+    def compiled():
+        fresh = build()
+        fresh.compile("rmsprop", "mse")
+        return fresh
+
+    logger = logging.getLogger("absl")
+    logger.addHandler(caplog.handler)  # absl hands nothing on
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            source = open_source(path, architecture=compiled)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "optimizer" not in caplog.text
+    np.testing.assert_allclose(forward(source), trained(X), rtol=1e-5)
+
+
+def test_a_json_file_names_losses_and_optimizers_in_vain(tmp_path: Path):
+    class OwnAdam(keras.optimizers.Adam):
+        pass
+
+    def own_loss(y_true, y_pred):
+        return keras.ops.mean((y_true - y_pred) ** 2)
+
+    model = of_keras_3()
+    model.compile(OwnAdam(), own_loss, metrics=[own_loss])
+    model.fit(X, np.zeros((4, 2)), verbose=0)
+    model.save_weights(tmp_path / "m.weights.h5")
+    (tmp_path / "m.json").write_text(model.to_json())
+    np.testing.assert_allclose(forward(open_source(tmp_path / "m.weights.h5")), model(X), rtol=1e-5)
 
 
 def test_a_function_is_found_by_its_name(tmp_path: Path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import re
 import warnings
 from pathlib import Path
 from zipfile import ZipFile
@@ -157,3 +158,28 @@ def test_a_lambda_of_keras_3_may_be_allowed(tmp_path: Path):
         open_source(tmp_path / "m.keras")
     source = open_source(tmp_path / "m.keras", unsafe_load=True)
     np.testing.assert_array_equal(forward(source), 2 * X)
+
+
+def test_pickled_weights_are_refused_without_a_way_to_load_them(tmp_path: Path):
+    """Keras looks for arrays beside the usual ones, and NumPy says how to run what they hold."""
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save(tmp_path / "sound.keras")
+    hostile = {"layers/dense": np.array({"0": Touch(tmp_path / "ran")}, dtype=object)}
+    np.savez(tmp_path / "model.weights.npz", **hostile)
+    with ZipFile(tmp_path / "sound.keras") as old, ZipFile(tmp_path / "m.keras", "w") as new:
+        for name in ("metadata.json", "config.json"):
+            new.writestr(name, old.read(name))
+        new.write(tmp_path / "model.weights.npz", "model.weights.npz")
+    with pytest.raises(InputError, match=r"m\.keras: its arrays are pickled objects") as caught:
+        open_source(tmp_path / "m.keras")
+    assert not (tmp_path / "ran").exists()
+    assert not re.search("allow_pickle|unsafe|trust|custom", str(caught.value))
+
+
+class Touch:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self.path,)
