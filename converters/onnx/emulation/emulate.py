@@ -112,7 +112,7 @@ def fact_about(node: ir.Node, profile: Profile, fusions: tuple[Fusion, ...]) -> 
     """
     made = {fusion.last: fusion.op_type for fusion in fusions}
     names = {node.op_type, *(made.get(str(value.name), "") for value in node.outputs)}
-    facts = [fact for fact in profile.facts if fact.kind in (Kind.STEPS, Kind.SUMS)]
+    facts = [fact for fact in profile.facts if fact.kind in (Kind.STEPS, Kind.SUMS, Kind.THREADS)]
     facts += [fact for fact in profile.facts if fact.kind is Kind.TF32 and _in_fp32(node)]
     found = next((fact for fact in facts if not names.isdisjoint(fact.ops)), None)
     flushed = (fact for fact in profile.facts if fact.kind is Kind.FLUSHED)

@@ -21,6 +21,7 @@ class Kind(StrEnum):
 
     SUMS = "sums"  # partial sums inside the ops are held in FP16
     STEPS = "steps"  # every step inside the ops is rounded to FP16, in the order of the kernel
+    THREADS = "threads"  # threads each hold a partial sum in FP16, which they add by pairs
     FUSED = "fused"  # the optimizer makes one op of several nodes, which holds FP32 between them
     FLUSHED = "flushed"  # subnormal FP16 numbers are zero
     TF32 = "tf32"  # operands of ops in FP32 are rounded to TF32's ten fraction bits
@@ -217,6 +218,23 @@ FACTS = (
         "AveragePool GlobalAveragePool",
         "average pooling adds in FP16",
         f"{_ORT}core/providers/webgpu/nn/pool.cc (commit 065bfae)",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.THREADS,
+        "ReduceSum ReduceMean ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp",
+        "reductions square, exponentiate and add in FP16, and divide by a number of elements in "
+        "FP16",
+        f"{_ORT}core/providers/webgpu/reduction/reduction_ops.cc (commit 7dc1cd0), "
+        "ReduceSharedProgram: bestValue has the type of the output",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.THREADS,
+        "Softmax",
+        "Softmax rounds differences, exponentials and their sum to FP16",
+        f"{_ORT}core/providers/webgpu/math/softmax.cc (commit 04488b7): thread_sum has the type "
+        "of the operand",
     ),
     _fact(
         WEBGPU,

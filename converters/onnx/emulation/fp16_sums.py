@@ -13,7 +13,13 @@ from tfmp.converters.onnx.emulation.einsum import sum_einsum
 from tfmp.converters.onnx.emulation.facts import Kind
 from tfmp.converters.onnx.emulation.fusions import kernel_of
 from tfmp.converters.onnx.emulation.profiles import Profile
-from tfmp.converters.onnx.emulation.steps import STEPS, add_up, count_terms, reduced_axes
+from tfmp.converters.onnx.emulation.steps import (
+    STEPS,
+    THREADS,
+    add_up,
+    count_terms,
+    reduced_axes,
+)
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
 from tfmp.converters.onnx.graph import (
     NotStaticError,
@@ -78,14 +84,17 @@ def adds_up(node: ir.Node, profile: Profile) -> bool:
     """Whether a profile does not hold the sums inside a node in FP32."""
     if node.domain != "":
         return False
-    return profile.adds_in_fp16(node.op_type) or kernel_of(node) in profile.ops(Kind.STEPS)
+    stepwise = profile.ops(Kind.STEPS) | profile.ops(Kind.THREADS)
+    return profile.adds_in_fp16(node.op_type) or kernel_of(node) in stepwise
 
 
 def _builder(node: ir.Node, profile: Profile) -> Build | None:
     if not adds_up(node, profile):
         return None
     kernel = kernel_of(node)
-    return STEPS[kernel] if kernel in profile.ops(Kind.STEPS) else _BUILDERS.get(node.op_type)
+    if kernel in profile.ops(Kind.STEPS):
+        return STEPS[kernel]
+    return THREADS[kernel] if kernel in profile.ops(Kind.THREADS) else _BUILDERS.get(node.op_type)
 
 
 def _matmul(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:

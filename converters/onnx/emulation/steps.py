@@ -205,6 +205,51 @@ def _by_pairs(build: SumBuilder, terms: ir.Value, rank: int, size: int) -> ir.Va
     return terms
 
 
+# Threads of a workgroup of ONNX Runtime's WebGPU provider: WORKGROUP_SIZE in
+# core/providers/webgpu/program.h. One result alone is shared by 256.
+_WORKGROUP = 64
+
+
+def _by_threads(build: SumBuilder, terms: ir.Value, rank: int, depth: int | None) -> ir.Value:
+    """The sum over the last axis: each thread adds and rounds its terms, then pairs are added."""
+    lanes = build.sum_lanes(terms, rank, depth, _WORKGROUP)
+    return _by_pairs(build, lanes, rank, _WORKGROUP)
+
+
+def _shared_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """Exponentials are of the terms as they are: nothing is subtracted before."""
+    reduced, op_type = _Reduction(build, node), node.op_type
+    terms, rank = reduced.terms, len(reduced.kept)
+    if op_type == "ReduceL1":
+        terms = build.op("Abs", terms)
+    elif op_type in ("ReduceL2", "ReduceSumSquare"):
+        terms = build.rounded(build.op("Mul", terms, terms))
+    elif op_type == "ReduceLogSumExp":
+        terms = build.rounded(build.op("Exp", terms))
+    total = _by_threads(build, terms, rank + 1, reduced.depth)
+    if op_type == "ReduceMean":
+        count = count_terms(build, reduced.terms, rank, reduced.depth)
+        total = build.op("Div", total, build.rounded(count))
+    elif op_type == "ReduceL2":
+        total = build.op("Sqrt", total)
+    elif op_type in ("ReduceLogSum", "ReduceLogSumExp"):
+        total = build.op("Log", total)
+    return reduced.result(total)
+
+
+def _shared_softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    x = operand(node, 0)
+    rank = rank_of(x)
+    axis = integer(node, "axis", -1) % rank
+    order = [*(other for other in range(rank) if other != axis), axis]
+    moved = build.transpose(x, order)
+    shifted = build.rounded(build.op("Sub", moved, build.peak(moved, rank - 1)))
+    powers = build.rounded(build.op("Exp", shifted))
+    total = _by_threads(build, powers, rank, size_of(x, axis))
+    result = build.op("Div", powers, total)
+    return build.transpose(result, [order.index(other) for other in range(rank)])
+
+
 # By the op that the kernel belongs to; None as a result where the kernel adds in FP32 after all.
 STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
     "CumSum": lambda build, node, block: add_up(build, node, 1),
@@ -213,4 +258,14 @@ STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
     "ReduceMean": _mean,
     "ReduceSumSquare": _sum_square,
     "SkipLayerNormalization": _skip_layer_norm,
+}
+
+# Kernels whose threads share a sum, by op.
+THREADS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
+    **dict.fromkeys(
+        """ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceSum
+        ReduceSumSquare""".split(),
+        _shared_reduction,
+    ),
+    "Softmax": _shared_softmax,
 }

@@ -123,31 +123,49 @@ class SumBuilder:
         sums = self.op("MatMul", blocks, self.floats(np.ones((self._block, 1))))
         return self._scan(self.zeros_like(self.first(sums)), sums)
 
+    def sum_lanes(self, value: ir.Value, rank: int, depth: int | None, lanes: int) -> ir.Value:
+        """Sums over the last axis in FP16, each of every so manieth term: (..., lanes)."""
+        blocks = self.blocks(value, rank, rank - 1, depth, lanes)
+        return self._scan(self.zeros_like(self.first(blocks)), blocks)
+
     def peak(self, value: ir.Value, axis: int) -> ir.Value:
         """The largest numbers along an axis, which stays with size 1."""
         if self.opset >= 18:
             return self.op("ReduceMax", value, self.integers([axis]))
         return self.op("ReduceMax", value, axes=[axis])
 
-    def blocks(self, value: ir.Value, rank: int, axis: int, depth: int | None) -> ir.Value:
-        """Splits an axis into blocks, the last filled with zeros; their number comes first."""
-        value = self._filled(value, rank, axis, depth)
-        shape: list[Sequence[int] | ir.Value] = [[0] * axis + [-1, self._block]]
+    def blocks(
+        self, value: ir.Value, rank: int, axis: int, depth: int | None, size: int | None = None
+    ) -> ir.Value:
+        """Splits an axis into blocks, the last filled with zeros; their number comes first.
+
+        Args:
+            value: of float32.
+            rank: of `value`.
+            axis: not negative.
+            depth: its size, if it is known before the run.
+            size: of a block; None for `block`.
+        """
+        size = self._block if size is None else size
+        value = self._filled(value, rank, axis, depth, size)
+        shape: list[Sequence[int] | ir.Value] = [[0] * axis + [-1, size]]
         if axis + 1 < rank:
             shape.append(self.sizes(value, axis + 1, rank))
         split = self.reshape(value, *shape)
         others = [index for index in range(rank + 1) if index != axis]
         return self.transpose(split, [axis, *others])
 
-    def _filled(self, value: ir.Value, rank: int, axis: int, depth: int | None) -> ir.Value:
-        if depth is not None and depth % self._block == 0:
+    def _filled(
+        self, value: ir.Value, rank: int, axis: int, depth: int | None, size: int
+    ) -> ir.Value:
+        if depth is not None and depth % size == 0:
             return value
         if depth is not None:
-            missing = self.integers([-depth % self._block])
+            missing = self.integers([-depth % size])
         else:
-            size = self.sizes(value, axis, axis + 1)
-            negative = self.op("Neg", size, dtype=ir.DataType.INT64)
-            block = self.integers([self._block])
+            count = self.sizes(value, axis, axis + 1)
+            negative = self.op("Neg", count, dtype=ir.DataType.INT64)
+            block = self.integers([size])
             missing = self.op("Mod", negative, block, dtype=ir.DataType.INT64)
         before, after = self.integers([0] * (rank + axis)), [0] * (rank - axis - 1)
         parts = [before, missing, *([self.integers(after)] if after else [])]

@@ -4,7 +4,7 @@ import pytest
 
 from tfmp.converters.onnx.emulation.facts import FACTS, RUNTIMES, Kind, facts_of, ops_of
 from tfmp.converters.onnx.emulation.fp16_sums import _BUILDERS, UNMODELLED
-from tfmp.converters.onnx.emulation.steps import STEPS
+from tfmp.converters.onnx.emulation.steps import STEPS, THREADS
 from tfmp.converters.onnx.fp16 import TARGETS
 
 ABOUT = [f"{fact.runtime} {fact.kind} {'+'.join(sorted(fact.ops))}" for fact in FACTS]
@@ -24,6 +24,7 @@ def test_a_fact_has_a_source_and_words_for_reports(fact):
 def test_the_emulator_can_do_what_a_fact_says(fact):
     known = {
         Kind.STEPS: set(STEPS),
+        Kind.THREADS: set(THREADS),
         Kind.SUMS: {*_BUILDERS, *UNMODELLED},
         Kind.TF32: {"MatMul", "Gemm", "Conv", "ConvTranspose"},
     }

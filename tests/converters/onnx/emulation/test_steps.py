@@ -196,3 +196,54 @@ def test_a_sum_that_others_read_is_not_fused():
     x = np.random.default_rng(0).standard_normal((2, 4, 24)).astype(np.float32) * 300
     received = emulate(text, x=x, s=x * 0, g=ones, b=0 * ones)
     np.testing.assert_array_equal(received, emulate(text, "gpu", x=x, s=x * 0, g=ones, b=0 * ones))
+
+
+def by_threads(terms: np.ndarray) -> np.ndarray:
+    """The sum of float16 terms (rows, n): 64 threads add every 64th, then halves are added."""
+    short = -terms.shape[1] % 64
+    lanes = np.pad(terms, ((0, 0), (0, short))).reshape(len(terms), -1, 64)
+    total = np.zeros((len(terms), 64), F16)
+    for part in np.moveaxis(lanes, 1, 0):
+        total = (total + part).astype(F16)
+    while total.shape[1] > 1:
+        middle = total.shape[1] // 2
+        total = (total[:, :middle] + total[:, middle:]).astype(F16)
+    return total[:, 0]
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("size", [7, 64, 300])
+@pytest.mark.parametrize(
+    ("op", "each", "last"),
+    [
+        ("ReduceSum", lambda x: x, lambda total, n: total),
+        ("ReduceMean", lambda x: x, lambda total, n: total / F16(n)),
+        ("ReduceL1", np.abs, lambda total, n: total),
+        ("ReduceL2", np.square, lambda total, n: np.sqrt(total)),
+        ("ReduceSumSquare", np.square, lambda total, n: total),
+        ("ReduceLogSumExp", np.exp, lambda total, n: np.log(total)),
+    ],
+)
+def test_threads_of_a_web_gpu_share_a_reduction_in_fp16(op: str, each, last, size: int):
+    x = np.random.default_rng(0).standard_normal((5, size)).astype(F16)
+    expected = last(by_threads(each(x)), size).astype(np.float32)
+    received = reduce(op, x.astype(np.float32), profile="webgpu")
+    np.testing.assert_allclose(received, expected, rtol=2e-3)
+    same = np.mean(received == expected)
+    assert same > 0.5, same
+
+
+def test_squares_overflow_on_a_web_gpu_and_nowhere_else():
+    x = np.full((2, 100), 300, np.float32)
+    for profile, length in (("gpu", 3000), ("ort-cuda", 3000), ("webgpu", np.inf)):
+        assert (reduce("ReduceL2", x, profile=profile) == length).all(), profile
+
+
+def test_softmax_on_a_web_gpu_rounds_exponentials_and_their_sum():
+    text = "agraph (float[N, 300] x) => (float[N, 300] y) { y = Softmax(x) }"
+    x = np.random.default_rng(0).standard_normal((4, 300)).astype(F16)
+    powers = np.exp(x - x.max(1, keepdims=True))
+    expected = (powers / by_threads(powers)[:, None]).astype(np.float32)
+    received = emulate(text, "webgpu", x=x.astype(np.float32))
+    np.testing.assert_array_equal(received, np.where(expected < 2**-14, 0, expected))
+    assert (emulate(text, "gpu", x=x.astype(np.float32)) != received).any()
