@@ -50,6 +50,7 @@ def from_onnx(
         _check_depth(path, model.graph)
         _check_places(path, model)
         session = cpu_session(path)
+        model.graph.sort()  # ONNX Runtime takes nodes in any order
     except InputError:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own

@@ -102,9 +102,13 @@ _CAST_OPSET = 13
 
 
 def prepare(model: ir.Model) -> None:
-    """Inlines functions, lifts constants to initializers, names and types every value."""
+    """Inlines functions, lifts constants to initializers, names and types every value.
+
+    Nodes are put in order: ONNX Runtime runs files whose nodes are not.
+    """
     if model.functions:
         InlinePass()(model)
+    model.graph.sort()
     # Casts are ops of the default domain, which a model of other domains need not import.
     model.opset_imports.setdefault("", _CAST_OPSET)
     nodes = nodes_of(model.graph)

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx_graphs import parse
 
+from tfmp.converters import convert, validate
 from tfmp.converters.intake import open_source
 
 
@@ -54,3 +55,20 @@ def test_an_output_that_has_not_the_sizes_it_names_varies(
     x, y = source.model.graph.inputs[0].shape, source.model.graph.outputs[0].shape
     assert [str(size.value) for size in x if not isinstance(size, int)] == ["N", "H", "W"]
     assert [size.value for size in y if not isinstance(size, int)] == ["N", *names]
+
+
+def test_nodes_may_stand_in_any_order(tmp_path: Path):
+    """As other converters write them; ONNX Runtime runs them, and ONNX's check refuses them."""
+    model = parse("agraph (float[N, 3] x) => (float[N, 3] y) { h = Neg(x)\n y = Abs(h) }")
+    model.graph.node.reverse()
+    onnx.save(model, tmp_path / "reversed.onnx")
+    x = np.linspace(-1, 1, 300, dtype=np.float32).reshape(100, 3)
+    made = convert(tmp_path / "reversed.onnx", output=tmp_path / "half.onnx", data=x)
+    onnx.checker.check_model(made.path, full_check=True)
+    assert made.report is not None
+    half = onnx.load(made.path)
+    half.graph.node.reverse()
+    onnx.save(half, tmp_path / "half.onnx")
+    judged = validate(tmp_path / "reversed.onnx", tmp_path / "half.onnx", x)
+    (one,) = judged.candidates
+    assert one.checks == made.report.candidates[0].checks
