@@ -8,6 +8,8 @@ from .loss_scaling import (
     LossScaleOptimizer as LossScaleOptimizer,
     ScheduledLossScale as ScheduledLossScale,
     StaticLossScale as StaticLossScale,
+    disable_mixed_precision_graph_rewrite as disable_mixed_precision_graph_rewrite,
+    enable_mixed_precision_graph_rewrite as enable_mixed_precision_graph_rewrite,
 )
 from .nonfinite import locate_nonfinite as locate_nonfinite
 from .precision import (

@@ -103,6 +103,25 @@ def one_step(
     }
 
 
+def unscaled_step(strategy: tf.distribute.Strategy, gradients: list[float]) -> list[float]:
+    """The weight on each replica after a step that averages unscaled gradients before `apply`."""
+    with strategy.scope():
+        weight = keras.Variable(0.0)
+        optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0))
+        optimizer.build([weight])
+
+    @tf.function
+    def step():
+        replica = tf.distribute.get_replica_context()
+        own = tf.gather(tf.constant(gradients), replica.replica_id_in_sync_group)
+        (unscaled,) = optimizer.unscale([own * optimizer.scale_loss(tf.constant(1.0))], [weight])
+        mean = replica.all_reduce(tf.distribute.ReduceOp.MEAN, unscaled)
+        optimizer.apply([mean], [weight])
+
+    strategy.run(step)
+    return [float(copy) for copy in strategy.experimental_local_results(weight.value)]
+
+
 def main() -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -114,6 +133,7 @@ def main() -> None:
         "sum": one_step(strategy, [3e38, 3e38], loss_scale=1.0),
         "large": one_step(strategy, [-5e37, -5e37], loss_scale=1.0),
         "neither": one_step(strategy, [-1.0, -2.0]),
+        "unscaled": unscaled_step(strategy, [-1.0, -2.0]),
         "fits": fit_from_seeds(int(sys.argv[1]), strategy),
     }
     sys.stdout.write(json.dumps(result) + "\n")

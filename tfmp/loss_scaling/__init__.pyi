@@ -1,4 +1,9 @@
-from .attach import attach_loss_scale as attach_loss_scale, detach_loss_scale as detach_loss_scale
+from .attach import (
+    attach_loss_scale as attach_loss_scale,
+    detach_loss_scale as detach_loss_scale,
+    disable_mixed_precision_graph_rewrite as disable_mixed_precision_graph_rewrite,
+    enable_mixed_precision_graph_rewrite as enable_mixed_precision_graph_rewrite,
+)
 from .gradient_health import ODD_JUMP as ODD_JUMP, GradientHealth as GradientHealth
 from .optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,

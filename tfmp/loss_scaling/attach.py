@@ -15,7 +15,7 @@ from tfmp.loss_scaling.optimizers_of import (
     scaled_optimizers,
 )
 from tfmp.loss_scaling.strategies import DynamicLossScale, LossScale, as_loss_scale
-from tfmp.precision import reverting
+from tfmp.precision import reverting, switch_graph_rewrite
 
 _KEY = "optimizer"
 
@@ -54,6 +54,41 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
     names = {id(place.optimizer): place.name for place in places}
     for optimizer in every:
         optimizer.stands_beside(every, names.get(id(optimizer), f"self.{MAIN}"))
+
+
+def enable_mixed_precision_graph_rewrite(
+    optimizer: keras.optimizers.Optimizer, loss_scale: LossScale | float | str = "dynamic"
+) -> LossScaleOptimizer:
+    """Switches the graph rewrite on for the process, and wraps an optimizer; for TensorFlow only.
+
+    It does the work of `tf.train.experimental.enable_mixed_precision_graph_rewrite`, which takes no
+    Keras 3 optimizer: TensorFlow's graphs compute in FP16 on GPUs from now on, unless XLA compiles
+    them. `tfmp.graph_rewrite` does the same within a block.
+
+    Args:
+        optimizer: a Keras optimizer without loss scaling.
+        loss_scale: "dynamic", a number or a strategy object.
+
+    Returns:
+        The optimizer to compile with, or to write a loop with.
+
+    Raises:
+        ValueError: Keras runs on another backend, or the optimizer cannot be wrapped.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError(
+            "enable_mixed_precision_graph_rewrite expects Keras on TensorFlow, whose graphs it "
+            f"rewrites, received the backend {keras.backend.backend()!r}. Use "
+            "tfmp.MixedPrecision() or tfmp.plan(model).apply(), which work on any backend of tfmp."
+        )
+    wrapped = LossScaleOptimizer(optimizer, loss_scale)
+    switch_graph_rewrite("float16")
+    return wrapped
+
+
+def disable_mixed_precision_graph_rewrite() -> None:
+    """Switches the graph rewrite off for the process; wrapped optimizers stay as they are."""
+    switch_graph_rewrite("off")
 
 
 def _attach_to_place(model: keras.Model, place: Place, loss_scale: LossScale | float | str) -> None:

@@ -1,6 +1,6 @@
 """Gradients in the loss-scale optimizer: divided by the scale, and checked for being finite."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import ml_dtypes
 from keras import backend, ops
@@ -10,9 +10,17 @@ from tfmp.shared.backend import Tensor
 
 def unscale(grad: Tensor, scale: Tensor) -> Tensor:
     """The gradient divided by `scale`, at least in float32; a sparse one stays sparse."""
-    if _is_sparse(grad):
-        return type(grad)(ops.divide(grad.values, scale), grad.indices, grad.dense_shape)
-    return ops.divide(grad, scale)
+    return _with_values(grad, lambda values: ops.divide(values, scale))
+
+
+def rescale(grad: Tensor, scale: Tensor) -> Tensor:
+    """The inverse of `unscale`."""
+    return _with_values(grad, lambda values: ops.multiply(values, scale))
+
+
+def not_finite_as_nan(grad: Tensor) -> Tensor:
+    """The gradient with NaN in the place of infinities, which clipping would make finite."""
+    return _with_values(grad, lambda values: ops.where(ops.isfinite(values), values, float("nan")))
 
 
 def all_finite(
@@ -46,6 +54,12 @@ def all_finite(
         limit = ops.cast(largest * ops.minimum(scale / safe_scale, 1.0), values.dtype)
         verdicts.append(ops.all(ops.abs(values) <= limit))
     return verdicts
+
+
+def _with_values(grad: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    if _is_sparse(grad):
+        return type(grad)(change(grad.values), grad.indices, grad.dense_shape)
+    return change(grad)
 
 
 def _is_sparse(grad: Tensor) -> bool:

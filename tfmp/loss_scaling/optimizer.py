@@ -3,13 +3,13 @@
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 import numpy as np
 from keras import backend, ops
 
-from tfmp.loss_scaling import gauges, gradients, transitions, wrapping
+from tfmp.loss_scaling import gauges, gradients, migration, transitions, wrapping
 from tfmp.loss_scaling.counters import packed_size
 from tfmp.loss_scaling.strategies import (
     DynamicLossScale,
@@ -17,10 +17,10 @@ from tfmp.loss_scaling.strategies import (
     LossScale,
     ScheduledLossScale,
     StaticLossScale,
-    as_loss_scale,
 )
-from tfmp.loss_scaling.tracing import branch, rarely_run, read, without_autograph
+from tfmp.loss_scaling.tracing import branch, rarely_run, read, replica_index, without_autograph
 from tfmp.loss_scaling.transitions import Snapshot, Transition
+from tfmp.shared.arguments import check_flag
 from tfmp.shared.backend import Tensor
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class UnscaledLossWarning(UserWarning):
 
 
 @keras.saving.register_keras_serializable(package="tfmp")
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+class LossScaleOptimizer(migration.KerasNames, keras.optimizers.LossScaleOptimizer):
     """Scales the loss, unscales the gradients, and skips steps whose gradients are not finite.
 
         scaled_loss = optimizer.scale_loss(loss)             # loss * scale
@@ -78,11 +78,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             moments and iterations.
         loss_scale: "dynamic", a number (static) or a strategy object.
         name: name of this optimizer.
+        enabled: False makes `scale_loss`, `unscale` and the checks do nothing: `apply` is the inner
+            optimizer's. Variables and files stay as they are with True.
+        **kwargs: in place of `loss_scale`, the arguments of Keras's class: `initial_scale` and
+            `dynamic_growth_steps` of a dynamic scale, and `dynamic`.
 
     Raises:
         TypeError: `inner_optimizer` is not an optimizer.
         ValueError: `inner_optimizer` is wrapped already or scales the loss itself, or `loss_scale`
-            is unknown.
+            or another argument is unknown.
     """
 
     def __init__(
@@ -90,14 +94,20 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         inner_optimizer: keras.optimizers.Optimizer,
         loss_scale: LossScale | float | str = "dynamic",
         name: str | None = None,
-        **kwargs: object,
+        enabled: bool = True,
+        **kwargs: Any,
     ) -> None:
-        wrapping.refuse_keras_arguments(kwargs)
-        strategy = as_loss_scale(loss_scale)
+        strategy = migration.strategy_of(loss_scale, kwargs)
+        check_flag("LossScaleOptimizer(enabled=...)", enabled)
         wrapping.check_inner(inner_optimizer)
         with wrapping.creation_scope(inner_optimizer):
             super().__init__(inner_optimizer, initial_scale=strategy.initial, name=name)
+        # Keras's attribute: no other strategy has such a number.
+        self.dynamic_growth_steps = getattr(strategy, "growth_interval", None)
         self.loss_scale = strategy
+        self.enabled = enabled
+        # Per replica, the gradients that `unscale` was given; they may be applied as well.
+        self._given_to_unscale: dict[int, Gradients] = {}
         self.loss_was_scaled: bool | None = None
         self._scale_loss_called = self.loss_waits = False
         self.held_as = "self.optimizer"
@@ -154,15 +164,80 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             Same shape, at least float32: the scale itself may not fit into FP16.
         """
         self._scale_loss_called = self.loss_waits = True
+        self._given_to_unscale.pop(replica_index(), None)
+        if not self.enabled:
+            return loss
         scale = self.dynamic_scale if self.built else self.loss_scale.initial
         if backend.is_float_dtype(getattr(loss, "dtype", "float32")):
             loss = ops.cast(loss, backend.result_type(getattr(loss, "dtype", float), "float32"))
         return ops.multiply(loss, scale)
 
+    @without_autograph
+    def unscale(
+        self,
+        grads: Iterable[Tensor | None],
+        trainable_variables: Iterable[keras.Variable] | None = None,
+    ) -> Gradients:
+        """Divides gradients of the scaled loss before `apply`, to clip or to log them.
+
+            gradients = optimizer.unscale(gradients, variables)
+            gradients, norm = tf.clip_by_global_norm(gradients, 1.0)
+            optimizer.apply(gradients, variables)         # does not divide them again
+
+        Call it once between `scale_loss` and `apply`. A step with a value that is not finite is
+        skipped all the same, because clipping keeps the NaN that such a value becomes here. `apply`
+        also takes the gradients that were given to this method, and divides them as ever.
+
+        Args:
+            grads: gradients of the scaled loss, each a tensor, None or a sparse `tf.IndexedSlices`.
+            trainable_variables: their variables; by default those that the optimizer was built
+                with.
+
+        Returns:
+            The gradients of the loss itself, at least in float32.
+
+        Raises:
+            ValueError: it was called before for these gradients.
+        """
+        grads = list(grads)
+        if not self.enabled:
+            return grads
+        replica = replica_index()
+        if replica in self._given_to_unscale:
+            raise ValueError(
+                "LossScaleOptimizer.unscale expects one call between scale_loss and apply, received"
+                " a second: gradients would be divided twice. Call apply(gradients, variables) "
+                "with the result of the first, or begin the next step with scale_loss(loss)."
+            )
+        self._given_to_unscale[replica] = grads
+        variables = self._trainable_variables if self.built else []
+        if trainable_variables is not None:
+            variables = list(trainable_variables)
+        if len(variables) != len(grads):
+            variables = [None] * len(grads)
+        return [
+            new if new is None or new is old else gradients.not_finite_as_nan(new)
+            for old, new in zip(grads, self._unscale(grads, variables), strict=True)
+        ]
+
+    def _scaled_again(self, grads: Gradients) -> Gradients:
+        """The gradients as `apply` is to divide them, if some have been divided already."""
+        given = self._given_to_unscale.pop(replica_index(), None)
+        if given is None:
+            return grads
+        scale = self._scale_now()
+        return [
+            grad
+            if grad is None or any(grad is one for one in given)
+            else gradients.rescale(grad, scale)
+            for grad in grads
+        ]
+
     def watch_scale_loss(self) -> None:
         """Forgets earlier calls of `scale_loss`; call this before a step is traced."""
         self._scale_loss_called = self.loss_waits = False
         self.loss_was_scaled = None
+        self._given_to_unscale.clear()
 
     def stands_beside(
         self, others: "Iterable[LossScaleOptimizer]", held_as: str = "self.optimizer"
@@ -192,7 +267,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if not grads:
             return
         variables = self._variables_for(grads, trainable_variables)
+        if not self.enabled:
+            self.inner_optimizer.apply(grads, variables)
+            return
         self._note_whether_scaled()
+        grads = self._scaled_again(grads)
         if backend.backend() == "tensorflow":
             self._apply_on_tensorflow(grads, variables)
         else:
@@ -352,9 +431,16 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 optimizer_variables, grads, trainable_variables
             )
         wrapping.check_stateless(self, optimizer_variables, grads, trainable_variables)
-        self._note_whether_scaled()
         own_count = len(self._variables)
+        if not self.enabled:
+            trainable, inner = self.inner_optimizer.stateless_apply(
+                list(optimizer_variables[own_count:]), list(grads), list(trainable_variables)
+            )
+            return list(trainable), [*optimizer_variables[:own_count], *inner]
+        self._note_whether_scaled()
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            grads = self._scaled_again(list(grads))
 
         def own_after(values: Transition, measured: Tensor | None = None) -> list[Tensor]:
             new = dict(zip(map(id, self._scale_variables), values, strict=True))
@@ -430,8 +516,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         now = read(self.gauges), read(self.dynamic_scale), read(self.inner_optimizer._iterations)
         return rarely_run(gauges.measure)(*now, grads, weights)
 
-    def _unscale(self, grads: Gradients, variables: Sequence[keras.Variable]) -> Gradients:
-        scale = read(self.dynamic_scale)
+    def _scale_now(self) -> Tensor:
+        return read(self.dynamic_scale) if self.built else self.loss_scale.initial
+
+    def _unscale(self, grads: Gradients, variables: Sequence[keras.Variable | None]) -> Gradients:
+        scale = self._scale_now()
         return [
             grad
             if grad is None or self._overwrite_variable_with_gradient(variable)
@@ -489,21 +578,29 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def get_config(self) -> KerasConfig:
         """Constructor arguments, in the form that Keras serializes."""
         serialize = keras.saving.serialize_keras_object
+        switch = {} if self.enabled else {"enabled": False}
         return {
             "hint": _LOAD_HINT,
             "name": self.name,
             "inner_optimizer": serialize(self.inner_optimizer),
             "loss_scale": serialize(self.loss_scale),
+            **switch,
         }
 
     @classmethod
     def from_config(
         cls, config: KerasConfig, custom_objects: dict[str, type] | None = None
     ) -> "LossScaleOptimizer":
-        """Inverse of `get_config`."""
-        config = {key: value for key, value in config.items() if key != "hint"}
-        for key in ("inner_optimizer", "loss_scale"):
-            config[key] = keras.saving.deserialize_keras_object(
-                config[key], custom_objects=custom_objects
+        """Inverse of `get_config`; also takes a configuration of Keras's class.
+
+        Those are of Keras 3, of Keras 2, and of TensorFlow 2.0 to 2.3.
+        """
+        config = migration.of_this_package(config)
+        config.pop("hint", None)
+        inner = config.pop("inner_optimizer")
+        strategy = config.get("loss_scale")
+        if isinstance(strategy, Mapping):
+            config["loss_scale"] = keras.saving.deserialize_keras_object(
+                strategy, custom_objects=custom_objects
             )
-        return cls(**config)
+        return cls(keras.optimizers.deserialize(inner, custom_objects), **config)

@@ -41,6 +41,20 @@ def read(variable: keras.Variable) -> Tensor:
     return ops.stop_gradient(variable)
 
 
+def replica_index() -> int:
+    """A number of the replica whose code runs; 0 without replicas, or where one trace is for all.
+
+    `MirroredStrategy` traces a step once for each replica, and switches between them wherever they
+    meet.
+    """
+    if backend.backend() != "tensorflow":
+        return 0
+    import tensorflow as tf
+
+    index = getattr(tf.distribute.get_replica_context(), "_replica_id_in_sync_group", 0)
+    return index if isinstance(index, int) else 0
+
+
 def branch(
     predicate: Tensor, if_true: Callable[[], Result], if_false: Callable[[], Result]
 ) -> Result:

@@ -46,26 +46,6 @@ def creation_scope(inner: Optimizer) -> AbstractContextManager[object]:
     return nullcontext() if is_default else strategy.scope()
 
 
-def refuse_keras_arguments(kwargs: dict[str, object]) -> None:
-    """Refuses arguments of Keras's own wrapper, with their names here.
-
-    Raises:
-        TypeError: there are any.
-    """
-    if not kwargs:
-        return
-    name, value = next(iter(kwargs.items()))
-    meant = {
-        "initial_scale": "loss_scale=DynamicLossScale(initial=...)",
-        "dynamic_growth_steps": "loss_scale=DynamicLossScale(growth_interval=...)",
-        "dynamic": 'loss_scale="dynamic" or loss_scale=1024.0',
-    }.get(name, f"{name}=... on the inner optimizer")
-    raise TypeError(
-        "LossScaleOptimizer expects inner_optimizer, loss_scale and name, received "
-        f"{name}={value!r}. Use {meant} instead."
-    )
-
-
 def check_inner(inner: Optimizer) -> None:
     """Accepts an optimizer that can be wrapped.
 

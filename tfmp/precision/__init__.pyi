@@ -4,7 +4,10 @@ from .dtype_policies import (
     is_narrow as is_narrow,
     policy_named as policy_named,
 )
-from .graph_rewriting import graph_rewrite as graph_rewrite
+from .graph_rewriting import (
+    graph_rewrite as graph_rewrite,
+    switch_graph_rewrite as switch_graph_rewrite,
+)
 from .keep_float32 import Pattern as Pattern
 from .layer_tree import (
     ROOT as ROOT,

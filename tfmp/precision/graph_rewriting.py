@@ -155,16 +155,28 @@ def graph_rewrite(dtype: str | None = None) -> Iterator[GraphRewrite]:
     found = decide(dtype, os.environ.get(VARIABLE))
     options = tf.config.optimizer
     before = options.get_experimental_options()
-    # Both are set, so that an option that other code switched on is off unless it is asked for.
-    options.set_experimental_options(
-        {name: found.dtype == given for given, name in _OPTIONS.items()}
-    )
+    switch_graph_rewrite(found.dtype)
     try:
         yield found
     finally:
         # An option that was never set cannot be unset; it meant the same as off.
         restored = {name: before.get(name, False) for name in _OPTIONS.values()}
         options.set_experimental_options({**before, **restored})
+
+
+def switch_graph_rewrite(dtype: str) -> None:
+    """Switches the rewrite on for the whole process: to "float16", to "bfloat16" or "off".
+
+    Raises:
+        ValueError: `dtype` is another value.
+    """
+    import tensorflow as tf
+
+    check_choice("switch_graph_rewrite", dtype, DTYPES, "'off' switches it off.")
+    # Both are set, so that an option that other code switched on is off unless it is asked for.
+    tf.config.optimizer.set_experimental_options(
+        {name: dtype == given for given, name in _OPTIONS.items()}
+    )
 
 
 def decide(dtype: str | None, environment: str | None) -> GraphRewrite:

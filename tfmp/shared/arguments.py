@@ -71,6 +71,16 @@ def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "
         raise ValueError(_mistake(name, f"one of {', '.join(map(repr, choices))}", value, hint))
 
 
+def check_flag(name: str, value: object, hint: str = "") -> None:
+    """Accepts True and False.
+
+    Raises:
+        ValueError: it is another value.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(_mistake(name, "True or False", value, hint))
+
+
 def check_model(value: object) -> None:
     """Accepts a Keras model.
 

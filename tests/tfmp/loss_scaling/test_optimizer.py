@@ -303,14 +303,9 @@ def test_a_new_wrapper_is_allowed_once_the_old_one_is_gone():
             r"received 'static' of type str",
         ),
         (
-            lambda: LossScaleOptimizer(keras.optimizers.SGD(), initial_scale=64),
-            TypeError,
-            r"received initial_scale=64\. Use loss_scale=DynamicLossScale\(initial=\.\.\.\)",
-        ),
-        (
-            lambda: LossScaleOptimizer(keras.optimizers.SGD(), clipnorm=1.0),
-            TypeError,
-            r"received clipnorm=1\.0\. Use clipnorm=\.\.\. on the inner optimizer instead",
+            lambda: LossScaleOptimizer(keras.optimizers.SGD(), enabled="no"),
+            ValueError,
+            r"\(enabled=\.\.\.\) expects True or False; received 'no' of type str",
         ),
     ],
 )

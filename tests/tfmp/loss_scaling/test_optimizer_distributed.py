@@ -51,6 +51,10 @@ def test_finite_gradients_are_summed_and_applied_on_both_replicas(mirrored):
     assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
 
 
+def test_replicas_may_meet_between_unscale_and_apply(mirrored):
+    assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
+
+
 def test_no_seed_of_a_mirrored_fit_ends_with_non_finite_weights(mirrored):
     fits = mirrored["fits"]
     assert len(fits) == 20

@@ -10,6 +10,7 @@ from tfmp.shared.arguments import (
     check_choice,
     check_compiled,
     check_count,
+    check_flag,
     check_model,
     check_number,
     is_number,
@@ -22,6 +23,13 @@ def test_counts_become_python_integers(value):
     checked = check_count("steps", value)
     assert checked == value
     assert type(checked) is int
+
+
+def test_a_flag_is_true_or_false():
+    check_flag("enabled", False)
+    for value in (1, "no", None):
+        with pytest.raises(ValueError, match=r"^enabled expects True or False; received "):
+            check_flag("enabled", value)
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.0, "3", None, np.bool_(True)])
