@@ -8,6 +8,7 @@ import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
+from tfmp.fit.epoch_means import leave_out_skipped_steps
 from tfmp.fit.nonfinite_watch import ON_NONFINITE
 from tfmp.fit.preflight import UNSCALED_STEP, preflight_findings
 from tfmp.fit.report import TrainingReport
@@ -42,8 +43,9 @@ class MixedPrecision(keras.callbacks.Callback):
     model with the trained weights. The switch comes before any callback's `on_train_begin`, so a
     callback that restores an interrupted run may stand before or after this one.
 
-    `logs` and `History` get the entries `loss_scale`, `skipped_steps`, `underflow` (the estimated
-    share of gradient values that FP16 loses) and `gradient_norm` for each epoch.
+    A step that is not finite is skipped, and left out of the epoch's loss and of metrics that are
+    means. `logs` and `History` get the entries `loss_scale`, `skipped_steps`, `underflow` (the
+    estimated share of gradient values that FP16 loses) and `gradient_norm` for each epoch.
 
     Attributes:
         plan: the plan that was applied last; None before the first `fit`.
@@ -63,6 +65,8 @@ class MixedPrecision(keras.callbacks.Callback):
             "keep_float32" moves the layer that overflows to float32 and goes on.
         max_consecutive_skips: largest number of skipped steps in a row; if a reading finds more,
             training stops with an error.
+        save_failing: folder for the batch of a step that was not finite although the loss scale
+            was low enough, with the model and a script that replays the step; None saves nothing.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -78,6 +82,7 @@ class MixedPrecision(keras.callbacks.Callback):
         log_every: int | str = "epoch",
         on_nonfinite: str = "report",
         max_consecutive_skips: int = 50,
+        save_failing: str | Path | None = None,
     ) -> None:
         super().__init__()
         check_policy(policy)
@@ -92,10 +97,12 @@ class MixedPrecision(keras.callbacks.Callback):
         self.log_every = log_every
         self.on_nonfinite = on_nonfinite
         self.max_consecutive_skips = max_consecutive_skips
+        self.save_failing = save_failing
         self.plan: PrecisionPlan | None = None
         self._session: FitSession | None = None
         self._last_report: TrainingReport | None = None
         self._take_back_start: Callable[[], None] | None = None
+        self._take_back_means: Callable[[], None] = _nothing
         self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
 
@@ -107,7 +114,7 @@ class MixedPrecision(keras.callbacks.Callback):
     def __getstate__(self) -> dict[str, object]:
         """Arguments, plan and report, for `pickle`; the model and the `fit` stay behind."""
         of_this_fit = ("_session", "_take_back_start", "_begun_with", "_model")
-        kept = {**vars(self), **dict.fromkeys(of_this_fit)}
+        kept = {**vars(self), **dict.fromkeys(of_this_fit), "_take_back_means": _nothing}
         return {**kept, "_last_report": self.report}
 
     def set_model(self, model: keras.Model) -> None:
@@ -163,6 +170,9 @@ class MixedPrecision(keras.callbacks.Callback):
                 optimizer.measure_from_now(self._steps_of_fit())
         else:
             detach_loss_scale(model)
+        self._take_back_means()
+        if is_narrow(self.plan.policy):
+            self._take_back_means = leave_out_skipped_steps(model)
         # `fit` made its training function before it called this.
         model.make_train_function(force=True)
         self._session = FitSession(
@@ -172,6 +182,7 @@ class MixedPrecision(keras.callbacks.Callback):
             log_every=self.log_every,
             on_nonfinite=self.on_nonfinite,
             max_consecutive_skips=self.max_consecutive_skips,
+            save_failing=self.save_failing,
             verbose=bool((self.params or {}).get("verbose")),
         )
         self._session.add_findings(findings)
@@ -213,6 +224,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""
+        self._take_back_means()
         if self._session:
             self._session.ended()
 
@@ -226,6 +238,10 @@ class MixedPrecision(keras.callbacks.Callback):
         if policy == "mixed_bfloat16" and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
+
+
+def _nothing() -> None:
+    """Takes back what was never done."""
 
 
 def _waits_for_data(model: keras.Model) -> bool:

@@ -1,8 +1,11 @@
 """NonFiniteWatch: finds and handles the cause of non-finite steps that no loss scale fixes."""
 
+from pathlib import Path
+
 import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
+from tfmp.fit.failing_batch import save_failing_batch
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
@@ -27,6 +30,9 @@ PATIENCE = 10
 
 # A well-chosen scale skips one step in `growth_interval`; one in twenty is more than probing.
 ODD_SHARE = 0.05
+
+# Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
+ODD_READINGS = 2
 
 # So many executions are searched for a batch that fails again, before the search is given up.
 LONGEST_SEARCH = 200
@@ -55,14 +61,24 @@ class NonFiniteWatch:
     """
 
     def __init__(
-        self, model: keras.Model, recorder: FitRecorder, on_nonfinite: str, limit: int
+        self,
+        model: keras.Model,
+        recorder: FitRecorder,
+        on_nonfinite: str,
+        limit: int,
+        save_failing: str | Path | None = None,
     ) -> None:
         self._model = model
         self._recorder = recorder
         self._mode = on_nonfinite
         self._limit = limit
+        self._save_failing = save_failing
+        # Readings with skips that began anew although the scale had not grown: how many, the steps
+        # skipped in them, and all their steps.
+        self._anew = (0, 0, 0)
         self._searches_left = 0
         self._reason = ""
+        self._may_be_backoff = False
         self._held: list[TensorTree] = []
         self._skipped_when_held = 0
         self._scale_when_held = 1.0
@@ -81,13 +97,42 @@ class NonFiniteWatch:
         if self._fixed_at is not None and self._fixed_at.steps > before.steps:
             before = self._fixed_at  # the cause of the steps skipped until then is gone
         reason = beyond_backoff(before, now, self._strategy(), whole_epoch_skipped)
+        reason = reason or self._skips_that_come_back(before, now)
         if reason is not None and not self._explained:
             self._reason = reason
+            self._may_be_backoff = self._few_skips(before, now)
             self._searches_left = LONGEST_SEARCH
             if self._hold_next(now):
                 return
             self._search_failed(now, "The data is on several machines, so no batch is replayed.")
         self._check_limit(now)
+
+    def _skips_that_come_back(self, before: StepCounters, now: StepCounters) -> str | None:
+        """Why skips between many readings are no search for the scale; None if they may be.
+
+        A scale that was low enough stays so until it grows. A bad row skips a step in each epoch,
+        however short the epochs are.
+        """
+        skipped, steps = now.skipped_steps - before.skipped_steps, now.steps - before.steps
+        anew = before.finite_streak > 0 and now.growths == before.growths
+        if not anew or skipped <= ODD_SHARE * steps:
+            return None
+        self._anew = (self._anew[0] + 1, self._anew[1] + skipped, self._anew[2] + steps)
+        readings, skipped, steps = self._anew
+        if readings < ODD_READINGS:
+            return None
+        return f"{skipped} of {steps} steps were not finite, though the loss scale had not grown"
+
+    def _few_skips(self, before: StepCounters, now: StepCounters) -> bool:
+        """Whether the steps skipped between two readings, all of a short epoch, may have had no
+        other cause than a dynamic scale on its way down."""
+        strategy = self._strategy()
+        return (
+            isinstance(strategy, DynamicLossScale)
+            and now.loss_scale > strategy.min_scale
+            and now.skipped_steps - before.skipped_steps < PATIENCE
+            and before.finite_streak == 0
+        )
 
     def before_step(self) -> None:
         """Judges the held batches, if there are any; called when the device can be read."""
@@ -100,6 +145,9 @@ class NonFiniteWatch:
             self._handle(now, batches)
             return
         self._searches_left -= 1
+        if self._may_be_backoff and now.consecutive_skips == 0:
+            self._searches_left = 0  # the scale has found its place
+            return
         if not self._searches_left or not self._hold_next(now):
             self._search_failed(now, "No batch has failed since.")
 
@@ -120,20 +168,36 @@ class NonFiniteWatch:
 
     def _handle(self, now: StepCounters, batches: list[TensorTree]) -> None:
         try:
-            found = _locate(self._model, batches, self._scale_when_held)
+            found, batch = _locate(self._model, batches, self._scale_when_held)
             cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         except Exception as error:
             # A train_step of the user's own may use no loss and no call that can be replayed.
-            found, cause = None, f"The batch could not be replayed: {first_line(error)}"
+            found, batch = None, batches[0]
+            cause = f"The batch could not be replayed: {first_line(error)}"
         if found is not None and self._backing_off_will_do(found):
+            self._anew = (0, 0, 0)
             return
+        cause += self._saved(batch)
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
-            self._fixed_at = now
+            self._fixed_at, self._anew = now, (0, 0, 0)
             self._recorder.note(f"{self._reason}. {cause} Moved to float32: {', '.join(moved)}.")
             return
         self._search_failed(now, cause)
         self._check_limit(now, cause)
+
+    def _saved(self, batch: TensorTree) -> str:
+        """Saves the failing batch if that was asked for; a sentence about it."""
+        if self._save_failing is None:
+            return ""
+        try:
+            script = save_failing_batch(
+                self._save_failing, self._model, batch, self._scale_when_held
+            )
+        except Exception as error:
+            # A full disk, or a model that Keras cannot save, is no reason to end the training.
+            return f" The batch could not be saved: {first_line(error)}."
+        return f" Replay it: python {script}."
 
     def _backing_off_will_do(self, found: NonFinite) -> bool:
         """Whether the scale is still on its way down to one that will do."""
@@ -212,11 +276,13 @@ def beyond_backoff(
     return None
 
 
-def _locate(model: keras.Model, batches: list[TensorTree], loss_scale: float) -> NonFinite | None:
-    """The first non-finite value in the batches; None if all values are finite."""
+def _locate(
+    model: keras.Model, batches: list[TensorTree], loss_scale: float
+) -> tuple[NonFinite | None, TensorTree]:
+    """The first non-finite value, or None if all values are finite, and the batch it comes from."""
     for batch in batches:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         found = locate_nonfinite(model, x, y, sample_weight, loss_scale)
         if found:
-            return found
-    return None
+            return found, batch
+    return None, batches[0]

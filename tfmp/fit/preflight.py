@@ -10,7 +10,7 @@ import numpy as np
 from keras import tree
 
 from tfmp.loss_scaling import held_optimizers
-from tfmp.nonfinite import stored_values
+from tfmp.nonfinite import ValueRange, range_of, stored_values
 from tfmp.precision import (
     TENSOR_CORE_MULTIPLE,
     LayerNode,
@@ -217,7 +217,7 @@ CHECKS: tuple[Check, ...] = (
 def check_inputs(
     model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
 ) -> tuple[Finding, ...]:
-    """Searches the batches of one execution for inputs that FP16 cannot hold.
+    """Searches the batches of one execution for values that are not finite or that FP16 loses.
 
     Args:
         model: the model with the plan applied.
@@ -225,8 +225,41 @@ def check_inputs(
         batches: the batches as `fit` has them.
 
     Returns:
-        One finding for each input past FP16's largest number, if a float16 layer reads inputs.
+        One finding for each part of the data with NaN or infinities, and one for each input past
+        FP16's largest number, if a float16 layer reads inputs.
     """
+    return (*_not_finite(batches), *_too_large_inputs(model, plan, batches))
+
+
+def _not_finite(batches: list[TensorTree]) -> Iterable[Finding]:
+    found: dict[str, Finding] = {}
+    for batch in batches:
+        parts = keras.utils.unpack_x_y_sample_weight(batch)
+        for part, values in zip(("x", "y", "sample_weight"), parts, strict=True):
+            for path, value in tree.flatten_with_path(values):
+                name = ".".join(map(str, (part, *path)))
+                if not _is_float(value):
+                    continue
+                seen = range_of(value)
+                if not seen.finite:
+                    found.setdefault(name, _bad_data(name, seen))
+    return tuple(found.values())
+
+
+def _bad_data(name: str, seen: ValueRange) -> Finding:
+    row = "" if seen.first_bad_row is None else f", the first in sample {seen.first_bad_row}"
+    return Finding(
+        "data not finite",
+        "warning",
+        f"{name} of the first batch holds {seen.describe_bad()}{row}: unless the model or its loss "
+        "replaces them, the step is skipped, and in float32 it would ruin the weights",
+        "Remove or replace these samples, with numpy.nan_to_num for example",
+    )
+
+
+def _too_large_inputs(
+    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
+) -> tuple[Finding, ...]:
     readers = _float16_readers(layer_tree.walk(model), plan)
     if not readers:
         return ()
@@ -241,8 +274,12 @@ def check_inputs(
     return tuple(found.values())
 
 
+def _is_float(value: Tensor | None) -> bool:
+    return value is not None and "float" in keras.backend.standardize_dtype(value.dtype)
+
+
 def _largest_magnitude(value: Tensor | None) -> float:
-    if value is None or "float" not in keras.backend.standardize_dtype(value.dtype):
+    if not _is_float(value):
         return 0.0
     values = stored_values(value)
     return float(keras.ops.max(keras.ops.abs(values))) if values.shape[0] else 0.0

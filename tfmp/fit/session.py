@@ -39,7 +39,7 @@ class FitSession:
         plan: the applied plan.
         log_dir: folder for telemetry, or None.
         log_every: steps between readings, or "epoch".
-        on_nonfinite, max_consecutive_skips: as in `MixedPrecision`.
+        on_nonfinite, max_consecutive_skips, save_failing: as in `MixedPrecision`.
         verbose: whether findings and the summary are printed.
     """
 
@@ -52,6 +52,7 @@ class FitSession:
         on_nonfinite: str,
         max_consecutive_skips: int,
         verbose: bool,
+        save_failing: str | Path | None = None,
     ) -> None:
         self._model = model
         self._plan = plan
@@ -60,14 +61,15 @@ class FitSession:
         self._last_read_batch = 0
         self._recorder = FitRecorder(model, plan)
         self._scale_watch = ScaleWatch(model) if plan.policy == "mixed_float16" else None
-        self._watch = NonFiniteWatch(model, self._recorder, on_nonfinite, max_consecutive_skips)
+        self._watch = NonFiniteWatch(
+            model, self._recorder, on_nonfinite, max_consecutive_skips, save_failing
+        )
         self._log: TelemetryLog | None = None
         if log_dir is not None and _writes_files(model):
             self._log = TelemetryLog(log_dir)
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
         if is_narrow(plan.policy):
             explain_next_failure(model, _DTYPE_FAILURE.format(policy=plan.policy))
-        if plan.policy == "mixed_float16":
             tap_next_execution(model, self._look_at_inputs)
 
     def report(self) -> TrainingReport:

@@ -7,4 +7,8 @@ from .replay import (
     Gradients as Gradients,
     ReplayedStep as ReplayedStep,
 )
-from .value_range import stored_values as stored_values
+from .value_range import (
+    ValueRange as ValueRange,
+    range_of as range_of,
+    stored_values as stored_values,
+)

@@ -1,0 +1,128 @@
+"""Bad rows in the data: found in the first batch, explained, saved, and kept out of the loss."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from tfmp import DynamicLossScale, MixedPrecision, revert
+
+
+def model() -> keras.Model:
+    keras.utils.set_random_seed(0)
+    net = keras.Sequential([layers.Input((4,)), layers.Dense(8), layers.Dense(8), layers.Dense(1)])
+    net.compile(keras.optimizers.SGD(0.01), "mse")
+    return net
+
+
+def data(bad_rows=(), rows=32) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(0).standard_normal((rows, 4)).astype("float32")
+    x[list(bad_rows)] = np.nan
+    return x, x[:, :1].copy()
+
+
+def fit(net, x, y, epochs=1, **options):
+    callback = MixedPrecision(
+        "mixed_float16", loss_scale=options.pop("scale", "dynamic"), **options
+    )
+    history = net.fit(
+        x, y, batch_size=8, epochs=epochs, shuffle=False, verbose=0, callbacks=[callback]
+    )
+    return callback.report, history.history
+
+
+def test_a_skipped_step_is_left_out_of_the_epochs_loss():
+    net, (x, y) = model(), data(bad_rows=[12])
+    exact = np.mean([net.evaluate(x[i : i + 8], y[i : i + 8], verbose=0) for i in (0, 16, 24)])
+    net.optimizer.learning_rate = 0.0
+    _, history = fit(net, x, y)
+    assert history["skipped_steps"] == [1]
+    assert history["loss"][0] == pytest.approx(exact, rel=1e-2)
+    assert np.isnan(net.evaluate(x, y, verbose=0))  # validation hides nothing
+    assert "train_step" not in vars(net)
+    revert(net)
+
+
+@pytest.mark.slow
+def test_an_epoch_without_a_finite_step_has_no_loss():
+    _, history = fit(model(), *data(bad_rows=[1, 9, 17, 25]))
+    assert np.isnan(history["loss"][0])
+
+
+def test_an_epoch_that_begins_with_bad_rows_has_the_loss_of_the_others():
+    net, (x, y) = model(), data(bad_rows=[1])
+    net.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mae"])
+    exact = net.evaluate(x[8:], y[8:], verbose=0, return_dict=True)
+    _, history = fit(net, x, y, scale=1.0)
+    assert history["loss"][0] == pytest.approx(exact["loss"], rel=1e-2)
+    assert history["mae"][0] == pytest.approx(exact["mae"], rel=1e-2)
+
+
+@pytest.mark.slow
+def test_a_fit_that_was_interrupted_leaves_no_wrapper_for_the_next():
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            raise KeyboardInterrupt
+
+    net, (x, y) = model(), data(bad_rows=[12])
+    with pytest.raises(KeyboardInterrupt):
+        net.fit(x, y, batch_size=8, verbose=0, callbacks=[MixedPrecision("mixed_float16"), Stop()])
+    fit(net, x, y)
+    assert "train_step" not in vars(net)
+
+
+@pytest.mark.slow
+def test_the_loss_is_what_it_was_without_skips():
+    x, y = data()
+    _, history = fit(model(), x, y, scale=1.0)
+    net = model()
+    plain = net.fit(x, y, batch_size=8, shuffle=False, verbose=0).history
+    assert history["loss"][0] == pytest.approx(plain["loss"][0], rel=1e-2)
+
+
+@pytest.mark.parametrize("part", ["x", pytest.param("y", marks=pytest.mark.slow)])
+def test_nan_in_the_first_batch_is_told(part):
+    x, y = data()
+    (x if part == "x" else y)[3] = np.nan
+    report, _ = fit(model(), x, y)
+    (finding,) = [one for one in report.findings if one.check == "data not finite"]
+    assert finding.message.startswith(f"{part} of the first batch holds")
+    assert "the first in sample 3" in finding.message
+
+
+def test_finite_data_is_no_finding():
+    report, _ = fit(model(), *data())
+    assert "data not finite" not in [one.check for one in report.findings]
+
+
+@pytest.mark.slow
+def test_one_bad_row_in_short_epochs_is_explained_and_saved(tmp_path):
+    report, history = fit(model(), *data(bad_rows=[12]), epochs=5, save_failing=tmp_path / "bad")
+    assert history["skipped_steps"] == [1] * 5
+    (event,) = report.events
+    assert "2 of 8 steps were not finite, though the loss scale had not grown" in event.text
+    assert "x has 4 NaN" in event.text
+    assert event.text.endswith("replay.py.")
+    done = subprocess.run(
+        [sys.executable, tmp_path / "bad" / "replay.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "NaN" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [8, 32])
+def test_a_scale_that_finds_its_place_is_not_searched_for(rows):
+    net, (x, y) = model(), data(rows=rows)
+    net.optimizer.learning_rate = 1e-6
+    scale = DynamicLossScale(initial=2.0**20, max_scale=2.0**20)
+    report, history = fit(net, x, y, epochs=8, scale=scale)
+    assert history["skipped_steps"][0] > 0
+    assert history["skipped_steps"][-1] == 0
+    assert report.events == ()
