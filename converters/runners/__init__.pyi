@@ -10,6 +10,7 @@ from .litert import (
     LiteRTRunner as LiteRTRunner,
     check_litert_gpu as check_litert_gpu,
     litert_runner as litert_runner,
+    litert_vulkan as litert_vulkan,
     weights_only_runner as weights_only_runner,
 )
 from .onnx import OnnxRunner as OnnxRunner, onnx_runner as onnx_runner
@@ -19,4 +20,3 @@ from .timing import (
     time_in_worker as time_in_worker,
     time_runner as time_runner,
 )
-from .vulkan import find_vulkan as find_vulkan

@@ -1,7 +1,7 @@
 """Runs TFLite files on LiteRT, each in a process of its own."""
 
 import re
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -17,7 +17,7 @@ from tfmp.converters.shared.worker import Worker, WorkerError
 from tfmp.shared.atomic_file import temporary_folder
 
 if TYPE_CHECKING:
-    from tfmp.converters.runners.vulkan import Vulkan
+    from tfmp.converters.runners.vulkan import Adapter, Vulkan
     from tfmp.converters.tflite.file import TFLiteModel
 
 _INTERPRETER = "tfmp.converters.tflite.file:Interpreter"
@@ -161,12 +161,10 @@ class LiteRTGpuRunner(_Interpreted):
             MachineError: there is no adapter, or LiteRT cannot use it.
             RunnerError: LiteRT cannot load the file, or the process ends.
         """
-        from tfmp.converters.runners.vulkan import find_vulkan
-
         file = _read(path)
         super().__init__(file, signature)
         with self._held:
-            vulkan = self._held.enter_context(find_vulkan())
+            vulkan = self._held.enter_context(litert_vulkan())
             worker = self._start(
                 "gpu",
                 signature,
@@ -225,10 +223,30 @@ def check_litert_gpu() -> None:
     Raises:
         MachineError: there is no adapter, or LiteRT cannot use it.
     """
+    with litert_vulkan() as vulkan:
+        _check_vulkan(vulkan)
+
+
+def litert_vulkan() -> AbstractContextManager["Vulkan"]:
+    """The way to the best adapter that LiteRT takes; see `find_vulkan`."""
     from tfmp.converters.runners.vulkan import find_vulkan
 
-    with find_vulkan() as vulkan:
-        _check_vulkan(vulkan)
+    return find_vulkan(_takes)
+
+
+# Whether LiteRT takes an adapter does not change while a process runs, and takes seconds to find.
+_taken: "dict[tuple[str, Adapter], bool]" = {}
+
+
+def _takes(vulkan: "Vulkan") -> bool:
+    key = (vulkan.loader, vulkan.adapter)
+    if key not in _taken:
+        try:
+            _check_vulkan(vulkan)
+            _taken[key] = True
+        except MachineError:
+            _taken[key] = False
+    return _taken[key]
 
 
 def _check_vulkan(vulkan: "Vulkan") -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,8 +83,15 @@ class Vulkan:
 
 
 @contextmanager
-def find_vulkan() -> Iterator[Vulkan]:
-    """The way to the best adapter: a GPU's own driver, else one in software.
+def find_vulkan(takes: Callable[[Vulkan], bool]) -> Iterator[Vulkan]:
+    """The way to the best adapter that a runtime takes: a GPU's own driver, else one in software.
+
+    An adapter that is there may be one that a runtime refuses: most desktops have Mesa's lavapipe,
+    and LiteRT does not take the one of Debian 12 (22.3).
+
+    Args:
+        takes: whether the runtime computes on an adapter. It is asked where there are several; if
+            it takes none of them, the best one is given, and the runtime's own words tell why.
 
     Raises:
         MachineError: there is no adapter; the text says which packages to install.
@@ -101,7 +108,8 @@ def find_vulkan() -> Iterator[Vulkan]:
                 f"GPU's Vulkan driver and {LOADER} (Debian: libvulkan1), or chromium for "
                 "SwiftShader."
             )
-        yield min(found, key=lambda vulkan: _PREFERENCE.index(vulkan.adapter.kind))
+        found.sort(key=lambda vulkan: _PREFERENCE.index(vulkan.adapter.kind))
+        yield next(filter(takes, found), found[0]) if len(found) > 1 else found[0]
 
 
 def _ways(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:

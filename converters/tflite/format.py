@@ -156,12 +156,12 @@ class TFLiteFormat(Format):
     def time_calls(
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
     ) -> "TimedCalls":
-        from tfmp.converters.runners import find_vulkan, time_in_worker
+        from tfmp.converters.runners import litert_vulkan, time_in_worker
 
         if info.device == "CPU":  # FP16 that a CPU emulates is not timed
             installed = replace(info, name="litert")
             return time_in_worker("LiteRTTimer", path, call, rows, installed, "cpu", signature)
-        with find_vulkan() as vulkan:
+        with litert_vulkan() as vulkan:
             arguments = ("gpu", signature, vulkan.loader)
             return time_in_worker(
                 "LiteRTTimer", path, call, rows, info, *arguments, environment=vulkan.environment
@@ -184,10 +184,10 @@ class TFLiteFormat(Format):
         return None
 
     def gpu_in_software(self) -> str | None:
-        from tfmp.converters.runners import find_vulkan
+        from tfmp.converters.runners import litert_vulkan
 
         try:
-            with find_vulkan() as vulkan:
+            with litert_vulkan() as vulkan:
                 return vulkan.adapter.name if vulkan.adapter.software else None
         except MachineError:
             return None

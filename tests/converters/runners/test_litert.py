@@ -16,8 +16,12 @@ from tfmp.converters.formats import format_named
 from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import vulkan
 from tfmp.converters.runners.cpu import fp16_instructions
-from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner, told_arithmetic
-from tfmp.converters.runners.vulkan import find_vulkan
+from tfmp.converters.runners.litert import (
+    LiteRTGpuRunner,
+    LiteRTRunner,
+    litert_vulkan,
+    told_arithmetic,
+)
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.export.export import TFLiteFile
@@ -283,7 +287,7 @@ def test_a_process_that_dies_costs_a_runner_error(default: LiteRTRunner) -> None
 @pytest.fixture(scope="module")
 def gpu() -> None:
     try:
-        with find_vulkan():
+        with litert_vulkan():
             return
     except RunnerError as error:
         pytest.skip(str(error))
