@@ -21,6 +21,7 @@ from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Laten
 from tfmp.converters.runners import Runner, RunnerInfo, laid_out
 from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
+from tfmp.converters.shared.files import check_name
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch
 
@@ -91,6 +92,7 @@ def _candidate_path(candidate: Any) -> Path:
             f"expected a candidate to be a path or an Artifact, received {type(path).__name__}."
         )
     path = Path(path)
+    check_name(path, "Rename it.")
     format_of(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder. Name the converted file itself.")

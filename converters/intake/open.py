@@ -11,6 +11,7 @@ from tfmp.converters.intake.architecture import Architecture, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.files import check_name
 from tfmp.converters.shared.layout import Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.shared.framework_start import import_tensorflow
@@ -220,8 +221,10 @@ def check_model_file(path: Path) -> None:
     """Refuses a path that cannot be a saved model, without importing a framework.
 
     Raises:
-        InputError: the file is missing, unreadable or empty, or its suffix is unknown or wrong.
+        InputError: the file is missing, unreadable or empty, its suffix is unknown or wrong, or its
+            name is no text.
     """
+    check_name(path, "Rename it.")
     if not path.exists():
         raise InputError(f"{path}: no such file. Check the path of the model.")
     if path.is_dir():
@@ -240,6 +243,8 @@ def check_model_file(path: Path) -> None:
             f"folder, received suffix {path.suffix!r}. Save the model with "
             "`model.save('model.keras')`."
         )
+    if not path.is_file():
+        raise InputError(f"{path}: is a device or a pipe. Write the model to a file.")
     try:
         with path.open("rb") as file:
             head = file.read(8)

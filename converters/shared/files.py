@@ -1,4 +1,4 @@
-"""Checks of output paths before any work is done: nothing is overwritten by accident."""
+"""Checks of paths before any work is done: nothing is overwritten by accident."""
 
 import os
 import tempfile
@@ -14,12 +14,7 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
         InputError: wrong suffix, a name that is no text, no right to write there, or the file
             exists and `force` is False.
     """
-    text = str(path)
-    if "\0" in text or text.encode("utf-8", "replace").decode() != text:
-        raise InputError(
-            f"{text!r}: is not a name in UTF-8, as the libraries that write and run models need "
-            "it. Choose another output."
-        )
+    check_name(path, "Choose another output.")
     if path.suffix.lower() != suffix:
         raise InputError(
             f"{path}: expected an output file ending in {suffix}, received suffix "
@@ -28,11 +23,23 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
     check_folder(path.parent)
     if path.is_dir():
         raise InputError(f"{path}: is a folder. Name a file.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is a device or a pipe. Name a file.")
     # A link to nothing is somebody's, too.
     if os.path.lexists(path) and not force:
         raise InputError(
             f"{path}: already exists. Choose another output, or replace it with --force "
             "(force=True)."
+        )
+
+
+def check_name(path: Path, fix: str) -> None:
+    """Raises `InputError` for a name that no library can be given; `fix` says what to do."""
+    text = str(path)
+    if "\0" in text or text.encode("utf-8", "replace").decode() != text:
+        raise InputError(
+            f"{text!r}: is not a name in UTF-8, as the libraries that write and run models need "
+            f"it. {fix}"
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tf_keras
 from keras1_files import keras_1_branches, keras_1_images, keras_1_recurrent
 from keras2_writing import (
@@ -81,8 +82,6 @@ def _seq2seq() -> Any:
 
 
 def _operators() -> Any:
-    import tensorflow as tf
-
     x, y = layers.Input((4,), name="left"), layers.Input((4,), name="right")
     hidden = tf.concat([x * 2.0 + y, tf.nn.relu(x - 1.0)], axis=-1)[:, 1:]
     return tf_keras.Model([x, y], layers.Dense(2)(tf.math.l2_normalize(hidden, axis=-1)))
@@ -173,6 +172,16 @@ def _ids(path: Path) -> Any:
     return model
 
 
+def _with_metric() -> Any:
+    """A metric of the model itself is a layer with variables, and no part of its training."""
+    x = layers.Input((4,))
+    hidden = layers.Dense(3)(x)
+    model = tf_keras.Model(x, layers.Dense(2)(hidden))
+    model.add_loss(tf.reduce_mean(hidden))
+    model.add_metric(tf.reduce_sum(hidden), name="total")
+    return model
+
+
 def _cudnn(path: Path) -> Any:
     """CuDNNLSTM and CuDNNGRU: transposed kernels, and two biases for each gate."""
     model = sequential(
@@ -243,5 +252,6 @@ FILES: dict[str, Recorded] = {
     "keras-2.13-archive": Recorded(".keras", archived(_lstm_stack, "2.13.1", "/")),
     "keras-2.13-windows": Recorded(".keras", archived(_teachable_machine, "2.13.1", "\\")),
     "keras-2.15-archive": Recorded(".keras", saved(_seq2seq, "2.15.0")),
+    "keras-2.15-metric": Recorded(".keras", saved(_with_metric, "2.15.0")),
     "keras-2.15-operators": Recorded(".keras", saved(_operators, "2.15.0")),
 }

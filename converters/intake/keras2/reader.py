@@ -31,7 +31,7 @@ _TURNED = {
 }
 _MOST_TURNED = 3  # layers that are named
 _OLD_FOLDER = "_layer_checkpoint_dependencies"
-_OF_TRAINING = ("optimizer/", "metrics/")
+_OF_TRAINING = "optimizer/"
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 
 

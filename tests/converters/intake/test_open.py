@@ -1,5 +1,7 @@
 """Models in: signatures, names, policies, old files, and what is refused."""
 
+import os
+
 import keras
 import keras_models
 import numpy as np
@@ -98,6 +100,7 @@ def bad_files(folder):
     (folder / "junk.h5").write_bytes(b"no HDF5")
     (folder / "model.pt").write_bytes(b"x")
     (folder / "folder.keras").mkdir()
+    os.mkfifo(folder / "pipe.onnx")
 
 
 @pytest.mark.parametrize(
@@ -113,6 +116,7 @@ def bad_files(folder):
             ".onnx or a SavedModel folder, received suffix '.pt'",
         ),
         ("folder.keras", "without saved_model.pb is no SavedModel"),
+        ("pipe.onnx", "is a device or a pipe. Write the model to a file."),
     ],
 )
 def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
@@ -121,6 +125,13 @@ def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
         open_source(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a\udcff.onnx", "a\udcff.keras", "a\udcff", "a\0.onnx"])
+def test_a_name_that_is_no_text_is_refused(tmp_path, name: str):
+    """Libraries take it for a damaged file, or fail on it."""
+    with pytest.raises(InputError, match=r"is not a name in UTF-8.*Rename it\."):
+        open_source(tmp_path / name)
 
 
 def test_an_unbuilt_model_is_refused():

@@ -20,11 +20,13 @@ def test_a_new_file_in_a_writable_folder_is_fine(tmp_path):
         ("there.onnx/model.onnx", r"there.onnx: is not a folder"),
         ("there.onnx/no/such/model.onnx", r"there.onnx: is not a folder"),
         ("folder.onnx", r"is a folder. Name a file"),
+        ("pipe.onnx", r"is a device or a pipe. Name a file"),
     ],
 )
 def test_paths_that_cannot_be_written_are_named(tmp_path, name, message):
     (tmp_path / "there.onnx").write_text("precious")
     (tmp_path / "folder.onnx").mkdir()
+    os.mkfifo(tmp_path / "pipe.onnx")
     with pytest.raises(InputError, match=message) as caught:
         check_output(tmp_path / name, ".onnx", force=False)
     assert str(tmp_path) in str(caught.value)

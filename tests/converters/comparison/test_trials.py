@@ -1,0 +1,20 @@
+"""Candidates are looked at before anything is run."""
+
+import pytest
+
+from tfmp.converters.comparison.trials import candidate_files
+from tfmp.converters.shared.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.onnx", r"missing\.onnx: no such file\. Convert the model first"),
+        ("folder.onnx", r"folder\.onnx: is a folder\. Name the converted file itself"),
+        ("a\udcff.onnx", r"is not a name in UTF-8.*Rename it\."),
+    ],
+)
+def test_what_is_no_converted_file_is_refused(name: str, message: str, tmp_path):
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(InputError, match=message):
+        candidate_files(tmp_path / name)
