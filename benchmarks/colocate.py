@@ -167,11 +167,21 @@ def cells(ways: Sequence[Way]) -> list[tuple[str, ...]]:
     return rows
 
 
+def chosen(jobs: Sequence[tfmp.Job]) -> dict:
+    """The way that mode "auto" takes, which it also prints."""
+    choice = tfmp.colocate(jobs, train=False)
+    print(f"\nauto takes {choice.mode}: {choice.reason}", flush=True)
+    for note in choice.notes:
+        print(f"note: {note}")
+    return {"mode": choice.mode, "reason": choice.reason, "notes": choice.notes}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--jobs", nargs="+", choices=sorted(GROUPS), default=list(GROUPS))
+    parser.add_argument("--without-auto", action="store_true", help="do not ask for auto's way")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     device = devices.visible_devices()[0]
@@ -184,15 +194,10 @@ def main() -> None:
         print(f"\n{group}: {names}; {options.steps} steps each, {options.rounds} rounds\n")
         ways = compared(jobs, options.rounds)
         print(table(cells(ways)), flush=True)
-        longer = [replace(job, steps=TRAINED_LONGER * options.steps) for job in jobs]
-        choice = tfmp.colocate(longer, train=False)
-        print(f"\nauto takes {choice.mode}: {choice.reason}", flush=True)
-        for note in choice.notes:
-            print(f"note: {note}")
-        document["groups"][group] = {
-            "ways": [asdict(way) for way in ways],
-            "auto": {"mode": choice.mode, "reason": choice.reason, "notes": choice.notes},
-        }
+        document["groups"][group] = {"ways": [asdict(way) for way in ways]}
+        if not options.without_auto:
+            longer = [replace(job, steps=TRAINED_LONGER * options.steps) for job in jobs]
+            document["groups"][group]["auto"] = chosen(longer)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(document, file, indent=2)

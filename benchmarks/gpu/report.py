@@ -1,0 +1,537 @@
+"""Turns the results of `run.py` into docs/gpu.md: tables, one picture, and what surprised.
+
+    python benchmarks/gpu/report.py [--take FOLDER ...]
+
+`--take` adds the files that a call brought back to build/gpu/results. A stage without results says
+"Not measured yet". Results of a machine without a card are a rehearsal: they go to a page of their
+own (`--output`), never to docs/gpu.md. Needs this project's own environment.
+"""
+
+import argparse
+import json
+import math
+import shutil
+import statistics
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+import numpy as np
+from stage import SCHEMA, STAGES
+
+from tfmp.converters.drift import binomial_bounds
+from tfmp.machine.measuring import bytes_text, seconds_text
+
+PAGE = ROOT / "docs" / "gpu.md"
+PICTURE = "gpu-drift.svg"
+RESULTS = ROOT / "build" / "gpu"
+NOT_YET = "Not measured yet."
+
+_VERDICTS = ("PASS", "INCONCLUSIVE", "FAIL")
+# A drift that is foretold this many times too large or too small surprises.
+_FAR = 3.0
+
+Document = Mapping[str, Any]
+
+INTRO = """\
+# On a GPU
+
+{state}
+
+[benchmarks/gpu](../benchmarks/gpu/README.md) measures everything on this page with one command a
+stage, and wrote the page: `python benchmarks/gpu/report.py`.
+"""
+NOTHING = """\
+Nothing on this page has been measured on a GPU: none was within reach so far. The commands have
+been rehearsed on a CPU with the card's Python, its packages and the same carried files
+(`tests/benchmarks/gpu/test_rehearsal.py`); a rehearsal shows that they work, and nothing about a
+card."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How predicted drift foretells measured drift, on a log scale.
+
+    Attributes:
+        count: models with both drifts finite and above zero.
+        slope: of log measured over log predicted; 1 is the truth.
+        ratio: measured over predicted: the median.
+        spread: factor that two thirds of the models are within, around that line.
+    """
+
+    count: int
+    slope: float
+    ratio: float
+    spread: float
+
+
+def fit(pairs: Sequence[tuple[float, float]]) -> Fit | None:
+    """The line through (predicted, measured); None for fewer than three usable pairs."""
+    usable = [(p, m) for p, m in pairs if 0 < p < math.inf and 0 < m < math.inf]
+    if len(usable) < 3 or len({p for p, _ in usable}) < 2:
+        return None
+    x, y = np.log10(np.array(usable)).T
+    slope, offset = np.polyfit(x, y, 1)
+    rest = y - slope * x - offset
+    return Fit(
+        len(usable),
+        float(slope),
+        statistics.median(m / p for p, m in usable),
+        float(10 ** rest.std(ddof=min(2, len(usable) - 1))),
+    )
+
+
+def number(value: object) -> float:
+    """A drift as the kit writes it: infinity is a text."""
+    return math.inf if value == "inf" else float(value)  # type: ignore[arg-type]
+
+
+def confusion(pairs: Sequence[tuple[str, str]]) -> tuple[list[list[str]], str]:
+    """Verdicts foretold (rows) and measured (columns).
+
+    Returns:
+        The table, and a sentence about the rate of verdicts PASS that the card would call FAIL.
+    """
+    counts = Counter(pairs)
+    rows = [["foretold \\ measured", *_VERDICTS]]
+    rows += [[one, *(str(counts[one, other]) for other in _VERDICTS)] for one in _VERDICTS]
+    passed = sum(counts["PASS", other] for other in _VERDICTS)
+    wrong = counts["PASS", "FAIL"]
+    if not passed:
+        return rows, "No model was foretold to pass."
+    upper = binomial_bounds(wrong, passed, 0.95)[1]
+    return rows, (
+        f"{wrong} of {passed} models that were foretold to pass fail on the card; at 95 % "
+        f"confidence the rate is at most {100 * upper:.1f} %."
+    )
+
+
+def table(rows: Sequence[Sequence[str]], right: int = 1) -> str:
+    """A Markdown table whose columns from `right` on are numbers."""
+    head, *body = rows
+    rule = ["---" if index < right else "---:" for index in range(len(head))]
+    lines = [head, rule, *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# Sections, one for each stage: they take the stage's document and give Markdown.
+
+
+def onnx_section(document: Document, pictures: Path | None) -> Iterator[str]:
+    """Drift foretold and measured, verdicts, probes, times."""
+    cases = measured(document)
+    profiles = list(next(iter(cases.values()))["predicted"]) if cases else []
+    real = {name: case for name, case in cases.items() if "drift" in case["ways"].get("fp16", {})}
+    whole = {name: case for name, case in real.items() if case["group"] != "seeded"}
+    runtime = [profile for profile in profiles if profile.startswith("ort-cuda:")][-1:]
+    yield "### Drift, foretold and measured\n"
+    yield (
+        "The FP16 file against the FP32 file, both on the card, TF32 off; beside it the emulator's "
+        "prediction from before the card was seen. A slope and a ratio of 1 are the truth; the "
+        "spread is the factor that two thirds of the models are within.\n"
+    )
+    rows = [["profile", "models", "slope", "measured / foretold", "spread", "values finite alike"]]
+    for profile in profiles:
+        pairs = [_drifts(case, profile) for case in whole.values() if profile in case["predicted"]]
+        found = fit(pairs)
+        alike = sum(_finite_alike(case, profile) for case in whole.values())
+        rows.append(
+            [profile, str(len(pairs)), "", "", "", ""]
+            if found is None
+            else [
+                *(profile, str(found.count), f"{found.slope:.2f}", f"{found.ratio:.2f}"),
+                *(f"{found.spread:.2f}x", f"{alike} of {len(whole)}"),
+            ]
+        )
+    yield table(rows) + "\n"
+    if pictures is not None and runtime and whole:
+        draw(whole, runtime[0], pictures / PICTURE)
+        yield (
+            f"![Measured drift over foretold drift](pictures/{PICTURE})\n\n*Each dot is a model: "
+            "the closer to the line, the better its drift was foretold.*\n"
+        )
+    if runtime:
+        yield "### Verdicts, foretold and measured\n"
+        verdicts = [
+            (case["predicted"][runtime[0]]["verdict"], case["ways"]["fp16"]["drift"]["verdict"])
+            for case in whole.values()
+        ]
+        rows, sentence = confusion(verdicts)
+        yield f"Profile `{runtime[0]}`, default budget.\n\n{table(rows)}\n\n{sentence}\n"
+    yield from _probe_table(real, profiles)
+    yield from _latency_table(cases)
+    yield "### Surprises\n"
+    found_odd = list(surprises(cases, runtime[0] if runtime else ""))
+    yield "\n".join(f"- {line}" for line in found_odd or ["Nothing surprised."]) + "\n"
+
+
+def _probe_table(real: Mapping[str, Document], profiles: Sequence[str]) -> Iterator[str]:
+    rows = [["question", "foretold: gpu", "pessimistic", "runtime", "measured", "nearest profile"]]
+    last = profiles[-1:] or [""]
+    for name, case in real.items():
+        if case["group"] != "probes":
+            continue
+        told = case["ways"]["fp16"]
+        nearest = min(told["from"], key=lambda profile: number(told["from"][profile]))
+        drifts = [case["predicted"].get(p, {}).get("drift") for p in ("gpu", "pessimistic", *last)]
+        question = case.get("asks") or name
+        rows.append([question, *map(_drift, drifts), _drift(told["drift"]["drift"]), nearest])
+    if len(rows) > 1:
+        yield "### Single facts\n"
+        yield (
+            "Each row asks one question of a kernel (`benchmarks/gpu/probes.py`); the nearest "
+            "profile is the one whose outputs are closest to the card's.\n"
+        )
+        yield table(rows) + "\n"
+
+
+def _latency_table(cases: Mapping[str, Document]) -> Iterator[str]:
+    rows = [["model", "batch", "FP32", "TF32", "FP16", "FP16 over FP32", "FP16 over TF32"]]
+    for name, case in cases.items():
+        ways = {
+            way: case["ways"].get(way, {}).get("latency", {}) for way in ("fp32", "tf32", "fp16")
+        }
+        for size in ways["fp16"]:
+            seconds = [ways[way].get(size, {}).get("seconds") for way in ways]
+            if None not in seconds:
+                times = [seconds_text(value) for value in seconds]
+                gains = [f"{value / seconds[2]:.2f}x" for value in seconds[:2]]
+                rows.append([name, size, *times, *gains])
+    if len(rows) > 1:
+        yield "### Time of a call\n"
+        yield "Inputs and outputs stay on the card; the median of 15 calls.\n"
+        yield table(rows, right=1) + "\n"
+
+
+def surprises(cases: Mapping[str, Document], runtime: str) -> Iterator[str]:
+    """Sentences about models that are not as the profile of the runtime foretold."""
+    for name, case in cases.items():
+        for way, told in case["ways"].items():
+            if "error" in told:
+                yield f"{name}, {way}: {told['error']}"
+            elif told["elsewhere"]:
+                yield f"{name}, {way}: {', '.join(told['elsewhere'])} ran on the CPU"
+        told = case["ways"].get("fp16", {})
+        foretold = case["predicted"].get(runtime)
+        if "drift" not in told or foretold is None:
+            continue
+        one, other = number(foretold["drift"]), number(told["drift"]["drift"])
+        if math.isfinite(one) != math.isfinite(other):
+            yield f"{name}: drift {_drift(one)} was foretold, {_drift(other)} measured"
+        elif one and other and math.isfinite(one) and not 1 / _FAR < other / one < _FAR:
+            yield f"{name}: measured drift is {other / one:.2g} times the foretold one ({one:.1e})"
+        if {foretold["verdict"], told["drift"]["verdict"]} == {"PASS", "FAIL"}:
+            yield (
+                f"{name}: {foretold['verdict']} was foretold, {told['drift']['verdict']} measured: "
+                f"{' '.join(told['drift']['reasons'])}"
+            )
+
+
+def training_section(document: Document, pictures: Path | None) -> Iterator[str]:
+    """One table for each backend and model."""
+    groups: dict[str, dict[str, Document]] = {}
+    for name, case in measured(document).items():
+        group, _, arm = name.rpartition("/")
+        groups.setdefault(group, {})[arm] = case
+    yield (
+        "Same weights, same batches. Loss is the mean of the last steps on the smallest batch; "
+        "Tensor Cores: their share of the kernels' time.\n"
+    )
+    for group, arms in groups.items():
+        backend, _, model = group.partition("/")
+        sizes = list(dict.fromkeys(size for case in arms.values() for size in case["batches"]))
+        yield f"### {model} on {backend}\n"
+        rows = [
+            [
+                *("arm", *(f"step, batch {size}" for size in sizes), "samples/s"),
+                *("speed", "memory", "loss", "skipped", "Tensor Cores"),
+            ]
+        ]
+        largest = sizes[-1] if sizes else ""
+        base = _rate(arms.get("tf32", arms.get("float32", {})), largest)
+        for arm, case in arms.items():
+            steps = [case["batches"].get(size, {}).get("step_s") for size in sizes]
+            rate, peak = _rate(case, largest), _peak(case)
+            kernels = case["batches"].get(sizes[0], {}).get("kernels", {})
+            cores = (
+                f"{100 * kernels['tensor_core_seconds'] / kernels['seconds']:.0f} %"
+                if kernels.get("seconds")
+                else ""
+            )
+            rows.append(
+                [
+                    *(arm, *("" if step is None else seconds_text(step) for step in steps)),
+                    "" if rate is None else f"{rate:,.0f}",
+                    "" if rate is None or not base else f"{rate / base:.2f}x",
+                    "" if peak is None else bytes_text(peak),
+                    f"{case['loss'][-1]:.4f}" if case["loss"] else "",
+                    "" if case["skipped_steps"] is None else str(case["skipped_steps"]),
+                    cores,
+                ]
+            )
+        yield table(rows) + "\n"
+
+
+def _rate(case: Document, size: str) -> float | None:
+    return case.get("batches", {}).get(size, {}).get("samples_per_s")
+
+
+def _peak(case: Document) -> int | None:
+    peaks = [told.get("peak_bytes") for told in case["batches"].values()]
+    return max((peak for peak in peaks if peak), default=None)
+
+
+def half_section(document: Document, pictures: Path | None) -> Iterator[str]:
+    """Drift on PyTorch, and of sums in FP16, beside the profiles."""
+    rows = [["executor", "profile", "models", "slope", "measured / foretold", "spread"]]
+    cases = measured(document)
+    for way in dict.fromkeys(name.partition("/")[0] for name in cases):
+        mine = [case for name, case in cases.items() if name.startswith(f"{way}/")]
+        for profile in ("gpu", "pessimistic"):
+            found = fit(
+                [
+                    (number(case["predicted"][profile]["drift"]), number(case["drift"]["drift"]))
+                    for case in mine
+                    if profile in case["predicted"]
+                ]
+            )
+            if found is not None:
+                rows.append(
+                    [
+                        *(way, profile, str(found.count), f"{found.slope:.2f}"),
+                        *(f"{found.ratio:.2f}", f"{found.spread:.2f}x"),
+                    ]
+                )
+    yield table(rows, right=2) + "\n"
+
+
+def sharing_section(document: Document, pictures: Path | None) -> Iterator[str]:
+    """Steps a second of each model, alone and together."""
+    rows = [["way", "models", "alone, steps/s", "together, steps/s"]]
+    for name, case in measured(document).items():
+        if name == "colocate" or "alone" not in case:
+            continue
+        way, _, pair = name.partition("/")
+        together = case.get("together") or [case.get("streams", case.get("in_turn"))]
+        rows.append([way, pair, _rates(case["alone"]), _rates(together)])
+    yield table(rows, right=2) + "\n"
+    found = measured(document).get("colocate", {})
+    rows = [["jobs", "way of `tfmp colocate`", "steps", "speed", "memory"]]
+    for group, told in found.get("groups", {}).items():
+        for way in told["ways"]:
+            speed, memory = f"{way['speed'][1]:.2f}x", bytes_text(way["memory"])
+            rows.append([group, way["mode"], seconds_text(way["steps_s"]), speed, memory])
+    if len(rows) > 1:
+        yield table(rows, right=2) + "\n"
+    absent = [
+        f"{name}: {case['absent']}" for name, case in measured(document).items() if "absent" in case
+    ]
+    if absent:
+        yield "\n".join(f"- {line}" for line in absent) + "\n"
+
+
+def _rates(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:,.1f}" for value in values)
+
+
+def commands_section(document: Document, pictures: Path | None) -> Iterator[str]:
+    """Findings of doctor that are not ok, and the answers of profile."""
+    for name, case in measured(document).items():
+        report = case["report"]
+        yield f"- `tfmp {' '.join(case['arguments'])}`, status {case['status']}\n"
+        if name == "doctor":
+            for finding in report["diagnoses"]:
+                if finding["status"] != "ok":
+                    yield f"  - {finding['status']}, {finding['check']}: {finding['message']}\n"
+        else:
+            yield f"  - {report['answer']}\n"
+
+
+def litert_section(document: Document, pictures: Path | None) -> Iterator[str]:
+    """Drift on LiteRT's CPU and GPU."""
+    for name, case in measured(document).items():
+        if "absent" in case:
+            yield f"- {name}: {case['absent']}\n"
+        elif "adapter" in case:
+            yield f"- adapter: {case['adapter']}\n"
+        else:
+            told = ", ".join(
+                f"{device} {_drift(case[device]['drift']['drift'])}"
+                for device in case
+                if device in ("cpu", "gpu")
+            )
+            yield f"- {name}: drift from Keras: {told}\n"
+
+
+SECTIONS: dict[str, tuple[Callable[[Document, Path | None], Iterator[str]], str]] = {
+    "onnx": (onnx_section, "Every model of the corpus: drift, time, nodes that fell back."),
+    "training": (training_section, "Keras on JAX and on PyTorch, five precisions, three models."),
+    "half": (half_section, "A second executor of the same files; sums in FP16 on request."),
+    "sharing": (sharing_section, "Two models on one card: streams, processes, MPS, fused."),
+    "commands": (commands_section, "The commands as users call them."),
+    "litert": (litert_section, "TFLite files, where a Vulkan driver is."),
+}
+
+
+def measured(document: Document) -> dict[str, Document]:
+    """The cases that have a result."""
+    return {name: case for name, case in document["cases"].items() if "error" not in case}
+
+
+def page(documents: Mapping[str, Document], pictures: Path | None = None) -> str:
+    """The whole page.
+
+    Args:
+        documents: by stage, the results.
+        pictures: folder that gets the picture; None for a page without one.
+    """
+    on_card = [document for document in documents.values() if document["machine"]["gpu"]]
+    if on_card:
+        card = on_card[0]["machine"]["gpu"]
+        state = f"Measured on one {card['name']}, driver {card['driver_version']}."
+    elif documents:
+        state = "A REHEARSAL ON A CPU: no number on this page says anything about a card."
+    else:
+        state = NOTHING
+    parts = [INTRO.format(state=state)]
+    for stage, (section, what) in SECTIONS.items():
+        parts.append(f"## {STAGES[stage][2]}\n\n{what}\n")
+        document = documents.get(stage)
+        if document is None or not measured(document):
+            parts.append(f"{NOT_YET}\n")
+        else:
+            parts.append(_origin(document))
+            parts += section(document, pictures)
+        parts += [] if document is None else _unmeasured(document)
+    return "\n".join(parts)
+
+
+def _origin(document: Document) -> str:
+    machine = document["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    card = machine["gpu"]
+    device = ", ".join(card.values()) if card else f"no card, {machine['cores']} cores"
+    return f"{machine['date']}; {device}; Python {machine['python']}; {versions}.\n"
+
+
+def _unmeasured(document: Document) -> list[str]:
+    """Cases that failed or are left, as sentences."""
+    failed = [f"{n}: {c['error']}" for n, c in document["cases"].items() if "error" in c]
+    lines = [f"- {line}" for line in failed]
+    if document.get("left"):
+        lines.append(f"- {len(document['left'])} cases are not measured yet.")
+    return ["\n".join(["Without a result:\n", *lines]) + "\n"] if lines else []
+
+
+def _drifts(case: Document, profile: str) -> tuple[float, float]:
+    return (
+        number(case["predicted"][profile]["drift"]),
+        number(case["ways"]["fp16"]["drift"]["drift"]),
+    )
+
+
+def _finite_alike(case: Document, profile: str) -> bool:
+    """Whether the prediction is finite where the card is."""
+    return math.isfinite(number(case["ways"]["fp16"]["from"].get(profile, "inf"))) or (
+        not math.isfinite(number(case["ways"]["fp16"]["drift"]["drift"]))
+        and not math.isfinite(number(case["predicted"][profile]["drift"]))
+    )
+
+
+def _drift(value: object) -> str:
+    if value is None:
+        return ""
+    drift = number(value)
+    return f"{drift:.1e}" if math.isfinite(drift) else "not finite"
+
+
+def draw(cases: Mapping[str, Document], profile: str, path: Path) -> None:
+    """Measured over foretold drift, a dot for each model."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 5))
+    ends = []
+    for group in dict.fromkeys(case["group"] for case in cases.values()):
+        pairs = [_drifts(case, profile) for case in cases.values() if case["group"] == group]
+        usable = [(p, m) for p, m in pairs if 0 < p < math.inf and 0 < m < math.inf]
+        if usable:
+            axes.scatter(*zip(*usable, strict=True), s=16, label=group)
+            ends += [value for pair in usable for value in pair]
+    if ends:
+        line = [min(ends) / 2, max(ends) * 2]
+        axes.plot(line, line, color="#7a8290", linewidth=1)
+        axes.legend(frameon=False)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel=f"foretold drift, {profile} (relative L2)",
+        ylabel="measured drift (relative L2)",
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+
+
+def take(folder: Path, results: Path) -> None:
+    """Adds the files that a call brought back."""
+    for name in ("results", "outputs"):
+        (results / name).mkdir(parents=True, exist_ok=True)
+    for path in sorted(folder.rglob("*.json")):
+        shutil.copyfile(path, results / "results" / path.name)
+    for path in sorted(folder.rglob("*-outputs.zip")):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(results / "outputs" / path.name.removesuffix("-outputs.zip"))
+
+
+def read(results: Path) -> dict[str, Document]:
+    """Results by stage."""
+    found = {}
+    for stage in STAGES:
+        path = results / f"{stage}.json"
+        if path.is_file():
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document.get("schema") != SCHEMA or document.get("stage") != stage:
+                raise SystemExit(f"{path.name} expects schema {SCHEMA} and stage {stage}")
+            found[stage] = document
+    return found
+
+
+def main() -> int:
+    """Takes files, writes the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--take", type=Path, nargs="*", default=[], metavar="FOLDER")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="build/gpu by default")
+    parser.add_argument("--output", type=Path, default=PAGE, help="docs/gpu.md by default")
+    options = parser.parse_args()
+    for folder in options.take:
+        take(folder, options.results)
+    documents = read(options.results / "results")
+    rehearsed = [stage for stage, found in documents.items() if not found["machine"]["gpu"]]
+    if rehearsed and options.output == PAGE:
+        print(
+            f"{', '.join(rehearsed)}: measured without a card, so docs/gpu.md is left as it is. "
+            "Name another page with --output to read the rehearsal.",
+            file=sys.stderr,
+        )
+        return 2
+    text = page(documents, options.output.parent / "pictures")
+    options.output.write_text(text, encoding="utf-8")
+    for stage in STAGES:
+        count = len(measured(documents[stage])) if stage in documents else 0
+        print(f"{stage}: {count} cases measured")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
