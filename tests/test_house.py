@@ -141,6 +141,7 @@ def test_every_listed_name_is_there_and_entered_by_somebody():
 RENDERED = {
     "tfmp.converters.report.model": ["html", "jsonio", "junit", "markdown"],
     "tfmp.experiment.report": ["page"],
+    "tfmp.fit.report": ["page"],
     "tfmp.profiling.report": ["page", "tables"],
 }
 

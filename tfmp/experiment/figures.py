@@ -1,25 +1,13 @@
 """Pictures of an experiment: SVG that takes its colours from the page, light or dark."""
 
-import io
 import math
-import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from tfmp.experiment.arms import BASE
 from tfmp.experiment.report import ArmResult, ExperimentReport
-from tfmp.shared.html_page import Bar
+from tfmp.shared.html_page import COLOURS, INK, QUIET, Bar, inline_svg
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-# Colours that the page replaces with its own: see `_themed`.
-_INK, _QUIET = "#010203", "#040506"
-
-# Okabe and Ito's colours, which people with any colour vision tell apart, without black and yellow;
-# https://jfly.uni-koeln.de/color/
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
+# The styles of lines, beside their colours.
 _STYLES = ("-", "--", "-.", ":", "-")
 
 # Losses beyond so many times the first one of float32 would hide all others.
@@ -41,13 +29,13 @@ def loss_curves(report: ExperimentReport) -> str:
         finite = [[loss for loss in each if math.isfinite(loss)] for each in points]
         shown = [(epoch, each) for epoch, each in zip(epochs, finite, strict=True) if each]
         if not shown:
-            axes.plot([], [], label=f"{result.arm.name} (not finite)", color=_QUIET)
+            axes.plot([], [], label=f"{result.arm.name} (not finite)", color=QUIET)
             continue
         if result.arm.name == BASE:
             top = _HIGHEST * max(shown[0][1])
         x = [epoch for epoch, _ in shown]
         means = [sum(each) / len(each) for _, each in shown]
-        colour, style = _COLOURS[place], _STYLES[place]
+        colour, style = COLOURS[place], _STYLES[place]
         axes.plot(x, means, label=result.arm.name, color=colour, linestyle=style)
         lowest = min(lowest, *(min(each) for _, each in shown), 0.0)
         low, high = [min(each) for _, each in shown], [max(each) for _, each in shown]
@@ -58,8 +46,8 @@ def loss_curves(report: ExperimentReport) -> str:
         axes.set_ylim(bottom=0)
     axes.set(xlabel="epoch", ylabel="training loss")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(frameon=False, labelcolor=_INK)
-    return _themed(figure, axes, "loss")
+    axes.legend(frameon=False, labelcolor=INK)
+    return inline_svg(figure, "loss")
 
 
 def size_and_metric(report: ExperimentReport) -> str:
@@ -82,34 +70,16 @@ def size_and_metric(report: ExperimentReport) -> str:
             [mean],
             [[mean - min(values)], [max(values) - mean]],
             fmt="os^Dv<>ph*PX"[place % 12],
-            color=_COLOURS[place % len(_COLOURS)],
+            color=COLOURS[place % len(COLOURS)],
             label=f"{result.arm.name}{speed}",
             capsize=4,
         )
     base = report.base.metric
     if base is not None:
-        axes.axhline(base, color=_QUIET, linestyle=":", label=f"{BASE}, not converted")
+        axes.axhline(base, color=QUIET, linestyle=":", label=f"{BASE}, not converted")
     axes.set(xlabel="size of the file, KiB", ylabel=report.task["metric"])
-    axes.legend(frameon=False, labelcolor=_INK, fontsize="small")
-    return _themed(figure, axes, "size")
-
-
-def _themed(figure: "Figure", axes: "Axes", salt: str) -> str:
-    """The figure as inline SVG whose ink and text follow the page."""
-    from matplotlib import rc_context
-
-    axes.tick_params(colors=_INK)
-    axes.xaxis.label.set_color(_INK)
-    axes.yaxis.label.set_color(_INK)
-    for side in axes.spines.values():
-        side.set_color(_QUIET)
-    buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    return text.replace(_INK, "var(--ink)").replace(_QUIET, "var(--quiet)")
+    axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+    return inline_svg(figure, "size")
 
 
 def metric_bars(report: ExperimentReport) -> list[Bar]:

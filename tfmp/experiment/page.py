@@ -1,17 +1,10 @@
 """The experiment as one self-contained HTML file, in the look of all reports."""
 
-from typing import TYPE_CHECKING
-
 from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE
 from tfmp.experiment.differences import CONFIDENCE, Finding
 from tfmp.experiment.report import ExperimentReport
 from tfmp.shared.html_page import page_environment
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-_SIGNS = {"PASS": "✓", "FAIL": "✗", "INCONCLUSIVE": "?"}
 
 
 def to_html(report: ExperimentReport) -> str:
@@ -19,7 +12,7 @@ def to_html(report: ExperimentReport) -> str:
     from markupsafe import Markup
 
     return (
-        _environment()
+        page_environment("tfmp.experiment")
         .get_template("experiment.html.j2")
         .render(
             report=report,
@@ -41,9 +34,3 @@ def to_html(report: ExperimentReport) -> str:
         )
         + "\n"
     )
-
-
-def _environment() -> "Environment":
-    environment = page_environment("tfmp.experiment")
-    environment.globals.update(signs=_SIGNS)
-    return environment

@@ -1,6 +1,7 @@
 """MixedPrecision: a callback that makes `fit` train in mixed precision and reports on it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,10 +12,11 @@ from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.epoch_means import leave_out_skipped_steps
 from tfmp.fit.nonfinite_watch import ON_NONFINITE
 from tfmp.fit.preflight import UNSCALED_STEP, preflight_findings
-from tfmp.fit.report import TrainingReport
+from tfmp.fit.report import SUFFIXES, TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.loss_scaling import (
     LossScale,
+    NonFiniteGradientsError,
     StaticLossScale,
     as_loss_scale,
     attach_loss_scale,
@@ -25,6 +27,7 @@ from tfmp.precision import Pattern, PrecisionPlan, check_policy, is_narrow, poli
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
+from tfmp.shared.report_files import check_report_path
 
 # Numbers by name, which Keras hands from callback to callback.
 Logs: TypeAlias = dict[str, float]
@@ -67,6 +70,8 @@ class MixedPrecision(keras.callbacks.Callback):
             training stops with an error.
         save_failing: folder for the batch of a step that was not finite although the loss scale
             was low enough, with the model and a script that replays the step; None saves nothing.
+        report: file for the report, written when training ends or stops with an error of this
+            package: `.html` is a page with curves, `.json` data, `.md` Markdown.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -83,6 +88,7 @@ class MixedPrecision(keras.callbacks.Callback):
         on_nonfinite: str = "report",
         max_consecutive_skips: int = 50,
         save_failing: str | Path | None = None,
+        report: str | Path | None = None,
     ) -> None:
         super().__init__()
         check_policy(policy)
@@ -98,6 +104,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self.on_nonfinite = on_nonfinite
         self.max_consecutive_skips = max_consecutive_skips
         self.save_failing = save_failing
+        self.report_path = None if report is None else check_report_path(report, SUFFIXES)
         self.plan: PrecisionPlan | None = None
         self._session: FitSession | None = None
         self._last_report: TrainingReport | None = None
@@ -183,6 +190,7 @@ class MixedPrecision(keras.callbacks.Callback):
             on_nonfinite=self.on_nonfinite,
             max_consecutive_skips=self.max_consecutive_skips,
             save_failing=self.save_failing,
+            report=self.report_path,
             verbose=bool((self.params or {}).get("verbose")),
         )
         self._session.add_findings(findings)
@@ -202,7 +210,8 @@ class MixedPrecision(keras.callbacks.Callback):
         """
         self._begin_late()  # for data that could not be looked at
         if self._session:
-            self._session.step_begins(batch)
+            with self._reported():
+                self._session.step_begins(batch)
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         """Stops the clock while `fit` validates."""
@@ -214,7 +223,8 @@ class MixedPrecision(keras.callbacks.Callback):
         """Adds the loss scale and the steps skipped in this epoch to the logs."""
         self._begin_late()
         if self._session:
-            added = self._session.epoch_ended()
+            with self._reported():
+                added = self._session.epoch_ended(logs or {})
             if logs is not None:
                 logs.update(added)
 
@@ -227,6 +237,16 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_means()
         if self._session:
             self._session.ended()
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Writes the report before an error goes on: Keras ends the training without a call."""
+        try:
+            yield
+        except NonFiniteGradientsError:
+            if self._session:
+                self._session.save_report()
+            raise
 
     def _steps_of_fit(self) -> int | None:
         steps, epochs = (self.params.get(name) for name in ("steps", "epochs"))

@@ -76,6 +76,7 @@ class NonFiniteWatch:
         # Readings with skips that began anew although the scale had not grown: how many, the steps
         # skipped in them, and all their steps.
         self._anew = (0, 0, 0)
+        self._growths_when_skipped = 0
         self._searches_left = 0
         self._reason = ""
         self._may_be_backoff = False
@@ -114,8 +115,11 @@ class NonFiniteWatch:
         however short the epochs are.
         """
         skipped, steps = now.skipped_steps - before.skipped_steps, now.steps - before.steps
-        anew = before.finite_streak > 0 and now.growths == before.growths
-        if not anew or skipped <= ODD_SHARE * steps:
+        if not skipped:
+            return None
+        grown = now.growths - self._growths_when_skipped
+        self._growths_when_skipped = now.growths
+        if before.finite_streak == 0 or grown or skipped <= ODD_SHARE * steps:
             return None
         self._anew = (self._anew[0] + 1, self._anew[1] + skipped, self._anew[2] + steps)
         readings, skipped, steps = self._anew

@@ -2,14 +2,19 @@
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
 import keras
+import numpy as np
 
 from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
 from tfmp.loss_scaling import GradientHealth, Offender, StepCounters, read_model_counters
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.findings import Finding
+from tfmp.shared.packages import installed_versions
+
+_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
 
 
 class FitRecorder:
@@ -31,6 +36,8 @@ class FitRecorder:
         self._steps_at_start = self._steps_at_epoch_begin = self._steps()
         self._readings: list[Reading] = []
         self._events: list[Event] = []
+        self._curves: dict[str, list[float]] = {}
+        self._first_epoch = 0
         self._seconds_per_step: list[float] = []
         self._epoch_seconds = 0.0
         self._running_since: float | None = None
@@ -46,6 +53,7 @@ class FitRecorder:
             # Not earlier: another callback may have restored the counters of an interrupted run.
             self.optimizer_replaced()
             self._steps_at_start = self._steps()
+            self._first_epoch = epoch
             self._began = True
         self.epoch = epoch
         self._at_epoch_begin = self._latest
@@ -63,14 +71,14 @@ class FitRecorder:
         """Takes a reading, with one transfer; returns the reading before it and the new one."""
         before, self._latest = self._latest, self._counters()
         if self._latest is not None:
-            self._readings.append(
-                Reading(
-                    step=self._latest.steps,
-                    epoch=self.epoch,
-                    loss_scale=self._latest.loss_scale,
-                    skipped_steps=_skipped(self._start, self._latest),
-                )
+            reading = Reading(
+                step=self._latest.steps,
+                epoch=self.epoch,
+                loss_scale=self._latest.loss_scale,
+                skipped_steps=_skipped(self._start, self._latest),
             )
+            health = self.health()
+            self._readings.append(_with_gradients(reading, health) if health else reading)
         return before, self._latest
 
     def peek(self) -> StepCounters:
@@ -117,6 +125,15 @@ class FitRecorder:
             scalars["seconds_per_step"] = self._seconds_per_step[-1]
         return self._steps(), scalars
 
+    def add_curves(self, logs: Mapping[str, object]) -> None:
+        """Takes the numbers among the logs of an epoch; NaN for the epochs before a new one."""
+        epochs = max(map(len, self._curves.values()), default=0)
+        for name, value in logs.items():
+            number = np.asarray(value)
+            if number.size == 1 and number.dtype.kind in "fiu":
+                curve = self._curves.setdefault(name, [math.nan] * epochs)
+                curve.append(float(number.reshape(())))
+
     def note(self, text: str) -> None:
         """Adds an event."""
         self._events.append(Event(self._steps(), text))
@@ -133,6 +150,14 @@ class FitRecorder:
             seconds_per_step=median_seconds_per_step(self._seconds_per_step),
             findings=tuple(self.findings),
             events=tuple(self._events),
+            model=self._model.name,
+            layers=self._plan.rows,
+            first_epoch=self._first_epoch,
+            curves={name: tuple(curve) for name, curve in self._curves.items()},
+            environment={
+                **installed_versions(_PACKAGES),
+                "Keras backend": keras.backend.backend(),
+            },
         )
         if self._start is None or self._latest is None:
             return report
@@ -147,6 +172,17 @@ class FitRecorder:
         if self._latest is not None:
             return self._latest.steps
         return int(keras.ops.convert_to_numpy(self._model.optimizer.iterations))
+
+
+def _with_gradients(reading: Reading, health: GradientHealth) -> Reading:
+    largest = [row.largest for row in health.variables if row.largest]
+    return replace(
+        reading,
+        largest_gradient=max(largest, default=None),
+        smallest_gradient=min(largest, default=None),
+        gradient_norm=health.norm,
+        underflow=health.underflow,
+    )
 
 
 def _skipped(before: StepCounters | None, now: StepCounters | None) -> int:

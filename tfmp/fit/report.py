@@ -1,13 +1,28 @@
 """TrainingReport: the course of a mixed-precision `fit`, for people and for programs."""
 
+import json
+import math
 import statistics
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from tfmp.loss_scaling import ODD_JUMP, GradientHealth, Offender
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.report_files import (
+    JsonObject,
+    check_report_path,
+    json_number,
+    writing_report,
+)
 from tfmp.shared.wording import listed
+
+SCHEMA = "tfmp.training/1"
+SUFFIXES = (".html", ".json", ".md")
+
+# Findings that call for a look, and those that call for a change.
+_STATUSES = {"problem": "FAIL", "warning": "INCONCLUSIVE"}
 
 
 @dataclass(frozen=True)
@@ -19,12 +34,21 @@ class Reading:
         epoch: the epoch in progress, from 0.
         loss_scale: the scale of the next step.
         skipped_steps: steps that were skipped since `fit` began.
+        largest_gradient: the largest magnitude in the gradients of the latest measured step,
+            multiplied by its loss scale; None before the first one.
+        smallest_gradient: the same for the variable with the smallest such magnitude but 0.
+        gradient_norm: norm of all unscaled gradients of that step.
+        underflow: estimated share of their values that FP16 loses.
     """
 
     step: int
     epoch: int
     loss_scale: float
     skipped_steps: int
+    largest_gradient: float | None = None
+    smallest_gradient: float | None = None
+    gradient_norm: float | None = None
+    underflow: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,11 @@ class TrainingReport:
             it contains the tracing and compiling. None before the first epoch has ended.
         findings: the findings of the pre-flight checks.
         events: episodes of non-finite steps, and layers that were moved to float32.
+        model: name of the model.
+        layers: all rows of the plan.
+        first_epoch: the first epoch of this `fit`, from 0.
+        curves: the numbers of Keras's logs at the end of each epoch, by name.
+        environment: versions by package, and the backend of Keras.
     """
 
     policy: str
@@ -71,10 +100,74 @@ class TrainingReport:
     seconds_per_step: float | None = None
     findings: tuple[Finding, ...] = ()
     events: tuple[Event, ...] = ()
+    model: str = ""
+    layers: tuple[LayerPrecision, ...] = ()
+    first_epoch: int = 0
+    curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """FAIL if something has to change, INCONCLUSIVE if something is worth a look, or PASS."""
+        statuses = {_STATUSES.get(finding.status, "PASS") for finding in self.findings}
+        losses = self.curves.get("loss", ())
+        if "FAIL" in statuses or (losses and not math.isfinite(losses[-1])):
+            return "FAIL"
+        return "INCONCLUSIVE" if "INCONCLUSIVE" in statuses or self.events else "PASS"
+
+    @property
+    def conclusion(self) -> str:
+        """The course of the training, in a few sentences."""
+        losses = self.curves.get("loss", ())
+        narrow = sum(row.compute_dtype == self.layer_dtype for row in self.layers)
+        parts = [f"{self.steps:,} steps in {self.policy} ({self.reason})."]
+        if self.layers:
+            parts.append(f"{narrow} of {len(self.layers)} layers compute in {self.layer_dtype}.")
+        if self.loss_scales:
+            share = self.skipped_steps / self.steps if self.steps else 0.0
+            parts.append(
+                f"{self.skipped_steps:,} steps ({share:.1%}) were skipped, and the loss scale "
+                f"ended at {self.loss_scales[-1].loss_scale:g}."
+            )
+        if losses and not math.isfinite(losses[-1]):
+            parts.append("In the last epoch the loss was not finite in any step.")
+        elif losses:
+            parts.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
+        troubles = len(self.events) + sum(f.status in _STATUSES for f in self.findings)
+        if troubles:
+            parts.append(f"{troubles} finding{'s' if troubles > 1 else ''} below.")
+        return " ".join(parts)
+
+    @property
+    def layer_dtype(self) -> str:
+        """The dtype that the base policy computes in."""
+        return self.policy.removeprefix("mixed_")
 
     def to_dict(self) -> JsonObject:
-        """The whole report, as plain JSON types."""
-        return asdict(self)
+        """The whole report, as plain JSON types; numbers that are not finite are words."""
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "conclusion": self.conclusion,
+            **{name: _finite_json(value) for name, value in asdict(self).items()},
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
+
+        Raises:
+            ValueError: the path has another suffix, or the file cannot be written.
+        """
+        path = check_report_path(path, SUFFIXES)
+        if path.suffix == ".json":
+            text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        else:
+            from tfmp.fit import page
+
+            text = page.to_html(self) if path.suffix == ".html" else page.to_markdown(self)
+        with writing_report(path) as new:
+            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        return path
 
     def __str__(self) -> str:
         lines = [f"tfmp: {self.policy} ({self.reason})"]
@@ -113,6 +206,16 @@ def _described(health: GradientHealth) -> str:
     if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
         parts.append(f"one norm stands out, by {health.norm_jump:.0f} deviations")
     return ", ".join(parts) + f" (step {health.step + 1})"
+
+
+def _finite_json(value: object) -> object:
+    if isinstance(value, float):
+        return json_number(value)
+    if isinstance(value, dict):
+        return {key: _finite_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite_json(item) for item in value]
+    return value
 
 
 def median_seconds_per_step(epochs: list[float]) -> float | None:

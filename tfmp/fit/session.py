@@ -1,7 +1,7 @@
 """FitSession: one `fit` in mixed precision, from its first step to its summary."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import keras
@@ -39,7 +39,7 @@ class FitSession:
         plan: the applied plan.
         log_dir: folder for telemetry, or None.
         log_every: steps between readings, or "epoch".
-        on_nonfinite, max_consecutive_skips, save_failing: as in `MixedPrecision`.
+        on_nonfinite, max_consecutive_skips, save_failing, report: as in `MixedPrecision`.
         verbose: whether findings and the summary are printed.
     """
 
@@ -53,12 +53,14 @@ class FitSession:
         max_consecutive_skips: int,
         verbose: bool,
         save_failing: str | Path | None = None,
+        report: str | Path | None = None,
     ) -> None:
         self._model = model
         self._plan = plan
         self._log_every = log_every
         self._verbose = verbose
         self._last_read_batch = 0
+        self._report_path = report if _writes_files(model) else None
         self._recorder = FitRecorder(model, plan)
         self._scale_watch = ScaleWatch(model) if plan.policy == "mixed_float16" else None
         self._watch = NonFiniteWatch(
@@ -101,13 +103,17 @@ class FitSession:
             self._last_read_batch = batch
             self._read(epoch_over=False)
 
-    def epoch_ended(self) -> dict[str, float]:
+    def epoch_ended(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Reads the counters; returns the entries for the epoch's logs."""
         self._recorder.pause()
         self._fix_unscaled_step()
         self._watch.before_step()
-        self._read(epoch_over=True)
-        return self._recorder.epoch_logs()
+        try:
+            self._read(epoch_over=True)
+        finally:
+            added = self._recorder.epoch_logs()
+            self._recorder.add_curves({**logs, **added})
+        return added
 
     def ended(self) -> None:
         """Closes the files, ends the watch for non-finite steps, and prints the summary."""
@@ -117,6 +123,16 @@ class FitSession:
             self._watch.finish()
         finally:
             self.say(str(self.report()))
+            self.save_report()
+
+    def save_report(self) -> None:
+        """Writes the report to its file if there is one."""
+        if self._report_path is None:
+            return
+        try:
+            self.say(f"tfmp: report in {self.report().save(self._report_path)}")
+        except ValueError as error:  # a full disk is no reason to lose a training
+            sys.stderr.write(f"tfmp: {error}\n")
 
     def say(self, text: str) -> None:
         """Prints a line on stdout, as `fit` does."""

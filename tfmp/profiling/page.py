@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _MOST_BARS = 15
 _MOST_ROWS = 200
 
-_SIGNS = {"PASS": "✓", "FAIL": "✗", "INCONCLUSIVE": "?"}
-
 
 def to_html(report: ProfileReport) -> str:
     """A page with inline style and pictures, without scripts or external resources."""
@@ -49,9 +47,7 @@ def to_html(report: ProfileReport) -> str:
 
 @cache
 def _environment() -> "Environment":
-    environment = page_environment("tfmp.profiling")
-    environment.globals.update(signs=_SIGNS)
-    return environment
+    return page_environment("tfmp.profiling")
 
 
 def step_bars(report: ProfileReport) -> list[Bar]:

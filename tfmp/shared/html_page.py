@@ -1,17 +1,30 @@
 """Self-contained pages: one HTML file with style and pictures in it, without scripts.
 
-The look of all reports of this project is here and in `templates/`: the style, rows of bars, and an
-environment whose templates escape every value.
+The look of all reports of this project is here and in `templates/`: the style, rows of bars, curves
+whose ink follows the page, and an environment whose templates escape every value.
 """
 
+import io
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from matplotlib.figure import Figure
 
 # In a cell without a value.
 NONE = "-"
+
+# A sign for each verdict, beside its colour.
+SIGNS = {"PASS": "✓", "FAIL": "✗", "INCONCLUSIVE": "?"}
+
+# Colours of figures that the page replaces with its own: see `inline_svg`.
+INK, QUIET = "#010203", "#040506"
+
+# Okabe and Ito's colours, which people with any colour vision tell apart, without black and yellow;
+# https://jfly.uni-koeln.de/color/
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ def page_environment(package: str) -> "Environment":
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("tfmp.shared")]),
         autoescape=True,  # every name comes from a model or a file
         undefined=StrictUndefined,
@@ -52,6 +65,32 @@ def page_environment(package: str) -> "Environment":
         lstrip_blocks=True,
         finalize=_spell_out,
     )
+    environment.globals.update(signs=SIGNS)
+    return environment
+
+
+def inline_svg(figure: "Figure", salt: str) -> str:
+    """A figure as SVG for a page, whose ink and text follow the page, light or dark.
+
+    Args:
+        figure: a Matplotlib figure; text in it has the colours `INK` and `QUIET`.
+        salt: another one for each figure of a page, so that their parts have different names.
+    """
+    from matplotlib import rc_context
+
+    for axes in figure.axes:
+        axes.tick_params(which="both", colors=INK)
+        axes.xaxis.label.set_color(INK)
+        axes.yaxis.label.set_color(INK)
+        for side in axes.spines.values():
+            side.set_color(QUIET)
+    buffer = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    return text.replace(INK, "var(--ink)").replace(QUIET, "var(--quiet)")
 
 
 def printable(text: str) -> str:

@@ -1,5 +1,6 @@
 """Bad rows in the data: found in the first batch, explained, saved, and kept out of the loss."""
 
+import json
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from keras import layers
 
 from tfmp import DynamicLossScale, MixedPrecision, revert
+from tfmp.loss_scaling.telemetry import NonFiniteGradientsError
 
 
 def model() -> keras.Model:
@@ -125,4 +127,32 @@ def test_a_scale_that_finds_its_place_is_not_searched_for(rows):
     report, history = fit(net, x, y, epochs=8, scale=scale)
     assert history["skipped_steps"][0] > 0
     assert history["skipped_steps"][-1] == 0
+    assert report.events == ()
+
+
+@pytest.mark.slow
+def test_the_report_is_written_when_training_ends_and_when_it_is_stopped(tmp_path):
+    fit(model(), *data(), epochs=2, report=tmp_path / "end.json")
+    ended = json.loads((tmp_path / "end.json").read_text())
+    assert len(ended["curves"]["loss"]) == 2
+    assert ended["layers"][0]["path"] == "/"
+    with pytest.raises(NonFiniteGradientsError):
+        fit(
+            model(),
+            *data(bad_rows=[1, 9, 17, 25]),
+            report=tmp_path / "stop.json",
+            max_consecutive_skips=2,
+        )
+    stopped = json.loads((tmp_path / "stop.json").read_text())
+    assert stopped["verdict"] == "FAIL"
+    assert stopped["curves"]["loss"] == ["nan"]
+
+
+@pytest.mark.slow
+def test_a_scale_that_grows_often_is_not_searched_for():
+    net, (x, y) = model(), data(rows=8 * 40)
+    scale = DynamicLossScale(initial=2.0**24, max_scale=2.0**24, growth_interval=10)
+    net.optimizer.learning_rate = 1e-4
+    report, history = fit(net, x, y, epochs=4, scale=scale, log_every=4)
+    assert history["skipped_steps"][-1] > 0
     assert report.events == ()

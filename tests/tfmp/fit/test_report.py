@@ -1,0 +1,116 @@
+"""The report of a training as a page, as data and as Markdown, from numbers that are known."""
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from tfmp import MixedPrecision
+from tfmp.fit import figures
+from tfmp.fit.report import Event, Reading, TrainingReport
+from tfmp.loss_scaling.gradient_health import GradientHealth, VariableHealth
+from tfmp.loss_scaling.telemetry import Offender
+from tfmp.precision import LayerPrecision
+from tfmp.shared.findings import Finding
+
+ROWS = (
+    LayerPrecision("/", "Sequential", "mixed_float16", "float16", "float32", "base policy"),
+    LayerPrecision("a|b", "Dense", "mixed_float16", "float16", "float32", "base policy"),
+    LayerPrecision("out", "Dense", "float32", "float32", "float32", "output: the loss sees it"),
+)
+GOOD = TrainingReport(
+    policy="mixed_float16",
+    reason="asked for by name",
+    steps=200,
+    skipped_steps=2,
+    loss_scales=(
+        Reading(100, 0, 2.0**15, 2, 1000.0, 0.5, 0.1, 0.0),
+        Reading(200, 1, 2.0**15, 2, 900.0, 0.25, 0.1, 0.0),
+    ),
+    model="net",
+    layers=ROWS,
+    curves={"loss": (2.0, 1.0), "val_loss": (2.5, 1.5), "skipped_steps": (2.0, 0.0)},
+)
+PROBLEM = Finding("underflow", "problem", "Gradients are <0>", "Raise the scale")
+
+
+def test_a_report_without_findings_passes():
+    assert GOOD.verdict == "PASS"
+    assert GOOD.conclusion == (
+        "200 steps in mixed_float16 (asked for by name). 2 of 3 layers compute in float16. "
+        "2 steps (1.0%) were skipped, and the loss scale ended at 32768. "
+        "The loss went from 2 to 1."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"findings": (Finding("odd sizes", "note", "x"),)}, "PASS"),
+        ({"findings": (Finding("odd sizes", "warning", "x"),)}, "INCONCLUSIVE"),
+        ({"events": (Event(4, "skips"),)}, "INCONCLUSIVE"),
+        ({"findings": (PROBLEM,)}, "FAIL"),
+        ({"curves": {"loss": (1.0, math.nan)}}, "FAIL"),
+    ],
+)
+def test_findings_decide_the_verdict(changes, verdict):
+    assert replace(GOOD, **changes).verdict == verdict
+
+
+def test_the_page_has_everything_and_loads_nothing(tmp_path):
+    gradients = GradientHealth(
+        9, 1.0, 0.1, None, 0.4, 6.0, None, (VariableHealth("a/kernel", 9, 0.7, 0.6, 0.1, None),)
+    )
+    report = replace(
+        GOOD,
+        findings=(PROBLEM,),
+        events=(Event(7, "a step <failed>"),),
+        gradients=gradients,
+        offenders=(Offender("a/bias", 3, 2),),
+    )
+    text = report.save(tmp_path / "x.html").read_text()
+    for part in ("✗ needs a change", "a step &lt;failed&gt;", "Gradients are &lt;0&gt;"):
+        assert part in text
+    for part in ("60.0% lost", "3 steps, first in 2", "output: the loss sees it", "65504"):
+        assert part in text
+    assert text.count("<svg") >= 3
+    assert not re.search(r"<script|<link|src=|url\(http", text)
+    assert "#010203" not in text  # ink follows the page
+    assert report.save(tmp_path / "y.html").read_text() == text
+
+
+def test_a_float32_training_has_a_page_without_scale_and_range(tmp_path):
+    report = TrainingReport("float32", "asked for by name", steps=3, curves={"loss": (1.0,)})
+    text = report.save(tmp_path / "x.html").read_text()
+    assert 'id="scale"' not in text
+    assert 'id="range"' not in text
+    assert 'id="curves"' in text
+
+
+def test_training_and_validation_share_a_picture():
+    assert [name for name, _ in figures.metric_curves(GOOD)] == ["loss"]
+
+
+def test_json_has_words_for_numbers_that_are_not_finite(tmp_path):
+    report = replace(GOOD, curves={"loss": (1.0, math.nan)})
+    data = json.loads(report.save(tmp_path / "x.json").read_text(), parse_constant=pytest.fail)
+    assert data["schema"] == "tfmp.training/1"
+    assert data["verdict"] == "FAIL"
+    assert data["curves"]["loss"] == [1.0, "nan"]
+    assert data["loss_scales"][0]["largest_gradient"] == 1000.0
+
+
+def test_markdown_has_the_epochs_and_the_plan(tmp_path):
+    text = replace(GOOD, first_epoch=3).save(tmp_path / "x.md").read_text()
+    assert "| 5 | 1 | 1.5 | 0 |" in text
+    assert "| a\\|b | Dense | float16 | base policy |" in text
+    assert text.index("| out |") < text.index("| / |")
+
+
+def test_the_file_of_a_report_is_checked_before_the_training(tmp_path):
+    with pytest.raises(ValueError, match=r"one of the suffixes \.html, \.json, \.md"):
+        MixedPrecision(report=tmp_path / "x.txt")
+    with pytest.raises(ValueError, match="folder that exists"):
+        MixedPrecision(report=tmp_path / "none" / "x.html")

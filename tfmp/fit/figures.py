@@ -1,0 +1,150 @@
+"""Pictures of a training: SVG that takes its colours from the page, light or dark."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tfmp.fit.report import Reading, TrainingReport
+from tfmp.shared.html_page import COLOURS, INK, QUIET, inline_svg
+from tfmp.shared.numerics import FLOAT16
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# More curves than this are no longer read at a glance.
+_MOST_METRICS = 6
+
+# Entries of the logs that have pictures of their own, or say nothing about learning.
+_OWN = {"loss_scale", "skipped_steps", "underflow", "gradient_norm", "learning_rate"}
+
+# Below so many points each one gets a mark.
+_FEW = 30
+
+
+def metric_curves(report: TrainingReport) -> list[tuple[str, str]]:
+    """The loss and the metrics by epoch: names, and a picture of training and validation each."""
+    names = [name for name in report.curves if name not in _OWN]
+    bases = list(dict.fromkeys(name.removeprefix("val_") for name in names))
+    bases.sort(key=lambda name: name != "loss")
+    pictures = []
+    for place, base in enumerate(bases[:_MOST_METRICS]):
+        figure = _figure(4.6, 2.7)
+        axes = figure.subplots()
+        for kind, name in enumerate((base, f"val_{base}")):
+            values = report.curves.get(name, ())
+            epochs = range(report.first_epoch + 1, report.first_epoch + len(values) + 1)
+            label = "validation" if kind else "training"
+            _line(axes, list(epochs), values, label, kind)
+        axes.set_xlabel("epoch")
+        axes.set_title(base, loc="left", fontsize="medium", color=INK)
+        _whole_numbers(axes)
+        axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+        pictures.append((base, inline_svg(figure, f"metric{place}")))
+    return pictures
+
+
+def scale_and_skips(report: TrainingReport) -> str:
+    """The loss scale over steps, and the steps skipped between readings; empty without readings."""
+    readings = report.loss_scales
+    if not readings:
+        return ""
+    figure = _figure(6.0, 3.6)
+    above, below = figure.subplots(2, sharex=True, height_ratios=(2, 1))
+    steps = [reading.step for reading in readings]
+    _line(above, steps, [reading.loss_scale for reading in readings], "loss scale", 0, step=True)
+    above.set_yscale("log", base=2)
+    above.set(ylabel="loss scale")
+    skipped = [reading.skipped_steps for reading in readings]
+    new = [now - before for before, now in zip([0, *skipped], skipped, strict=False)]
+    starts = [max(0, _first_step(report)), *steps]
+    widths = [max(1, end - start) for start, end in zip(starts, steps, strict=False)]
+    below.bar(
+        starts[:-1], new, widths, align="edge", color=COLOURS[1], edgecolor=QUIET, linewidth=0.5
+    )
+    below.set(xlabel="step", ylabel="skipped", ylim=(0, max(1, *new) * 1.1))
+    _whole_numbers(below, both=True)
+    return inline_svg(figure, "scale")
+
+
+def gradient_range(report: TrainingReport) -> str:
+    """The gradients against the numbers that FP16 has; empty without measurements."""
+    readings = [reading for reading in report.loss_scales if reading.largest_gradient]
+    if not readings:
+        return ""
+    figure = _figure(6.0, 3.6)
+    axes = figure.subplots()
+    steps = [reading.step for reading in readings]
+    largest = _values(readings, lambda reading: reading.largest_gradient)
+    smallest = _values(readings, lambda reading: reading.smallest_gradient)
+    axes.fill_between(steps, smallest, largest, color=COLOURS[0], alpha=0.2, linewidth=0)
+    _line(axes, steps, largest, "largest of all variables", 0)
+    _line(axes, steps, smallest, "largest of the smallest variable", 2)
+    if report.layer_dtype == "float16":
+        limits = (
+            (FLOAT16.max, "65504: overflow"),
+            (FLOAT16.smallest_normal, "2⁻¹⁴: precision falls below"),
+            (FLOAT16.smallest_subnormal, "2⁻²⁴: 0 below"),
+        )
+        for limit, name in limits:
+            axes.axhline(limit, color=QUIET, linestyle=":", linewidth=1.2)
+            axes.annotate(
+                name,
+                (1, limit),
+                xycoords=("axes fraction", "data"),
+                xytext=(-3, 3),
+                textcoords="offset points",
+                ha="right",
+                color=QUIET,
+                fontsize="small",
+            )
+        axes.set_ylim(FLOAT16.smallest_subnormal / 4, FLOAT16.max * 16)
+    axes.set_yscale("log", base=2)
+    axes.set(xlabel="step", ylabel="gradient times loss scale")
+    _whole_numbers(axes)
+    above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2, "borderaxespad": 0.2}
+    axes.legend(frameon=False, labelcolor=INK, fontsize="small", **above)
+    return inline_svg(figure, "range")
+
+
+def _figure(width: float, height: float) -> "Figure":
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _line(
+    axes: "Axes", x: Sequence[int], y: Sequence[float], label: str, place: int, step: bool = False
+) -> None:
+    if not y:
+        return
+    finite = [value if math.isfinite(value) else math.nan for value in y]
+    axes.plot(
+        x,
+        finite,
+        label=label,
+        color=COLOURS[place],
+        linestyle=("-", "--", "-.")[place],
+        marker="o" if len(x) < _FEW else None,
+        markersize=3,
+        drawstyle="steps-pre" if step else "default",
+    )
+
+
+def _values(
+    readings: Iterable[Reading], value_of: Callable[[Reading], float | None]
+) -> list[float]:
+    found = [value_of(reading) for reading in readings]
+    return [math.nan if value is None else value for value in found]
+
+
+def _first_step(report: TrainingReport) -> int:
+    """Steps of the optimizer before this `fit`."""
+    return report.loss_scales[-1].step - report.steps
+
+
+def _whole_numbers(axes: "Axes", both: bool = False) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in (axes.xaxis, axes.yaxis) if both else (axes.xaxis,):
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=4 if axis is axes.yaxis else "auto"))
