@@ -5,6 +5,7 @@ it, and with every prediction of the emulator. A run is profiled to name the nod
 elsewhere. The outputs are kept: a mended emulator can be held to them without a card.
 """
 
+import ctypes
 import json
 import os
 import statistics
@@ -17,6 +18,9 @@ from typing import Any
 
 import numpy as np
 from stage import Case
+
+# The case that is ONNX Runtime itself.
+RUNTIME = "onnxruntime"
 
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 _BATCHES = (1, 8, 64, 256)
@@ -51,10 +55,10 @@ WAYS = {
 
 
 def cases(corpus: Path) -> dict[str, Case]:
-    """Every model of the corpus, in its order."""
+    """ONNX Runtime itself, then every model of the corpus, in its order."""
     from corpus_files import entries
 
-    return {name: Case(limit_s=90.0) for name in entries(corpus)}
+    return {name: Case(limit_s=90.0) for name in (RUNTIME, *entries(corpus))}
 
 
 def measure(name: str, corpus: Path) -> dict[str, Any]:
@@ -62,6 +66,8 @@ def measure(name: str, corpus: Path) -> dict[str, Any]:
     from comparing import compared
     from corpus_files import complete, entries, read, read_predicted
 
+    if name == RUNTIME:
+        return _runtime()
     entry = entries(corpus)[name]
     complete(corpus / name)
     batch, meaning = read(corpus, entry)
@@ -99,6 +105,24 @@ def measure(name: str, corpus: Path) -> dict[str, Any]:
     found["predicted"] = entry["predicted"]
     keep_outputs("onnx", name, outputs)
     return found
+
+
+def _runtime() -> dict[str, Any]:
+    """The build, its providers, and why its CUDA library does not load; "" where it does."""
+    import onnxruntime
+
+    library = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    try:
+        ctypes.CDLL(str(library))
+        fault = ""
+    except OSError as error:
+        fault = str(error).removeprefix(f"{library}: ")
+    return {
+        "version": onnxruntime.__version__,
+        "build": onnxruntime.get_build_info(),
+        "providers": onnxruntime.get_available_providers(),
+        "cuda_library": fault,
+    }
 
 
 def provider() -> str:

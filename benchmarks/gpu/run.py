@@ -4,9 +4,9 @@
 
 `--take` keeps what a call has brought along (wheels, pieces of wheels, models) outside the working
 tree, which is sent anew with every call. The first stage that runs installs the wheels that are
-there. STAGE "keep" only takes, "site" also installs. A stage goes on with the results that are
-there already: on this machine, or brought along in build/gpu/results. Exit status: 0 if all cases
-of the stage are measured, 3 if some are left, 2 if something is missing.
+there. STAGE "keep" only takes. A stage goes on with the results that are there already: on this
+machine, or brought along in build/gpu/results. Exit status: 0 if all cases of the stage are
+measured, 3 if some are left, 2 if something is missing.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import stage
@@ -26,6 +27,7 @@ BROUGHT = HERE.parents[1] / "build" / "gpu" / "results"
 STORE = Path(os.environ.get("TFMP_GPU_STORE") or Path(tempfile.gettempdir()) / "tfmp-gpu")
 SITE = STORE / "site"
 _PIECES = "pieces.json"
+_NEED_RUNTIME = ("onnx", "half")
 
 
 def take(folder: Path) -> None:
@@ -93,10 +95,20 @@ def install() -> list[str]:
     return missing
 
 
+def cuda_libraries() -> list[str]:
+    """Folders of CUDA's libraries among the machine's packages.
+
+    ONNX Runtime looks for them beside itself, and the wheels that travel are installed elsewhere.
+    """
+    found = find_spec("nvidia")
+    roots = found.submodule_search_locations or [] if found is not None else []
+    return [str(folder) for root in roots for folder in sorted(Path(root).glob("*/lib"))]
+
+
 def main() -> int:
     """Takes, installs, measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("stage", choices=["keep", "site", *stage.STAGES])
+    parser.add_argument("stage", choices=["keep", *stage.STAGES])
     parser.add_argument("--take", type=Path, nargs="*", default=[], metavar="FOLDER")
     parser.add_argument("--results", type=Path, default=STORE / "results", metavar="FOLDER")
     parser.add_argument("--seconds", type=float, help="after which nothing new begins")
@@ -109,17 +121,18 @@ def main() -> int:
         return 0
     missing = install()
     if missing:
-        print(
-            f"missing pieces: {', '.join(missing)}; the machine's own package is used", flush=True
-        )
-    if options.stage == "site":
-        return 2 if missing else 0
+        print(f"missing: {', '.join(missing)}; take their folders first", file=sys.stderr)
     if not (STORE / "corpus" / "manifest.json").is_file():
         print("expected the corpus of prepare.py: take build/gpu/base first", file=sys.stderr)
+        return 2
+    if not list(STORE.glob("joined/*.whl")) and options.stage in _NEED_RUNTIME:
+        print("expected ONNX Runtime for the card: take build/gpu/piece-1 and on", file=sys.stderr)
         return 2
     # The wheels come before the machine's packages of the same names.
     paths = [str(SITE), str(HERE), os.environ.get("PYTHONPATH", "")]
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    libraries = [*cuda_libraries(), os.environ.get("LD_LIBRARY_PATH", "")]
+    environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, libraries))
     if os.environ.get("TFMP_GPU_STAGE") != options.stage:  # once more, with these paths
         arguments = [options.stage, "--results", str(options.results), "--only", options.only]
         arguments += ["--seconds", str(options.seconds)] if options.seconds is not None else []

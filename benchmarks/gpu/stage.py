@@ -37,7 +37,7 @@ _PATIENCE = 10 if os.environ.get("TFMP_GPU_SMALL") else 1
 STAGES: dict[str, tuple[str, float, str]] = {
     "onnx": ("onnx_cuda", 420, "ONNX Runtime on CUDA"),
     "training": ("training", 440, "Training with Keras"),
-    "half": ("torch_half", 150, "PyTorch half, and sums in FP16"),
+    "half": ("torch_half", 190, "PyTorch half, and sums in FP16"),
     "sharing": ("sharing", 210, "Several models on one card"),
     "commands": ("commands", 130, "tfmp doctor and tfmp profile"),
     "litert": ("litert_gpu", 50, "LiteRT's GPU accelerator"),

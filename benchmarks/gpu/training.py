@@ -69,7 +69,7 @@ def transformer() -> Any:
     import keras
 
     layers = keras.layers
-    width, heads, blocks = (16, 2, 1) if SMALL else (512, 8, 6)
+    width, heads, blocks = (16, 2, 1) if SMALL else (512, 8, 4)
     ids = keras.Input((_LENGTH,), dtype="int32", name="ids")
     hidden = layers.Embedding(WORDS, width)(ids)
     for _ in range(blocks):
