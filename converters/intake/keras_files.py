@@ -98,7 +98,7 @@ def _keras_3_model(
 ) -> KerasModel:
     import keras
 
-    known = {**_keras2_classes(), **custom_objects}
+    known = {**_own_classes(), **custom_objects}
     with named_by_content(archive) as path, hints_hidden():
         if archive.alone:
             model = keras.saving.deserialize_keras_object(
@@ -226,9 +226,11 @@ def _cut(text: str, characters: int = 300) -> str:
     return text if len(text) <= characters else text[:characters].rpartition(" ")[0] + " …"
 
 
-def _keras2_classes() -> dict[str, Any]:
-    """Layer classes that accept arguments of Keras 2's H5 files, which Keras 3 refuses."""
+def _own_classes() -> dict[str, Any]:
+    """Layer classes of Keras's own gallery of models, and of Keras 2's H5 files: it reads neither
+    without being given them."""
     import keras
+    from keras.src.applications import convnext, inception_resnet_v2
 
     class DepthwiseConv2D(keras.layers.DepthwiseConv2D):
         def __init__(self, *args: object, groups: int = 1, **kwargs: object) -> None:
@@ -237,4 +239,9 @@ def _keras2_classes() -> dict[str, Any]:
                 raise ValueError(f"DepthwiseConv2D with groups={groups} is not a Keras layer")
             super().__init__(*args, **kwargs)
 
-    return {"DepthwiseConv2D": DepthwiseConv2D}
+    return {
+        "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer,
+        "DepthwiseConv2D": DepthwiseConv2D,
+        "LayerScale": convnext.LayerScale,
+        "StochasticDepth": convnext.StochasticDepth,
+    }

@@ -154,10 +154,16 @@ def _imported(archive: Archive) -> Any:
 
 
 def _gallery() -> dict[str, Any]:
-    """Functions that Keras's own gallery of models defined, and its files name."""
+    """Objects that Keras's own gallery of models defines, and does not know in files."""
     import tensorflow as tf
+    from tf_keras.src.applications import convnext, inception_resnet_v2
 
-    return {"relu6": tf.nn.relu6}
+    return {
+        "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer,
+        "LayerScale": convnext.LayerScale,
+        "StochasticDepth": convnext.StochasticDepth,
+        "relu6": tf.nn.relu6,
+    }
 
 
 @contextmanager

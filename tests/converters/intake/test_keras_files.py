@@ -1,6 +1,7 @@
 """Each Keras file is read by the Keras that wrote it, whatever its name, and told of where not."""
 
 import builtins
+import importlib
 import json
 import re
 import warnings
@@ -73,6 +74,24 @@ def test_without_tf_keras_the_message_says_how_to_get_it(tmp_path: Path, monkeyp
     message = r"model\.h5: was written by Keras .*misreads\. Install .*: pip install tf_keras$"
     with pytest.raises(InputError, match=message):
         open_source(path)
+
+
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+@pytest.mark.parametrize("suffix", [".h5", ".keras"])
+@pytest.mark.parametrize("library", [tf_keras, keras], ids=["keras-2", "keras-3"])
+def test_layers_of_the_gallery_are_known(library, suffix: str, tmp_path: Path):
+    """Keras's ConvNeXt and InceptionResNetV2 hold classes that its files do not find."""
+    gallery = f"{library.__name__}.src.applications"
+    convnext = importlib.import_module(f"{gallery}.convnext")
+    inception = importlib.import_module(f"{gallery}.inception_resnet_v2")
+    x = library.layers.Input((3,))
+    hidden = convnext.LayerScale(0.5, 3)(x)
+    hidden = convnext.StochasticDepth(0.2)(hidden)
+    model = library.Model(x, inception.CustomScaleLayer(0.3)([x, hidden]))
+    path = tmp_path / f"m{suffix}"
+    model.save(path)
+    received = forward(open_source(path))
+    np.testing.assert_allclose(received, np.asarray(model(X)), rtol=1e-5)
 
 
 def test_layers_keep_their_names(tmp_path: Path):
