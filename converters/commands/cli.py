@@ -12,6 +12,7 @@ import click
 from tfmp.converters.commands import options
 from tfmp.converters.commands.guard import GuardedGroup
 from tfmp.converters.commands.inputs import (
+    check_inputs_stay,
     check_paths,
     check_reports,
     comparison_plan,
@@ -105,6 +106,7 @@ def validate_command(
     with session(shown) as progress:
         plan = comparison_plan(asked, shown)
         request = model_request(reference, intake)
+        check_inputs_stay(asked.reports, request.files)
         from tfmp.converters.validation import validate_files
 
         report = validate_files(request, list(candidates), asked.data, asked.labels, plan, progress)
@@ -129,6 +131,7 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
         from tfmp.converters.report import load, merge_reports
 
         check_reports(asked, shown)
+        check_inputs_stay(asked.reports, documents)
         DriftBudget.parse(asked.budget)
         report = merge_reports([load(path) for path in documents])
         report = report.judged_by(DriftBudget.parse(asked.budget, report.budget))
@@ -181,7 +184,9 @@ def inspect_command(model: str, intake: Intake, asked: Asked, shown: Shown) -> N
         from tfmp.converters.report import check_audit_path, save_audit
 
         check_paths(asked.reports, lambda path: check_audit_path(path, shown.force))
-        audit = inspect_model(model_request(model, intake), asked.data, progress)
+        request = model_request(model, intake)
+        check_inputs_stay(asked.reports, request.files)
+        audit = inspect_model(request, asked.data, progress)
         for path in asked.reports:
             save_audit(audit, path)
     print_inspection(audit, asked, shown)
@@ -200,6 +205,7 @@ def _convert(
     with session(shown) as progress:
         plan = comparison_plan(asked, shown)
         request = model_request(model, intake)
+        check_inputs_stay(asked.reports, request.files)
         from tfmp.converters.conversion import check_nothing_asked, convert_files, targets_of
 
         if asked.data is None:

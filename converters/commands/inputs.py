@@ -3,7 +3,7 @@
 Everything that can be wrong with an option is told here, before a model is loaded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +132,14 @@ def check_reports(asked: Asked, shown: Shown) -> None:
         check_output(path, path.suffix.lower(), shown.force)
 
     check_paths(asked.reports, check)
+
+
+def check_inputs_stay(reports: Sequence[str], inputs: Iterable[str | Path]) -> None:
+    """Raises `InputError` for a report that would replace a file which the command reads."""
+    read = [path for each in inputs if (path := Path(each)).exists()]
+    for text in reports:
+        if Path(text).exists() and any(path.samefile(text) for path in read):
+            raise InputError(f"--report {text}: this command reads this file. Name another report.")
 
 
 def check_paths(paths: Sequence[str], check: Callable[[str], None]) -> None:

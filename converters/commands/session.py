@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import sys
 import warnings
@@ -60,9 +61,7 @@ def session(shown: Shown) -> Iterator[Progress]:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         config = _config_path(shown)
-        with warnings.catch_warnings(), _progress(shown.quiet) as progress:
-            # Hints on how to write models, with lines of Keras's code: no matter of a conversion.
-            warnings.filterwarnings("ignore", category=UserWarning, module=r"(tf_)?keras\.")
+        with _hints_hidden(), _progress(shown.quiet) as progress:
             yield progress
         if config is not None:
             _save_config(config)
@@ -78,6 +77,20 @@ def session(shown: Shown) -> Iterator[Progress]:
         sys.exit(EXIT_BAD_INPUT)
     except (Exception, KeyboardInterrupt) as error:
         sys.exit(status_of(error))
+
+
+@contextmanager
+def _hints_hidden() -> Iterator[None]:
+    """Hides hints on how to write models, with lines of Keras's and TensorFlow's own code."""
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning, module=r"(tf_)?keras\.")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

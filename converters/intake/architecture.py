@@ -52,9 +52,21 @@ def with_architecture(archive: Archive, architecture: Architecture | None) -> Ar
     return _built(architecture)
 
 
+def architecture_file(path: Path, architecture: Architecture | None) -> Path | None:
+    """The JSON file that a model's architecture may be read from; None if there is no such file."""
+    if callable(architecture):
+        return None
+    file = _named_alike(path) if architecture is None else Path(architecture)
+    return file if _is_model(file) else None
+
+
+def _named_alike(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(path.suffix).removesuffix(".weights") + ".json")
+
+
 def _beside(path: Path) -> Path:
     """The JSON file with the name of the weights."""
-    beside = path.with_name(path.name.removesuffix(path.suffix).removesuffix(".weights") + ".json")
+    beside = _named_alike(path)
     if beside.is_file():
         return beside
     others = [found.name for found in sorted(path.parent.glob("*.json")) if _is_model(found)]

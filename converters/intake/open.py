@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 from zipfile import is_zipfile
 
-from tfmp.converters.intake.architecture import Architecture, check_architecture
+from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
@@ -62,6 +62,14 @@ class ModelRequest:
     def path(self) -> Path | None:
         """The file or folder that is asked for; None for a live model."""
         return Path(self.model) if isinstance(self.model, str | Path) else None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The model's file or folder, and the file of its architecture if it has one."""
+        if self.path is None:
+            return ()
+        beside = architecture_file(self.path, self.architecture)
+        return (self.path,) if beside is None else (self.path, beside)
 
     def check(self) -> None:
         """Raises the `InputError`s of `open` that take no framework to find."""

@@ -283,6 +283,10 @@ def test_force_replaces(folder):
         (["report", "missing.json"], "cannot read the report 'missing.json'"),
         (["report", "drift.json", "--budget", "speed=3"], "budget 'speed=3' is not NAME=VALUE"),
         (["report", "drift.json", "--report", "drift.json"], "drift.json: already exists"),
+        (
+            ["report", "drift.json", "--report", "./drift.json", "--force"],
+            "--report ./drift.json: this command reads this file. Name another report.",
+        ),
         (["report"], "Missing argument 'DRIFT.json...'"),
         (
             ["onnx", "dense.keras", "--data", "good.npz", "--report", "a.md", "--report", "./a.md"],

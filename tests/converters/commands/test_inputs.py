@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.commands.cli import main
+from tfmp.converters.commands.inputs import check_inputs_stay
+from tfmp.converters.intake import ModelRequest
 from tfmp.converters.shared.errors import InputError
 
 X = np.ones((2, 6), np.float32)
@@ -97,3 +99,28 @@ def test_one_regular_expression_is_a_list_of_one(folder, tmp_path):
     artifact = convert(folder / "dense.keras", "onnx", tmp_path / "m.onnx", keep_fp32="scores")
     assert [note for note in artifact.notes if "(scores)" in note]
     assert not [note for note in artifact.notes if "kept by request (s)" in note]
+
+
+@pytest.mark.parametrize("given", [(), ("--architecture", "dense.json")])
+def test_a_report_replaces_no_architecture(folder, tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    model = keras_models.dense()
+    model.save_weights("dense.weights.h5")
+    Path("dense.json").write_text(model.to_json())
+    options = ("--data", str(folder / "x.npz"), "--report", "dense.json", "--force", *given)
+    for command in ("onnx", "inspect", "validate"):
+        others = ("dense.onnx",) if command == "validate" else ()
+        result = CliRunner().invoke(main, [command, "dense.weights.h5", *others, *options])
+        assert result.exit_code == 2
+        assert "--report dense.json: this command reads this file." in result.stderr
+    assert Path("dense.json").read_text() == model.to_json()
+
+
+def test_a_report_may_replace_an_older_one_beside_the_model(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("dense.json").write_text("{}")
+    request = ModelRequest(str(folder / "dense.keras"))
+    check_inputs_stay(["dense.json"], request.files)
+    (folder / "dense.json").write_text("{}")
+    check_inputs_stay([str(folder / "dense.json")], request.files)
+    (folder / "dense.json").unlink()

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import logging
 import warnings
 from pathlib import Path
 
@@ -116,6 +117,21 @@ def test_names_of_files_are_shown_and_not_obeyed(capsys):
     told = capsys.readouterr().out
     assert r"a[/x]\x1b]0;evil\x07.onnx" in told
     assert r"of \x1b[2J[bold]x" in told
+
+
+def test_hints_of_tensorflow_do_not_precede_a_message(caplog):
+    logger = logging.getLogger("tensorflow")
+    before = logger.level
+    logger.addHandler(caplog.handler)  # TensorFlow's logger hands nothing on
+    try:
+        with session(OPTIONS):
+            logger.warning("From math_ops.py:3703: sparse_mat_mul is deprecated")
+            logger.error("no table")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "deprecated" not in caplog.text
+    assert "no table" in caplog.text
+    assert logger.level == before
 
 
 @pytest.mark.parametrize(
