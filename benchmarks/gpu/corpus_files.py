@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from comparing import Meaning, compared
+from comparing import Meaning, compared, narrowed, widened
 from onnx import numpy_helper
 
 from tfmp.converters.onnx.emulation import Profile
@@ -101,14 +101,18 @@ def _write(folder: Path, entry: Entry, profiles: Sequence[str]) -> dict[str, Any
     reference = _run(OnnxRunner(folder / "full.onnx"), entry.batch)
     predicted = {f"reference/{name}": value for name, value in reference.items()}
     told: dict[str, dict] = {}
-    first: Batch = {}
+    distinct: dict[str, Batch] = {}
+    same_as: dict[str, str] = {}
     for text in profiles if not seeded else [name for name in profiles if "cuda" in name]:
         outputs = _run(onnx_runner(folder / "half.onnx", Profile.parse(text)), entry.batch)
         told[text] = compared(reference, outputs, entry.meaning).to_dict()
-        if not first or not _equal(outputs, first):  # most profiles give the first one's numbers
+        equal = (other for other, found in distinct.items() if _equal(outputs, found))
+        same_as[text] = next(equal, text)
+        if same_as[text] == text:
+            distinct[text] = outputs
             predicted |= {f"{text}/{name}": value for name, value in outputs.items()}
-        first = first or outputs
-    inputs = {f"input/{name}": value for name, value in entry.batch.items()}
+    inputs = {f"input/{name}": narrowed(value) for name, value in entry.batch.items()}
+    predicted = {name: narrowed(value) for name, value in predicted.items()}
     labels = {} if entry.meaning.labels is None else {"labels": entry.meaning.labels}
     np.savez_compressed(folder / "samples.npz", **inputs, **labels)  # type: ignore[arg-type]
     np.savez_compressed(folder / "predicted.npz", **predicted)  # type: ignore[arg-type]
@@ -122,6 +126,7 @@ def _write(folder: Path, entry: Entry, profiles: Sequence[str]) -> dict[str, Any
         "tasks": dict(entry.meaning.tasks),
         "samples": max(len(value) for value in entry.batch.values() if value.ndim),
         "predicted": told,
+        "same_as": same_as,
     }
 
 
@@ -143,7 +148,8 @@ def entries(corpus: Path) -> dict[str, dict[str, Any]]:
 def read(corpus: Path, entry: dict[str, Any]) -> tuple[Batch, Meaning]:
     """Samples of a model, and the meaning of its outputs."""
     with np.load(corpus / entry["name"] / "samples.npz") as arrays:
-        batch = {name[6:]: arrays[name] for name in arrays.files if name.startswith("input/")}
+        inputs = [name for name in arrays.files if name.startswith("input/")]
+        batch = {name[6:]: widened(arrays[name]) for name in inputs}
         labels = arrays["labels"] if "labels" in arrays.files else None
     return batch, Meaning(entry["tasks"], labels)
 
@@ -154,9 +160,9 @@ def read_predicted(corpus: Path, entry: dict[str, Any]) -> dict[str, Batch]:
     with np.load(corpus / entry["name"] / "predicted.npz") as arrays:
         for key in arrays.files:
             profile, _, output = key.partition("/")
-            found.setdefault(profile, {})[output] = arrays[key]
-    first, *others = entry["predicted"]
-    return {**dict.fromkeys(others, found[first]), **found}
+            found.setdefault(profile, {})[output] = widened(arrays[key])
+    same_as: dict[str, str] = entry["same_as"]
+    return {**found, **{profile: found[other] for profile, other in same_as.items()}}
 
 
 # Weights that do not travel.

@@ -4,9 +4,10 @@
 
 That machine has the packages of machine.txt and no network, takes 64 MiB with a call, and is gone
 30 seconds after the last one. So build/gpu/ gets a folder for each call: `base` with wheels and
-the corpus, `piece-1` and on with the wheel of ONNX Runtime for CUDA 13 in pieces, `extras` with
-LiteRT. The script needs this project's own environment, the network, and tests/support/; it ends
-with status 2 if a folder is too large to travel or a wheel needs a package that is not there.
+most of the corpus, `files` with the rest, `piece-1` and on with the wheel of ONNX Runtime for CUDA
+13 in pieces, `extras` with LiteRT. The script needs this project's own environment, the network,
+and tests/support/; it ends with status 2 if a folder is too large to travel or a wheel needs a
+package that is not there.
 """
 
 import argparse
@@ -39,6 +40,8 @@ from packaging.utils import canonicalize_name
 MOST_CALL_BYTES = 64 * 2**20
 MOST_PIECE_BYTES = 60_000_000
 _DEVICE_MINUTES = 30
+
+_FOLDERS = ("base", "files", "extras", "runtime")
 
 RUNTIME = "onnxruntime-gpu==1.31.1"
 PYTHON = "3.12"
@@ -252,7 +255,7 @@ def main() -> int:
     parser.add_argument("--without-extras", action="store_true", help="no LiteRT")
     options = parser.parse_args()
     out = options.out.resolve()
-    for old in (out / "base", out / "extras", out / "runtime", *out.glob("piece-*")):
+    for old in (*(out / name for name in _FOLDERS), *out.glob("piece-*")):
         shutil.rmtree(old, ignore_errors=True)
     download(wheels(), out / "base" / "wheels")
     build(out / "base" / "wheels")
@@ -269,6 +272,12 @@ def main() -> int:
     written, left_out = corpus_files.write(
         out / "base" / "corpus", options.groups, profiles, options.models
     )
+    apart = [entry["name"] for entry in written if entry["group"] == "files"]
+    (out / "files" / "corpus").mkdir(parents=True)
+    for name in apart:  # all models together may be too large for one call
+        shutil.move(out / "base" / "corpus" / name, out / "files" / "corpus" / name)
+    if apart:
+        pieces = [*pieces, out / "files"]
     folders = [out / "base", *pieces, *([] if options.without_extras else [out / "extras"])]
     sizes = {folder.name: folder_bytes(folder) for folder in folders}
     problems += too_large(sizes, tree_bytes())

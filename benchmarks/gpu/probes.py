@@ -199,15 +199,15 @@ PROBES: dict[str, Probe] = {
     # Products.
     "matmul": Probe(
         "does MatMul add in FP32?",
-        "g (T[N,1024] x) => (T[N,256] y) { y = MatMul (x, w) }",
+        "g (T[N,1024] x) => (T[N,64] y) { y = MatMul (x, w) }",
         _normal(1024),
-        {"w": _weights(1024, 256)},
+        {"w": _weights(1024, 64)},
     ),
     "matmul_offset": Probe(
         "does MatMul add in FP32 where terms have one sign?",
-        "g (T[N,4096] x) => (T[N,256] y) { y = MatMul (x, w) }",
+        "g (T[N,4096] x) => (T[N,32] y) { y = MatMul (x, w) }",
         _uniform(4096, 0, 1),
-        {"w": np.abs(_weights(4096, 256))},
+        {"w": np.abs(_weights(4096, 32))},
     ),
     "matmul_scaled": Probe(
         "is a factor behind MatMul applied before the result is rounded?",
@@ -292,7 +292,7 @@ PROBES: dict[str, Probe] = {
     "gelu": Probe(
         "are the steps of GELU rounded?",
         """
-        g (T[N,1024] x) => (T[N,1024] y) {
+        g (T[N,256] x) => (T[N,256] y) {
             a = Div (x, root)
             b = Erf (a)
             c = Add (b, one)
@@ -300,20 +300,20 @@ PROBES: dict[str, Probe] = {
             y = Mul (d, half)
         }
         """,
-        _normal(1024, 2.0),
+        _normal(256, 2.0),
         {
             "root": np.array(np.sqrt(2), np.float32),
             "one": np.array(1, np.float32),
             "half": np.array(0.5, np.float32),
         },
     ),
-    "exp": Probe("does Exp overflow past 11.09?", _unary("Exp"), _uniform(1024, -12, 12)),
-    "sigmoid": Probe("is Sigmoid rounded once?", _unary("Sigmoid"), _normal(1024, 6.0)),
-    "tanh": Probe("is Tanh rounded once?", _unary("Tanh"), _normal(1024, 2.0)),
+    "exp": Probe("does Exp overflow past 11.09?", _unary("Exp", 256), _uniform(256, -12, 12)),
+    "sigmoid": Probe("is Sigmoid rounded once?", _unary("Sigmoid", 256), _normal(256, 6.0)),
+    "tanh": Probe("is Tanh rounded once?", _unary("Tanh", 256), _normal(256, 2.0)),
     "square": Probe(
         "does Pow by two overflow past 256?",
-        "g (T[N,1024] x) => (T[N,1024] y) { y = Pow (x, two) }",
-        _normal(1024, 100.0),
+        "g (T[N,256] x) => (T[N,256] y) { y = Pow (x, two) }",
+        _normal(256, 100.0),
         {"two": np.array(2, np.float32)},
     ),
 }
