@@ -96,8 +96,29 @@ def _evaluated(model: onnx.ModelProto, batch: Batch, ops: Sequence[type[OpRun]])
     feeds = {value.name: batch[value.name] for value in model.graph.input if value.name in batch}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        given = ReferenceEvaluator(model, new_ops=list(ops)).run(None, feeds)
+        given = ReferenceEvaluator(_stacking(model), new_ops=list(ops)).run(None, feeds)
     return dict(zip((value.name for value in model.graph.output), given, strict=True))
+
+
+def _stacking(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with an axis added to what loops collect: the evaluator joins on the first one."""
+    loops = [node for node in _nodes(model.graph) if node.op_type == "Loop"]
+    if not any(len(node.output) > len(node.input) - 2 for node in loops):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in _nodes(copy.graph):
+        if node.op_type != "Loop":
+            continue
+        body = node.attribute[0].g
+        for value in body.output[len(node.input) - 1 :]:
+            axis, wide = f"{value.name}_axis", f"{value.name}_stacked"
+            zero = onnx.numpy_helper.from_array(np.array([0], np.int64), axis)
+            body.node.append(onnx.helper.make_node("Constant", [], [axis], value=zero))
+            body.node.append(onnx.helper.make_node("Unsqueeze", [value.name, axis], [wide]))
+            value.name = wide
+            value.type.tensor_type.ClearField("shape")
+    return copy
 
 
 def _as_promised(model: onnx.ModelProto) -> list[type[OpRun]]:
