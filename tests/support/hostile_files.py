@@ -85,6 +85,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
     from tfmp.converters.commands.cli import main
     from tfmp.converters.intake import open_source
     from tfmp.converters.samples.data import open_data
+    from tfmp.converters.shared.errors import running_on_samples
     from tfmp.converters.shared.tensors import TensorSpec
     from tfmp.converters.tflite.file import TFLiteModel
 
@@ -130,19 +131,26 @@ def kinds(folder: Path) -> dict[str, Kind]:
     def options(path: Path) -> None:
         main(["plan", "--config", str(path)])
 
+    def called(path: Path, x: np.ndarray) -> None:
+        """As the commands call a model: on data that fit what it says of its inputs."""
+        source = open_source(path)
+        for batch in open_data({"x": x}, source.inputs, batch_size=2).batches():
+            with running_on_samples(source.name):
+                source.forward(batch)
+
     def beside(path: Path) -> None:
         for name in [each.name for each in folder.glob("beside.onnx.*.data")]:
             shutil.copy(folder / name, path.parent / name)
-        open_source(path).forward({"x": np.ones((2, 8), np.float32)})
+        called(path, np.ones((2, 8), np.float32))
 
     def saved(path: Path) -> None:
         whole = path.parent / "saved"
         shutil.copytree(folder / "saved", whole)
         shutil.copy(path, whole / path.name.replace("@", "/"))
-        open_source(whole).forward({"x": np.ones((2, 8, 3), np.float32)})
+        called(whole, np.ones((2, 8, 3), np.float32))
 
     def opened(path: Path) -> None:
-        open_source(path).forward({"x": np.ones((2, 8, 3), np.float32)})
+        called(path, np.ones((2, 8, 3), np.float32))
 
     def tflite(path: Path) -> None:
         model = TFLiteModel(path)
