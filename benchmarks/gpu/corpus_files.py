@@ -184,15 +184,15 @@ def hollowed(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def complete(folder: Path) -> None:
-    """Draws the weights of a seeded model and makes its FP16 file; others are complete.
+    """Draws the weights of a seeded model, and makes its FP16 file; others have theirs.
 
     Raises:
         ValueError: this machine's NumPy draws other numbers.
     """
+    if (folder / "half.onnx").is_file():
+        return
     model = onnx.load(folder / "full.onnx")
     seeds = {prop.key: prop.value for prop in model.metadata_props if prop.key.startswith(_SEED)}
-    if not seeds:
-        return
     for initializer in model.graph.initializer:
         told = seeds.get(f"{_SEED}{initializer.name}")
         if told is None:
