@@ -1,4 +1,4 @@
-"""The custom classes and functions that a model needs, from the modules that define them."""
+"""The classes and functions that a model needs, from the user's modules and from Keras's own."""
 
 import importlib
 import sys
@@ -9,6 +9,9 @@ from tfmp.converters.shared.errors import InputError
 
 # Classes and functions by the names that a Keras file uses for them.
 CustomObjects: TypeAlias = dict[str, Any]
+
+# Operations of Keras 3 that call a function, which a file would name.
+_CALLING = "AssociativeScan Cond ForiLoop Map Operation Scan Switch VectorizedMap WhileLoop".split()
 
 
 def objects_in(modules: Sequence[str]) -> CustomObjects:
@@ -33,3 +36,52 @@ def objects_in(modules: Sequence[str]) -> CustomObjects:
             ) from error
         found |= {key: value for key, value in vars(module).items() if key[0] != "_"}
     return found
+
+
+def own_classes() -> CustomObjects:
+    """Layer classes of Keras's own gallery of models, and of Keras 2's H5 files: it reads neither
+    without being given them."""
+    import keras
+    from keras.src.applications import convnext, inception_resnet_v2
+
+    class DepthwiseConv2D(keras.layers.DepthwiseConv2D):
+        def __init__(self, *args: object, groups: int = 1, **kwargs: object) -> None:
+            # Keras 2 inherited `groups` from Conv2D and wrote it, always 1.
+            if groups != 1:
+                raise ValueError(f"DepthwiseConv2D with groups={groups} is not a Keras layer")
+            super().__init__(*args, **kwargs)
+
+    return {
+        "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer,
+        "DepthwiseConv2D": DepthwiseConv2D,
+        "LayerScale": convnext.LayerScale,
+        "StochasticDepth": convnext.StochasticDepth,
+    }
+
+
+def operations() -> CustomObjects:
+    """Keras 3's operations by their names, which its own HDF5 files hold and it does not find.
+
+    Masks and operators are operations. Where a layer has the name, too, the words of the
+    architecture tell which of both it is: every layer says whether it is trainable.
+    """
+    import keras
+    from keras.src.ops import core, image, linalg, math, nn, numpy
+
+    found: CustomObjects = {}
+    for module in (core, image, linalg, math, nn, numpy):
+        for name, value in vars(module).items():
+            kind = isinstance(value, type) and issubclass(value, keras.Operation)
+            if kind and name not in _CALLING:
+                layer = getattr(keras.layers, name, None)
+                found[name] = value if layer is None else _layer_or_operation(layer, value)
+    return found
+
+
+def _layer_or_operation(layer: Any, operation: Any) -> type:
+    class Either:
+        @classmethod
+        def from_config(cls, config: dict[str, Any]) -> object:
+            return (layer if "trainable" in config else operation).from_config(config)
+
+    return Either

@@ -4,11 +4,10 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 from tfmp.converters.intake.architecture import Architecture, with_architecture
-from tfmp.converters.intake.custom_objects import CustomObjects
+from tfmp.converters.intake.custom_objects import CustomObjects, operations, own_classes
 from tfmp.converters.intake.keras2 import (
     LAMBDA,
     SAVED_MODEL,
@@ -98,7 +97,8 @@ def _keras_3_model(
 ) -> KerasModel:
     import keras
 
-    known = {**_own_classes(), **custom_objects}
+    spelled = archive.from_keras_3 and not archive.zipped and not archive.alone
+    known = {**own_classes(), **(operations() if spelled else {}), **custom_objects}
     with named_by_content(archive) as path, hints_hidden():
         if archive.alone:
             model = keras.saving.deserialize_keras_object(
@@ -224,24 +224,3 @@ def _unsafe(text: str) -> str:
 def _cut(text: str, characters: int = 300) -> str:
     """The beginning of a long text, up to the end of a word."""
     return text if len(text) <= characters else text[:characters].rpartition(" ")[0] + " …"
-
-
-def _own_classes() -> dict[str, Any]:
-    """Layer classes of Keras's own gallery of models, and of Keras 2's H5 files: it reads neither
-    without being given them."""
-    import keras
-    from keras.src.applications import convnext, inception_resnet_v2
-
-    class DepthwiseConv2D(keras.layers.DepthwiseConv2D):
-        def __init__(self, *args: object, groups: int = 1, **kwargs: object) -> None:
-            # Keras 2 inherited `groups` from Conv2D and wrote it, always 1.
-            if groups != 1:
-                raise ValueError(f"DepthwiseConv2D with groups={groups} is not a Keras layer")
-            super().__init__(*args, **kwargs)
-
-    return {
-        "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer,
-        "DepthwiseConv2D": DepthwiseConv2D,
-        "LayerScale": convnext.LayerScale,
-        "StochasticDepth": convnext.StochasticDepth,
-    }

@@ -94,6 +94,45 @@ def test_layers_of_the_gallery_are_known(library, suffix: str, tmp_path: Path):
     np.testing.assert_allclose(received, np.asarray(model(X)), rtol=1e-5)
 
 
+def ids_and_masks() -> keras.Model:
+    ids = keras.Input((6,), dtype="int32")
+    words = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
+    return keras.Model(ids, keras.layers.Bidirectional(keras.layers.LSTM(3))(words))
+
+
+def operators() -> keras.Model:
+    """Operations by the names of layers, and layers of these names."""
+    x = keras.Input((6,))
+    hidden = keras.ops.exp(x)[:, ::2] * 2.0
+    hidden = keras.layers.Add()([hidden, keras.ops.abs(hidden)]) + hidden
+    both = keras.ops.concatenate([hidden, keras.layers.Softmax()(hidden)], axis=-1)
+    return keras.Model(x, keras.ops.softmax(keras.layers.Multiply()([both, both])))
+
+
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+@pytest.mark.parametrize("build", [ids_and_masks, operators])
+def test_operations_in_hdf5_of_keras_3_are_known(build, tmp_path: Path):
+    """Keras writes them, masks among them, and cannot read them."""
+    model = build()
+    model.save(tmp_path / "m.h5")
+    source = open_source(tmp_path / "m.h5")
+    x = np.array([[1, 2, 3, 0, 0, 0], [4, 1, 0, 0, 0, 0]], model.inputs[0].dtype)
+    (received,) = source.forward({source.inputs[0].name: x}).values()
+    np.testing.assert_allclose(received, np.asarray(model(x)), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+def test_operations_that_call_a_function_are_not_known(tmp_path: Path):
+    x = keras.Input((6,))
+    keras.Model(x, keras.ops.exp(x)).save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5", "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"][1]["class_name"] = "Map"
+        file.attrs["model_config"] = json.dumps(config)
+    with pytest.raises(InputError, match="the model uses 'Map', which Keras does not know"):
+        open_source(tmp_path / "m.h5")
+
+
 def test_layers_keep_their_names(tmp_path: Path):
     path = tmp_path / "model.h5"
     with warnings.catch_warnings():
