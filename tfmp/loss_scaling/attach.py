@@ -123,6 +123,9 @@ def _attach_to_main(model: keras.Model, loss_scale: LossScale | float | str) -> 
     strategy = _strategy_for(before, loss_scale)
     is_ours = isinstance(before, LossScaleOptimizer)
     by_user = is_ours and (record is None or record.ours is not before)
+    inner = before.inner_optimizer if is_ours else before
+    if inner.built:
+        wrapping.check_known(inner, model.trainable_variables)
     if is_ours and (before.loss_scale == strategy or (by_user and loss_scale == "dynamic")):
         before.build(model.trainable_variables)
         return

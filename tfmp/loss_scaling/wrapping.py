@@ -99,8 +99,9 @@ def check_known(inner: Optimizer, var_list: list[keras.Variable]) -> None:
         raise ValueError(
             "LossScaleOptimizer expects an inner optimizer that was built for these variables, "
             f"received one built for {len(known)} others: it does not know {len(new)} of the "
-            f"{len(var_list)} given, such as {new[0]!r}. After adding or unfreezing layers, "
-            "compile the model with a new optimizer."
+            f"{len(var_list)} given, such as {new[0]!r}. After adding layers, unfreezing them or "
+            "enabling LoRA, compile the model with a new optimizer; tfmp.revert(model) before that "
+            "gives the float32 model back."
         )
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from tfmp.loss_scaling import DynamicLossScale
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.replay import Call, CallKey, Gradients, ReplayedStep
@@ -53,8 +54,20 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         cause="loss scale",
         why=f"the loss scale of {scale:g} is too high for this batch; at {finite_at:g} all "
         "gradients are finite",
-        advice="A dynamic loss scale skips the step and backs off by itself; a static one "
-        f"should be at most {finite_at:g}.",
+        advice=_scale_advice(finite_at),
+    )
+
+
+def _scale_advice(finite_at: float) -> str:
+    if finite_at < DynamicLossScale().min_scale:
+        exponent = round(math.log2(finite_at))
+        return (
+            "A dynamic loss scale ends at 1 unless it is told otherwise. If other batches fail, "
+            f"too, let it fall: loss_scale=tfmp.DynamicLossScale(min_scale=2.0**{exponent})."
+        )
+    return (
+        "A dynamic loss scale skips the step and backs off by itself; a static one should be at "
+        f"most {finite_at:g}."
     )
 
 

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import keras
 from keras import layers, ops, tree
@@ -15,6 +16,7 @@ from tfmp.shared.backend import Tensor, TensorTree
 
 _UNDO = "_tfmp_undo"
 _ADD_LOSS = "add_loss"
+_QUANTIZE = "quantize"
 
 
 # The policies of layers before the first plan that changed them. By layer, not by model: of two
@@ -45,6 +47,7 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
         _set_policy(layer, policy_named(name))
     root = layer_tree.walk(model)
     _add_float32_losses(root)
+    _explain_quantization(root)
     drop_traced_functions(root)
 
 
@@ -66,6 +69,62 @@ class _Float32Losses:
         layer = self._layer()
         assert layer is not None
         type(layer).add_loss(layer, tree.map_structure(_at_least_float32, loss))
+
+
+def _explain_quantization(root: LayerNode) -> None:
+    """Keras refuses to quantize FP16 layers with advice that leads back to them."""
+    for node in root.within():
+        method = vars(node.layer).get(_QUANTIZE)  # Keras wraps it for each layer
+        if _can_be_quantized(node.layer) and not isinstance(method, _QuantizeAfterRevert):
+            wrapped = _QuantizeAfterRevert(node.layer, method)
+            object.__setattr__(node.layer, _QUANTIZE, wrapped)
+
+
+def _can_be_quantized(layer: layers.Layer) -> bool:
+    return type(layer).quantize is not layers.Layer.quantize
+
+
+class _QuantizeAfterRevert:
+    """`layer.quantize` in place of the method: before any layer changes, it tells what to do.
+
+    Attributes:
+        before: the layer's own attribute of that name; None without one.
+    """
+
+    def __init__(self, layer: layers.Layer, before: Callable[..., object] | None) -> None:
+        self._layer = weakref.ref(layer)
+        self.before = before
+
+    def __call__(self, *args: Any, **kwargs: Any) -> object:
+        layer = self._layer()
+        assert layer is not None
+        asked = args[0] if args else kwargs.get("mode")
+        if (asked or getattr(kwargs.get("config"), "mode", None)) == "int8":
+            self._refuse_float16(layer)
+        if self.before is not None:
+            return self.before(*args, **kwargs)
+        return type(layer).quantize(layer, *args, **kwargs)
+
+    def _refuse_float16(self, layer: layers.Layer) -> None:
+        for node in layer_tree.walk(layer).within():
+            own = node.layer
+            is_container = isinstance(own, keras.Model)
+            if own.compute_dtype == "float16" and not is_container and _can_be_quantized(own):
+                raise ValueError(
+                    "quantize('int8') expects layers that compute in float32 or bfloat16, received "
+                    f"{own.name!r} in float16, from training in mixed precision. Call "
+                    "tfmp.revert(model) first, then model.quantize('int8'): the weights stay as "
+                    "trained."
+                )
+
+
+def _give_quantize_back(layer: layers.Layer) -> None:
+    method = vars(layer).get(_QUANTIZE)
+    if not isinstance(method, _QuantizeAfterRevert):
+        return
+    object.__delattr__(layer, _QUANTIZE)
+    if method.before is not None:
+        object.__setattr__(layer, _QUANTIZE, method.before)
 
 
 def _at_least_float32(loss: Tensor) -> Tensor:
@@ -90,11 +149,21 @@ def original_policies(root: LayerNode) -> dict[int, keras.DTypePolicy]:
     """Each layer's policy before the first `set_policies`, by id of the layer."""
     result = {}
     for node in root.within():
-        policy = _ORIGINAL.get(node.layer, node.layer.dtype_policy)
+        policy = _original_of(node.layer)
         if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
             policy = policy[node.layer.path]
         result[id(node.layer)] = policy
     return result
+
+
+def _original_of(layer: layers.Layer) -> keras.DTypePolicy:
+    """The policy before the first plan; of a layer quantized since, its quantization from there."""
+    now = layer.dtype_policy
+    before = _ORIGINAL.get(layer, now)
+    if now.quantization_mode is None or before.quantization_mode is not None:
+        return before
+    mode = now.name.partition("_from_")[0]
+    return keras.dtype_policies.get(f"{mode}_from_{before.name}")
 
 
 def revert(model: keras.Model) -> keras.Model:
@@ -115,13 +184,15 @@ def revert(model: keras.Model) -> keras.Model:
         return model
     for layer in undo.changed.values():
         if layer in _ORIGINAL:  # unless another model that has the layer was reverted first
-            _set_policy(layer, _ORIGINAL.pop(layer))
+            _set_policy(layer, _original_of(layer))
+            del _ORIGINAL[layer]
     for step in undo.steps.values():
         step(model)
     object.__delattr__(model, _UNDO)
     for node in layer_tree.walk(model).within():
         if _ADD_LOSS in vars(node.layer):
             object.__delattr__(node.layer, _ADD_LOSS)
+        _give_quantize_back(node.layer)
     _unwrap_automatic(model)
     drop_traced_functions(layer_tree.walk(model))
     return model

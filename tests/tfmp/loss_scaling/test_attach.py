@@ -213,3 +213,31 @@ def test_the_gradients_of_another_optimizers_loss_are_refused():
         second.apply(gradient, [variable])
     first.apply(gradient, [variable])  # its own
     assert float(variable.value[0]) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("attached_before", [False, True])
+def test_variables_that_came_after_the_optimizer_was_built_are_told_before_the_first_step(
+    attached_before,
+):
+    model = model_with("adam", trained=False)
+    model.layers[0].trainable = False
+    model.optimizer.build(model.trainable_variables)
+    if attached_before:
+        attach_loss_scale(model, "dynamic")
+    model.layers[0].trainable = True
+    expected = (
+        "does not know 2 of the 4 given, such as 'sequential.*/kernel'. After adding layers, "
+        "unfreezing them or enabling LoRA, compile the model with a new optimizer; tfmp.revert("
+    )
+    with pytest.raises(ValueError, match=re.escape(expected).replace(r"\.\*", ".*")):
+        attach_loss_scale(model, "dynamic")
+    model.layers[0].trainable = False
+    attach_loss_scale(model, "dynamic")
+
+
+def test_variables_that_were_frozen_since_are_no_obstacle():
+    model = model_with("adam", trained=False)
+    model.optimizer.build(model.trainable_variables)
+    attach_loss_scale(model, "dynamic")
+    model.layers[0].trainable = False
+    attach_loss_scale(model, "dynamic")

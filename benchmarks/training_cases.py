@@ -1,0 +1,157 @@
+"""Writes docs/training-cases.md: public reports of mixed-precision training, rebuilt and run again.
+
+Every case of `tests/support/training_threads.py` is run with Keras alone and with tfmp; those that
+need JAX in a process of their own.
+
+Run: python benchmarks/training_cases.py
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "training-cases.md"
+sys.path[:0] = [str(ROOT / "tests" / "support")]
+
+import keras
+from quiet import quiet
+from training_case import Outcome, TrainingCase, run
+from training_threads import training_cases
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case with its results.
+
+    Attributes:
+        thread: the report.
+        keras: the outcome with Keras alone.
+        tfmp: the outcome with this package.
+    """
+
+    thread: str
+    keras: Outcome
+    tfmp: Outcome
+
+
+def rows_here(cases: list[TrainingCase]) -> Iterator[Row]:
+    """Runs the cases for the backend of this process, in an empty folder."""
+    if keras.backend.backend() == "tensorflow":
+        _two_cpus()
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            for case in cases:
+                if case.backend == keras.backend.backend():
+                    with quiet(), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        row = Row(case.thread, run(case.keras), run(case.tfmp))
+                    yield row
+        finally:
+            os.chdir(before)
+
+
+def _two_cpus() -> None:
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+def rows_elsewhere(only: str, backend: str) -> list[Row]:
+    """The rows of another backend, from a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--json", "--here", "--only", only],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [_row(**json.loads(line)) for line in done.stdout.splitlines() if line[:1] == "{"]
+
+
+def _row(thread: str, keras: dict, tfmp: dict) -> Row:
+    return Row(thread, Outcome(**keras), Outcome(**tfmp))
+
+
+def page(rows: list[Row]) -> str:
+    """The page."""
+    cases = {case.thread: case for case in training_cases()}
+    lines = ["# Training cases", "", *_introduction(rows), ""]
+    lines += [
+        "| # | report | the trouble | Keras today | tfmp |",
+        "| ---: | --- | --- | --- | --- |",
+    ]
+    for number, row in enumerate(rows, 1):
+        case = cases[row.thread]
+        cells = f"[{case.thread}]({case.link})", case.title, str(row.keras), str(row.tfmp)
+        lines.append(f"| {number} | {' | '.join(map(_cell, cells))} |")
+    lines += ["", "## Case by case", ""]
+    for number, row in enumerate(rows, 1):
+        case = cases[row.thread]
+        lines.append(f"{number}. [{case.thread}]({case.link}): {case.title}. {case.story}")
+    return "\n".join(lines) + "\n"
+
+
+def _introduction(rows: list[Row]) -> list[str]:
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES)
+    return [
+        f"Written by `python benchmarks/training_cases.py` with {versions}, on a CPU.",
+        "",
+        f"{len(rows)} public reports of trouble with mixed-precision training in Keras and "
+        "TensorFlow, each rebuilt small and run with Keras's policy and wrapper of today, and with "
+        'tfmp. "yes" says that users get the result that the report asks for: the training is '
+        "finite and learns, states survive their file, or a sentence names the mistake. Many of "
+        'these reports are years old, and Keras has mended them since; a "no" is today\'s result.',
+        "",
+        f"- Keras alone: yes for {sum(row.keras.good for row in rows)} of {len(rows)}.",
+        f"- With tfmp: yes for {sum(row.tfmp.good for row in rows)} of {len(rows)}.",
+    ]
+
+
+_PACKAGES = "keras tensorflow jax".split()
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    """Runs and writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="cases whose names have this; no page")
+    parser.add_argument("--here", action="store_true", help="only the backend of this process")
+    parser.add_argument("--json", action="store_true", help="a JSON object for each row; no page")
+    options = parser.parse_args()
+    cases = [case for case in training_cases() if options.only in case.name]
+    rows = []
+    for row in rows_here(cases):
+        rows.append(row)
+        shown = (
+            json.dumps(asdict(row)) if options.json else f"{row.thread} | {row.keras} | {row.tfmp}"
+        )
+        print(shown, flush=True)
+    here = keras.backend.backend()
+    for backend in sorted({case.backend for case in cases} - {here}) if not options.here else ():
+        for row in rows_elsewhere(options.only, backend):
+            rows.append(row)
+            print(json.dumps(asdict(row)) if options.json else f"{row.thread} | {row.tfmp}")
+    order = [case.thread for case in cases]
+    rows.sort(key=lambda row: order.index(row.thread))
+    if not (options.only or options.json or options.here):
+        PAGE.write_text(page(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The page of training cases is what its script writes, and its results are today's."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from repository import BENCHMARKS, DOCS
+from training_case import Outcome
+from training_threads import training_cases
+
+PAGE = DOCS / "training-cases.md"
+CASES = {case.thread: case for case in training_cases()}
+# Reports that the page is to have.
+REQUIRED = """
+    keras-team/keras#18666 keras-team/keras#21366 keras-team/keras#20878 keras-team/keras#18112
+    keras-team/keras#19479 keras-team/keras#19244 tensorflow/tensorflow#49368
+    tensorflow/tensorflow#38357 tensorflow/tensorflow#48662
+""".split()
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    paths = sys.path[:]
+    sys.path.insert(0, str(BENCHMARKS))
+    import training_cases as module
+
+    yield module
+    sys.path[:] = paths
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of the page's table, by thread."""
+    found = {}
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
+        if re.match(r"\| \d+ \| \[", line):
+            thread = re.match(r"\[([^]]+)\]", cells[1])
+            assert thread is not None
+            found[thread[1]] = cells
+    return found
+
+
+def test_the_page_has_all_cases_in_order_with_their_links_and_words():
+    text, found = PAGE.read_text(), rows()
+    assert list(found) == list(CASES)
+    assert len(found) >= 25
+    assert set(found) >= set(REQUIRED)
+    for number, case in enumerate(CASES.values(), 1):
+        told = f"[{case.thread}]({case.link})"
+        assert found[case.thread][:3] == [str(number), told, case.title]
+        assert f"\n{number}. {told}: {case.title}. {case.story}\n" in text
+
+
+def test_a_page_of_made_up_results_has_the_form_of_the_page(script: ModuleType):
+    threads = list(CASES)[:2]
+    good, bad = Outcome(True, "loss 1 to 0"), Outcome(False, "ValueError: a|b")
+    text = script.page([script.Row(threads[0], bad, good), script.Row(threads[1], good, good)])
+    assert text.startswith("# Training cases\n\nWritten by `python benchmarks/training_cases.py` ")
+    assert "| no: ValueError: a\\|b | yes: loss 1 to 0 |" in text
+    assert "- Keras alone: yes for 1 of 2.\n- With tfmp: yes for 2 of 2.\n" in text
+
+
+@pytest.fixture(scope="module")
+def today() -> dict[str, dict]:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "training_cases.py"), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {line["thread"]: line for line in lines}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("thread", CASES)
+def test_the_results_on_the_page_are_todays(thread: str, today: dict[str, dict]):
+    *_, of_keras, of_tfmp = rows()[thread]
+    assert of_keras.startswith(str(Outcome(today[thread]["keras"]["good"], "")).rstrip())
+    assert of_tfmp.startswith(str(Outcome(today[thread]["tfmp"]["good"], "")).rstrip())
