@@ -113,6 +113,34 @@ def test_an_operation_that_does_more_than_compute_is_refused(
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
+def test_layers_that_were_adapted_are_opened(tmp_path: Path):
+    """Keras 2 keeps the step of `adapt`, which takes an iterator that no file can make."""
+    import tf_keras
+
+    layer = tf_keras.layers.Normalization(input_shape=(3,))
+    layer.adapt(np.arange(12, dtype=np.float32).reshape(4, 3))
+    model = tf_keras.Sequential([layer])
+    model.save(str(tmp_path / "model"), save_format="tf")
+    kept = (tmp_path / "model" / "saved_model.pb").read_bytes()
+    assert b"IteratorGetNext" in kept
+    source = open_source(tmp_path / "model")
+    (name,) = (spec.name for spec in source.inputs)
+    (received,) = source.forward({name: X["x"]}).values()
+    np.testing.assert_allclose(received, model(X["x"]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("Iterator", "IteratorV2", "OneShotIterator", "AnonymousIteratorV3", "MakeIterator"),
+        *("IteratorFromStringHandleV2", "DeserializeIterator", "IteratorGetNextFromShard"),
+    ],
+)
+def test_an_iterator_can_be_read_and_not_made(op: str):
+    assert _computes("IteratorGetNext")
+    assert not _computes(op)
+
+
 def test_who_trusts_a_model_may_run_it(tmp_path: Path):
     path = saved(tmp_path, lambda x: x + size(tf.io.read_file("/etc/hostname")))
     source = open_source(path, unsafe_load=True)
