@@ -35,9 +35,8 @@ from corpus import corpus
 
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import Source
-from tfmp.converters.runners import LiteRTRunner, Runner
+from tfmp.converters.runners import LiteRTRunner, Runner, litert_vulkan
 from tfmp.converters.runners.litert import LiteRTGpuRunner
-from tfmp.converters.runners.vulkan import find_vulkan
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, synthetic_batch
 from tfmp.converters.shared.worker import Worker
@@ -250,7 +249,7 @@ def measured(resume: Path | None, again: str | None) -> Iterator[Line]:
 def adapter() -> str:
     """The GPU that was there."""
     try:
-        with find_vulkan() as found:
+        with litert_vulkan() as found:
             return str(found.adapter)
     except RunnerError as error:
         return f"none ({error})"

@@ -18,12 +18,12 @@ def cases(corpus: Path) -> dict[str, Case]:
 
 def measure(name: str, corpus: Path) -> dict[str, Any]:
     """Adapters of Vulkan, or a file on the GPU and on the CPU."""
-    from tfmp.converters.runners import find_vulkan, litert_runner
+    from tfmp.converters.runners import litert_runner, litert_vulkan
     from tfmp.converters.shared.errors import MachineError
 
     try:
         if name == "vulkan":
-            with find_vulkan() as vulkan:
+            with litert_vulkan() as vulkan:
                 return {"adapter": str(vulkan.adapter)}
         from comparing import compared
 
