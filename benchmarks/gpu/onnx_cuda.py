@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def _runtime() -> dict[str, Any]:
     }
 
 
+@cache
 def provider() -> str:
     """The provider to measure: CUDA where a card is, else the CPU's."""
     from stage import machine
