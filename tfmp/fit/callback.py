@@ -1,6 +1,6 @@
 """MixedPrecision: a callback that makes `fit` train in mixed precision and reports on it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -23,7 +23,14 @@ from tfmp.loss_scaling import (
     detach_loss_scale,
     scaled_optimizers,
 )
-from tfmp.precision import Pattern, PrecisionPlan, check_policy, is_narrow, policy as policies
+from tfmp.precision import (
+    Pattern,
+    Policy,
+    PrecisionPlan,
+    check_keep,
+    named_policy,
+    policy as policies,
+)
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
@@ -72,6 +79,7 @@ class MixedPrecision(keras.callbacks.Callback):
             was low enough, with the model and a script that replays the step; None saves nothing.
         report: file for the report, written when training ends or stops with an error of this
             package: `.html` is a page with curves, `.json` data, `.md` Markdown.
+        keep: as in `tfmp.plan`.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -80,7 +88,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def __init__(
         self,
-        policy: str = "auto",
+        policy: Policy = "auto",
         loss_scale: LossScale | float | str = "dynamic",
         keep_float32: Pattern | Iterable[Pattern] = (),
         log_dir: str | Path | None = None,
@@ -89,9 +97,11 @@ class MixedPrecision(keras.callbacks.Callback):
         max_consecutive_skips: int = 50,
         save_failing: str | Path | None = None,
         report: str | Path | None = None,
+        keep: Mapping[str, Pattern | Iterable[Pattern]] | None = None,
     ) -> None:
         super().__init__()
-        check_policy(policy)
+        named_policy(policy)
+        check_keep(keep)
         as_loss_scale(loss_scale)
         _check_log_every(log_every)
         check_choice("on_nonfinite", on_nonfinite, ON_NONFINITE, "'report' is the default.")
@@ -99,6 +109,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self.policy = policy
         self.loss_scale = loss_scale
         self.keep_float32 = keep_float32
+        self.keep = keep
         self.log_dir = log_dir
         self.log_every = log_every
         self.on_nonfinite = on_nonfinite
@@ -167,18 +178,19 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def _begin(self) -> FitSession:
         model = self.model
-        self.plan = policies.plan(model, self.policy, self.keep_float32)
+        self.plan = policies.plan(model, self.policy, self.keep_float32, self.keep)
         findings = preflight_findings(model, self.plan)
         self.plan.apply()
-        if is_narrow(self.plan.policy):
-            attach_loss_scale(model, self._scale_for(self.plan.policy, findings))
+        narrow = self.plan.narrow_dtypes
+        if narrow:
+            attach_loss_scale(model, self._scale_for(narrow, findings))
             for optimizer in scaled_optimizers(model):
                 optimizer.watch_scale_loss()
                 optimizer.measure_from_now(self._steps_of_fit())
         else:
             detach_loss_scale(model)
         self._take_back_means()
-        if is_narrow(self.plan.policy):
+        if narrow:
             self._take_back_means = leave_out_skipped_steps(model)
         # `fit` made its training function before it called this.
         model.make_train_function(force=True)
@@ -252,10 +264,12 @@ class MixedPrecision(keras.callbacks.Callback):
         steps, epochs = (self.params.get(name) for name in ("steps", "epochs"))
         return steps * epochs if steps and epochs else None
 
-    def _scale_for(self, policy: str, findings: Iterable[Finding]) -> LossScale | float | str:
+    def _scale_for(
+        self, narrow: frozenset[str], findings: Iterable[Finding]
+    ) -> LossScale | float | str:
         if any(finding.check == UNSCALED_STEP for finding in findings):
             return StaticLossScale(1.0)
-        if policy == "mixed_bfloat16" and self.loss_scale == "dynamic":
+        if narrow == {"bfloat16"} and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
 

@@ -19,7 +19,7 @@ from tfmp.loss_scaling import (
     check_losses_arrived,
     scaled_optimizers,
 )
-from tfmp.precision import PrecisionPlan, is_narrow
+from tfmp.precision import PrecisionPlan
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 
@@ -70,7 +70,7 @@ class FitSession:
         if log_dir is not None and _writes_files(model):
             self._log = TelemetryLog(log_dir)
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
-        if is_narrow(plan.policy):
+        if plan.narrow_dtypes:
             explain_next_failure(model, _DTYPE_FAILURE.format(policy=plan.policy))
             tap_next_execution(model, self._look_at_inputs)
 

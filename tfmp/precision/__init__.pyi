@@ -1,14 +1,16 @@
 from . import layer_tree as layer_tree, policy as policy, reverting as reverting
 from .dtype_policies import (
     NARROW_DTYPES as NARROW_DTYPES,
+    Policy as Policy,
     is_narrow as is_narrow,
+    named_policy as named_policy,
     policy_named as policy_named,
 )
 from .graph_rewriting import (
     graph_rewrite as graph_rewrite,
     switch_graph_rewrite as switch_graph_rewrite,
 )
-from .keep_float32 import Pattern as Pattern
+from .keep_float32 import Pattern as Pattern, check_keep as check_keep
 from .layer_tree import (
     ROOT as ROOT,
     LayerNode as LayerNode,

@@ -1,15 +1,87 @@
-"""`keep_float32`: names, regular expressions, classes and predicates, matched against a model."""
+"""`keep` and `keep_float32`: names, regular expressions, classes and predicates, matched against a
+model.
+"""
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from keras import layers
 
+from tfmp.precision.dtype_policies import KEPT_POLICIES
 from tfmp.precision.layer_tree import ROOT, LayerNode
+from tfmp.shared.arguments import check_choice
 from tfmp.shared.wording import listed, shown
 
 Pattern = str | re.Pattern[str] | type[layers.Layer] | Callable[[layers.Layer], bool]
+
+
+def match_keep(
+    keep: Mapping[str, Pattern | Iterable[Pattern]] | None, tree: LayerNode
+) -> dict[int, tuple[str, str]]:
+    """Finds the layers that a user wants in certain dtypes.
+
+    Args:
+        keep: patterns, as `match_keep_float32` takes them, by dtype.
+        tree: the model's tree of layers, from `layer_tree.walk`.
+
+    Returns:
+        By id of the layer, the dtype and the pattern that named it, as text. A name or a path wins
+        over expressions, classes and predicates. A layer that is not named itself has those of the
+        nearest layer around it that is.
+
+    Raises:
+        ValueError: a dtype is unknown, a pattern matches no layer, or a layer has two dtypes.
+        TypeError: `keep` is no mapping, or a pattern is of another kind.
+    """
+    check_keep(keep)
+    named: dict[int, tuple[str, str]] = {}
+    exact: set[int] = set()
+    for dtype, patterns in (keep or {}).items():
+        for pattern in _as_list(patterns):
+            matched = _match(pattern, tree)
+            if not matched:
+                raise ValueError(_nothing_matched(pattern, tree))
+            for node in matched:
+                key, by_name = id(node.layer), pattern in (node.layer.name, node.path)
+                before = named.get(key)
+                if before is None or (by_name and key not in exact):
+                    named[key] = (dtype, _text(pattern))
+                elif by_name == (key in exact) and before[0] != dtype:
+                    raise ValueError(
+                        f"keep names {node.path} twice: {before[0]} by {before[1]!r} and {dtype} "
+                        f"by {_text(pattern)!r}. Make one of the patterns narrower."
+                    )
+                exact |= {key} if by_name else set()
+    return _with_layers_inside(tree, named, None)
+
+
+def _with_layers_inside(
+    node: LayerNode, named: Mapping[int, tuple[str, str]], around: tuple[str, str] | None
+) -> dict[int, tuple[str, str]]:
+    own = named.get(id(node.layer), around)
+    found = {id(node.layer): own} if own else {}
+    for child in node.children:
+        found.update(_with_layers_inside(child, named, own))
+    return found
+
+
+def check_keep(keep: object) -> None:
+    """Accepts a mapping from dtypes to patterns, or None.
+
+    Raises:
+        TypeError: it is no mapping.
+        ValueError: a key is not a dtype that layers compute in.
+    """
+    if keep is None:
+        return
+    if not isinstance(keep, Mapping):
+        raise TypeError(
+            f"keep expects a mapping from dtypes to layers; received {shown(keep)}. "
+            "For example: keep={'float32': ['norm'], 'bfloat16': 'encoder/.*'}."
+        )
+    for dtype in keep:
+        check_choice("a dtype in keep", dtype, tuple(KEPT_POLICIES), "'float32' is the usual one.")
 
 
 def match_keep_float32(patterns: Pattern | Iterable[Pattern], tree: LayerNode) -> dict[int, str]:

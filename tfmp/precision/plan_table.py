@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from tfmp.precision import layer_tree, reverting
+from tfmp.precision.dtype_policies import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.wording import table
@@ -23,7 +24,8 @@ class LayerPrecision:
         layer_class: the layer's class name.
         policy: the Keras dtype policy that the layer gets; None for a layer that stays as it is.
         compute_dtype: dtype that the layer computes in.
-        variable_dtype: dtype of the layer's weights; no plan changes it.
+        variable_dtype: dtype of the layer's weights; only "float64", "bfloat16" and "float16"
+            change it.
         reason: the reason in half a sentence.
     """
 
@@ -80,6 +82,11 @@ class PrecisionPlan:
         pairs = _pair(layer_tree.walk(model), self.rows)
         reverting.set_policies(model, {node.layer: row.policy for node, row in pairs if row.policy})
         return model
+
+    @property
+    def narrow_dtypes(self) -> frozenset[str]:
+        """The 16-bit dtypes that layers compute in."""
+        return frozenset(row.compute_dtype for row in self.rows).intersection(NARROW_DTYPES)
 
     def kept_float32(self) -> tuple[LayerPrecision, ...]:
         """The rows that a rule keeps in float32 against the plan's policy."""

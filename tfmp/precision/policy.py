@@ -1,5 +1,6 @@
 """Decides a model's precision plan, and sets Keras's global policy for a block."""
 
+import re
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,8 +11,15 @@ import keras
 from tfmp.machine import devices
 from tfmp.precision import layer_tree, reverting
 from tfmp.precision.auto_policy import Choice, choose
-from tfmp.precision.dtype_policies import policy_named
-from tfmp.precision.keep_float32 import Pattern, match_keep_float32
+from tfmp.precision.dtype_policies import (
+    KEPT_POLICIES,
+    MIXED_FLOAT64,
+    Policy,
+    named_policy,
+    on_float32_weights,
+    policy_named,
+)
+from tfmp.precision.keep_float32 import Pattern, match_keep, match_keep_float32
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
 from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, check_policy
@@ -20,11 +28,14 @@ from tfmp.precision.tracing import entry_points, gather
 from tfmp.shared.arguments import check_model
 from tfmp.shared.backend import check_64_bits, check_backend
 
+_IN_64_BITS = ("float64", MIXED_FLOAT64)
+
 
 def plan(
     model: keras.Model,
-    policy: str = "auto",
+    policy: Policy = "auto",
     keep_float32: Pattern | Iterable[Pattern] = (),
+    keep: Mapping[str, Pattern | Iterable[Pattern]] | None = None,
 ) -> PrecisionPlan:
     """Decides for every layer of a built model in which dtype it computes; changes nothing.
 
@@ -33,26 +44,33 @@ def plan(
 
     Args:
         model: a Sequential, Functional or subclassed model that has its weights.
-        policy: "mixed_float16", "mixed_bfloat16", "float32" or "float64"; "auto" takes FP16 if
-            the device has Tensor Cores and float32 otherwise; "auto+bfloat16" takes bfloat16 if
-            the device is as fast in it.
+        policy: "mixed_float16", "mixed_bfloat16" or "float32"; "auto" takes FP16 if the device
+            has Tensor Cores and float32 otherwise; "auto+bfloat16" takes bfloat16 if the device is
+            as fast in it. "float64", "bfloat16" and "float16" (experimental, for comparison) also
+            have weights, optimizer state and every layer in the dtype. A `keras.DTypePolicy` or
+            `DTypePolicyMap` with these names is taken, too; a map's entries are decided by you.
         keep_float32: layers to keep in float32: names, regular expressions over layer paths,
             layer classes, predicates, or a list of them. A layer takes the layers that it contains
             with it.
+        keep: the same by dtype, {"float32": ..., "bfloat16": ..., "float64": ..., "float16": ...}:
+            layers that compute in these dtypes, on float32 weights.
 
     Returns:
         The plan; print it, apply it, or take it to JSON with `to_dict`.
 
     Raises:
-        TypeError: `model` is not a Keras model, or `policy` is not a string.
+        TypeError: `model` is not a Keras model, or `policy` is neither a string nor a policy.
         ValueError: the model is not built, the policy is unknown, the backend is not supported, or
             a pattern matches no layer.
     """
     check_backend()
     _check_built(model)
-    choice = resolve_policy(policy)
+    name, by_path = named_policy(policy)
+    choice = resolve_policy(name)
     root = layer_tree.walk(model)
-    kept = match_keep_float32(keep_float32, root)
+    kept = _kept(root, by_path, keep_float32, keep)
+    if any(decision.policy in _IN_64_BITS for decision in kept.values()):
+        check_64_bits("keep with float64")
     decisions, notes, lines = _decide(root, choice.policy, kept)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
     wide = {
@@ -64,7 +82,7 @@ def plan(
 
 
 def _decide(
-    root: LayerNode, base: str, kept: dict[int, str]
+    root: LayerNode, base: str, kept: Mapping[int, Decision]
 ) -> tuple[dict[int, Decision], tuple[str, ...], Mapping[int, str]]:
     """The decision for each layer, by id; notes for the user; lines that promote to float32."""
     facts = Facts(
@@ -74,12 +92,13 @@ def _decide(
         original=reverting.original_policies(root),
         cpu_backend=None if devices.accelerators() else keras.backend.backend(),
     )
-    if base == "float32":
+    if base == "float32" and not kept:
         return _apply_rules(root, facts), (), {}
 
     def wanted(outputs: frozenset[int]) -> dict[int, str | None]:
         decisions = _apply_rules(root, replace(facts, outputs=outputs))
-        return {key: decision.policy for key, decision in decisions.items()}
+        # Weights are float32 until the plan is applied.
+        return {key: on_float32_weights(decision.policy) for key, decision in decisions.items()}
 
     evidence = gather(root, wanted, base)
     facts = replace(
@@ -97,6 +116,39 @@ def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:
     for node in root.within():
         decided[id(node.layer)] = decide(node, facts, decided)
     return decided
+
+
+def _kept(
+    root: LayerNode,
+    by_path: Mapping[str, str],
+    keep_float32: Pattern | Iterable[Pattern],
+    keep: Mapping[str, Pattern | Iterable[Pattern]] | None,
+) -> dict[int, Decision]:
+    """The decisions of the user, by id of the layer; the most explicit argument wins."""
+    found: dict[int, Decision] = {}
+    for path, name in by_path.items():
+        matched = [node for node in root.within() if path in _paths(node)]
+        matched = matched or [
+            node for node in root.within() if any(re.fullmatch(path, p) for p in _paths(node))
+        ]
+        if not matched:
+            raise ValueError(
+                f"The policy map's entry {path!r} matches no layer of the model. Its keys are "
+                "paths of layers, or regular expressions over whole paths; "
+                "print(tfmp.plan(model)) lists every path."
+            )
+        for node in matched:
+            found[id(node.layer)] = Decision(name, f"policy map: {path}")
+    for key, pattern in match_keep_float32(keep_float32, root).items():
+        found[key] = Decision("float32", f"keep_float32: {pattern}")
+    for key, (dtype, pattern) in match_keep(keep, root).items():
+        found[key] = Decision(KEPT_POLICIES[dtype], f"keep {dtype}: {pattern}")
+    return found
+
+
+def _paths(node: LayerNode) -> tuple[str, ...]:
+    """The paths that a plan and Keras have for a layer."""
+    return (node.path, node.layer.path) if node.layer.path else (node.path,)
 
 
 @contextmanager
@@ -127,7 +179,10 @@ def resolve_policy(policy: str) -> Choice:
         return choose(devices.visible_devices(), allow_bfloat16=policy == AUTO_BFLOAT16)
     if policy == "float64":
         check_64_bits("policy 'float64'")
-    return Choice(policy, "asked for by name")
+    reason = "asked for by name"
+    if policy == "float16":
+        reason += "; experimental: 16-bit weights lose small updates"
+    return Choice(policy, reason)
 
 
 def _check_built(model: keras.Model) -> None:
@@ -154,7 +209,10 @@ def _parts_are_built(model: keras.Model) -> bool:
 def _row(node: LayerNode, decision: Decision) -> LayerPrecision:
     layer = node.layer
     policy = policy_named(decision.policy) if decision.policy else layer.dtype_policy
-    own = {variable.dtype for variable in layer._trainable_variables}
+    own = {
+        policy.variable_dtype if variable.dtype == layer.variable_dtype else variable.dtype
+        for variable in layer._trainable_variables
+    }
     return LayerPrecision(
         path=node.path,
         layer_class=type(layer).__name__,

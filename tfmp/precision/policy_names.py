@@ -4,7 +4,17 @@ from tfmp.shared.arguments import check_choice
 from tfmp.shared.wording import shown
 
 # Policies that mean the same on every device.
-FIXED_POLICIES = ("float32", "mixed_float16", "mixed_bfloat16", "float64")
+FIXED_POLICIES = (
+    "float32",
+    "mixed_float16",
+    "mixed_bfloat16",
+    "float64",
+    "bfloat16",
+    "float16",
+)
+
+# Policies with weights, optimizer state and every layer in the dtype: no rule keeps float32.
+PURE_POLICIES = ("float64", "bfloat16", "float16")
 
 # Policies that are chosen by the device: FP16, or bfloat16 where the device is as fast in it.
 AUTO, AUTO_BFLOAT16 = "auto", "auto+bfloat16"

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import layers, ops, tree
 
-from tfmp.precision import layer_tree
+from tfmp.precision import layer_tree, loss_dtype, variable_dtypes
 from tfmp.precision.dtype_policies import NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.arguments import check_model
@@ -40,11 +40,16 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     Functions that Keras traced before are dropped, so that `fit`, `evaluate` and `predict` trace
     anew.
     """
+    new = {layer: policy_named(name).variable_dtype for layer, name in policies.items()}
+    if any(layer.variable_dtype != dtype for layer, dtype in new.items()):
+        variable_dtypes.check_convertible(model)
     undo = _record(model)
     for layer, name in policies.items():
         undo.changed[id(layer)] = layer
         _ORIGINAL.setdefault(layer, layer.dtype_policy)
-        _set_policy(layer, policy_named(name))
+        _switch(layer, policy_named(name))
+    variable_dtypes.let_optimizer_follow(model)
+    loss_dtype.let_loss_follow(model)
     root = layer_tree.walk(model)
     _add_float32_losses(root)
     _explain_quantization(root)
@@ -184,10 +189,12 @@ def revert(model: keras.Model) -> keras.Model:
         return model
     for layer in undo.changed.values():
         if layer in _ORIGINAL:  # unless another model that has the layer was reverted first
-            _set_policy(layer, _original_of(layer))
+            _switch(layer, _original_of(layer))
             del _ORIGINAL[layer]
     for step in undo.steps.values():
         step(model)
+    variable_dtypes.let_optimizer_follow(model)
+    loss_dtype.take_back(model)
     object.__delattr__(model, _UNDO)
     for node in layer_tree.walk(model).within():
         if _ADD_LOSS in vars(node.layer):
@@ -269,6 +276,16 @@ def _unwrap_automatic(model: keras.Model) -> None:
     compiled_with = model._compile_config.config.get("optimizer")
     if model.dtype_policy.name != "mixed_float16" and compiled_with is optimizer.inner_optimizer:
         model.optimizer = optimizer.inner_optimizer
+
+
+def _switch(layer: layers.Layer, policy: keras.DTypePolicy) -> None:
+    """Gives a layer a policy, and its own weights the dtype that the policy has for them."""
+    before = layer.variable_dtype
+    _set_policy(layer, policy)
+    if before != layer.variable_dtype:
+        for variable in (*layer._trainable_variables, *layer._non_trainable_variables):
+            if variable.dtype == before:
+                variable_dtypes.convert(variable, layer.variable_dtype)
 
 
 def _set_policy(layer: layers.Layer, policy: keras.DTypePolicy) -> None:

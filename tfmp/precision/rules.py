@@ -12,6 +12,7 @@ from keras import layers
 
 from tfmp.precision.dtype_policies import is_narrow, policy_named
 from tfmp.precision.layer_tree import LayerNode, is_graph
+from tfmp.precision.policy_names import PURE_POLICIES
 from tfmp.precision.tracing import LONG_SUM
 
 FLOAT32 = "float32"
@@ -37,7 +38,7 @@ class Facts:
 
     Attributes:
         base: name of the policy for all layers without an answer from a rule.
-        kept: layers that the user named, with the pattern that names them.
+        kept: layers that the user named, with the policy and the reason.
         outputs: layers that compute the values that the loss sees.
         failed: layers that a dry run in the base policy could not run, with the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
@@ -48,7 +49,7 @@ class Facts:
     """
 
     base: str
-    kept: Mapping[int, str] = field(default_factory=dict)
+    kept: "Mapping[int, Decision]" = field(default_factory=dict)
     outputs: frozenset[int] = frozenset()
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
@@ -79,7 +80,7 @@ def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> De
     if node.head is not None and id(node.layer) not in facts.kept:
         # Layers that a built-in layer makes for itself follow it: a file would not tell them apart.
         return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
-    for rule in RULES if is_narrow(facts.base) else RULES_FOR_WIDE:
+    for rule in _rules_for(facts.base):
         decision = rule(node, facts)
         if decision is not None:
             return decision
@@ -101,9 +102,8 @@ def quantized(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def named_by_user(node: LayerNode, facts: Facts) -> Decision | None:
-    """`keep_float32` comes before all other rules that are a matter of choice."""
-    pattern = facts.kept.get(id(node.layer))
-    return Decision(FLOAT32, f"keep_float32: {pattern}") if pattern else None
+    """`keep` comes before all other rules that are a matter of choice."""
+    return facts.kept.get(id(node.layer))
 
 
 def overflowed_in_training(node: LayerNode, facts: Facts) -> Decision | None:
@@ -264,14 +264,28 @@ RULES: tuple[Rule, ...] = (
     chosen_before,  # last: after a reload it holds for most kept layers, and the others say more
 )
 
-# Nothing is lost in float32 and float64; layers that cannot run in them still have to be named.
+# Nothing is lost in float32; layers that cannot run in it still have to be named.
 RULES_FOR_WIDE: tuple[Rule, ...] = (
     not_a_float_layer,
     quantized,
     named_by_user,
     no_kernel,
-    adds_to_the_loss,  # the loss is float32, and TensorFlow adds no float64 to it
 )
+
+# Pure policies keep nothing in float32 that can do without it: they exist to be compared.
+RULES_FOR_PURE: tuple[Rule, ...] = (
+    not_a_float_layer,
+    quantized,
+    named_by_user,
+    failed_dry_run,
+    no_kernel,
+)
+
+
+def _rules_for(base: str) -> tuple[Rule, ...]:
+    if base in PURE_POLICIES:
+        return RULES_FOR_PURE
+    return RULES if is_narrow(base) else RULES_FOR_WIDE
 
 
 def _subjects(node: LayerNode) -> list[layers.Layer]:

@@ -69,7 +69,8 @@ def profile_training(
             again; or a function that builds and compiles it.
         data: a tuple `(x, y)` or `(x, y, sample_weight)` of arrays, or an iterable of batches with
             this form.
-        policies: names, as in `tfmp.plan`: "float32", "mixed_float16", "mixed_bfloat16", "float64".
+        policies: names, as in `tfmp.plan`: "float32", "mixed_float16", "mixed_bfloat16",
+            "float64", "bfloat16", "float16".
         batch_size: samples in a batch that is cut from arrays.
         rounds: number of timings of each policy.
         steps: training steps in one timing; None takes as many as last a quarter of a second.

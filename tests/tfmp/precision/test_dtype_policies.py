@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from tfmp.precision.dtype_policies import MixedFloat64, named_policy
 from tfmp.precision.policy import plan
 from tfmp.precision.reverting import revert
 
@@ -21,7 +22,7 @@ def test_a_model_in_float64_loads_and_saves_again(tmp_path):
         [keras.Input((4, 3)), keras.layers.LSTM(5), keras.layers.Dense(1)], name="net"
     )
     model.compile("sgd", "mse")
-    plan(model, "float64").apply()
+    plan(model, keep={"float64": ".*"}).apply()
     model.fit(X, Y, verbose=0)
     path = tmp_path / "model.keras"
     for _ in range(2):
@@ -34,3 +35,21 @@ def test_a_model_in_float64_loads_and_saves_again(tmp_path):
     assert dtypes(model) == {("float32", "float32")}
     assert dtypes(revert(model)) == {("float64", "float32")}
     model.fit(X, Y, verbose=0)
+
+
+def test_policies_are_taken_as_objects():
+    assert named_policy("auto") == ("auto", {})
+    assert named_policy(keras.DTypePolicy("mixed_bfloat16")) == ("mixed_bfloat16", {})
+    entries = {"enc/.*": keras.DTypePolicy("bfloat16"), "out": MixedFloat64()}
+    policy = keras.dtype_policies.DTypePolicyMap("mixed_float16", entries)
+    assert named_policy(policy) == (
+        "mixed_float16",
+        {"enc/.*": "bfloat16", "out": "mixed_float64"},
+    )
+
+
+def test_other_policies_are_refused():
+    with pytest.raises(ValueError, match="received 'int8_from_float32'"):
+        named_policy(keras.dtype_policies.get("int8_from_float32"))
+    with pytest.raises(TypeError, match="policy expects a string; received 3"):
+        named_policy(3)

@@ -6,7 +6,7 @@ import keras
 import pytest
 from keras import layers
 
-from tfmp.precision.keep_float32 import match_keep_float32
+from tfmp.precision.keep_float32 import match_keep, match_keep_float32
 from tfmp.precision.layer_tree import walk
 
 
@@ -86,3 +86,35 @@ def test_an_invalid_regular_expression_is_explained(tree):
 def test_what_is_no_pattern_is_refused(tree, pattern):
     with pytest.raises(TypeError, match="expects layer names, regular expressions, layer classes"):
         match_keep_float32(pattern, tree)
+
+
+@pytest.mark.parametrize("wide", ["encoder", "encoder/.*", re.compile("^encoder"), keras.Model])
+def test_the_nearest_and_the_most_exact_name_decides_the_dtype(tree, wide):
+    for keep in (
+        {"bfloat16": wide, "float32": ["encoder/norm", "head"]},
+        {"float32": ["encoder/norm", "head"], "bfloat16": wide},
+    ):
+        matched = match_keep(keep, tree)
+        paths = {node.path: matched.get(id(node.layer), ("",))[0] for node in tree.within()}
+        assert paths["encoder/dense"] == "bfloat16"
+        assert paths["encoder/norm"] == paths["head"] == "float32"
+        assert paths["dense_1"] == ""
+
+
+@pytest.mark.parametrize(
+    ("keep", "message"),
+    [
+        ({"float32": "head", "bfloat16": "head"}, "keep names head twice: float32 by 'head'"),
+        ({"float32": "he.d", "bfloat16": "h.*"}, "Make one of the patterns narrower"),
+        ({"float8": "head"}, "a dtype in keep expects one of 'float32', 'float64'"),
+        ({"float32": "nobody"}, "'nobody' matches no layer"),
+    ],
+)
+def test_what_cannot_be_kept(tree, keep, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        match_keep(keep, tree)
+
+
+def test_keep_is_a_mapping(tree):
+    with pytest.raises(TypeError, match="keep expects a mapping from dtypes to layers"):
+        match_keep(["head"], tree)

@@ -226,7 +226,7 @@ def test_float64_runs_what_was_built_in_float32():
     made.apply()
     assert {row.compute_dtype for row in made.rows} == {"float64"}
     np.testing.assert_allclose(values(model, x), expected, atol=1e-5)
-    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    assert {variable.dtype for variable in model.trainable_variables} == {"float64"}
 
 
 def test_float64_is_refused_where_jax_would_compute_in_float32():

@@ -1,0 +1,96 @@
+"""variable_dtypes: weights and moments change their dtype in place, and come back."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from tfmp import MixedPrecision, plan, revert
+
+X = np.random.default_rng(0).standard_normal((16, 4)).astype("float32")
+Y = X[:, :1]
+
+needs_64_bits = pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="needs JAX_ENABLE_X64=1"
+)
+PURE = [pytest.param("float64", marks=needs_64_bits), "bfloat16", "float16"]
+
+
+def model() -> keras.Model:
+    keras.utils.set_random_seed(0)
+    net = keras.Sequential(
+        [
+            layers.Input((4,)),
+            layers.Dense(8, kernel_regularizer="l2", activity_regularizer="l2"),
+            layers.BatchNormalization(),
+            layers.Dense(1),
+        ]
+    )
+    net.compile(keras.optimizers.Adam(1e-2), "mse", metrics=["mae"])
+    return net
+
+
+def dtypes(variables) -> set[str]:
+    return {v.dtype for v in variables if "float" in v.dtype}
+
+
+@pytest.mark.parametrize("policy", PURE)
+def test_weights_change_in_place_and_come_back(policy):
+    net = model()
+    objects, before = list(map(id, net.variables)), net.get_weights()
+    plan(net, policy).apply()
+    assert dtypes(net.weights) == {policy}
+    assert {layer.compute_dtype for layer in net.layers} == {policy}
+    assert net.predict(X, verbose=0).dtype == policy
+    revert(net)
+    assert dtypes(net.weights) == {"float32"}
+    assert list(map(id, net.variables)) == objects
+    for now, then in zip(net.get_weights(), before, strict=True):
+        np.testing.assert_allclose(now, then, rtol=1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", PURE)
+def test_a_training_goes_on_in_the_dtype_and_back(policy, tmp_path):
+    net = model()
+    net.fit(X, Y, verbose=0)
+    callback = MixedPrecision(policy, loss_scale=1.0)
+    history = net.fit(X, Y, epochs=2, verbose=0, callbacks=[callback])
+    assert np.isfinite(history.history["loss"]).all()
+    moments = getattr(net.optimizer, "inner_optimizer", net.optimizer)._momentums
+    assert dtypes(moments) == {policy}
+    assert int(net.optimizer.iterations) == 3
+    net.save(tmp_path / "net.keras")
+    loaded = keras.models.load_model(tmp_path / "net.keras")
+    assert dtypes(loaded.weights) == {policy}
+    loaded.fit(X, Y, verbose=0, callbacks=[MixedPrecision(policy)])
+    net.save_weights(tmp_path / "net.weights.h5")
+    net.load_weights(tmp_path / "net.weights.h5")
+    revert(net)
+    moments = net.optimizer._momentums
+    assert dtypes(net.weights) == dtypes(moments) == {"float32"}
+    net.fit(X, Y, verbose=0)
+
+
+def test_layers_may_differ():
+    net = model()
+    policies = {net.layers[0].name: keras.DTypePolicy("bfloat16")}
+    made = plan(net, keras.dtype_policies.DTypePolicyMap("float32", policies))
+    made.apply()
+    assert dtypes(net.layers[0].weights) == {"bfloat16"}
+    assert dtypes(net.layers[1].weights) == {"float32"}
+    assert [row.variable_dtype for row in made.rows[1:]] == ["bfloat16", "float32", "float32"]
+    net.train_on_batch(X, Y)
+    assert dtypes(net.optimizer._momentums) == {"bfloat16", "float32"}
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a strategy of TensorFlow's")
+def test_mirrored_variables_are_refused():
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        net = model()
+    with pytest.raises(ValueError, match="variables on one device; those of model"):
+        plan(net, "float16").apply()
+    assert net.layers[0].compute_dtype == "float32"
+    plan(net, "mixed_float16").apply()
