@@ -64,7 +64,7 @@ def iree_oracle(model: onnx.ModelProto, batch: Batch) -> Batch:
         RuntimeError: IREE does not take the model; the text is the end of its words.
     """
     with temporary_folder() as folder:
-        onnx.save(_renamed(model, batch), folder / "model.onnx")
+        onnx.save(_for_iree(model, batch), folder / "model.onnx")
         np.savez(folder / "inputs.npz", **{f"i{k}": v for k, v in enumerate(batch.values())})
         python = iree_python()
         assert python is not None
@@ -304,7 +304,7 @@ def _jax_kernels() -> dict[str, Kernel]:
     }
 
 
-def _renamed(model: onnx.ModelProto, batch: Batch) -> onnx.ModelProto:
+def _for_iree(model: onnx.ModelProto, batch: Batch) -> onnx.ModelProto:
     """The model for the sizes of one batch: IREE reads fixed ones best."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -315,4 +315,38 @@ def _renamed(model: onnx.ModelProto, batch: Batch) -> onnx.ModelProto:
             shape.dim.add().dim_value = size
     del copy.graph.value_info[:]
     del copy.metadata_props[:]
-    return onnx.shape_inference.infer_shapes(copy)
+    return onnx.shape_inference.infer_shapes(_folded(copy, batch))
+
+
+def _folded(model: onnx.ModelProto, batch: Batch) -> onnx.ModelProto:
+    """The model with all that follows from shapes alone as constants.
+
+    IREE 3.13 loses its way in such arithmetic: a transformer whose every op it computes right on
+    its own gives NaN, or ends in "shape element count overflows", until sizes are constants.
+    """
+    known = {value.name for value in model.graph.initializer}
+    static, rest = [], []
+    for node in model.graph.node:
+        bare = not any(attribute.HasField("g") for attribute in node.attribute)
+        if bare and (node.op_type == "Shape" or all(x in known for x in node.input if x)):
+            static.append(node)
+            known.update(node.output)
+        else:
+            rest.append(node)
+    given = {value.name for value in model.graph.output}
+    made = {name for node in static for name in node.output}
+    read = {name for node in _nodes(model.graph) if node not in static for name in node.input}
+    wanted = sorted(made & (read | given))
+    if not wanted or given & made:
+        return model
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:]
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    values = _evaluated(probe, batch, ())
+    del model.graph.node[:]
+    model.graph.node.extend(rest)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.asarray(values[name]), name) for name in wanted
+    )
+    return model
