@@ -77,20 +77,57 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-@pytest.mark.slow
-def test_two_workers_skip_the_same_steps():
+@pytest.fixture(scope="module")
+def workers() -> list[dict]:
     hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    workers = []
+    started = []
     for index in range(2):
         config = {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
-        workers.append(start("worker_fit.py", TF_CONFIG=json.dumps(config)))
+        started.append(start("worker_fit.py", TF_CONFIG=json.dumps(config)))
     try:
-        first, second = (result_of(worker, seconds=240) for worker in workers)
+        return [result_of(worker, seconds=240) for worker in started]
     finally:
-        for worker in workers:
+        for worker in started:
             worker.kill()
+
+
+@pytest.mark.slow
+def test_two_workers_skip_the_same_steps(workers):
+    first, second = workers
     assert first == second
     assert first["finite"]
     assert (first["skipped"], first["longest_skip_run"]) == (3, 2)
     assert (first["scale"], first["iterations"]) == (2.0**12, 3)
     assert first["weights"] != [1.0, 1.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fit", ["keras_fit", "tfmp_fit"])
+def test_fit_on_several_workers_fails_in_keras_itself(workers, fit):
+    """docs/mixed-precision.md says this; without the error it must say what works."""
+    for worker in workers:
+        assert worker[fit].startswith("ValueError: Attempt to convert a value (PerReplica")
+
+
+@pytest.fixture(scope="module")
+def parameter_server() -> dict:
+    ports = [str(port) for port in free_ports(2)]
+    return result_of(start("parameter_server.py", *ports), seconds=240)
+
+
+@pytest.mark.slow
+def test_a_loop_with_a_parameter_server_skips_steps(parameter_server):
+    assert parameter_server["loop"] == {
+        "weights": pytest.approx([0.8, 0.6]),
+        "skipped": 1,
+        "scale": 2.0**14,
+        "iterations": 2,
+    }
+
+
+@pytest.mark.slow
+def test_fit_with_a_parameter_server_fails_in_keras_itself(parameter_server):
+    """docs/mixed-precision.md says this; without the errors it must say what works."""
+    for fit in ("keras_fit", "tfmp_fit"):
+        assert "ClusterCoordinator.create_per_worker_dataset" in parameter_server[fit]
+    assert parameter_server["per_worker_fit"].startswith("ValueError: Unrecognized data type")

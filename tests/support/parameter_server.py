@@ -1,0 +1,85 @@
+"""Trains with a ParameterServerStrategy of one worker and one server; prints results as JSON.
+
+    python parameter_server.py PORT PORT
+
+A process of its own: it ends without waiting for the servers, which have no end.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfmp
+from tfmp.loss_scaling.telemetry import read_counters
+
+
+def loop(strategy: tf.distribute.Strategy) -> dict:
+    """Three steps of a custom loop, the second of them with a NaN."""
+    with strategy.scope():
+        weight = keras.Variable([1.0, 1.0])
+        optimizer = tfmp.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+        optimizer.build([weight])
+
+    def step(values):
+        with tf.GradientTape() as tape:
+            scaled = optimizer.scale_loss(tf.reduce_sum(weight.value * values))
+        optimizer.apply(tape.gradient(scaled, [weight.value]), [weight])
+
+    distributed = tf.function(lambda values: strategy.run(step, args=(values,)))
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    for first in (1.0, float("nan"), 1.0):
+        coordinator.schedule(distributed, args=(tf.constant([first, 2.0]),))
+        coordinator.join()
+    counters = read_counters(optimizer)
+    return {
+        "weights": weight.numpy().tolist(),
+        "skipped": counters.skipped_steps,
+        "scale": counters.loss_scale,
+        "iterations": int(optimizer.iterations.numpy()),
+    }
+
+
+def fit(strategy: tf.distribute.Strategy, callbacks: list, data: Callable[[], object]) -> str:
+    """The error of `fit`; "" without one."""
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    try:
+        model.fit(data(), steps_per_epoch=2, verbose=0, callbacks=callbacks)
+    except Exception as error:  # Keras's own, of several kinds
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def dataset() -> tf.data.Dataset:
+    x = np.ones((64, 8), "float32")
+    return tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(16).repeat()
+
+
+def main() -> None:
+    ports = sys.argv[1:]
+    jobs = dict(zip(("worker", "ps"), ([f"127.0.0.1:{port}"] for port in ports), strict=True))
+    spec = tf.train.ClusterSpec(jobs)
+    servers = [tf.distribute.Server(spec, job_name=job, task_index=0) for job in jobs]
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")
+    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    result = {
+        "loop": loop(strategy),
+        "keras_fit": fit(strategy, [], dataset),
+        "tfmp_fit": fit(strategy, [tfmp.MixedPrecision("mixed_float16")], dataset),
+        "per_worker_fit": fit(strategy, [], lambda: coordinator.create_per_worker_dataset(dataset)),
+    }
+    sys.stdout.write(json.dumps(result) + "\n")
+    sys.stdout.flush()
+    del servers
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
