@@ -14,7 +14,8 @@ QUICK = (
     "fit/test_preflight fit/test_scale_watch loss_scaling/test_attach loss_scaling/test_gauges "
     "loss_scaling/test_strategies "
     "precision/tracing/test_dry_run precision/tracing/test_hazards "
-    "precision/tracing/test_hazards_promotion precision/test_rules"
+    "precision/tracing/test_hazards_promotion precision/test_rules "
+    "precision/test_reverting_quantization"
 ).split()
 
 # Minutes of compiling.
