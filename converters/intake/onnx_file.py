@@ -54,6 +54,11 @@ def from_onnx(
     except InputError:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
+        if _on_maps(error):
+            raise InputError(
+                f"{path}: gives its results as maps, as classifiers of scikit-learn do, and not as "
+                "tensors. Export it with the option zipmap=False."
+            ) from error
         raise InputError(
             f"{path}: not a usable ONNX model ({first_line(error)}). It may be truncated, "
             "or its external data may be missing beside it; export it again."
@@ -83,6 +88,13 @@ def from_onnx(
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     return OnnxSource(origin, inputs, outputs, model, forward, layout)
+
+
+def _on_maps(error: BaseException | None) -> bool:
+    """Whether onnx-ir stopped at a type that it does not have."""
+    while error is not None and not isinstance(error, NotImplementedError):
+        error = error.__cause__
+    return "Map types" in str(error)
 
 
 # ONNX Runtime takes twice as long for each level: a second for 13, minutes for 20.

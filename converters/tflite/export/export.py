@@ -131,7 +131,7 @@ def export_tflite(
         progress("converting to TFLite")
         sources = signatures.values() if precision == "fp16" else ()
         findings = [finding for source in sources for finding in source_findings(source)]
-        with _wide_weights_named(signatures.values()):
+        with _dtypes_named([*signatures.values()]):
             worker.call("convert", folder, draft, list(signatures), precision, allow_flex)
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
@@ -164,12 +164,22 @@ def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
         raise ConversionError(f"model {names}: {error}") from error
 
 
+_PRODUCTS = ("BatchMatMulV2", "Conv2D", "DepthwiseConv2dNative", "Einsum", "MatMul")
+
+
 @contextmanager
-def _wide_weights_named(sources: Iterable[Source]) -> Iterator[None]:
-    """Adds float64 weights, if there are any, to a complaint about ops that read them."""
+def _dtypes_named(sources: Sequence[Source]) -> Iterator[None]:
+    """Adds float64 weights or arithmetic in 16 bits, if any, to a complaint about operators."""
     try:
         yield
     except (ConversionError, RunnerError) as error:
+        half = {dtype for source in sources for dtype in _half_arithmetic(source)}
+        if half:
+            raise ConversionError(
+                f"{error} The graph itself computes in {' and '.join(sorted(half))}, which few "
+                "TFLite operators take: convert the .keras or .h5 file of this model, or save it "
+                "under the policy float32."
+            ) from error
         variables = (variable for source in sources for variable in source.graph.graph.variables)
         wide = next((v.name for v in variables if v.dtype.name == "float64"), None)
         if wide is None:
@@ -179,6 +189,14 @@ def _wide_weights_named(sources: Iterable[Source]) -> Iterator[None]:
             f"{error} Its weights are float64 (such as {wide!r}), which few TFLite operators take: "
             "make the model under the policy float32, and give it these weights."
         ) from error
+
+
+def _half_arithmetic(source: Source) -> Iterator[str]:
+    """The 16-bit types that products are computed in."""
+    for operation in source.graph.graph.get_operations():
+        dtype = operation.outputs[0].dtype.name if operation.outputs else ""
+        if operation.type in _PRODUCTS and dtype in ("float16", "bfloat16"):
+            yield dtype
 
 
 def _check_options(

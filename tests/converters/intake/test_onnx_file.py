@@ -9,6 +9,7 @@ from onnx_graphs import parse
 
 from tfmp.converters import convert, validate
 from tfmp.converters.intake import open_source
+from tfmp.converters.shared.errors import InputError
 
 
 def test_sizes_of_minus_one_vary(tmp_path: Path):
@@ -72,3 +73,22 @@ def test_nodes_may_stand_in_any_order(tmp_path: Path):
     judged = validate(tmp_path / "reversed.onnx", tmp_path / "half.onnx", x)
     (one,) = judged.candidates
     assert one.checks == made.report.candidates[0].checks
+
+
+def test_results_that_are_maps_are_told(tmp_path: Path):
+    """Classifiers of scikit-learn answer with them unless they are exported without."""
+    maps = onnx.helper.make_map_type_proto(
+        onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    found = onnx.helper.make_value_info("y", onnx.helper.make_sequence_type_proto(maps))
+    node = onnx.helper.make_node(
+        "ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0]
+    )
+    scores = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 1])
+    graph = onnx.helper.make_graph([node], "forest", [scores], [found])
+    sets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=sets, ir_version=9), tmp_path / "forest.onnx"
+    )
+    with pytest.raises(InputError, match=r"gives its results as maps.*zipmap=False\."):
+        open_source(tmp_path / "forest.onnx")

@@ -219,3 +219,15 @@ def test_what_a_loop_gives_is_handed_out(export: Callable, tmp_path: Path) -> No
         with LiteRTRunner(file.path, force_fp16) as runner:
             for name, expected in source.forward(batch).items():
                 np.testing.assert_allclose(runner.run(batch)[name], expected, atol=5e-3)
+
+
+def test_arithmetic_in_16_bits_is_named(tmp_path: Path, export: Callable) -> None:
+    """A SavedModel keeps the casts of the policy that it was trained under."""
+    model = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(2, dtype="mixed_float16", name="half")]
+    )
+    model.export(tmp_path / "saved", verbose=False)
+    with pytest.raises(ConversionError, match=r"no operator for .*MatMul") as error:
+        export(open_source(tmp_path / "saved"), tmp_path / "half.tflite")
+    assert "The graph itself computes in float16" in str(error.value)
+    assert "convert the .keras or .h5 file of this model" in str(error.value)
