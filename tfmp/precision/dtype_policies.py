@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import keras
 
-from tfmp.precision.policy_names import FIXED_POLICIES, PURE_POLICIES, check_policy
+from tfmp.precision.policy_names import FIXED_POLICIES, FLOAT8, PURE_POLICIES, check_policy
 
 NARROW_DTYPES = ("float16", "bfloat16")
 
@@ -35,6 +35,9 @@ class MixedFloat64(keras.DTypePolicy):
 
 MIXED_FLOAT64 = "mixed_float64"
 
+# The policy of a layer that multiplies in float8.
+FLOAT8_PRODUCTS = "float8_from_mixed_bfloat16"
+
 # The policies of layers that `keep` names, by the dtype that they compute in.
 KEPT_POLICIES = {
     "float32": "float32",
@@ -48,8 +51,10 @@ Policy = str | keras.DTypePolicy
 
 
 def policy_named(name: str) -> keras.DTypePolicy:
-    """The policy that a plan means by "mixed_float64" or by any name that Keras knows."""
-    return MixedFloat64() if name == MIXED_FLOAT64 else keras.DTypePolicy(name)
+    """The policy that a plan means by a name of its own or by any name that Keras knows."""
+    if name == MIXED_FLOAT64:
+        return MixedFloat64()
+    return keras.dtype_policies.get("mixed_bfloat16" if name == FLOAT8 else name)
 
 
 def on_float32_weights(name: str | None) -> str | None:

@@ -12,6 +12,7 @@ from tfmp.machine import devices
 from tfmp.precision import layer_tree, reverting
 from tfmp.precision.auto_policy import Choice, choose
 from tfmp.precision.dtype_policies import (
+    FLOAT8_PRODUCTS,
     KEPT_POLICIES,
     MIXED_FLOAT64,
     Policy,
@@ -22,11 +23,18 @@ from tfmp.precision.dtype_policies import (
 from tfmp.precision.keep_float32 import Pattern, match_keep, match_keep_float32
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
-from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, check_policy
+from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, FLOAT8, check_policy
 from tfmp.precision.rules import Decision, Facts, decide
 from tfmp.precision.tracing import entry_points, gather
 from tfmp.shared.arguments import check_model
 from tfmp.shared.backend import check_64_bits, check_backend
+
+_MULTIPLIES_IN_FLOAT8 = (keras.layers.Dense, keras.layers.EinsumDense)
+_LIMITS_OF_FLOAT8 = (
+    "Keras adds weights for the scales of float8 layers, which tfmp.revert does not remove, and "
+    "which an optimizer has to know: apply the plan, then compile. Only some GPUs (compute "
+    "capability 8.9 and later) multiply in float8; others emulate it, and gain no speed"
+)
 
 _IN_64_BITS = ("float64", MIXED_FLOAT64)
 
@@ -47,8 +55,9 @@ def plan(
         policy: "mixed_float16", "mixed_bfloat16" or "float32"; "auto" takes FP16 if the device
             has Tensor Cores and float32 otherwise; "auto+bfloat16" takes bfloat16 if the device is
             as fast in it. "float64", "bfloat16" and "float16" (experimental, for comparison) also
-            have weights, optimizer state and every layer in the dtype. A `keras.DTypePolicy` or
-            `DTypePolicyMap` with these names is taken, too; a map's entries are decided by you.
+            have weights, optimizer state and every layer in the dtype. "mixed_float8" is for models
+            that are compiled after it is applied; its notes say its limits. A `keras.DTypePolicy`
+            or `DTypePolicyMap` with these names is taken, too; a map's entries are decided by you.
         keep_float32: layers to keep in float32: names, regular expressions over layer paths,
             layer classes, predicates, or a list of them. A layer takes the layers that it contains
             with it.
@@ -71,7 +80,10 @@ def plan(
     kept = _kept(root, by_path, keep_float32, keep)
     if any(decision.policy in _IN_64_BITS for decision in kept.values()):
         check_64_bits("keep with float64")
-    decisions, notes, lines = _decide(root, choice.policy, kept)
+    base = "mixed_bfloat16" if choice.policy == FLOAT8 else choice.policy
+    decisions, notes, lines = _decide(root, base, kept)
+    if choice.policy == FLOAT8:
+        decisions, notes = _with_float8(root, decisions), (*notes, _LIMITS_OF_FLOAT8)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
     wide = {
         node.path: lines[id(node.layer)]
@@ -116,6 +128,20 @@ def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:
     for node in root.within():
         decided[id(node.layer)] = decide(node, facts, decided)
     return decided
+
+
+def _with_float8(root: LayerNode, decisions: Mapping[int, Decision]) -> dict[int, Decision]:
+    """Products in float8 for layers that multiply in bfloat16 and that Keras can quantize so.
+
+    Layers that another one made for itself are left out: a reload would make them without.
+    """
+    found = dict(decisions)
+    for node in root.within():
+        own = found[id(node.layer)]
+        can = type(node.layer) in _MULTIPLIES_IN_FLOAT8 and node.head is None
+        if can and own.policy == "mixed_bfloat16":
+            found[id(node.layer)] = Decision(FLOAT8_PRODUCTS, "its products are in float8")
+    return found
 
 
 def _kept(
@@ -164,6 +190,11 @@ def policy_scope(policy: str = "auto") -> Iterator[str]:
         The name of the policy that was set, which "auto" leaves open.
     """
     name = resolve_policy(policy).policy
+    if name == FLOAT8:
+        raise ValueError(
+            f"policy_scope expects a policy of layers; received {FLOAT8!r}, which is a plan: "
+            f"tfmp.plan(model, {FLOAT8!r}).apply()."
+        )
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)
     try:
@@ -175,6 +206,8 @@ def policy_scope(policy: str = "auto") -> Iterator[str]:
 def resolve_policy(policy: str) -> Choice:
     """The Keras policy that a name stands for here, and why."""
     check_policy(policy)
+    if policy == FLOAT8:
+        return Choice(policy, "asked for by name; Dense and EinsumDense multiply in float8")
     if policy not in FIXED_POLICIES:
         return choose(devices.visible_devices(), allow_bfloat16=policy == AUTO_BFLOAT16)
     if policy == "float64":

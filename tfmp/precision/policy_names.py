@@ -19,7 +19,10 @@ PURE_POLICIES = ("float64", "bfloat16", "float16")
 # Policies that are chosen by the device: FP16, or bfloat16 where the device is as fast in it.
 AUTO, AUTO_BFLOAT16 = "auto", "auto+bfloat16"
 
-POLICIES = (AUTO, AUTO_BFLOAT16, *FIXED_POLICIES)
+# bfloat16 with products in float8: a plan for a model that is not compiled yet.
+FLOAT8 = "mixed_float8"
+
+POLICIES = (AUTO, AUTO_BFLOAT16, *FIXED_POLICIES, FLOAT8)
 
 
 def check_policy(policy: object) -> None:

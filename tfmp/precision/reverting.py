@@ -9,7 +9,7 @@ import keras
 from keras import layers, ops, tree
 
 from tfmp.precision import layer_tree, loss_dtype, variable_dtypes
-from tfmp.precision.dtype_policies import NARROW_DTYPES, policy_named
+from tfmp.precision.dtype_policies import FLOAT8_PRODUCTS, NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.arguments import check_model
 from tfmp.shared.backend import Tensor, TensorTree
@@ -43,6 +43,8 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     new = {layer: policy_named(name).variable_dtype for layer, name in policies.items()}
     if any(layer.variable_dtype != dtype for layer, dtype in new.items()):
         variable_dtypes.check_convertible(model)
+    if FLOAT8_PRODUCTS in policies.values():
+        _check_not_built(model)
     undo = _record(model)
     for layer, name in policies.items():
         undo.changed[id(layer)] = layer
@@ -54,6 +56,17 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     _add_float32_losses(root)
     _explain_quantization(root)
     drop_traced_functions(root)
+
+
+def _check_not_built(model: keras.Model) -> None:
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and optimizer.built:
+        raise ValueError(
+            "A plan with float8 expects a model without an optimizer that knows its weights: Keras "
+            f"adds weights for scales; model {model.name!r} has one. Apply the plan before the "
+            "training, then compile: tfmp.plan(model, 'mixed_float8').apply(); model.compile(...). "
+            "MixedPrecision('mixed_bfloat16') trains it."
+        )
 
 
 def _add_float32_losses(root: LayerNode) -> None:

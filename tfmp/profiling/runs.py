@@ -190,7 +190,7 @@ class TrainingRun:
 def _fit_optimizer(model: keras.Model, policy: str, unscaled: bool) -> None:
     """Sets up loss scaling as `MixedPrecision` does: dynamic for FP16, fixed at 1 for bfloat16."""
     if is_narrow(policy):
-        fixed = unscaled or policy in ("mixed_bfloat16", "bfloat16")
+        fixed = unscaled or policy in ("mixed_bfloat16", "bfloat16", "mixed_float8")
         attach_loss_scale(model, StaticLossScale(1.0) if fixed else "dynamic")
         model.optimizer.watch_scale_loss()
     elif isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
