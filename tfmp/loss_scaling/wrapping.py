@@ -130,6 +130,6 @@ def check_stateless(
             raise ValueError(
                 f"LossScaleOptimizer.stateless_apply expects {len(expected)} values in "
                 f"`{name}`, one for each variable that it was built with, received "
-                f"{len(received)}. "
-                "After adding or unfreezing layers, compile the model with a new optimizer."
+                f"{len(received)}. After adding, freezing or unfreezing layers, compile the model "
+                "with a new optimizer."
             )
