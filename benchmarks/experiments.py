@@ -12,13 +12,23 @@ import sys
 from pathlib import Path
 
 from tfmp.experiment import TASKS, compare
+from tfmp.experiment.arms import BASE, LOSS_SCALES
 from tfmp.experiment.report import ArmResult, ExperimentReport
+
+# Tasks that are trained once more for each kind of loss scale.
+SCALED = ("digits", "detection")
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def page(reports: list[ExperimentReport], seeds: int) -> str:
-    """The page in Markdown."""
+def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds: int) -> str:
+    """The page in Markdown.
+
+    Args:
+        reports: of the tasks in all arms.
+        scaled: of tasks in the arms that differ in the loss scale alone.
+        seeds: of every arm.
+    """
     versions = ", ".join(f"{name} {version}" for name, version in reports[0].environment.items())
     lines = [
         "# Experiments: mixed precision, pure half precision, and static FP16 files",
@@ -41,12 +51,46 @@ def page(reports: list[ExperimentReport], seeds: int) -> str:
         row += [_short(report, by_name[name]) for name in ("float16", "float16_scaled")]
         lines.append("| " + " | ".join(row) + " |")
     for report in reports:
-        heading, *rows = report.cells()
         lines += ["", f"## {report.task['name']}", "", report.task["about"], ""]
-        table = [heading, ["---"] * len(heading), *rows]
-        lines += ["| " + " | ".join(row) + " |" for row in table]
-        lines += ["", report.conclusion]
+        lines += [*_table(report.cells()), "", report.conclusion]
+    lines += [
+        "",
+        "## What the loss scale does to one run",
+        "",
+        "The same runs in mixed precision, with the loss scale chosen in every way: dynamic;",
+        "static, from gradients before training (`tfmp.calibrate`); by hand, in a schedule; and",
+        "none. “vanish” is the share of gradients that FP16 rounds to zero at the end of the",
+        "training.",
+        "",
+    ]
+    heading = "task, arm, metric, difference, finding, step, skipped, last scale, vanish".split(
+        ", "
+    )
+    lines += _table(
+        [
+            [name.replace("_", " ") for name in heading.split()],
+            *(row for report in scaled for row in _scaled_rows(report)),
+        ]
+    )
     return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    heading, *others = rows
+    table = [heading, ["---"] * len(heading), *others]
+    return ["| " + " | ".join(row) + " |" for row in table]
+
+
+def _scaled_rows(report: ExperimentReport) -> list[list[str]]:
+    names, *rows = report.cells()
+    found = []
+    for result, row in zip(report.results, rows, strict=True):
+        cells = dict(zip(names, row, strict=True))
+        scale = result.median(lambda run: run.loss_scale)
+        first = [report.task["name"], result.arm.name, cells[report.task["metric"]]]
+        rest = [cells[name] for name in ("difference", "finding", "step", "skipped")]
+        found.append([*first, *rest, "-" if scale is None else f"{scale:g}", cells["vanish"]])
+    return found
 
 
 def _short(report: ExperimentReport, result: ArmResult) -> str:
@@ -62,19 +106,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", default="out/experiments")
     options = parser.parse_args()
-    reports = []
-    for name in options.tasks:
+
+    def run(name: str, **arms: tuple[str, ...]) -> ExperimentReport:
         print(f"== {name}", flush=True)
         report = compare(
             name,
             seeds=options.seeds,
             folder=options.folder,
             progress=lambda text: print(f"{text} ...", file=sys.stderr, flush=True),
+            **arms,
         )
         print(report, flush=True)
-        reports.append(report)
+        return report
+
+    reports = [run(name) for name in options.tasks]
+    scaled = [run(name, arms=(BASE, *LOSS_SCALES)) for name in SCALED if name in options.tasks]
     if set(options.tasks) == set(TASKS):
-        (DOCS / "experiments.md").write_text(page(reports, options.seeds), encoding="utf-8")
+        text = page(reports, scaled, options.seeds)
+        (DOCS / "experiments.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

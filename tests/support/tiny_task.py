@@ -37,3 +37,16 @@ def build_diverging() -> keras.Model:
 def diverging() -> tfmp.Task:
     made = task()
     return tfmp.Task("diverging", build_diverging, made.train, made.test, closeness, 0.05)
+
+
+def build_faint() -> keras.Model:
+    layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(1, name="y")]
+    model = keras.Sequential([keras.Input((4,), name="x"), *layers])
+    model.compile(keras.optimizers.Adam(1e-3, epsilon=1e-12), "mse", loss_weights=[1e-7])
+    return model
+
+
+def faint() -> tfmp.Task:
+    """A task whose gradients FP16 holds only if the loss is scaled."""
+    made = task()
+    return tfmp.Task("faint", build_faint, made.train, made.test, closeness, 0.05, epochs=2)

@@ -13,12 +13,14 @@ class Training:
 
     Attributes:
         policy: dtype policy of the layers; "float16" also has its weights in float16.
-        loss_scale: as in `tfmp.MixedPrecision`; None for a loss that is not scaled.
+        loss_scale: as in `tfmp.MixedPrecision`; "calibrated" for the static scale that
+            `tfmp.calibrate` finds on the initial weights; a mapping for a schedule by hand; None
+            for a loss that is not scaled.
         title: the arm in words.
     """
 
     policy: str
-    loss_scale: str | None
+    loss_scale: str | float | Mapping[int, float] | None
     title: str
 
 
@@ -49,6 +51,17 @@ TRAININGS = {
     ),
     "mixed_bfloat16": Training(
         "mixed_bfloat16", None, "mixed precision: bfloat16 with float32 weights"
+    ),
+    "mixed_float16_static": Training(
+        "mixed_float16", "calibrated", "mixed precision, static loss scale from its gradients"
+    ),
+    "mixed_float16_manual": Training(
+        "mixed_float16",
+        {0: 2.0**8, 100: 2.0**12},
+        "mixed precision, loss scale by hand: 2^8, and 2^12 from step 100 on",
+    ),
+    "mixed_float16_unscaled": Training(
+        "mixed_float16", 1.0, "mixed precision, the loss not scaled"
     ),
     "float16": Training("float16", None, "all in float16, weights too, the loss not scaled"),
     "float16_scaled": Training("float16", "dynamic", "all in float16, weights too, loss scaling"),
@@ -97,8 +110,11 @@ ARMS = (
     *(f"{training}+{file}" for training in CONVERTIBLE for file in FILES),
 )
 
+# Of these only the loss scale differs.
+LOSS_SCALES = tuple(name for name in TRAININGS if name.startswith("mixed_float16"))
+
 DEFAULT_ARMS = (
-    *TRAININGS,
+    *(name for name in TRAININGS if name not in LOSS_SCALES[1:]),
     *(f"{training}+{file}" for training in CONVERTIBLE[:2] for file in ("onnx", "tflite")),
 )
 

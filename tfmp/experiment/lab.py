@@ -12,14 +12,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfmp.calibration import calibrate
+from tfmp.calibration import GradientReport, calibrate
 from tfmp.converters import convert
 from tfmp.experiment.arms import BASE, FILES, TRAININGS, Arm, Training
 from tfmp.experiment.loading import load_task
 from tfmp.experiment.results import Run
 from tfmp.experiment.tasks import Task
 from tfmp.fit import MixedPrecision
-from tfmp.loss_scaling import attach_loss_scale, read_counters
+from tfmp.loss_scaling import LossScale, ScheduledLossScale, attach_loss_scale, read_counters
 from tfmp.machine import PeakMemory, devices
 from tfmp.precision import revert
 
@@ -78,7 +78,7 @@ class Lab:
         callbacks: list[keras.callbacks.Callback] = [watch]
         mixed = None
         if training.policy.startswith("mixed_"):
-            mixed = MixedPrecision(training.policy, training.loss_scale or 1.0)
+            mixed = MixedPrecision(training.policy, self._loss_scale(training, model))
             callbacks.append(mixed)
         keras.utils.set_random_seed(seed)
         history = model.fit(
@@ -102,6 +102,9 @@ class Lab:
             **_scaling(model, training),
         )
         if mixed is not None:
+            told = mixed.report
+            health = told.gradients if told and training.policy == "mixed_float16" else None
+            run = replace(run, vanished=health.underflow if health else None)
             revert(model)
         if training.policy == "float32":
             run = replace(run, vanished=self._vanished(model))
@@ -174,7 +177,7 @@ class Lab:
             keras.config.set_dtype_policy(before)
         model.set_weights(weights)
         if training.loss_scale is not None:
-            attach_loss_scale(model, training.loss_scale)
+            attach_loss_scale(model, self._loss_scale(training, model))
         return model
 
     def _metric(self, predictions: Any) -> float:
@@ -183,11 +186,25 @@ class Lab:
             return math.nan
         return float(self._task.metric(predictions, self._task.test[1]))
 
+    def _loss_scale(self, training: Training, model: keras.Model) -> str | float | LossScale:
+        if isinstance(training.loss_scale, Mapping):
+            return ScheduledLossScale(training.loss_scale)
+        if training.loss_scale != "calibrated":
+            return training.loss_scale or 1.0
+        report = self._gradients(model)
+        return report.recommended_scale if report else 1.0
+
+    def _gradients(self, model: keras.Model) -> GradientReport | None:
+        """None for a model without a layer that a loss scale could help."""
+        try:
+            return calibrate(model, self._task.train, _GRADIENT_BATCHES, self._task.batch_size)
+        except ValueError:
+            return None
+
     def _vanished(self, model: keras.Model) -> float | None:
         """Share of gradients that FP16 would lose without loss scaling."""
-        try:
-            report = calibrate(model, self._task.train, _GRADIENT_BATCHES, self._task.batch_size)
-        except ValueError:  # no layer that a loss scale could help
+        report = self._gradients(model)
+        if report is None:
             return None
         rows = [row for row in report.layers if row.narrow]
         values = sum(row.histogram.values - row.histogram.zeros for row in rows)

@@ -229,6 +229,9 @@ class ExperimentReport:
                 f"{stuck:.0%} of its weights did not move in the last epoch (float32: "
                 f"{normal or 0.0:.0%}), as their updates are less than half a spacing of FP16"
             )
+        lost = result.median(lambda run: run.vanished)
+        if result.arm.training != BASE and lost is not None and lost >= _VANISHED:
+            found.append(f"{lost:.0%} of its gradients vanish in FP16 at its loss scale")
         if result.arm.training.startswith("float16"):
             found += self._limits_of_float16(result)
         return "; ".join(found) or "no counter shows why"
@@ -266,7 +269,7 @@ class ExperimentReport:
     def cells(self) -> list[list[str]]:
         """The table of all arms, its heading first."""
         heading = ["arm", self.task["metric"], "difference", "finding", "step", "skipped"]
-        heading += ["memory", "size", "latency", "drift", "verdict"]
+        heading += ["vanish", "memory", "size", "latency", "drift", "verdict"]
         return [heading, *map(self._row, self.results)]
 
     def _row(self, result: ArmResult) -> list[str]:
@@ -288,6 +291,7 @@ class ExperimentReport:
             finding,
             shown(lambda value: f"{value:.2f}x", result.slowdown),
             shown(lambda value: f"{value:.0f}", skipped),
+            shown(lambda value: f"{value:.1%}", result.median(lambda run: run.vanished)),
             shown(bytes_text, result.median(lambda run: run.memory_bytes)),
             shown(bytes_text, result.median(lambda run: run.file_bytes)),
             shown(lambda value: seconds_text(value / 1e3), result.median(lambda r: r.latency_ms)),

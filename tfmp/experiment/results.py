@@ -30,8 +30,9 @@ class Run:
         memory_bytes: rise of memory in training.
         memory_source: where that number comes from.
         stuck: share of the trained values that the last epoch did not move.
-        vanished: share of gradients that are below FP16's range when the loss is not scaled; None
-            where it was not measured.
+        vanished: share of gradients that FP16 rounds to zero: for float32, if they were FP16 and
+            the loss was not scaled; for mixed_float16, in the last measured step. None where it was
+            not measured.
         file_bytes: size of the file.
         latency_ms: median time of one call of the file for one sample.
         rel_l2: largest relative L2 error of an output of the file against its float32 original.

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from repository import SUPPORT
 
+from tfmp.experiment.arms import LOSS_SCALES
 from tfmp.experiment.conductor import compare
 from tfmp.experiment.report import ExperimentReport
 from tfmp.experiment.tasks import Task
@@ -111,3 +112,20 @@ def test_what_jax_trained_becomes_a_file(tmp_path, monkeypatch):
     report = compare(TINY, ["mixed_float16+onnx", "float16_scaled"], 1, folder=tmp_path)
     assert report.task["backend"] == "jax"
     assert [run.error for run in report.runs] == [""] * 4
+
+
+@pytest.mark.slow
+def test_arms_that_differ_in_the_loss_scale_alone(tmp_path):
+    report = compare(TINY.replace(":task", ":faint"), LOSS_SCALES, 1, folder=tmp_path)
+    runs = {run.arm: run for run in report.runs}
+    scales = {name: runs[name].loss_scale for name in LOSS_SCALES}
+    assert scales["mixed_float16_unscaled"] == 1
+    assert scales["mixed_float16_manual"] == 256
+    assert scales["mixed_float16_static"] > scales["mixed_float16"] == 2**15
+    lost = {name: runs[name].vanished for name in LOSS_SCALES}
+    assert lost["mixed_float16_unscaled"] > 0.5 > 0.01 > lost["mixed_float16_static"]
+    moved = {name: abs(runs[name].losses[1] - runs[name].losses[0]) for name in runs}
+    assert moved["mixed_float16_unscaled"] < moved["mixed_float16_static"]
+    assert "of its gradients vanish in FP16 at its loss scale" in report.why(
+        next(one for one in report.results if one.arm.name == "mixed_float16_unscaled")
+    )
