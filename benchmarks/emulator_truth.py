@@ -1,0 +1,342 @@
+"""Writes docs/emulator-truth.md: drift that the emulator predicts, against other programs' float16.
+
+Models of tests/support (the corpus, the adversarial set), the trained ones of the zoo where
+TFMP_ZOO names it, and the digits of samples/ become FP16 ONNX files. Each file runs emulated in the
+profile "gpu" and on oracles that share no code with tfmp (tests/support/fp16_oracles.py): NumPy,
+TensorFlow, JAX, IREE where TFMP_IREE names a Python that has it, and CUDA where there is one.
+
+Run: python benchmarks/emulator_truth.py [--rows FILE] [--only WORD]
+A FILE of rows keeps each model's results; models that it has are not measured again.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "emulator-truth.md"
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "samples")]
+
+import numpy as np
+import onnx
+from adversarial import ADVERSARIES
+from corpus import corpus
+from fp16_oracles import ORACLES, iree_python
+from oracle_verdicts import Measured, measured, oracle_rows
+
+from tfmp.converters import convert, open_source
+from tfmp.converters.drift import binomial_bounds
+from tfmp.converters.intake.source import AnySource
+from tfmp.converters.onnx.emulation import GPU, Profile
+from tfmp.converters.runners import CudaRunner, check_cuda, onnx_runner
+from tfmp.converters.shared.errors import MachineError
+from tfmp.converters.shared.tensors import Batch
+
+# The emulator's profile that an oracle is the truth for.
+MATCHING = "NumPy, FP32 inside"
+CUDA = "CUDA"
+# Emulated over measured drift has to lie between them on every sound model, for `MATCHING`.
+BOUNDS = (0.6, 1.5)
+# A smaller drift is the rounding of float32 itself, and nothing that FP16 made.
+LEAST = 1e-5
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model.
+
+    Attributes:
+        name: unique.
+        kind: "adversarial", "trained" or a group of the corpus.
+        verdict: of `convert` by default.
+        emulated: drift in the profile "gpu", on the samples of the oracles.
+        in_cuda: drift in the profile "ort-cuda"; None without CUDA.
+        drifts: by oracle; None where it does not run the file.
+        verdicts: by oracle.
+    """
+
+    name: str
+    kind: str
+    verdict: str
+    emulated: float
+    in_cuda: float | None = None
+    drifts: dict[str, float | None] = field(default_factory=dict)
+    verdicts: dict[str, str | None] = field(default_factory=dict)
+
+    def ratio(self, oracle: str) -> float | None:
+        """Emulated over measured drift; None where one of them is no drift of a sound model."""
+        truth = self.drifts.get(oracle)
+        predicted = self.in_cuda if oracle == CUDA else self.emulated
+        if truth is None or predicted is None or self.verdicts.get(oracle) == "FAIL":
+            return None
+        if not (LEAST < truth < np.inf and LEAST < predicted < np.inf):
+            return None
+        return predicted / truth
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The line through the logarithms of predicted over measured drifts.
+
+    Attributes:
+        count: number of models.
+        slope: 1 where a drift ten times as large is predicted ten times as large.
+        middle: median of predicted over measured.
+        spread: factor within which two of three models lie about the line.
+    """
+
+    count: int
+    slope: float
+    middle: float
+    spread: float
+
+
+def fit(predicted: Sequence[float], truth: Sequence[float]) -> Fit:
+    """Least squares on a log scale."""
+    x, y = np.log10(truth), np.log10(predicted)
+    slope, start = np.polyfit(x, y, 1)
+    rest = y - (slope * x + start)
+    middle = float(10 ** np.median(y - x))
+    return Fit(len(x), float(slope), middle, float(10 ** rest.std(ddof=2)))
+
+
+def models() -> Iterator[tuple[str, str]]:
+    """Names and kinds of all models."""
+    for name, case in corpus(slow=False, groups="keras onnx zoo").items():
+        yield name, "trained" if case.group == "zoo" else case.group
+    yield "digits", "trained"
+    for adversary in ADVERSARIES:
+        yield adversary.name, "adversarial"
+
+
+def opened(name: str, kind: str, folder: Path) -> tuple[AnySource, Batch, bool]:
+    """A model, its samples, and whether it takes these as one batch."""
+    if kind == "adversarial":
+        adversary = next(one for one in ADVERSARIES if one.name == name)
+        path = folder / "model.onnx"
+        onnx.save(adversary.make(), path)
+        return open_source(path), adversary.batch(), True
+    if name == "digits":
+        return _digits()
+    case = corpus(slow=False, groups="keras onnx zoo")[name]
+    source = case.open()
+    return source, case.batch(source, 64), False
+
+
+def _digits() -> tuple[AnySource, Batch, bool]:
+    import keras
+    from digits_end_to_end import build
+    from sklearn.datasets import load_digits
+
+    keras.utils.set_random_seed(0)
+    images, labels = load_digits(return_X_y=True)
+    images = (images / 16.0).astype("float32").reshape(-1, 8, 8, 1)
+    model = build()
+    model.fit(images[:1400], labels[:1400], batch_size=32, epochs=8, verbose=0)
+    return open_source(model), {"image": images[1400:]}, True
+
+
+def row_of(name: str, kind: str) -> Row:
+    """Converts one model and runs it everywhere."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, batch, real = opened(name, kind, Path(folder))
+        data = batch if real else [batch]
+        artifact = convert(source, output=Path(folder, "half.onnx"), data=data)
+        few = {key: array[:64] if real and array.ndim else array for key, array in batch.items()}
+        expected = source.forward(few)
+        names = (*ORACLES, *(("IREE",) if iree_python() else ()))
+        found = dict(oracle_rows(source, onnx.load(artifact.path), few, names))
+        in_cuda = None
+        if _has_cuda():
+            with CudaRunner(artifact.path) as runner:
+                found[CUDA] = measured(source, expected, runner.run(few))
+            in_cuda = _emulated(source, artifact.path, few, expected, Profile.parse("ort-cuda"))
+        emulated = _emulated(source, artifact.path, few, expected, GPU)
+    return Row(
+        name,
+        kind,
+        artifact.report.verdict.value,
+        emulated.drift,
+        in_cuda.drift if in_cuda else None,
+        {key: None if one.verdict is None else one.drift for key, one in found.items()},
+        {key: one.verdict.value if one.verdict else None for key, one in found.items()},
+    )
+
+
+def _emulated(
+    source: AnySource, path: Path, batch: Batch, expected: Batch, profile: Profile
+) -> Measured:
+    return measured(source, expected, onnx_runner(path, profile).run(batch))
+
+
+def _has_cuda() -> bool:
+    try:
+        check_cuda()
+    except MachineError:
+        return False
+    return True
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The text of docs/emulator-truth.md."""
+    oracles = list(dict.fromkeys(key for row in rows for key in row.drifts))
+    lost = {row.name for row in rows if "FAIL" in row.verdicts.values()}
+    false_pass = [row.name for row in rows if row.name in lost and row.verdict == "PASS"]
+    false_fail = [row.name for row in rows if row.name not in lost and row.verdict == "FAIL"]
+    _, bound = binomial_bounds(len(false_pass), len(lost), CONFIDENCE)
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}"
+        for name in ("onnx", "numpy", "tensorflow", "jax")
+    )
+    outside = [row for row in rows if _outside(row)]
+    return "\n".join(
+        [
+            "# The emulator against the truth",
+            "",
+            "Written by `python benchmarks/emulator_truth.py` with "
+            f"{versions}; {len(rows)} models.",
+            "",
+            f"Of the {len(lost)} files that an oracle loses, {len(false_pass)} get a PASS by "
+            f"default{_listed(false_pass)}: the rate of such PASSes is at most {bound:.1%} "
+            f"({CONFIDENCE:.0%} confidence). Of the {len(rows) - len(lost)} files that no oracle "
+            f"loses, {len(false_fail)} get a FAIL{_listed(false_fail)}.",
+            "",
+            *_explained(oracles),
+            "## Drift, predicted and measured",
+            "",
+            "Sound models only: files whose outputs the oracle's own verdict does not fail, and "
+            f"whose drift is past {LEAST:.0e}. The slope is of a line through the logarithms; two "
+            "of three models lie within the spread about it, as a factor. The ratio is a median.",
+            "",
+            "| oracle | models | predicted / measured | smallest | largest | slope | spread |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+            *(line for oracle in oracles for line in _fit_line(rows, oracle)),
+            "",
+            *_outside_lines(outside),
+            "## Verdicts",
+            "",
+            "| oracle | its verdict | PASS | INCONCLUSIVE | FAIL |",
+            "| --- | --- | ---: | ---: | ---: |",
+            *(line for oracle in oracles for line in _confusion(rows, oracle)),
+            "",
+            "The columns are tfmp's verdicts by default: for any runtime, on CUDA and WebGPU, too. "
+            "An oracle's verdict is by the same rules, on its outputs for up to 64 samples.",
+            "",
+            "TensorFlow's and IREE's smallest ratios are of reductions, which they add in FP16 "
+            "where the profile `gpu` adds in FP32; NumPy's and JAX's are of softmax and recurrent "
+            "ops, inside of which they round.",
+            "",
+            "## Models",
+            "",
+            f"| model | kind | verdict | emulated | {' | '.join(oracles)} |",
+            f"| --- | --- | --- | ---: |{' ---: |' * len(oracles)}",
+            *(_model_line(row, oracles) for row in rows),
+            "",
+        ]
+    )
+
+
+def _explained(oracles: Sequence[str]) -> list[str]:
+    told = {
+        "NumPy": "`onnx.reference` in NumPy's float16: every step inside an op is rounded (a "
+        "softmax is rounded three times, a step of an LSTM a dozen times); sums are held in "
+        "float32 and rounded before they are divided",
+        MATCHING: "the same, with each op in float32 and its results rounded, as GPU kernels "
+        "promise; states of recurrent ops are rounded after each step. The profile `gpu` "
+        "foretells this oracle",
+        "TensorFlow": "its float16 kernels for a CPU (products, reductions, softmax, "
+        "exponentials), NumPy for the rest",
+        "JAX": "likewise with JAX's kernels",
+        "IREE": "compiled for this CPU (llvm-cpu), from files whose sizes are constants: it loses "
+        "its way in arithmetic on shapes. Reductions add and square in FP16; "
+        "rows without a number are files that it does not compile",
+        CUDA: "ONNX Runtime on this machine's GPU; the profile `ort-cuda` foretells it",
+    }
+    return [*(f"- {oracle}: {told[oracle]}." for oracle in oracles), ""]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _outside(row: Row) -> bool:
+    ratio = row.ratio(MATCHING)
+    return ratio is not None and not BOUNDS[0] <= ratio <= BOUNDS[1]
+
+
+def _outside_lines(outside: Sequence[Row]) -> list[str]:
+    low, high = BOUNDS
+    if not outside:
+        return [f"Every ratio to {MATCHING!r} is between {low} and {high}.", ""]
+    names = ", ".join(f"{row.name} ({row.ratio(MATCHING):.2f})" for row in outside)
+    return [f"Ratios to {MATCHING!r} outside {low} to {high}: {names}.", ""]
+
+
+def _fit_line(rows: Sequence[Row], oracle: str) -> Iterator[str]:
+    sound = [row for row in rows if row.ratio(oracle) is not None]
+    if len(sound) < 3:
+        return
+    ratios = [row.ratio(oracle) or 0.0 for row in sound]
+    truth = [row.drifts[oracle] or 0.0 for row in sound]
+    line = fit([r * t for r, t in zip(ratios, truth, strict=True)], truth)
+    yield (
+        f"| {oracle} | {line.count} | {line.middle:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | "
+        f"{line.slope:.2f} | {line.spread:.2f} |"
+    )
+
+
+def _confusion(rows: Sequence[Row], oracle: str) -> Iterator[str]:
+    counted = Counter((row.verdicts.get(oracle), row.verdict) for row in rows)
+    for truth in ("PASS", "INCONCLUSIVE", "FAIL"):
+        cells = " | ".join(str(counted[truth, own]) for own in ("PASS", "INCONCLUSIVE", "FAIL"))
+        yield f"| {oracle} | {truth} | {cells} |"
+
+
+def _model_line(row: Row, oracles: Sequence[str]) -> str:
+    cells = []
+    for oracle in oracles:
+        drift = row.drifts.get(oracle)
+        lost = " (FAIL)" if row.verdicts.get(oracle) == "FAIL" else ""
+        cells.append("" if drift is None else f"{drift:.1e}{lost}")
+    return f"| {row.name} | {row.kind} | {row.verdict} | {row.emulated:.1e} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Measures and writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=Path, help="file that keeps the results")
+    parser.add_argument("--only", default="", help="print rows whose name has this, write no page")
+    options = parser.parse_args()
+    kept = {}
+    if options.rows and options.rows.exists():
+        kept = {row["name"]: Row(**row) for row in map(json.loads, options.rows.open())}
+    rows = []
+    for name, kind in models():
+        if options.only not in name:
+            continue
+        if name not in kept:
+            try:
+                kept[name] = row_of(name, kind)
+            except Exception as error:  # a model that this machine cannot run is left out, aloud
+                print(f"{name}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
+                continue
+            if options.rows:
+                with options.rows.open("a") as file:
+                    file.write(json.dumps(asdict(kept[name])) + "\n")
+        rows.append(kept[name])
+        print(_model_line(kept[name], list(kept[name].drifts)), file=sys.stderr, flush=True)
+    if not options.only:
+        PAGE.write_text(page(rows))
+
+
+if __name__ == "__main__":
+    main()
