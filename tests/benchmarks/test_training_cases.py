@@ -17,7 +17,7 @@ CASES = {case.thread: case for case in training_cases()}
 # Reports that the page is to have.
 REQUIRED = """
     keras-team/keras#18666 keras-team/keras#21366 keras-team/keras#20878 keras-team/keras#18112
-    keras-team/keras#19479 keras-team/keras#19244 tensorflow/tensorflow#49368
+    keras-team/keras#19479 keras-team/keras#19244 keras-team/keras#23479 tensorflow/tensorflow#49368
     tensorflow/tensorflow#38357 tensorflow/tensorflow#48662
 """.split()
 

@@ -3,7 +3,17 @@
 import keras
 import numpy as np
 import tensorflow as tf
-from training_case import Outcome, TrainingCase, both, by_callback, by_policy, mixed, rows, sums
+from training_case import (
+    Outcome,
+    TrainingCase,
+    both,
+    by_callback,
+    by_policy,
+    learnt,
+    mixed,
+    rows,
+    sums,
+)
 
 import tfmp
 
@@ -182,6 +192,28 @@ def with_xla(side) -> Outcome:
     return side(conv, IMAGES, labels, "categorical_crossentropy", epochs=20, jit_compile=True)
 
 
+def normalized() -> keras.Model:
+    return stack(layers.Dense(16, activation="relu"), layers.LayerNormalization())
+
+
+def float8_in_keras() -> Outcome:
+    policy = keras.dtype_policies.QuantizedFloat8DTypePolicy("float8", "mixed_bfloat16")
+    keras.config.set_dtype_policy(policy)  # as the report does; `run` restores it
+    model = normalized()
+    model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
+    return learnt(model.fit(X, Y, epochs=6, batch_size=16, verbose=0))
+
+
+def float8_in_tfmp() -> Outcome:
+    model = normalized()
+    tfmp.plan(model, "mixed_float8").apply()
+    model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
+    callback = tfmp.MixedPrecision("mixed_bfloat16")
+    outcome = learnt(model.fit(X, Y, epochs=6, batch_size=16, verbose=0, callbacks=[callback]))
+    policy = model.layers[0].dtype_policy.name
+    return Outcome(outcome.good and policy.startswith("float8"), f"{outcome.words} in {policy}")
+
+
 CASES = [
     both(
         "tensorflow/tensorflow#38850",
@@ -355,5 +387,13 @@ CASES = [
         IMAGES * 255,
         sums(IMAGES, 0.01),
         epochs=20,
+    ),
+    TrainingCase(
+        "keras-team/keras#23479",
+        "mixed_float8 is missing",
+        "A global float8 policy is accepted, and the first layer that has no float8 arithmetic "
+        "fails. Kept: two Dense layers and a normalization.",
+        float8_in_keras,
+        float8_in_tfmp,
     ),
 ]
