@@ -130,19 +130,36 @@ def narrow_losses(planned: PlannedModel) -> Iterable[Finding]:
 
 
 def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
-    """Weights that were made under a pure float16 policy stay float16 under every plan."""
+    """A pure policy, and layers that have 16-bit weights of their own, lose small updates."""
+    rows = {row.path: row for row in planned.plan.rows}
     for node in planned.root.within():
-        dtypes = {variable.dtype for variable in node.layer._trainable_variables}
-        narrow = sorted(dtypes & set(_FORMATS))
-        if narrow:
+        dtype = rows[node.path].variable_dtype
+        if dtype in _FORMATS and node.layer._trainable_variables:
             yield Finding(
                 "16-bit weights",
                 "problem",
-                f"The weights of {layer_tree.describe(node.path)} are {narrow[0]}: updates smaller "
+                f"The weights of {layer_tree.describe(node.path)} are {dtype}: updates smaller "
                 "than their spacing are lost",
-                "Make the model under a float32 or mixed policy, so that weights are float32",
+                "Take a mixed policy, whose weights are float32, for more than a comparison",
             )
+            yield from _lost_decay(planned.model, _FORMATS[dtype])
             return
+
+
+def _lost_decay(model: keras.Model, fmt: FloatFormat) -> Iterable[Finding]:
+    """Adam divides by 1 - beta_2 ** step, and multiplies by its root: 0 if beta_2 rounds to 1."""
+    optimizer = model.optimizer
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    for name in ("beta_1", "beta_2"):
+        value = getattr(optimizer, name, None)
+        if isinstance(value, float) and value < 1 and round_to(np.asarray(value), fmt) == 1:
+            yield Finding(
+                "decay of 1",
+                "problem",
+                f"{name}={value:g} of {type(optimizer).__name__} is 1 in {fmt.name}, so its bias "
+                "correction is 0 and no weight moves",
+                f"Pass {name}=0.99",
+            )
 
 
 def vanishing_epsilons(planned: PlannedModel) -> Iterable[Finding]:

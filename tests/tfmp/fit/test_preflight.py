@@ -95,10 +95,17 @@ def test_an_add_loss_of_a_models_own_code():
 
 
 def test_weights_that_are_no_float32_masters():
-    model = chain(layers.Dense(8, dtype="float16", name="pure"))
-    assert findings(model)["16-bit weights"].message == (
+    model = chain(layers.Dense(8, name="pure"))
+    assert findings(model, "float16")["16-bit weights"].message == (
         "The weights of pure are float16: updates smaller than their spacing are lost"
     )
+
+
+def test_a_mixed_plan_gives_float32_weights_to_layers_that_were_made_without():
+    model = chain(layers.Dense(8, dtype="float16", name="pure"))
+    assert "16-bit weights" not in findings(model)
+    plan(model, "mixed_float16").apply()
+    assert {v.dtype for v in model.get_layer("pure").weights} == {"float32"}
 
 
 class Scaled(layers.Layer):
@@ -268,3 +275,14 @@ def test_a_first_step_that_fails_over_dtypes_says_what_to_do(verbose):
     assert "failed under the plan mixed_float16; no weight has changed" in note
     assert "keep_float32=" in note
     assert all((a == b).all() for a, b in zip(before, model.get_weights(), strict=True))
+
+
+def test_a_decay_that_rounds_to_1_stops_adam():
+    model = chain(layers.Dense(16))
+    model.compile(keras.optimizers.Adam(), "mse")
+    found = findings(model, "bfloat16")["decay of 1"]
+    assert "beta_2=0.999 of Adam is 1 in bfloat16" in found.message
+    assert "decay of 1" not in findings(model, "float16")
+    assert "decay of 1" not in findings(model, "mixed_bfloat16")
+    model.compile(keras.optimizers.Adam(beta_2=0.99), "mse")
+    assert "decay of 1" not in findings(model, "bfloat16")
