@@ -33,11 +33,13 @@ lint: $(STAMP)  ## lint and format (a second)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-# mypy cannot follow setup.cfg's map from tfmp.converters to converters/: links draw the tree that
-# users install.
-types: $(STAMP)  ## types (10 seconds)
-	@echo "== types"
+# Neither mypy nor mkdocstrings can follow setup.cfg's map from tfmp.converters to converters/: links
+# draw the tree that users install.
+links:
 	@rm -rf build/types && mkdir -p build/types/tfmp && ln -s $(CURDIR)/tfmp/* $(CURDIR)/converters build/types/tfmp
+
+types: $(STAMP) links  ## types (10 seconds)
+	@echo "== types"
 	@cd build/types && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p tfmp
 
 check: lint types  ## lint, types and the tests of your change (a minute)
@@ -52,10 +54,16 @@ test: lint types  ## lint, types and all tests but the slow ones (6 minutes)
 test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (15 minutes)
 	@$(BIN)/pytest -m slow $(PYTEST)
 
+docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
+	@echo "== docs"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(BIN)/python samples/digits_end_to_end.py build/demo > build/demo.log || { cat build/demo.log; exit 1; }
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: $(STAMP)  ## measure against rivals; prints tables (hours)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove everything that these commands made
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install demo lint types check test test-slow bench clean
+.PHONY: help install demo lint links types check test test-slow docs bench clean

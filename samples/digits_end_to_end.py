@@ -54,7 +54,9 @@ def main(folder: Path) -> int:
     # By default the loss scale doubles after 2,000 good steps; this run has 408. After 50, it grows
     # until gradients overflow, which skips a step and halves the scale: loss scaling at work.
     loss_scale = tfmp.DynamicLossScale(growth_interval=50)
-    callback = tfmp.MixedPrecision(policy="mixed_float16", loss_scale=loss_scale)
+    callback = tfmp.MixedPrecision(
+        policy="mixed_float16", loss_scale=loss_scale, report=folder / "training.html"
+    )
     model.fit(x_train, y_train, batch_size=32, epochs=12, verbose=2, callbacks=[callback])
     model.save(folder / "digits.keras")
     np.savez(folder / "held_out.npz", image=x_test, labels=y_test)

@@ -14,7 +14,7 @@ from tfmp.converters.commands.cli import main
 README = (ROOT / "README.md").read_text()
 PAGES = sorted(
     path.relative_to(ROOT)
-    for pattern in ("*.md", "docs/*.md", "samples/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "samples/*.md")
     for path in ROOT.glob(pattern)
 )
 
@@ -41,7 +41,8 @@ def test_readme_counts_what_exports_as_its_page_does():
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_relative_links_lead_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
-        if not target.startswith(("http://", "https://")):
+        # `make docs` makes the demo's reports.
+        if not target.startswith(("http://", "https://", "demo/", "../demo/")):
             assert (ROOT / page.parent / target).exists(), f"{page} links to {target}"
 
 
