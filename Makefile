@@ -59,6 +59,7 @@ docs: $(STAMP) links  ## build the documentation site, with the demo's reports, 
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@$(BIN)/python samples/digits_end_to_end.py build/demo > build/demo.log || { cat build/demo.log; exit 1; }
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "read it: $(PYTHON) -m http.server --directory build/site"
 
 bench: $(STAMP)  ## measure against rivals; prints tables (hours)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
