@@ -1,5 +1,6 @@
 """`tfmp compare`."""
 
+import os
 from inspect import cleandoc
 from pathlib import Path
 
@@ -116,7 +117,7 @@ def command(
 
 
 def _write_example(path: Path, force: bool) -> None:
-    if path.exists() and not force:
+    if os.path.lexists(path) and not force:
         raise click.UsageError(f"{str(path)!r} exists. Pass --force to overwrite it.")
     if path.suffix != ".py":
         raise click.UsageError(

@@ -1,10 +1,10 @@
 """Options that several `tfmp` commands have, and the code that handles them."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 import click
@@ -88,7 +88,7 @@ def check_reports(paths: Iterable[str], suffixes: Sequence[str], force: bool) ->
     """
     for path in paths:
         check_report_path(path, suffixes)
-        if Path(path).exists() and not force:
+        if os.path.lexists(path) and not force:  # a link to nothing is somebody's, too
             raise ValueError(f"{path!r} exists. Pass --force to overwrite it.")
 
 

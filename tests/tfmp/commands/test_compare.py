@@ -44,6 +44,9 @@ def test_an_example_can_be_written_and_is_kept(tmp_path):
     assert "tfmp compare mine.py:task" in path.read_text()
     assert run("--init", path).exit_code == 2
     assert run("--init", path, "--force").exit_code == 0
+    link = tmp_path / "link.py"
+    link.symlink_to(tmp_path / "nothing")
+    assert "exists. Pass --force" in run("--init", link).stderr
     assert run("--init", tmp_path / "mine.txt").exit_code == 2
 
 
