@@ -134,6 +134,15 @@ def test_the_report_survives_its_json(converted, tmp_path):
     assert DriftReport.from_dict(document) == report
 
 
+@pytest.mark.slow
+def test_a_batch_that_the_model_fixes_is_measured_and_judged_with_data(tmp_path):
+    x = keras.Input(batch_shape=(32, 6), name="x")
+    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
+    file = convert(model, "tflite", tmp_path / "fixed.tflite", data={"x": samples(70, 6)})
+    (output,) = file.report.candidates[0].outputs
+    assert (output.samples, output.rel_l2 < 1e-2) == (64, True)
+
+
 def test_keep_fp32_keeps_a_layer(tmp_path):
     artifact = convert(keras_models.dense(), output=tmp_path / "kept.onnx", keep_fp32=["scores"])
     assert any(note.startswith("kept in FP32: ") for note in artifact.notes)

@@ -100,7 +100,7 @@ def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         within = measured <= limit
         text = (
             f"output {output.name!r}: {name} {_number(measured, limit)} is "
-            f"{'within' if within else 'over'} the budget of {limit:.3g}"
+            f"{'within' if within else 'over'} the budget of {limit:.10g}"
         )
         broken = output.nonfinite or output.infinite_lost  # then nothing was summed
         if not within and not broken and output.totals.reference_sq == ():
@@ -151,7 +151,7 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         verdict = Verdict.PASS if bad == 0 else Verdict.FAIL
         text = (
             f"{where}: the worst of {samples:,} samples is off by {_number(worst, limit)} of its "
-            f"own size, budget {limit:.3g}; at most {upper:.2%} of all samples are off by more "
+            f"own size, budget {limit:.10g}; at most {upper:.2%} of all samples are off by more "
             f"({budget.confidence:.0%} confidence)"
         )
         return [Check("sample_rel_l2", output.name, worst, None, None, limit, verdict, text)]
@@ -167,7 +167,7 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         verdict = against(0.0, upper, share)
     bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
     text = (
-        f"{where}: {bad:,} of {samples:,} samples are off by more than {limit:.3g} of their own "
+        f"{where}: {bad:,} of {samples:,} samples are off by more than {limit:.10g} of their own "
         f"size, the worst by {worst:.3g}; the true share is at {bound} "
         f"({budget.confidence:.0%} confidence), budget {share:.2%}"
     )
@@ -212,7 +212,7 @@ def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
     within = worst <= limit
     text = (
         f"output {output.name!r}: the worst of {output.samples:,} samples is off by "
-        f"{_number(worst, limit)} of its own size, budget {limit:.3g}"
+        f"{_number(worst, limit)} of its own size, budget {limit:.10g}"
     )
     if not within:
         text += "; the share of such samples was not recorded. Validate again"
@@ -256,7 +256,7 @@ def _slice_check(
         where += " on axis 1"
     text = (
         f"output {output.name!r}: {where} is off by {_number(measured, limit)} of its own size or "
-        f"variation, budget {limit:.3g}"
+        f"variation, budget {limit:.10g}"
     )
     verdict = Verdict.PASS
     if broken.any():
@@ -392,9 +392,10 @@ def _deviation(output: OutputDrift, slices: Slices) -> np.ndarray:
 
 
 def _number(measured: float, limit: float) -> str:
-    """With as many digits as tell it from the limit."""
-    for digits in range(3, 8):
+    """With as many digits as show on which side of the limit it is; limits are told in full."""
+    for digits in range(3, 17):
         text = f"{measured:.{digits}g}"
-        if measured == limit or float(text) != limit:
+        shown = float(text)
+        if (shown > limit, shown < limit) == (measured > limit, measured < limit):
             return text
     return repr(measured)

@@ -295,7 +295,7 @@ def _small_values(output: OutputDrift, limit: float) -> list[Check]:
     told = f"values below 1/{4**worst} of their sample's size" if worst else "large values"
     text = (
         f"output {output.name!r}: {told} are off by {relative[worst]:.3g} of their own size, "
-        f"budget {limit:.3g}"
+        f"budget {limit:.10g}"
     )
     if worst:
         text += (

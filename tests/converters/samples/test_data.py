@@ -129,6 +129,13 @@ class TestForms:
             assert [array.dtype for array in batches[0].values()] == [np.float32, np.int32]
             assert report.samples == 70
 
+    def test_y_beside_x_is_the_labels_of_a_model_with_one_input(self, folder: Path) -> None:
+        np.savez("xy.npz", x=X, y=Y)
+        batches, labels, report = read(open_data("xy.npz", [IMAGE], batch_size=70))
+        np.testing.assert_array_equal(batches[0]["image"], X.astype(np.float32))
+        np.testing.assert_array_equal(labels[0], Y)
+        assert (report.samples, report.labelled) == (70, True)
+
     def test_labels_of_several_outputs(self, folder: Path) -> None:
         np.savez("both.npz", **{"image": X, "labels.a": Y, "labels.b": Y + 1})
         _, labels, _ = read(open_data("both.npz", [IMAGE], batch_size=70))
@@ -296,6 +303,17 @@ class TestRefusals:
     )
     def test_message(self, data: Any, message: str) -> None:
         assert message in refusal(data, [IMAGE])
+
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_a_wrong_name_in_a_file_is_told_with_the_one_that_was_expected(
+        self, folder: Path, save
+    ) -> None:
+        save("pixels.npz", pixels=X, y=Y)
+        assert (
+            "data pixels.npz: its arrays do not have the names of the model's inputs. Expected "
+            "image: float32[?, 4, 4, 1]; received 'pixels', 'y'; missing 'image'; unknown "
+            "'pixels', 'y'. Name the arrays after the inputs, and labels 'labels'."
+        ) in refusal("pixels.npz", [IMAGE])
 
     @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
     def test_what_does_not_fit_is_said_before_anything_is_read(self, folder: Path, save) -> None:

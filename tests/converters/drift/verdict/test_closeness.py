@@ -1,5 +1,7 @@
 """Distances by sample and by column: what is small beside the others is judged by its own size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -225,12 +227,22 @@ def test_flips_are_judged_as_flips():
     assert check("rel_l2", drift(codes, codes * 1.1)).verdict is Verdict.FAIL
 
 
-@pytest.mark.parametrize("measured", [0.010000001, 0.01, 0.0100049])
-def test_a_number_over_the_budget_looks_larger_than_it(measured):
-    reference = np.ones((60, 1))
-    text = check("rel_l2", drift(reference, reference * (1 + measured))).text
-    if "is over" in text:
-        assert "rel_l2 0.01 is over" not in text
+@pytest.mark.parametrize(
+    ("measured", "limit", "told"),
+    [
+        (0.010000001, 0.01, "0.010000001 is over the budget of 0.01"),
+        (0.0100049, 0.01, "0.010005 is over the budget of 0.01"),
+        (0.00999999, 0.01, "0.00999999 is within the budget of 0.01"),
+        (0.012346, 0.012345, "0.01235 is over the budget of 0.012345"),
+        (0.012346, 0.0123465, "0.0123 is within the budget of 0.0123465"),
+        (0.05, 0.01, "0.05 is over the budget of 0.01"),
+    ],
+)
+def test_a_number_shows_on_which_side_of_the_budget_it_is(measured, limit, told):
+    values = np.ones((60, 1))
+    output = replace(drift(values, values * 1.1), rel_l2=measured)
+    found = closeness_checks(output, DriftBudget(rel_l2=limit, sample_rel_l2=None))
+    assert f"rel_l2 {told}" in found[0].text
 
 
 @pytest.mark.parametrize("task", ["binary", None])

@@ -215,6 +215,26 @@ def test_an_output_that_is_nothing_but_rounding_is_held_against_float64(monkeypa
         check_export(model, source)
 
 
+def test_an_export_is_not_refused_over_the_tail_of_a_sigmoid(monkeypatch):
+    x = keras.Input((3,), name="x")
+    low = keras.ops.sigmoid(x - 14.7)  # near 4e-7
+    source = open_source(keras.Model(x, keras.layers.Identity(name="y")(low)))
+    model = export_onnx(source)
+
+    def off_by(share):
+        def run(names, batch):
+            tails = 1 / (1 + np.exp(14.7 - batch["x"].astype(np.float64)))
+            return [(tails * (1 + share)).astype(np.float32)]
+
+        monkeypatch.setattr(export, "open_once", lambda _: run)
+
+    off_by(2.5e-4)
+    assert check_export(model, source) == pytest.approx(2.5e-4, rel=0.05)
+    off_by(10.0)
+    with pytest.raises(ConversionError, match="output 'y' of the ONNX export differs"):
+        check_export(model, source)
+
+
 def test_an_export_that_is_wrong_is_refused():
     source = open_source(keras_models.dense())
     model = export_onnx(source)
