@@ -22,7 +22,7 @@ REQUIRED = """
     microsoft/onnxconverter-common#299 microsoft/onnxconverter-common#249
     microsoft/onnxconverter-common#196 tensorflow/tensorflow#67216 tensorflow/tensorflow#48671
     tensorflow/tensorflow#43719 tensorflow/tensorflow#43393 NVIDIA/TensorRT#2564
-    pytorch/TensorRT#4061
+    NVIDIA/TensorRT#4616 pytorch/TensorRT#4061 onnx/tensorflow-onnx#2329
 """.split()
 
 

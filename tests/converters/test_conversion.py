@@ -137,7 +137,8 @@ def test_the_report_survives_its_json(converted, tmp_path):
 @pytest.mark.slow
 def test_a_batch_that_the_model_fixes_is_measured_and_judged_with_data(tmp_path):
     x = keras.Input(batch_shape=(32, 6), name="x")
-    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
+    places = np.arange(32 * 6, dtype=np.float32).reshape(32, 6) / 200  # one for each sample
+    model = keras.Model(x, keras.layers.Dense(3, name="y")(x + places))
     file = convert(model, "tflite", tmp_path / "fixed.tflite", data={"x": samples(70, 6)})
     (output,) = file.report.candidates[0].outputs
     assert (output.samples, output.rel_l2 < 1e-2) == (64, True)

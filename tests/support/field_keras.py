@@ -110,6 +110,21 @@ def small_sequential() -> keras.Model:
     )
 
 
+def two_inputs() -> keras.Model:
+    keras.utils.set_random_seed(11)
+    first = keras.Input((128, 2), name="input_1")
+    second = keras.Input((64, 4), name="input_2")
+    x = layers.Conv1D(8, 3, strides=2, padding="same", activation="relu")(first)
+    y = layers.Conv1D(8, 3, padding="same", activation="relu")(second)
+    joined = layers.GlobalAveragePooling1D()(layers.Concatenate()([x, y]))
+    return keras.Model([first, second], layers.Dense(3, name="scores")(joined), name="two_inputs")
+
+
+def two_series(generator: Generator, samples: int) -> Batch:
+    return {**normal("input_1", 128, 2)(generator, samples),
+            **normal("input_2", 64, 4)(generator, samples)}  # fmt: skip
+
+
 def saved_and_loaded() -> keras.Model:
     keras.utils.set_random_seed(8)
     features = keras.Input((12,), name="features")
@@ -238,6 +253,17 @@ CASES = [
         "tf2onnx.convert.from_keras",
         small_sequential,
         normal("image", 20, 20, 3),
+    ),
+    FieldCase(
+        "onnx/tensorflow-onnx#2329",
+        "no support for Keras 3",
+        "With TensorFlow 2.16, which brings Keras 3, `from_keras` ends in an AttributeError "
+        "('_get_save_spec'); an answer gives a signature for each input to get around it. Kept: "
+        "that answer's two inputs, with a small net behind them and no signature.",
+        "tf2onnx.convert.from_keras",
+        two_inputs,
+        two_series,
+        samples=640,
     ),
     FieldCase(
         "onnx/tensorflow-onnx#2448",

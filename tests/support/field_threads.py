@@ -2,6 +2,7 @@
 
 import field_graphs
 import field_keras
+import field_layers
 import field_overflows
 from field_case import FieldCase
 
@@ -12,5 +13,6 @@ def field_cases(slow: bool = True) -> list[FieldCase]:
     Args:
         slow: also cases that take more than a few seconds.
     """
-    cases = [*field_overflows.CASES, *field_graphs.CASES, *field_keras.CASES]
+    modules = (field_overflows, field_layers, field_graphs, field_keras)
+    cases = [case for module in modules for case in module.CASES]
     return [case for case in cases if slow or not case.slow]
