@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-PICTURES = DOCS / "pictures"
+PICTURES = DOCS / "drawings"
 
 # Reports that `make docs` has made with `samples/digits_end_to_end.py`.
 DEMO = DOCS.parent / "build" / "demo"
@@ -51,7 +51,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _as_picture(found: re.Match[str]) -> str:
-    return f"![Drawing](pictures/{drawn(found[1]).name}){{ .drawing }}\n"
+    return f"![Drawing](drawings/{drawn(found[1]).name}){{ .drawing }}\n"
 
 
 def drawn(drawing: str) -> Path:
