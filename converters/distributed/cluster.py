@@ -104,9 +104,15 @@ def connected(address: str, workers: int | None) -> Iterator[Any]:
             with heeding(), _on_loopback() if address == LOCAL else nullcontext():
                 ray.init(address=address, **given)
         except Exception as error:  # ConnectionError, RuntimeError, ValueError: by what is wrong
+            reason = " ".join(str(error).split())[:300]
+            if address == LOCAL:
+                raise InputError(
+                    f"ray: no Ray could be started here ({reason}). Try again when this machine is "
+                    "less busy, or validate without Ray."
+                ) from error
             raise InputError(
-                f"ray: no Ray answers at {address!r} ({' '.join(str(error).split())[:300]}). Start "
-                "one with `ray start --head`, or use local."
+                f"ray: no Ray answers at {address!r} ({reason}). Start one with `ray start "
+                "--head`, or use local."
             ) from error
         yield ray
 

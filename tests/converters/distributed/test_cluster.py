@@ -90,6 +90,19 @@ def test_no_ray_on_this_machine_is_told(monkeypatch):
         pass
 
 
+def test_a_local_ray_that_does_not_start_is_told(monkeypatch):
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+    def init(**_):
+        raise RuntimeError("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    told = r"ray: no Ray could be started here \(The current .*\)\. Try again when this machine is"
+    with pytest.raises(InputError, match=told), connected("local", None):
+        pass
+
+
 def test_a_local_ray_is_started_for_this_machine_alone(monkeypatch):
     """Its processes would listen on every interface, and run code for everybody who asks."""
     ray = pytest.importorskip("ray", reason="Ray is not installed")
