@@ -80,5 +80,4 @@ def test_verdicts_hold_against_every_oracle(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REPORTS)
 def test_verdicts_on_public_reports_hold_against_every_oracle(name: str, tmp_path: Path) -> None:
     case: FieldCase = REPORTS[name]
-    options = {"emulate": case.emulate, **case.options}
-    check(*verdicts(case.model(), case.batch(), tmp_path, all_names(), **options))
+    check(*verdicts(case.model(), case.batch(), tmp_path, all_names(), **case.options))
