@@ -56,7 +56,7 @@ test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (
 
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
 	@echo "== docs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[docs]'
 	@$(BIN)/python samples/digits_end_to_end.py build/demo > build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "read it: $(PYTHON) -m http.server --directory build/site"
