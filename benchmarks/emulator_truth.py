@@ -29,6 +29,7 @@ import numpy as np
 import onnx
 from adversarial import ADVERSARIES
 from corpus import corpus
+from drift_line import fit
 from fp16_oracles import ORACLES, iree_python
 from oracle_verdicts import Measured, measured, oracle_rows
 
@@ -81,32 +82,6 @@ class Row:
         if not (LEAST < truth < np.inf and LEAST < predicted < np.inf):
             return None
         return predicted / truth
-
-
-@dataclass(frozen=True)
-class Fit:
-    """The line through the logarithms of predicted over measured drifts.
-
-    Attributes:
-        count: number of models.
-        slope: 1 where a drift ten times as large is predicted ten times as large.
-        middle: median of predicted over measured.
-        spread: factor within which two of three models lie about the line.
-    """
-
-    count: int
-    slope: float
-    middle: float
-    spread: float
-
-
-def fit(predicted: Sequence[float], truth: Sequence[float]) -> Fit:
-    """Least squares on a log scale."""
-    x, y = np.log10(truth), np.log10(predicted)
-    slope, start = np.polyfit(x, y, 1)
-    rest = y - (slope * x + start)
-    middle = float(10 ** np.median(y - x))
-    return Fit(len(x), float(slope), middle, float(10 ** rest.std(ddof=2)))
 
 
 def models() -> Iterator[tuple[str, str]]:
@@ -284,13 +259,13 @@ def _outside_lines(rows: Sequence[Row], oracles: Sequence[str]) -> list[str]:
 
 def _fit_line(rows: Sequence[Row], oracle: str) -> Iterator[str]:
     sound = [row for row in rows if row.ratio(oracle) is not None]
-    if len(sound) < 3:
-        return
     ratios = [row.ratio(oracle) or 0.0 for row in sound]
     truth = [row.drifts[oracle] or 0.0 for row in sound]
-    line = fit([r * t for r, t in zip(ratios, truth, strict=True)], truth)
+    line = fit((ratio * drift, drift) for ratio, drift in zip(ratios, truth, strict=True))
+    if line is None:
+        return
     yield (
-        f"| {oracle} | {line.count} | {line.middle:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | "
+        f"| {oracle} | {line.count} | {line.ratio:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | "
         f"{line.slope:.2f} | {line.spread:.2f} |"
     )
 

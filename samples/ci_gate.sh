@@ -7,7 +7,10 @@
 # pass) are optional. Writes drift.html to read, drift.xml for the job's checks (JUnit), drift.json for
 # machines. On GitHub, the Markdown goes to the job's summary and the verdict to the step's outputs.
 set -uo pipefail
-: "${MODEL:?names no model: set MODEL to a Keras file, a SavedModel or an ONNX file}"
+if [ -z "${MODEL:-}" ]; then
+  echo "MODEL is not set: set it to a Keras file, a SavedModel or an ONNX file" >&2
+  exit 2
+fi
 case "${INCONCLUSIVE:=fail}" in
   fail | pass) ;;
   *) echo "INCONCLUSIVE expects fail or pass, received $INCONCLUSIVE" >&2; exit 2 ;;

@@ -11,20 +11,18 @@ import argparse
 import json
 import math
 import shutil
-import statistics
 import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import numpy as np
+from drift_line import fit
 from stage import SCHEMA, STAGES
 
 from tfmp.converters.drift import binomial_bounds
@@ -54,39 +52,6 @@ Nothing on this page has been measured on a GPU: none was within reach so far. T
 been rehearsed on a CPU with the card's Python, its packages and the same carried files
 (`tests/benchmarks/gpu/test_rehearsal.py`); a rehearsal shows that they work, and nothing about a
 card."""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """How predicted drift foretells measured drift, on a log scale.
-
-    Attributes:
-        count: models with both drifts finite and above zero.
-        slope: of log measured over log predicted; 1 is the truth.
-        ratio: measured over predicted: the median.
-        spread: factor that two thirds of the models are within, around that line.
-    """
-
-    count: int
-    slope: float
-    ratio: float
-    spread: float
-
-
-def fit(pairs: Sequence[tuple[float, float]]) -> Fit | None:
-    """The line through (predicted, measured); None for fewer than three usable pairs."""
-    usable = [(p, m) for p, m in pairs if 0 < p < math.inf and 0 < m < math.inf]
-    if len(usable) < 3 or len({p for p, _ in usable}) < 2:
-        return None
-    x, y = np.log10(np.array(usable)).T
-    slope, offset = np.polyfit(x, y, 1)
-    rest = y - slope * x - offset
-    return Fit(
-        len(usable),
-        float(slope),
-        statistics.median(m / p for p, m in usable),
-        float(10 ** rest.std(ddof=min(2, len(usable) - 1))),
-    )
 
 
 def number(value: object) -> float:
@@ -138,7 +103,7 @@ def onnx_section(document: Document, pictures: Path | None) -> Iterator[str]:
         "prediction from before the card was seen. A slope and a ratio of 1 are the truth; the "
         "spread is the factor that two thirds of the models are within.\n"
     )
-    rows = [["profile", "models", "slope", "measured / foretold", "spread", "values finite alike"]]
+    rows = [["profile", "models", "slope", "foretold / measured", "spread", "values finite alike"]]
     for profile in profiles:
         pairs = [_drifts(case, profile) for case in whole.values() if profile in case["predicted"]]
         found = fit(pairs)
@@ -291,7 +256,7 @@ def _peak(case: Document) -> int | None:
 
 def half_section(document: Document, pictures: Path | None) -> Iterator[str]:
     """Drift on PyTorch, and of sums in FP16, beside the profiles."""
-    rows = [["executor", "profile", "models", "slope", "measured / foretold", "spread"]]
+    rows = [["executor", "profile", "models", "slope", "foretold / measured", "spread"]]
     cases = measured(document)
     for way in dict.fromkeys(name.partition("/")[0] for name in cases):
         mine = [case for name, case in cases.items() if name.startswith(f"{way}/")]

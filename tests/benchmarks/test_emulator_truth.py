@@ -1,25 +1,19 @@
 """The page of the emulator's truth: its figures follow from its rows, and its rows are today's."""
 
 import re
-import sys
-from collections.abc import Iterator
 from types import ModuleType
 
 import numpy as np
 import pytest
+import scripts
 from repository import BENCHMARKS, DOCS
 
 PAGE = DOCS / "emulator-truth.md"
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    paths = sys.path[:]
-    sys.path.insert(0, str(BENCHMARKS))
-    import emulator_truth as module
-
-    yield module
-    sys.path[:] = paths
+def script() -> ModuleType:
+    return scripts.script(BENCHMARKS / "emulator_truth.py")
 
 
 def rows() -> dict[str, list[str]]:
@@ -32,12 +26,12 @@ def rows() -> dict[str, list[str]]:
 def test_a_fit_finds_slope_middle_and_spread(script: ModuleType) -> None:
     truth = np.geomspace(1e-5, 1e-1, 200)
     noise = np.random.default_rng(0).normal(0, np.log10(1.3), 200)
-    found = script.fit(0.5 * truth**0.8 * 10**noise, truth)
+    found = script.fit(zip(0.5 * truth**0.8 * 10**noise, truth, strict=True))
     assert found.count == 200
     assert found.slope == pytest.approx(0.8, abs=0.03)
     assert found.spread == pytest.approx(1.3, abs=0.05)
-    exact = script.fit(2 * truth, truth)
-    assert (exact.slope, exact.middle) == pytest.approx((1, 2))
+    exact = script.fit(zip(2 * truth, truth, strict=True))
+    assert (exact.slope, exact.ratio) == pytest.approx((1, 2))
     assert exact.spread == pytest.approx(1)
 
 

@@ -1,13 +1,13 @@
 """The page of field cases is what its script writes, and its results are today's."""
 
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import field_keras
 import pytest
+import scripts
+from case_pages import rows_by_thread
 from field_case import FieldCase
 from field_threads import field_cases
 from repository import BENCHMARKS, DOCS
@@ -27,29 +27,12 @@ REQUIRED = """
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    paths = sys.path[:]
-    sys.path.insert(0, str(BENCHMARKS))
-    import field_cases as module
-
-    yield module
-    sys.path[:] = paths
-
-
-def rows() -> dict[str, list[str]]:
-    """The cells of the page's table of cases, by thread."""
-    found = {}
-    for line in PAGE.read_text().splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
-        if line.startswith("| [") and len(cells) == 5:
-            thread = re.match(r"\[([^]]+)\]", cells[1])
-            assert thread is not None
-            found[thread[1]] = cells
-    return found
+def script() -> ModuleType:
+    return scripts.script(BENCHMARKS / "field_cases.py")
 
 
 def test_the_page_has_all_cases_in_order_with_their_links_and_words():
-    text, found = PAGE.read_text(), rows()
+    text, found = PAGE.read_text(), rows_by_thread(PAGE)
     assert list(found) == [case.thread for case in CASES.values()]
     assert len(found) >= 25
     assert set(found) >= set(REQUIRED)
@@ -66,7 +49,7 @@ def test_the_page_has_all_cases_in_order_with_their_links_and_words():
 def test_every_tool_that_cannot_be_run_is_said_and_not_made_up():
     for case in CASES.values():
         if case.tool.startswith("not run here: "):
-            assert rows()[case.thread][3].startswith(case.tool)
+            assert rows_by_thread(PAGE)[case.thread][3].startswith(case.tool)
 
 
 def outcomes(cell: str) -> tuple[str, ...]:
@@ -84,7 +67,7 @@ def outcomes(cell: str) -> tuple[str, ...]:
 def test_what_the_page_says_of_tfmp_is_so(case: FieldCase, script: ModuleType, tmp_path: Path):
     plain, mended = script.run_tfmp(case, tmp_path)
     found = [str(one.verdict or "no") for one in (plain, mended) if one is not None]
-    assert outcomes(rows()[case.thread][4]) == tuple(found)
+    assert outcomes(rows_by_thread(PAGE)[case.thread][4]) == tuple(found)
     assert plain.fault == plain.check == ""
 
 

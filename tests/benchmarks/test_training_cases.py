@@ -1,13 +1,13 @@
 """The page of training cases is what its script writes, and its results are today's."""
 
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
+import scripts
+from case_pages import rows_by_thread
 from repository import BENCHMARKS, DOCS
 from training_case import Outcome
 from training_threads import training_cases
@@ -23,29 +23,12 @@ REQUIRED = """
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    paths = sys.path[:]
-    sys.path.insert(0, str(BENCHMARKS))
-    import training_cases as module
-
-    yield module
-    sys.path[:] = paths
-
-
-def rows() -> dict[str, list[str]]:
-    """The cells of the page's table, by thread."""
-    found = {}
-    for line in PAGE.read_text().splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
-        if re.match(r"\| \d+ \| \[", line):
-            thread = re.match(r"\[([^]]+)\]", cells[1])
-            assert thread is not None
-            found[thread[1]] = cells
-    return found
+def script() -> ModuleType:
+    return scripts.script(BENCHMARKS / "training_cases.py")
 
 
 def test_the_page_has_all_cases_in_order_with_their_links_and_words():
-    text, found = PAGE.read_text(), rows()
+    text, found = PAGE.read_text(), rows_by_thread(PAGE)
     assert list(found) == list(CASES)
     assert len(found) >= 25
     assert set(found) >= set(REQUIRED)
@@ -80,6 +63,6 @@ def today() -> dict[str, dict]:
 @pytest.mark.slow
 @pytest.mark.parametrize("thread", CASES)
 def test_the_results_on_the_page_are_todays(thread: str, today: dict[str, dict]):
-    *_, of_keras, of_tfmp = rows()[thread]
+    *_, of_keras, of_tfmp = rows_by_thread(PAGE)[thread]
     assert of_keras.startswith(str(Outcome(today[thread]["keras"]["good"], "")).rstrip())
     assert of_tfmp.startswith(str(Outcome(today[thread]["tfmp"]["good"], "")).rstrip())

@@ -7,7 +7,9 @@ from types import ModuleType
 
 
 def script(path: Path) -> ModuleType:
-    """The module of the script at `path`."""
+    """The module of the script at `path`, which finds the files beside it, as when it is run."""
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(f"{path.stem}_script", path)
     assert spec is not None
     assert spec.loader is not None

@@ -21,7 +21,7 @@ from tfmp.experiment.tasks import Task
 from tfmp.fit import MixedPrecision
 from tfmp.loss_scaling import LossScale, ScheduledLossScale, attach_loss_scale, read_counters
 from tfmp.machine import PeakMemory, devices
-from tfmp.precision import revert
+from tfmp.precision import policy_scope, revert
 
 # Samples of the gradients that are looked at in float32.
 _GRADIENT_BATCHES = 8
@@ -169,12 +169,8 @@ class Lab:
         if training.policy != "float16":
             return model
         weights = model.get_weights()
-        before = keras.config.dtype_policy()
-        keras.config.set_dtype_policy("float16")
-        try:
+        with policy_scope("float16"):
             model = self._task.build()
-        finally:
-            keras.config.set_dtype_policy(before)
         model.set_weights(weights)
         if training.loss_scale is not None:
             attach_loss_scale(model, self._loss_scale(training, model))

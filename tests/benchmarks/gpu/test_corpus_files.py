@@ -11,8 +11,7 @@ GPU = BENCHMARKS / "gpu"
 
 
 @pytest.fixture
-def corpus_files(monkeypatch):
-    monkeypatch.syspath_prepend(GPU)
+def corpus_files():
     return script(GPU / "corpus_files.py")
 
 

@@ -18,8 +18,7 @@ def prepare(monkeypatch):
 
 
 @pytest.fixture
-def run(monkeypatch):
-    monkeypatch.syspath_prepend(GPU)
+def run():
     return script(GPU / "run.py")
 
 

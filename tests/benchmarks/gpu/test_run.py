@@ -11,8 +11,7 @@ GPU = BENCHMARKS / "gpu"
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path: Path):
-    monkeypatch.syspath_prepend(GPU)
+def run(tmp_path: Path):
     found = script(GPU / "run.py")
     found.STORE, found.SITE = tmp_path / "store", tmp_path / "store" / "site"
     return found

@@ -39,7 +39,6 @@ def measure(name, corpus):
 @pytest.fixture
 def stage(monkeypatch, tmp_path):
     (tmp_path / "made_up_stage.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(GPU)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("TFMP_GPU_SMALL", raising=False)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{GPU}")
