@@ -65,12 +65,27 @@ class FusedStep:
 def _on_tensorflow(trainings: list[Training]) -> SaveAndStep:
     import tensorflow as tf
 
+    def steps_of(some: list[Training]) -> Callable[[Sequence[TensorTree]], list[TensorTree]]:
+        def steps(batches: Sequence[TensorTree]) -> list[TensorTree]:
+            logs = []
+            for training, batch in zip(some, batches, strict=True):
+                with training.own_state():
+                    logs.append(training.compute(batch))
+            return logs
+
+        return steps
+
+    # Each job's own step is an XLA program: called one by one, they would be as many launches.
+    by_xla = [training for training in trainings if getattr(training.model, "jit_compile", False)]
+    others = [training for training in trainings if training not in by_xla]
+    program = tf.function(steps_of(by_xla), autograph=False, jit_compile=True)
+
     def step(batches: Sequence[TensorTree]) -> list[TensorTree]:
-        logs = []
-        for training, batch in zip(trainings, batches, strict=True):
-            with training.own_state():
-                logs.append(training.compute(batch))
-        return logs
+        given = dict(zip(trainings, batches, strict=True))
+        logs = program([given[training] for training in by_xla]) if by_xla else []
+        logs = [*logs, *steps_of(others)([given[training] for training in others])]
+        found = dict(zip([*by_xla, *others], logs, strict=True))
+        return [found[training] for training in trainings]
 
     def save() -> list[TensorTree]:
         # No copies: an update of a variable that is still read makes one.
