@@ -1,91 +1,94 @@
-"""What `nvidia-smi` prints on machines of several kinds, in the driver's own format.
-
-Per machine: its banner, and the answers to the queries of `tfmp.machine.nvidia`. UUIDs are
-shortened.
-"""
+"""What NVIDIA's driver says on machines of several kinds. UUIDs are shortened."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+import pynvml
+import pytest
+from fake_nvml import NO_PERMISSION, Fails, FakeCard, FakeNvml
 
 from tfmp.machine.cuda_versions import CudaVersions, from_packages
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.facts import Machine
-from tfmp.machine.nvidia import NvidiaFacts, parse_nvidia
+from tfmp.machine.nvidia import NvidiaFacts, read_nvidia
 
-_BANNER = (
-    "+-----------------------------------------------------------------------------------------+\n"
-    "| NVIDIA-SMI {driver}       Driver Version: {driver}     CUDA Version: {cuda}     |\n"
-    "|-----------------------------------------+------------------------+----------------------+\n"
+
+def facts_of(driver: FakeNvml) -> NvidiaFacts:
+    """The facts that are read on a machine with this driver."""
+    with pytest.MonkeyPatch.context() as patch:
+        driver.install(patch)
+        return replace(read_nvidia(), built_in=0)
+
+
+_A100 = "NVIDIA A100-SXM4-40GB"
+_H100 = "NVIDIA H100 80GB HBM3"
+
+V100 = FakeNvml(
+    "470.57.02", 11040, (FakeCard("Tesla V100-SXM2-16GB", "GPU-5f3e", (7, 0), 16160, 0),)
 )
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One machine's answers."""
-
-    banner: str
-    cards: str
-    users: str = ""
-    listing: str = ""
-
-    def facts(self) -> NvidiaFacts:
-        return parse_nvidia(self.banner, self.cards, self.users, self.listing)
-
-
-V100 = Recorded(
-    _BANNER.format(driver="470.57.02", cuda="11.4"),
-    "0, Tesla V100-SXM2-16GB, 470.57.02, 7.0, 16160, 0, [N/A]\n",
-    listing="GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-5f3e)\n",
+T4 = FakeNvml("550.54.15", 12040, (FakeCard("Tesla T4", "GPU-0a1b", (7, 5), 15360, 3),))
+GTX_1660 = FakeNvml(
+    "535.183.01",
+    12020,
+    (
+        FakeCard(
+            "NVIDIA GeForce GTX 1660 Ti",
+            "GPU-77aa",
+            (7, 5),
+            6144,
+            4211,
+            users=((1893, 3870), (2204, None)),
+        ),
+    ),
+    programs={1893: "/usr/bin/python3", 2204: "C:\\Games\\a, b\\game.exe"},
 )
-T4 = Recorded(
-    _BANNER.format(driver="550.54.15", cuda="12.4"),
-    "0, Tesla T4, 550.54.15, 7.5, 15360, 3, [N/A]\n",
-    listing="GPU 0: Tesla T4 (UUID: GPU-0a1b)\n",
-)
-GTX_1660 = Recorded(
-    _BANNER.format(driver="535.183.01", cuda="12.2"),
-    "0, NVIDIA GeForce GTX 1660 Ti, 535.183.01, 7.5, 6144, 4211, [N/A]\n",
-    users="1893, /usr/bin/python3, 3870\n2204, C:\\Games\\a, b\\game.exe, [N/A]\n",
-    listing="GPU 0: NVIDIA GeForce GTX 1660 Ti (UUID: GPU-77aa)\n",
-)
-A100_MIG = Recorded(
-    _BANNER.format(driver="535.104.05", cuda="12.2"),
-    "0, NVIDIA A100-SXM4-40GB, 535.104.05, 8.0, 40960, 88, Enabled\n"
-    "1, NVIDIA A100-SXM4-40GB, 535.104.05, 8.0, 40960, 4, Disabled\n",
-    listing=(
-        "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-1111)\n"
-        "  MIG 3g.20gb     Device  0: (UUID: MIG-aaaa)\n"
-        "  MIG 1g.5gb      Device  1: (UUID: MIG-bbbb)\n"
-        "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-2222)\n"
+A100_MIG = FakeNvml(
+    "535.104.05",
+    12020,
+    (
+        FakeCard(
+            _A100,
+            "GPU-1111",
+            (8, 0),
+            40960,
+            88,
+            mig=True,
+            instances=(
+                FakeCard(f"{_A100} MIG 3g.20gb", "MIG-aaaa", (8, 0), 20096, 44),
+                FakeCard(f"{_A100} MIG 1g.5gb", "MIG-bbbb", (8, 0), 4864, 13),
+            ),
+        ),
+        FakeCard(_A100, "GPU-2222", (8, 0), 40960, 4, mig=False),
     ),
 )
-A100_MIG_WITHOUT_INSTANCES = Recorded(
-    A100_MIG.banner, A100_MIG.cards, listing="GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-1111)\n"
+A100_MIG_WITHOUT_INSTANCES = FakeNvml(
+    "535.104.05", 12020, (FakeCard(_A100, "GPU-1111", (8, 0), 40960, 88, mig=True),)
 )
-H100 = Recorded(
-    _BANNER.format(driver="580.65.06", cuda="13.0"),
-    "0, NVIDIA H100 80GB HBM3, 580.65.06, 9.0, 81559, 61, Disabled\n",
-    listing="GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-9c9c)\n",
-)
-H100_MIG = Recorded(
-    _BANNER.format(driver="550.90.07", cuda="12.4"),
-    "0, NVIDIA H100 80GB HBM3, 550.90.07, 9.0, 81559, [N/A], Enabled\n",
-    users="[N/A], [Insufficient Permissions], [N/A]\n",
-    listing=(
-        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-4d4d)\n"
-        "  MIG 3g.40gb     Device  0: (UUID: MIG-cccc)\n"
-        "  MIG 1g.10gb+me  Device  1: (UUID: MIG-dddd)\n"
+H100 = FakeNvml("580.65.06", 13000, (FakeCard(_H100, "GPU-9c9c", (9, 0), 81559, 61, mig=False),))
+H100_MIG = FakeNvml(
+    "550.90.07",
+    12040,
+    (
+        FakeCard(
+            _H100,
+            "GPU-4d4d",
+            (9, 0),
+            81559,
+            NO_PERMISSION,
+            mig=True,
+            instances=(
+                FakeCard(f"{_H100} MIG 3g.40gb", "MIG-cccc", (9, 0), 40448, 44),
+                FakeCard(f"{_H100} MIG 1g.10gb+me", "MIG-dddd", (9, 0), 9856, 13),
+            ),
+            users=NO_PERMISSION,
+        ),
     ),
 )
-RTX_5090 = Recorded(
-    _BANNER.format(driver="590.48.01", cuda="13.1"),
-    "0, NVIDIA GeForce RTX 5090, 590.48.01, 12.0, 32607, 410, [N/A]\n",
-    listing="GPU 0: NVIDIA GeForce RTX 5090 (UUID: GPU-5090)\n",
+RTX_5090 = FakeNvml(
+    "590.48.01", 13010, (FakeCard("NVIDIA GeForce RTX 5090", "GPU-5090", (12, 0), 32607, 410),)
 )
-# Drivers before 2021 do not know compute_cap and print an error for the whole query.
-OLD_DRIVER = Recorded(_BANNER.format(driver="440.33.01", cuda="10.2"), "")
-NONE = Recorded("", "")
+NONE = FakeNvml(failure=Fails(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
 
 # What TensorFlow 2.21 from PyPI says of itself: tf.sysconfig.get_build_info().
 _BUILT: Mapping[str, Any] = {
@@ -102,10 +105,10 @@ _NOT_LOADING = {
 }
 
 
-def _computer(recorded: Recorded, *devices: Device, packages: Any = (), **facts: Any) -> Machine:
+def _computer(recorded: FakeNvml, *devices: Device, packages: Any = (), **facts: Any) -> Machine:
     """A Linux machine with tfmp[cuda] as pip installs it."""
     installed = {**_FRAMEWORKS, **_CUDA_12, **dict(packages)}
-    nvidia = recorded.facts()
+    nvidia = facts_of(recorded)
     known: dict[str, Any] = {
         "platform": "Linux x86_64",
         "packages": installed,
@@ -121,22 +124,22 @@ def _computer(recorded: Recorded, *devices: Device, packages: Any = (), **facts:
     return Machine(**{**known, **facts})
 
 
-def _as_tensorflow_names(recorded: Recorded) -> Device:
-    card = recorded.facts().cards[0]
-    return Device("gpu", card.name, card.compute_capability)
+def _as_tensorflow_names(recorded: FakeNvml) -> Device:
+    card = recorded.cards[0]
+    return Device("gpu", card.name, card.capability)
 
 
-_T4, _A100, _H100 = (_as_tensorflow_names(each) for each in (T4, A100_MIG, H100))
+_ON_T4, _ON_A100, _ON_H100 = (_as_tensorflow_names(each) for each in (T4, A100_MIG, H100))
 _WITHOUT_CUDA = {**_FRAMEWORKS}
 
 # Whole machines, with everything that doctor asks.
 COMPUTERS: Mapping[str, Machine] = {
     "GTX 1660": _computer(GTX_1660, _as_tensorflow_names(GTX_1660), memory_growth=False),
-    "T4": _computer(T4, _T4),
+    "T4": _computer(T4, _ON_T4),
     "V100 with an old driver": _computer(V100),
-    "A100 with MIG": _computer(A100_MIG, _A100),
-    "H100": _computer(H100, _H100),
-    "H100 with MIG, in a container": _computer(H100_MIG, _H100),
+    "A100 with MIG": _computer(A100_MIG, _ON_A100),
+    "H100": _computer(H100, _ON_H100),
+    "H100 with MIG, in a container": _computer(H100_MIG, _ON_H100),
     "RTX 5090": _computer(RTX_5090, _as_tensorflow_names(RTX_5090)),
     "laptop without a driver": _computer(
         NONE,
@@ -147,7 +150,7 @@ COMPUTERS: Mapping[str, Machine] = {
     "driver that stopped": _computer(
         NONE,
         nvidia=NvidiaFacts(
-            error="nvidia-smi: Failed to initialize NVML: Driver/library version mismatch",
+            error="NVIDIA's driver does not answer: RM has detected an NVML/RM version mismatch.",
             built_in=1,
         ),
         nvidia_driver="570.133.07",
@@ -155,14 +158,14 @@ COMPUTERS: Mapping[str, Machine] = {
     "Windows": _computer(T4, platform="Windows AMD64", environment={}),
     "card hidden": _computer(T4, environment={"CUDA_VISIBLE_DEVICES": "-1"}),
     "two CUDA majors": _computer(
-        T4, _T4, packages={"nvidia-cuda-runtime": "13.0.48", "nvidia-cudnn-cu13": "9.13.0.50"}
+        T4, _ON_T4, packages={"nvidia-cuda-runtime": "13.0.48", "nvidia-cudnn-cu13": "9.13.0.50"}
     ),
     "two ONNX Runtimes": _computer(
-        T4, _T4, packages={"onnxruntime": "1.26.0", "onnxruntime-extensions": "0.14.0"}
+        T4, _ON_T4, packages={"onnxruntime": "1.26.0", "onnxruntime-extensions": "0.14.0"}
     ),
     "TensorFlow without its CUDA": Machine(
         packages=_WITHOUT_CUDA,
-        nvidia=T4.facts(),
+        nvidia=facts_of(T4),
         nvidia_driver="550.54.15",
         cuda=CudaVersions(**_BUILT),
         providers=_NOT_LOADING,
@@ -170,8 +173,8 @@ COMPUTERS: Mapping[str, Machine] = {
     "JAX beside a TensorFlow without its CUDA": Machine(
         packages={**_WITHOUT_CUDA, "jax": "0.10.2"},
         backend="jax",
-        devices=(_T4, CPU),
-        nvidia=T4.facts(),
+        devices=(_ON_T4, CPU),
+        nvidia=facts_of(T4),
         nvidia_driver="550.54.15",
         cuda=CudaVersions(**_BUILT),
         providers=_LOADING,
@@ -179,7 +182,7 @@ COMPUTERS: Mapping[str, Machine] = {
     ),
     "variables set": _computer(
         H100,
-        _H100,
+        _ON_H100,
         tf32_in_use=False,
         environment={
             "NVIDIA_TF32_OVERRIDE": "0",

@@ -1,33 +1,19 @@
 """NVIDIA's cards as their driver sees them: memory, MIG and the processes that use them.
 
-`nvidia-smi` comes with the driver and asks it directly, so that its answers need no framework.
+NVML comes with the driver and asks it directly, so that its answers need no framework.
 """
 
 import os
-import re
-import shutil
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 
-QUERY_CARDS = (
-    "--query-gpu=index,name,driver_version,compute_cap,memory.total,memory.used,mig.mode.current",
-    "--format=csv,noheader,nounits",
-)
-QUERY_USERS = (
-    "--query-compute-apps=pid,process_name,used_memory",
-    "--format=csv,noheader,nounits",
-)
-LIST = ("-L",)
+from tfmp.machine.nvml import Handle, NoNvml, cards_of, instances_of, opened_nvml, told
 
-_PATIENCE_SECONDS = 20
 _PCI = Path("/sys/bus/pci/devices")
 _PCI_NVIDIA = "0x10de"
 _PCI_DISPLAYS = ("0x0300", "0x0302")  # VGA and 3D controllers; others of its devices are sound
-
-_MIG_LINE = re.compile(r"^\s*MIG\s+(\S+)\s+Device\s+\d+:")
-_CARD_LINE = re.compile(r"^GPU (\d+):")
 
 
 @dataclass(frozen=True)
@@ -42,6 +28,8 @@ class Card:
         used_mib: the memory that is taken by all processes; None if the driver does not say.
         mig: whether the card is split into instances; None if it cannot be split.
         mig_profiles: the instances that exist, such as "1g.5gb".
+        mig_uuids: their names for CUDA_VISIBLE_DEVICES, such as "MIG-c7384736-...".
+        uuid: the card's name for CUDA_VISIBLE_DEVICES, such as "GPU-8f6d5c4a-...".
     """
 
     index: int
@@ -51,6 +39,8 @@ class Card:
     used_mib: int | None = None
     mig: bool | None = None
     mig_profiles: tuple[str, ...] = ()
+    mig_uuids: tuple[str, ...] = ()
+    uuid: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +67,7 @@ class NvidiaFacts:
         cuda: the newest CUDA that this driver runs, (major, minor).
         cards: the cards in the driver's order.
         users: other processes that compute on any card.
-        error: the reason why the driver could not be asked although its tool is installed.
+        error: the reason why the driver could not be asked although it is installed.
         built_in: number of NVIDIA's cards in the computer, driver or not, as Linux counts them.
     """
 
@@ -114,76 +104,47 @@ def count_built_in(devices: Path = _PCI) -> int:
 
 
 def _ask_driver() -> NvidiaFacts:
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return NvidiaFacts()
-    texts: list[str] = []
-    for arguments in ((), QUERY_CARDS, QUERY_USERS, LIST):
-        try:
-            done = subprocess.run(
-                [tool, *arguments], capture_output=True, text=True, timeout=_PATIENCE_SECONDS
+    try:
+        with opened_nvml() as nvml:
+            cuda = told(nvml.nvmlSystemGetCudaDriverVersion)
+            cards = cards_of(nvml)
+            return NvidiaFacts(
+                driver=told(nvml.nvmlSystemGetDriverVersion),
+                cuda=(cuda // 1000, cuda % 1000 // 10) if cuda else None,  # 12040 is 12.4
+                cards=tuple(_card(nvml, index, card) for index, card in enumerate(cards)),
+                users=tuple(user for card in cards for user in _users(nvml, card)),
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return NvidiaFacts(error=f"nvidia-smi: {error}")
-        if done.returncode and not texts:
-            said = (done.stdout or done.stderr).strip().splitlines() or ["no reason given"]
-            return NvidiaFacts(error=f"nvidia-smi: {said[0]}")
-        texts.append(done.stdout if done.returncode == 0 else "")
-    facts = parse_nvidia(*texts)
-    return replace(facts, users=tuple(user for user in facts.users if user.pid != os.getpid()))
+    except NoNvml as error:
+        return NvidiaFacts(error=str(error) if error.installed else "")
 
 
-def parse_nvidia(banner: str, cards: str, users: str = "", listing: str = "") -> NvidiaFacts:
-    """Reads the output of `nvidia-smi`: without options, then for each of the three queries."""
-    rows = [row for row in map(_cells, cards.splitlines()) if len(row) == 7]
-    instances = _instances(listing)
-    found = tuple(_card(row, instances.get(int(row[0]), ())) for row in rows)
-    cuda = re.search(r"CUDA Version:\s*(\d+)\.(\d+)", banner)
-    driver = re.search(r"Driver Version:\s*([\d.]+)", banner)
-    return NvidiaFacts(
-        driver=rows[0][2] if rows else driver[1] if driver else None,
-        cuda=(int(cuda[1]), int(cuda[2])) if cuda else None,
-        cards=found,
-        users=tuple(_user(row) for row in map(_cells, users.splitlines()) if len(row) >= 3),
-    )
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.split(",")] if line.strip() else []
-
-
-def _card(row: Sequence[str], profiles: tuple[str, ...]) -> Card:
-    index, name, _, capability, total, used, mig = row
-    match = re.fullmatch(r"(\d+)\.(\d+)", capability)
+def _card(nvml: ModuleType, index: int, card: Handle) -> Card:
+    memory = told(nvml.nvmlDeviceGetMemoryInfo, card)
+    mig = told(nvml.nvmlDeviceGetMigMode, card)
+    instances = instances_of(nvml, card) if mig else []
     return Card(
-        index=int(index),
-        name=name,
-        compute_capability=(int(match[1]), int(match[2])) if match else None,
-        memory_mib=_number(total),
-        used_mib=_number(used),
-        mig={"Enabled": True, "Disabled": False}.get(mig),
-        mig_profiles=profiles,
+        index=index,
+        name=told(nvml.nvmlDeviceGetName, card) or "unknown",
+        compute_capability=told(nvml.nvmlDeviceGetCudaComputeCapability, card),
+        memory_mib=memory.total // 2**20 if memory else None,
+        used_mib=memory.used // 2**20 if memory else None,
+        mig=None if mig is None else mig[0] == nvml.NVML_DEVICE_MIG_ENABLE,
+        mig_profiles=tuple(_profile(nvml, instance) for instance in instances),
+        mig_uuids=tuple(told(nvml.nvmlDeviceGetUUID, instance) or "" for instance in instances),
+        uuid=told(nvml.nvmlDeviceGetUUID, card) or "",
     )
 
 
-def _user(row: Sequence[str]) -> CardUser:
-    # A program's name may have commas in it: the number is first, the memory last.
-    name = ", ".join(row[1:-1]).replace("\\", "/").rsplit("/", 1)[-1]
-    return CardUser(_number(row[0]) or 0, name, _number(row[-1]))
+def _profile(nvml: ModuleType, instance: Handle) -> str:
+    """The last word of an instance's name, as in "NVIDIA A100-SXM4-40GB MIG 1g.5gb"."""
+    return (told(nvml.nvmlDeviceGetName, instance) or "unknown").rpartition(" ")[2]
 
 
-def _number(text: str) -> int | None:
-    """None for "[N/A]", "[Not Supported]" and "[Insufficient Permissions]"."""
-    return int(text) if text.isdigit() else None
-
-
-def _instances(listing: str) -> dict[int, tuple[str, ...]]:
-    """MIG instances by index of the card."""
-    found: dict[int, tuple[str, ...]] = {}
-    card = 0
-    for line in listing.splitlines():
-        if match := _CARD_LINE.match(line):
-            card = int(match[1])
-        elif match := _MIG_LINE.match(line):
-            found[card] = (*found.get(card, ()), match[1])
-    return found
+def _users(nvml: ModuleType, card: Handle) -> Iterator[CardUser]:
+    for process in told(nvml.nvmlDeviceGetComputeRunningProcesses, card) or ():
+        if process.pid != os.getpid():
+            # A process of another container has no name here.
+            path = told(nvml.nvmlSystemGetProcessName, process.pid) or "unknown"
+            used = process.usedGpuMemory
+            name = path.replace("\\", "/").rsplit("/", 1)[-1]
+            yield CardUser(process.pid, name, None if used is None else used // 2**20)

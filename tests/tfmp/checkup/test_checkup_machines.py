@@ -36,7 +36,7 @@ EXPECTED = {
         ("warning", "driver", "NVIDIA cards in this computer: 1; there is no driver", "Install"),
     ],
     "driver that stopped": [
-        ("problem", "driver", "Driver/library version mismatch", "Restart the machine"),
+        ("problem", "driver", "NVML/RM version mismatch", "Restart the machine"),
         ("problem", "device", "570.133.07 is installed, but tensorflow sees no", "Fix the driver"),
     ],
     "Windows": [

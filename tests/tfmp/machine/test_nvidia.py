@@ -1,97 +1,97 @@
-"""nvidia: what the driver's tool prints, on recorded machines, and what to make of its absence."""
+"""nvidia: what the driver says on recorded machines, and what to make of its silence."""
 
 import os
-import subprocess
 
 import nvidia_machines as machines
+import pynvml
 import pytest
+from fake_nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Fails, FakeCard, FakeNvml
+from nvidia_machines import facts_of
 
-from tfmp.machine import nvidia
 from tfmp.machine.nvidia import Card, CardUser, NvidiaFacts, read_nvidia
 
 
 def test_a_card_with_everything_said():
-    facts = machines.H100.facts()
+    facts = facts_of(machines.H100)
     assert (facts.driver, facts.cuda) == ("580.65.06", (13, 0))
-    assert facts.cards == (Card(0, "NVIDIA H100 80GB HBM3", (9, 0), 81559, 61, False),)
+    assert facts.cards == (
+        Card(0, "NVIDIA H100 80GB HBM3", (9, 0), 81559, 61, False, uuid="GPU-9c9c"),
+    )
     assert facts.users == ()
 
 
+def test_the_minor_version_of_cuda():
+    assert facts_of(machines.A100_MIG).cuda == (12, 2)
+
+
 def test_a_card_that_cannot_be_split_is_neither_on_nor_off():
-    assert machines.V100.facts().cards[0].mig is None
+    assert facts_of(machines.V100).cards[0].mig is None
 
 
 def test_instances_belong_to_their_card():
-    first, second = machines.A100_MIG.facts().cards
+    first, second = facts_of(machines.A100_MIG).cards
     assert (first.mig, first.mig_profiles) == (True, ("3g.20gb", "1g.5gb"))
-    assert (second.mig, second.mig_profiles) == (False, ())
+    assert first.mig_uuids == ("MIG-aaaa", "MIG-bbbb")
+    assert (second.mig, second.mig_profiles, second.mig_uuids) == (False, (), ())
 
 
 def test_other_users_by_name_without_folders():
-    assert machines.GTX_1660.facts().users == (
+    assert facts_of(machines.GTX_1660).users == (
         CardUser(1893, "python3", 3870),
         CardUser(2204, "game.exe", None),
     )
 
 
-def test_an_old_driver_is_known_by_its_banner():
-    facts = machines.OLD_DRIVER.facts()
-    assert (facts.driver, facts.cuda, facts.cards) == ("440.33.01", (10, 2), ())
+def test_a_container_that_may_not_ask_has_the_facts_it_may_have():
+    (card,) = facts_of(machines.H100_MIG).cards
+    assert (card.name, card.memory_mib, card.used_mib) == ("NVIDIA H100 80GB HBM3", None, None)
+    assert card.mig_profiles == ("3g.40gb", "1g.10gb+me")
+    assert facts_of(machines.H100_MIG).users == ()
 
 
-def test_a_machine_without_the_tool_has_no_facts(monkeypatch):
-    monkeypatch.setattr(nvidia.shutil, "which", lambda name: None)
-    assert read_nvidia() == NvidiaFacts()
+def test_an_old_driver_lacks_functions():
+    card = FakeCard("Tesla K80", capability=FUNCTION_NOT_FOUND, mig=FUNCTION_NOT_FOUND)
+    facts = facts_of(FakeNvml("440.33.01", FUNCTION_NOT_FOUND, (card,)))
+    assert (facts.driver, facts.cuda) == ("440.33.01", None)
+    assert (facts.cards[0].compute_capability, facts.cards[0].mig) == (None, None)
 
 
-@pytest.fixture
-def tool(tmp_path, monkeypatch):
-    """Puts a script in the place of nvidia-smi."""
-
-    def write(script):
-        path = tmp_path / "nvidia-smi"
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-
-    return write
+def test_a_machine_without_a_driver_has_no_facts():
+    assert facts_of(machines.NONE) == NvidiaFacts()
 
 
-def test_a_driver_that_does_not_answer_says_why(tool):
-    said = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
-    tool(f'echo "{said}"; echo more; exit 9')
-    facts = read_nvidia()
-    assert facts == NvidiaFacts(error=f"nvidia-smi: {said}")
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"),
+        (
+            pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+            "RM has detected an NVML/RM version mismatch.",
+        ),
+    ],
+)
+def test_a_driver_that_does_not_answer_says_why(code, text):
+    facts = facts_of(FakeNvml(failure=Fails(code)))
+    assert facts == NvidiaFacts(error=f"NVIDIA's driver does not answer: {text}")
 
 
-def test_the_queries_are_those_that_are_parsed(tool):
-    recorded = machines.T4
-    tool(
-        'case "$1" in\n'
-        f"--query-gpu=*) echo '{recorded.cards.strip()}';;\n"
-        "--query-compute-apps=*) exit 2;;\n"
-        f"-L) echo '{recorded.listing.strip()}';;\n"
-        f"*) echo '{recorded.banner}';;\n"
-        "esac"
+def test_this_process_is_no_other_user():
+    users = ((os.getpid(), 100), (1, 200))
+    driver = FakeNvml(cards=(FakeCard(users=users),), programs={1: "/bin/train"})
+    assert facts_of(driver).users == (CardUser(1, "train", 200),)
+
+
+def test_a_process_of_another_container_has_no_name():
+    assert facts_of(FakeNvml(cards=(FakeCard(users=((7, 50),)),))).users == (
+        CardUser(7, "unknown", 50),
     )
-    assert read_nvidia() == recorded.facts()
 
 
-def test_this_process_is_no_other_user(tool):
-    users = f"{os.getpid()}, python, 100\n1, /bin/train, 200"
-    tool(
-        'case "$1" in\n'
-        f"--query-gpu=*) echo '{machines.T4.cards.strip()}';;\n"
-        f"--query-compute-apps=*) printf '{users}';;\n"
-        "esac"
-    )
-    assert read_nvidia().users == (CardUser(1, "train", 200),)
+def test_users_that_are_not_told_are_not_counted():
+    assert facts_of(FakeNvml(cards=(FakeCard(users=NOT_SUPPORTED),))).users == ()
 
 
-def test_a_tool_that_hangs_is_given_up(monkeypatch):
-    def hang(*arguments, **options):
-        raise subprocess.TimeoutExpired("nvidia-smi", 20)
-
-    monkeypatch.setattr(nvidia.shutil, "which", lambda name: "/usr/bin/nvidia-smi")
-    monkeypatch.setattr(nvidia.subprocess, "run", hang)
-    assert "timed out after 20 seconds" in read_nvidia().error
+def test_nvml_is_closed_again(monkeypatch):
+    driver = FakeNvml(cards=(FakeCard(),)).install(monkeypatch)
+    read_nvidia()
+    assert driver.opened == 0
