@@ -2,7 +2,7 @@
 
 import platform
 
-from tfmp.shared.packages import installed_versions
+from tfmp.shared.packages import installed_versions, processor_name
 
 _PACKAGES = (
     "tfmp",
@@ -20,16 +20,5 @@ _PACKAGES = (
 def environment() -> dict[str, str]:
     """Versions by package name, and the processor; packages that are absent are left out."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
-    found["processor"] = _processor()
+    found["processor"] = processor_name()
     return found | installed_versions(_PACKAGES)
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()

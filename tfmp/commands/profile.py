@@ -16,6 +16,7 @@ from tfmp.commands.options import (
 )
 from tfmp.commands.session import import_keras
 from tfmp.precision import FIXED_POLICIES
+from tfmp.profiling import TOLERANCE
 
 
 @click.command("profile")
@@ -48,6 +49,24 @@ from tfmp.precision import FIXED_POLICIES
 @click.option(
     "--log-dir", metavar="FOLDER", help="Folder for the profiler's traces, for TensorBoard."
 )
+@click.option(
+    "--save",
+    metavar="FILE",
+    help="Keep the measurements in a .json file, for --against of later runs.",
+)
+@click.option(
+    "--against",
+    metavar="FILE",
+    help="Compare with the measurements that --save kept: a slower step, more memory or a lost "
+    "Tensor Core path ends with status 1.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=TOLERANCE,
+    show_default=True,
+    help="Share by which a step may take longer, or need more memory, with --against.",
+)
 @report_options(".html or .json")
 @quiet_option
 @json_option
@@ -63,6 +82,9 @@ def command(
     largest_batch: bool,
     memory_limit: int | None,
     log_dir: str | None,
+    save: str | None,
+    against: str | None,
+    tolerance: float,
     reports: tuple[str, ...],
     force: bool,
     quiet: bool,
@@ -73,10 +95,11 @@ def command(
     MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
     builds and compiles a model. The file is not changed.
 
-    Exit status: 0 if the step was measured, 2 if the model or the data cannot be used.
+    Exit status: 0 if the step was measured, 1 if it became worse than --against, 2 if the model,
+    the data or the file of --against cannot be used.
     """
     import_keras()
-    from tfmp.profiling import SUFFIXES
+    from tfmp.profiling import SUFFIXES, check_run, read_baseline
 
     with mistakes_end_the_command():
         if memory_limit is not None and not largest_batch:
@@ -85,6 +108,13 @@ def command(
                 "--memory-limit out."
             )
         check_reports(reports, SUFFIXES, force)
+        if save is not None:
+            check_reports([save], [".json"], force)
+            reports += (save,)
+        policies = policies or ("float32", "mixed_float16")
+        baseline = read_baseline(against) if against is not None else None
+        if baseline is not None:
+            check_run(baseline, len(policies), rounds)
         from tfmp.commands.inputs import load_model_or_builder, load_training_data
         from tfmp.profiling import profile_training
 
@@ -92,7 +122,7 @@ def command(
         report = profile_training(
             load_model_or_builder(model),
             training_data,
-            policies or ("float32", "mixed_float16"),
+            policies,
             batch_size=batch_size,
             rounds=rounds,
             steps=steps,
@@ -103,9 +133,13 @@ def command(
             log_dir=log_dir,
             progress=None if quiet else show_progress,
         )
+        if baseline is not None:
+            report = report.compared_with(baseline, tolerance)
         for path in reports:
             report.save(path)
     print_report(report, as_json)
+    if report.against is not None and report.against.regressions:
+        raise click.exceptions.Exit(1)
 
 
 def show_progress(text: str) -> None:

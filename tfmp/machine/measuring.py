@@ -181,10 +181,14 @@ class Memory:
     def share_of(self, other: "Memory") -> float | None:
         """This amount as a multiple of the other; None where the difference may be noise."""
         noise = 0 if self.source == other.source == DEVICE_MEMORY else PROCESS_NOISE_BYTES
-        known = POOLED_MEMORY not in (self.source, other.source)
-        if not known or not other.bytes or abs(self.bytes - other.bytes) < noise:
+        known = self.comparable(other) and other.bytes
+        if not known or abs(self.bytes - other.bytes) < noise:
             return None
         return self.bytes / other.bytes
+
+    def comparable(self, other: "Memory") -> bool:
+        """Whether both numbers were counted alike, and are no lower bounds."""
+        return self.source == other.source != POOLED_MEMORY
 
     @property
     def text(self) -> str:

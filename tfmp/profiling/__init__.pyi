@@ -1,2 +1,7 @@
+from .baseline import (
+    TOLERANCE as TOLERANCE,
+    check_run as check_run,
+    read_baseline as read_baseline,
+)
 from .profile import profile_training as profile_training
 from .report import SUFFIXES as SUFFIXES

@@ -11,7 +11,7 @@ from tfmp.profiling.report import (
     ProfileReport,
     StepProfile,
 )
-from tfmp.profiling.tables import layer_cells, step_cells
+from tfmp.profiling.tables import change_cells, layer_cells, step_cells
 from tfmp.shared.html_page import Bar, page_environment
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def to_html(report: ProfileReport) -> str:
         .render(
             report=report,
             steps=steps,
+            changes=change_cells(report),
             layers=layers,
             step_bars=step_bars(report),
             memory_bars=memory_bars(report),

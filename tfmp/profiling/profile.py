@@ -25,7 +25,7 @@ from tfmp.shared.arguments import check_compiled, check_count
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
-from tfmp.shared.packages import installed_versions
+from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import SILENT, Progress, Told
 from tfmp.shared.report_files import check_log_dir
 from tfmp.shared.wording import first_line, shown
@@ -119,7 +119,7 @@ def profile_training(
         model=bench.name,
         device=device,
         backend=keras.backend.backend(),
-        environment=installed_versions(_PACKAGES),
+        environment={**installed_versions(_PACKAGES), "processor": processor_name()},
         rounds=rounds,
         steps_per_round=bench.steps,
         variants=tuple(bench.rows.values()),

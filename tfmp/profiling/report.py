@@ -2,18 +2,24 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tfmp.machine import Device, Memory, Timing, median_interval, paired_ratio, ratios
 from tfmp.precision import has_tensor_cores, is_narrow
+from tfmp.profiling.baseline import (
+    SCHEMA,
+    TOLERANCE,
+    Baseline,
+    BaselineComparison,
+    read_baseline,
+)
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
 from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
 from tfmp.shared.wording import table
 
-SCHEMA = "tfmp.profile/1"
 SUFFIXES = (".json", ".html")
 
 # A change of policy is worth its trouble from these gains on.
@@ -82,12 +88,13 @@ class ProfileReport:
         model: name of the model.
         device: the device that it trained on.
         backend: the Keras backend.
-        environment: versions by package.
+        environment: versions by package, and the processor.
         rounds, steps_per_round: number of timings of each variant, and of steps in a timing.
         variants: the training step under each variant.
         layers: each layer under each variant; empty if layers were not measured.
         notes: parts that could not be measured, with the reason.
         log_dir: folder of the traces for TensorBoard; None if there are no traces.
+        against: the comparison with an earlier profile; None if there was none.
     """
 
     model: str
@@ -100,6 +107,7 @@ class ProfileReport:
     layers: tuple[LayerProfile, ...] = ()
     notes: tuple[str, ...] = field(default=())
     log_dir: str | None = None
+    against: BaselineComparison | None = None
 
     @property
     def baseline(self) -> StepProfile | None:
@@ -174,6 +182,25 @@ class ProfileReport:
         best = self.best
         return tuple(_obstacles(self, best)) if best else ()
 
+    def compared_with(
+        self, baseline: str | Path | Baseline, tolerance: float = TOLERANCE
+    ) -> "ProfileReport":
+        """This report with a comparison with an earlier one, in `against`.
+
+        Args:
+            baseline: the JSON file of the earlier report, or its content as `read_baseline` gives
+                it.
+            tolerance: share by which a step may take longer, or need more memory.
+
+        Raises:
+            ValueError: the file is no report, or of another device, backend or batch size, or has
+                none of the policies of this one, or one of the two has too few rounds.
+        """
+        if not isinstance(baseline, Baseline):
+            baseline = read_baseline(baseline)
+        now = Baseline(self.to_dict(), "this run")
+        return replace(self, against=baseline.comparison(now, tolerance))
+
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
         return {
@@ -199,6 +226,7 @@ class ProfileReport:
             "layers": [asdict(layer) for layer in self.layers],
             "notes": list(self.notes),
             "log_dir": self.log_dir,
+            "against": self.against.to_dict() if self.against else None,
         }
 
     def __str__(self) -> str:
@@ -208,7 +236,8 @@ class ProfileReport:
         if self.layers:
             parts += [table(layer_cells(self)), ""]
         parts += [f"note: {note}" for note in self.notes]
-        return "\n".join([*parts, self.answer])
+        parts.append(self.answer)
+        return "\n".join([*parts, "", str(self.against)] if self.against else parts)
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.html` as a self-contained page.

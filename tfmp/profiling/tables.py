@@ -28,6 +28,13 @@ def step_cells(report: ProfileReport) -> list[tuple[str, ...]]:
     return rows
 
 
+def change_cells(report: ProfileReport) -> list[tuple[str, ...]]:
+    """The table of changes against an earlier profile; its first row is the heading."""
+    changes = report.against.changes if report.against else ()
+    rows = [(change.variant, change.what, change.verdict, change.text) for change in changes]
+    return [("policy", "what", "verdict", "then and now"), *rows]
+
+
 def layer_cells(report: ProfileReport, most: int | None = 20) -> list[tuple[str, ...]]:
     """The table of layers; its first row is the heading, then come the most expensive layers."""
     names = [row.variant for row in report.variants if row.step]

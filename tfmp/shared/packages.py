@@ -1,6 +1,7 @@
-"""Packages: which are installed, and which of them a line of code belongs to."""
+"""The software and the processor that reports name, and the package of a line of code."""
 
 import os
+import platform
 import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +18,18 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def processor_name() -> str:
+    """The processor as its maker names it, where the system tells; otherwise its type."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
 
 
 def user_line(frames: Iterable[tuple[str, int | None]]) -> str:

@@ -85,6 +85,30 @@ def test_a_model_from_a_function(model, tmp_path):
     assert "MODEL 'no_such_module:build' cannot be imported: ModuleNotFoundError" in result.stderr
 
 
+@pytest.mark.slow
+def test_a_baseline_is_kept_compared_with_and_not_overwritten(model, tmp_path):
+    quick = ("--rounds", "6", "--steps", "1", "--batch-size", "4", "--policy", "mixed_float16")
+    arguments = (model, "--data", "d.npz", *quick)
+    assert run(*arguments, "--save", "base.json").exit_code == 0
+    result = run(*arguments, "--save", "base.json")
+    assert (result.exit_code, "'base.json' exists. Pass --force" in result.stderr) == (2, True)
+    # As wide as noise can be: other tests may share the cores.
+    result = run(*arguments, "--against", "base.json", "--tolerance", "20")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == "Not worse than base.json, within 2000%"
+    base = json.loads((tmp_path / "base.json").read_text())
+    step = base["variants"][0]["step"]
+    step["seconds"] = [value / 1000 for value in step["seconds"]]
+    (tmp_path / "base.json").write_text(json.dumps(base))
+    result = run(*arguments, "--against", "base.json", "--json", "--tolerance", "20")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)["against"]
+    assert found["answer"] == "Worse than base.json: step time of mixed_float16"
+    kept = ("--keep-float32", ".*", "--tolerance", "1e9")
+    result = run(*arguments, "--against", "base.json", *kept)
+    assert (result.exit_code, "lost their path" in result.stdout) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -98,6 +122,10 @@ def test_a_model_from_a_function(model, tmp_path):
         (("--data", "d.npz", "--memory-limit", "1GiB"), "give both options, or leave"),
         (("--data", "d.npz", "--memory-limit", "much"), "such as 2GiB or 512MiB, received 'much'"),
         (("--data", "d.npz", "--keep-float32", "nowhere"), "nowhere"),
+        (("--data", "d.npz", "--save", "p.html"), "suffixes .json; received 'p.html'"),
+        (("--data", "d.npz", "--against", "no.json"), "received 'no.json': No such file"),
+        (("--data", "d.npz", "--against", "m.keras"), "'m.keras' is no whole JSON document"),
+        (("--data", "d.npz", "--tolerance", "-1"), "-1.0 is not in the range x>=0"),
         (("--data", "d.npz", "--log-dir", "m.keras/logs"), "expects a folder that can be written"),
     ],
 )

@@ -1,5 +1,6 @@
 """The profile's page: what it shows, and what a browser makes of it."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -8,6 +9,7 @@ from browser import browse, measured, needs_chromium, requested
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
 from tfmp.precision.tensor_cores import TensorCorePath
+from tfmp.profiling.baseline import Baseline
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.page import to_html
@@ -36,7 +38,7 @@ def layer(path: str, seconds: float, cores: TensorCorePath) -> LayerProfile:
 def report() -> ProfileReport:
     """A profile with everything on its page, on a card."""
     odd = TensorCorePath(True, "filters 30 (padded: 32), input channels 3 (padded: 8)")
-    return ProfileReport(
+    made = ProfileReport(
         model="resnet <50> & more",
         device=A100,
         backend="tensorflow",
@@ -56,6 +58,9 @@ def report() -> ProfileReport:
         notes=("float64 did not run: out of memory",),
         log_dir="logs",
     )
+    faster = replace(made.variants[2], step=made.variants[2].step.per(2))
+    earlier = replace(made, variants=(*made.variants[:2], faster), environment={})
+    return made.compared_with(Baseline(earlier.to_dict(), "base.json"))
 
 
 class _Words(HTMLParser):
@@ -79,6 +84,9 @@ def test_says_everything(report):
         "Samples in the largest batch that fits Policy Value float32 224",
         "mixed_float16 432",
         "could; filters 30 (padded: 32), input channels 3 (padded: 8)",
+        "✗ Worse than base.json: step time of mixed_float16",
+        "mixed_float16 step time worse 10.7 ms then, 21.4 ms now (2.00 times)",
+        "float64: not compared, as not measured for the baseline",
         "Limits of this profile",
         "Traces logs",
     ):
