@@ -67,6 +67,11 @@ from tfmp.profiling import TOLERANCE
     show_default=True,
     help="Share by which a step may take longer, or need more memory, with --against.",
 )
+@click.option(
+    "--nvtx",
+    is_flag=True,
+    help="Name some steps of each policy, and each layer's calls, for Nsight Systems.",
+)
 @report_options(".html or .json")
 @quiet_option
 @json_option
@@ -85,6 +90,7 @@ def command(
     save: str | None,
     against: str | None,
     tolerance: float,
+    nvtx: bool,
     reports: tuple[str, ...],
     force: bool,
     quiet: bool,
@@ -131,6 +137,7 @@ def command(
             largest_batch=largest_batch,
             memory_limit=memory_limit,
             log_dir=log_dir,
+            nvtx=nvtx,
             progress=None if quiet else show_progress,
         )
         if baseline is not None:

@@ -1,6 +1,7 @@
 from . import devices as devices, measuring as measuring
 from .devices import CPU as CPU, Device as Device, accelerators as accelerators
 from .facts import Machine as Machine, read_machine as read_machine
+from .gpu_use import GpuUse as GpuUse, GpuWatch as GpuWatch
 from .measuring import (
     DEVICE_MEMORY as DEVICE_MEMORY,
     PROCESS_NOISE_BYTES as PROCESS_NOISE_BYTES,
@@ -19,3 +20,4 @@ from .measuring import (
     timed as timed,
 )
 from .nvidia import read_nvidia as read_nvidia
+from .nvtx_ranges import Mark as Mark, nvtx_marks as nvtx_marks

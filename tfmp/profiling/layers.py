@@ -9,6 +9,7 @@ the loss and the optimizer.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ import numpy as np
 from keras import ops, tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
-from tfmp.machine import devices, interleaved, timed
+from tfmp.machine import Mark, devices, interleaved, timed
 from tfmp.nonfinite import replay
 from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
 from tfmp.profiling.runs import TrainingRun, Variant
@@ -80,8 +81,14 @@ class _TimedCall:
     kwargs: dict[str, TensorTree]
 
 
-def profile_layers(runs: Mapping[str, TrainingRun]) -> tuple[tuple[LayerProfile, ...], list[str]]:
+def profile_layers(
+    runs: Mapping[str, TrainingRun], mark: Mark = nullcontext
+) -> tuple[tuple[LayerProfile, ...], list[str]]:
     """Measures every layer of the runs' models, which are copies of one model.
+
+    Args:
+        runs: by variant, the runs.
+        mark: the ranges around each layer's calls.
 
     Returns:
         The layers in the order of their first call, and notes about layers without a measurement.
@@ -98,7 +105,7 @@ def profile_layers(runs: Mapping[str, TrainingRun]) -> tuple[tuple[LayerProfile,
         path = together[0].node.path
         key = tuple(_key(call) for call in together)
         if key not in measured:
-            measured[key] = _measure(by_name, runs)
+            measured[key] = _measure(by_name, runs, mark)
         found = measured[key]
         if isinstance(found, str):
             notes.append(f"layer {path} could not be measured: {found}")
@@ -192,7 +199,7 @@ def _key(call: _TimedCall) -> str:
 
 
 def _measure(
-    calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun]
+    calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun], mark: Mark
 ) -> dict[str, float] | str:
     """Seconds of one call by variant, or the reason why it could not be measured."""
     blocks: dict[str, Callable[[], float]] = {}
@@ -205,7 +212,8 @@ def _measure(
                     work()
                     once = timed(work)
                 count = min(_MOST_CALLS, max(1, int(_BLOCK_SECONDS / max(once, 1e-9))))
-                blocks[name + part] = _block(work, count, variant)
+                label = f"{call.node.path} in {name}{part}"
+                blocks[name + part] = _block(work, count, variant, mark, label)
                 counts[name + part] = count
         timings = interleaved(blocks, _ROUNDS)
     except Exception as error:  # a backend may raise any error for a single layer
@@ -216,14 +224,14 @@ def _measure(
     return {name: max(0.0, fastest[name] - fastest[f"{name} idle"]) for name in calls}
 
 
-def _block(work: Work, count: int, variant: Variant) -> Callable[[], float]:
+def _block(work: Work, count: int, variant: Variant, mark: Mark, label: str) -> Callable[[], float]:
     def repeated() -> TensorTree:
         for _ in range(count):
             last = work()
         return last
 
     def block() -> float:
-        with devices.tf32_switched(variant.tf32):
+        with devices.tf32_switched(variant.tf32), mark(label):
             return timed(repeated)
 
     return block

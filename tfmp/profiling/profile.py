@@ -1,6 +1,7 @@
 """profile_training: one training step under several policies, timed in turns in one process."""
 
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,7 +14,16 @@ import keras
 import numpy as np
 from keras import tree
 
-from tfmp.machine import Timing, compile_seconds, devices, interleaved, is_out_of_memory
+from tfmp.machine import (
+    GpuWatch,
+    Mark,
+    Timing,
+    compile_seconds,
+    devices,
+    interleaved,
+    is_out_of_memory,
+    nvtx_marks,
+)
 from tfmp.precision import Pattern, check_policy, policy
 from tfmp.profiling.batches import check_memory_limit, find_largest_batch
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
@@ -41,6 +51,9 @@ _MOST_STEPS = 50
 
 _TRACED_STEPS = 5
 
+# Seconds of steps while the card's use is sampled; the first second of them does not count.
+_WATCHED_S = 4.0
+
 
 def profile_training(
     model: ModelOrBuilder,
@@ -55,6 +68,7 @@ def profile_training(
     largest_batch: bool = False,
     memory_limit: int | None = None,
     log_dir: str | Path | None = None,
+    nvtx: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> ProfileReport:
     """Measures a model's training step under several policies, and the cost of each layer.
@@ -80,6 +94,8 @@ def profile_training(
         memory_limit: bytes that a step may need in that search; a CPU needs a limit.
         log_dir: folder for the profiler's traces, with a folder for each policy; TensorBoard reads
             them.
+        nvtx: whether some steps of each policy, and each layer's calls, are named ranges for
+            Nsight Systems; this needs the package `nvtx`.
         progress: called with a short text when a stage begins.
 
     Returns:
@@ -106,12 +122,16 @@ def profile_training(
             "profile_training expects a compiled Keras model or a function that returns one, "
             f"received {shown(model)}."
         )
+    mark = nvtx_marks(nvtx)
     batches = _whole_batches(data, batch_size)
     device = devices.visible_devices()[0]
     told = Told(progress) if progress is not None else SILENT
-    bench = ProfilingBench(model, batches, tuple(_as_list(keep_float32)), told)
+    bench = ProfilingBench(model, batches, tuple(_as_list(keep_float32)), told, mark)
     with without_retracing_advice():
         bench.measure(policies, device, rounds, steps, layers)
+        bench.watch_gpu(device)
+        if nvtx:
+            bench.mark_steps()
         bench.look_at_kernels(log_dir, device)
         if largest_batch:
             bench.search_batches(memory_limit)
@@ -126,6 +146,7 @@ def profile_training(
         layers=bench.layers,
         notes=tuple(bench.notes),
         log_dir=str(log_dir) if log_dir is not None else None,
+        gpu_note=bench.gpu_note,
     )
 
 
@@ -138,9 +159,11 @@ class ProfilingBench:
         batches: list[TrainingBatch],
         keep_float32: tuple[Pattern, ...],
         progress: Progress,
+        mark: Mark,
     ) -> None:
         self._model = model
         self._tell = progress
+        self._mark = mark
         self._batches = batches
         self._keep = keep_float32
         self._weights: list[np.ndarray] | None = None
@@ -149,6 +172,7 @@ class ProfilingBench:
         self.rows: dict[str, StepProfile] = {}
         self.layers: tuple[LayerProfile, ...] = ()
         self.notes: list[str] = []
+        self.gpu_note = ""
         self.steps = 0
         self._first: dict[str, float] = {}
 
@@ -168,7 +192,8 @@ class ProfilingBench:
         if layers and self.runs:
             self._tell("timing each layer")
             try:
-                self.layers, notes = profile_layers(self.runs)
+                with self._mark("layers"):
+                    self.layers, notes = profile_layers(self.runs, self._mark)
             except ValueError as error:  # a loss that only the user's train_step knows
                 notes = [f"the layers could not be measured: {_reason(error)}"]
             self.notes += notes
@@ -232,6 +257,27 @@ class ProfilingBench:
             total_steps=run.steps_taken,
             skipped_steps=run.skipped_steps(),
         )
+
+    def watch_gpu(self, device: devices.Device) -> None:
+        """Samples the card's use during some seconds of each run, where there is a card."""
+        for name, run in self.runs.items():
+            with GpuWatch(device) as watch:
+                self.gpu_note = watch.why_not
+                if watch.why_not:
+                    return
+                self._tell(f"watching the GPU in {name}")
+                until = time.perf_counter() + _WATCHED_S
+                while time.perf_counter() < until:
+                    run.run(self.steps)
+            self.rows[name] = replace(self.rows[name], gpu=watch.use)
+
+    def mark_steps(self) -> None:
+        """Takes some steps of each run, one at a time, as ranges for Nsight Systems."""
+        with self._mark("steps"):
+            for name, run in self.runs.items():
+                for _ in range(_TRACED_STEPS):
+                    with self._mark(f"step in {name}"):
+                        run.run(1)
 
     def look_at_kernels(self, log_dir: str | Path | None, device: devices.Device) -> None:
         """Traces some steps of each run, for TensorBoard and to see the kernels on a GPU."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from tfmp.machine import Device, Memory, Timing, median_interval, paired_ratio, ratios
+from tfmp.machine import Device, GpuUse, Memory, Timing, median_interval, paired_ratio, ratios
 from tfmp.precision import has_tensor_cores, is_narrow
 from tfmp.profiling.baseline import (
     SCHEMA,
@@ -48,6 +48,7 @@ class StepProfile:
         kept_float32: number of layers that the plan keeps in float32.
         largest_batch: the largest batch that fits, if it was searched.
         kernels: the kernels that the profiler saw, on a GPU with xprof.
+        gpu: the card's use during some seconds of these steps; None if it was not watched.
         error: the reason why no step could be run; empty if it ran.
     """
 
@@ -63,6 +64,7 @@ class StepProfile:
     kept_float32: int = 0
     largest_batch: BatchLimit | None = None
     kernels: KernelUse | None = None
+    gpu: GpuUse | None = None
     error: str = ""
 
     @property
@@ -95,6 +97,7 @@ class ProfileReport:
         notes: parts that could not be measured, with the reason.
         log_dir: folder of the traces for TensorBoard; None if there are no traces.
         against: the comparison with an earlier profile; None if there was none.
+        gpu_note: the reason why the card's use was not watched; empty if it was.
     """
 
     model: str
@@ -108,6 +111,7 @@ class ProfileReport:
     notes: tuple[str, ...] = field(default=())
     log_dir: str | None = None
     against: BaselineComparison | None = None
+    gpu_note: str = ""
 
     @property
     def baseline(self) -> StepProfile | None:
@@ -227,6 +231,7 @@ class ProfileReport:
             "notes": list(self.notes),
             "log_dir": self.log_dir,
             "against": self.against.to_dict() if self.against else None,
+            "gpu_note": self.gpu_note,
         }
 
     def __str__(self) -> str:
@@ -235,7 +240,8 @@ class ProfileReport:
         parts = [table(step_cells(self)), ""]
         if self.layers:
             parts += [table(layer_cells(self)), ""]
-        parts += [f"note: {note}" for note in self.notes]
+        parts += [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]
+        parts += [f"note: {note}" for note in (*self.notes, self.gpu_note) if note]
         parts.append(self.answer)
         return "\n".join([*parts, "", str(self.against)] if self.against else parts)
 

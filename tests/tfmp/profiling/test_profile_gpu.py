@@ -1,0 +1,80 @@
+"""profile_training on a card: its use in each variant, and ranges for Nsight Systems."""
+
+from contextlib import contextmanager
+
+import pytest
+from fake_nvml import FakeCard, FakeNvml
+
+from tfmp.machine.devices import CPU, Device
+from tfmp.machine.gpu_use import GpuUse
+from tfmp.machine.nvtx_ranges import nvtx_marks
+from tfmp.profiling import profile
+from tfmp.profiling.page import to_html
+from tfmp.profiling.profile import ProfilingBench
+from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.shared.progress import SILENT
+
+T4 = Device("gpu", "Tesla T4", (7, 5))
+
+
+class Steps:
+    """A run that only counts."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def run(self, steps: int) -> float:
+        self.taken.append(steps)
+        return 0.0
+
+
+def bench(mark=None):
+    found = ProfilingBench(lambda: None, [], (), SILENT, mark or nvtx_marks(False))
+    found.steps = 3
+    for name in ("float32", "mixed_float16"):
+        found.runs[name] = Steps()
+        found.rows[name] = StepProfile(name, name)
+    return found
+
+
+def test_each_variant_is_watched_for_a_while(monkeypatch):
+    monkeypatch.setattr(profile, "_WATCHED_S", 0.01)
+    FakeNvml(cards=(FakeCard("Tesla T4", busy=70, used=100),)).install(monkeypatch)
+    found = bench()
+    found.watch_gpu(T4)
+    assert found.gpu_note == ""
+    for name, row in found.rows.items():
+        assert row.gpu.busy == 0.7
+        assert set(found.runs[name].taken) == {3}
+
+
+def test_without_a_card_no_step_is_taken_and_the_report_says_so():
+    found = bench()
+    found.watch_gpu(CPU)
+    assert [run.taken for run in found.runs.values()] == [[], []]
+    assert found.rows["float32"].gpu is None
+    assert found.gpu_note == "the use of a GPU was not watched: this device is no GPU"
+
+
+def test_steps_are_ranges_in_one_range():
+    ends = []
+
+    @contextmanager
+    def mark(name):
+        yield
+        ends.append(name)
+
+    found = bench(mark)
+    found.mark_steps()
+    assert ends == ["step in float32"] * 5 + ["step in mixed_float16"] * 5 + ["steps"]
+    assert found.runs["float32"].taken == [1] * 5
+
+
+@pytest.mark.parametrize("form", [str, to_html, lambda report: str(report.to_dict())])
+def test_the_use_or_the_reason_is_in_every_form(form):
+    use = GpuUse("Tesla T4", 3.0, 30, busy=0.7)
+    rows = (StepProfile("float32", "float32", error="-", gpu=use),)
+    watched = ProfileReport("m", T4, "jax", {}, 1, 1, rows)
+    unwatched = ProfileReport("m", CPU, "jax", {}, 1, 1, (), gpu_note="not watched: no GPU")
+    assert ("a kernel ran 70%" in form(watched)) or ("'busy': 0.7" in form(watched))
+    assert "not watched: no GPU" in form(unwatched)
