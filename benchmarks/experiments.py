@@ -2,7 +2,7 @@
 
     python benchmarks/experiments.py [--seeds 3] [--folder FOLDER] [TASK ...]
 
-Trains every task in every arm; about an hour on two cores. Results are kept in the folder, so that
+Trains every task in every arm; about 15 minutes on two cores. Results are kept in the folder, so that
 an interrupted run goes on. Writes docs/experiments.md, which says what the figures ran on.
 """
 
@@ -63,12 +63,10 @@ def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds:
         "training.",
         "",
     ]
-    heading = "task, arm, metric, difference, finding, step, skipped, last scale, vanish".split(
-        ", "
-    )
+    heading = "task, arm, metric, difference, finding, step, skipped, last scale, vanish"
     lines += _table(
         [
-            [name.replace("_", " ") for name in heading.split()],
+            heading.split(", "),
             *(row for report in scaled for row in _scaled_rows(report)),
         ]
     )
