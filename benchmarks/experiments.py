@@ -2,8 +2,8 @@
 
     python benchmarks/experiments.py [--seeds 3] [--folder FOLDER] [TASK ...]
 
-Trains every task in every arm; about 15 minutes on two cores. Results are kept in the folder, so that
-an interrupted run goes on. Writes docs/experiments.md, which says what the figures ran on.
+Trains every task in every arm; about 15 minutes on two cores. Results are kept in the folder, so
+that an interrupted run goes on. Writes docs/experiments.md, which says what the figures ran on.
 """
 
 import argparse
