@@ -4,20 +4,18 @@ import contextlib
 import multiprocessing
 import os
 import pickle
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmp.colocation.mode_names import PROCESSES
-from tfmp.shared.atomic_file import drop_drafts, remove_abandoned
+from tfmp.machine import ORPHANED, deaf_to_ctrl_c, end_with_parent, variables_set, why_it_ended
+from tfmp.shared.atomic_file import remove_abandoned
 from tfmp.shared.framework_start import held_back
 from tfmp.shared.progress import SILENT, Progress, Told
 from tfmp.shared.wording import first_line
@@ -32,9 +30,6 @@ _READY, _STEP, _DONE = "ready", "step", "done"
 
 # A process that was told to end, or has sent its last message, may take so long to end.
 _PATIENCE_S = 30.0
-
-# Exit status of a child whose parent has ended; nobody is left to read it.
-_ORPHANED = 1
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,7 @@ class _Child:
         self._process = context.Process(
             target=_child, args=(theirs, pickle.dumps(job), settings, keep), daemon=True
         )
-        with _environment(settings), _deaf_to_ctrl_c():
+        with _environment(settings), deaf_to_ctrl_c():
             self._process.start()
         theirs.close()
         self.state = ""
@@ -149,7 +144,7 @@ class _Child:
             kind, content = self.pipe.recv()
         except (EOFError, OSError):
             self._process.join()
-            self._error = _why_it_ended(self._process.exitcode)
+            self._error = why_it_ended(self._process.exitcode)
             self.state = _DONE
             return
         if kind == _STEP:
@@ -182,18 +177,6 @@ class _Child:
         return self._result
 
 
-def _why_it_ended(code: int | None) -> str:
-    """The likely reason why a process ended without a result."""
-    if code is not None and code < 0:
-        name = signal.Signals(-code).name
-        reason = ", as the system does where memory runs out" if name == "SIGKILL" else ""
-        return f"its process was ended by {name}{reason}"
-    return (
-        f"its process ended without a result (exit status {code}); its own output is above. A "
-        "script that starts processes needs `if __name__ == '__main__':` around its own work"
-    )
-
-
 def _listen(children: list[_Child], until: str) -> None:
     """Listens until every child has sent a message of this kind, or is done."""
     waiting = [child for child in children if child.state not in (until, _DONE)]
@@ -203,38 +186,6 @@ def _listen(children: list[_Child], until: str) -> None:
             if child.pipe in heard:
                 child.listen()
         waiting = [child for child in waiting if child.state not in (until, _DONE)]
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """A process that starts in this block ignores Ctrl-C.
-
-    A terminal sends Ctrl-C to every process of a command; this process ends the others itself.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    # Started along with the first child, it would unblock SIGINT before that child inherits this.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end_with_parent() -> None:
-    """Ends this process when the process that started it has ended in any way."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch(sentinel: int) -> None:
-        wait([sentinel])
-        drop_drafts()
-        os._exit(_ORPHANED)
-
-    threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
 
 
 @contextmanager
@@ -250,16 +201,8 @@ def _environment(settings: Settings) -> Iterator[None]:
         changed |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     elif share := _share_of_card(settings.memory_limit):
         changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.4f}"  # JAX knows no bytes
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
-    try:
+    with variables_set(changed):
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name)
-            else:
-                os.environ[name] = value
 
 
 def _share_of_card(memory_limit: int) -> float | None:
@@ -292,7 +235,7 @@ def _settings(memory_limit: int | None) -> Settings:
 class _Parent:
     """The process that listens to this child; without it, the child has nothing left to do.
 
-    A pipe may break before `_end_with_parent` notices: that is no error of the job.
+    A pipe may break before `end_with_parent` notices: that is no error of the job.
     """
 
     def __init__(self, pipe: Connection) -> None:
@@ -303,19 +246,19 @@ class _Parent:
         try:
             self._pipe.send((kind, content))
         except OSError:
-            os._exit(_ORPHANED)
+            os._exit(ORPHANED)
 
     def wait_for_go(self) -> None:
         """Waits for the start, or ends this process if nobody will give it any more."""
         try:
             self._pipe.recv()
         except (EOFError, OSError):
-            os._exit(_ORPHANED)
+            os._exit(ORPHANED)
 
 
 def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> None:
     """The work of a child process."""
-    _end_with_parent()
+    end_with_parent()
     parent = _Parent(pipe)
     with held_back():
         _prepare(settings)

@@ -1,4 +1,11 @@
 from . import devices as devices, measuring as measuring
+from .child_process import (
+    ORPHANED as ORPHANED,
+    deaf_to_ctrl_c as deaf_to_ctrl_c,
+    end_with_parent as end_with_parent,
+    variables_set as variables_set,
+    why_it_ended as why_it_ended,
+)
 from .devices import CPU as CPU, Device as Device, accelerators as accelerators
 from .facts import Machine as Machine, read_machine as read_machine
 from .gpu_use import GpuUse as GpuUse, GpuWatch as GpuWatch
