@@ -8,7 +8,7 @@ not see each other's.
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import keras
 import numpy as np
@@ -52,7 +52,7 @@ class Training:
         self.samples = 0
         self.setup_s = 0.0
         self._progress = progress
-        self._wide = self.policy == "float64"
+        self._wide = policies.floatx_of(self.policy) == "float64"
         self._seeds: keras.random.SeedGenerator | None = None
         self._logs: TensorTree = {}
         self._finished = False
@@ -264,7 +264,7 @@ class Training:
         )
 
     def _placed(self, batch: TrainingBatch) -> tuple[TensorTree, ...]:
-        return batch.placed("float64" if self._wide else "float32")
+        return batch.placed(policies.floatx_of(self.policy))
 
     @contextmanager
     def _own_state(self, tracing: bool = False) -> Iterator[None]:
@@ -277,21 +277,18 @@ class Training:
             yield
             return
         self._inside = True
-        policy, floatx = keras.config.dtype_policy(), keras.config.floatx()
+        policy = keras.config.dtype_policy()
         seeds = global_state.get_global_attribute(_SEED_GENERATOR)
-        if tracing:
-            keras.config.set_floatx("float64" if self._wide else "float32")
-        keras.config.set_dtype_policy("float64" if self._wide else "float32")
+        keras.config.set_dtype_policy(policies.floatx_of(self.policy))
         global_state.set_global_attribute(_SEED_GENERATOR, self._seeds)
         try:
-            yield
+            with policies.floatx_scope(self.policy) if tracing else nullcontext():
+                yield
         finally:
             self._inside = False
             self._seeds = global_state.get_global_attribute(_SEED_GENERATOR)
             global_state.set_global_attribute(_SEED_GENERATOR, seeds)
             keras.config.set_dtype_policy(policy)
-            if tracing:
-                keras.config.set_floatx(floatx)
 
 
 @contextmanager

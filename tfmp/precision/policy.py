@@ -203,6 +203,26 @@ def policy_scope(policy: str = "auto") -> Iterator[str]:
         keras.config.set_dtype_policy(before)
 
 
+def floatx_of(policy: str) -> str:
+    """Keras's floatx under a policy: of data, learning rates and metrics, as of weights."""
+    return "float64" if policy == "float64" else "float32"
+
+
+@contextmanager
+def floatx_scope(policy: str) -> Iterator[None]:
+    """Sets Keras's floatx in a block that compiles or traces a model for training under a policy.
+
+    A plan makes weights, optimizer state and loss float64, but Keras makes learning rates and
+    metrics in its floatx. It belongs to the process, not to the thread.
+    """
+    before = keras.config.floatx()
+    keras.config.set_floatx(floatx_of(policy))
+    try:
+        yield
+    finally:
+        keras.config.set_floatx(before)
+
+
 def resolve_policy(policy: str) -> Choice:
     """The Keras policy that a name stands for here, and why."""
     check_policy(policy)

@@ -204,7 +204,8 @@ class ProfilingBench:
         self._tell(f"compiling a step in {name}")
         row = StepProfile(name, variant.policy, batch_size=self._batches[0].samples)
         try:
-            copy = copy_of(self._model, self._batches[0])
+            with policy.floatx_scope(variant.policy):
+                copy = copy_of(self._model, self._batches[0])
             self._same_weights(copy)
             run = TrainingRun(copy, variant, self._batches, self._keep)
         except (TypeError, ValueError):

@@ -23,7 +23,7 @@ from tfmp.loss_scaling import (
     read_counters,
 )
 from tfmp.machine import Memory, PeakMemory, devices, measuring
-from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan
+from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan, policy as policies
 from tfmp.profiling.copies import compile_arguments
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import TrainingBatch
@@ -51,14 +51,14 @@ class Variant:
         return f"{self.policy} (TF32)" if self.tf32 else self.policy
 
 
-def variants_of(policies: Sequence[str], device: devices.Device) -> tuple[Variant, ...]:
+def variants_of(names: Sequence[str], device: devices.Device) -> tuple[Variant, ...]:
     """The policies; float32 comes twice if the device has TF32, without TF32 and with it."""
     found = []
-    for policy in policies:
-        if policy == "float32" and device.tf32:
-            found += [Variant(policy, tf32=False), Variant(policy, tf32=True)]
+    for name in names:
+        if name == "float32" and device.tf32:
+            found += [Variant(name, tf32=False), Variant(name, tf32=True)]
         else:
-            found.append(Variant(policy))
+            found.append(Variant(name))
     return tuple(found)
 
 
@@ -86,6 +86,14 @@ class TrainingRun:
     ) -> None:
         self.model = model
         self.variant = variant
+        with policies.floatx_scope(variant.policy):
+            self._make_ready(batches, keep_float32)
+        self.steps_taken = 0
+
+    def _make_ready(
+        self, batches: Sequence[TrainingBatch], keep_float32: Pattern | Iterable[Pattern]
+    ) -> None:
+        model, variant = self.model, self.variant
         self.plan: PrecisionPlan = plan(model, variant.policy, keep_float32)
         findings = preflight_findings(model, self.plan)
         self.unscaled = any(found.check == UNSCALED_STEP for found in findings)
@@ -93,11 +101,11 @@ class TrainingRun:
         _fit_optimizer(model, variant.policy, self.unscaled)
         model.steps_per_execution = 1
         model.make_train_function(force=True)
-        self._on_device = [batch.placed() for batch in batches]
+        floatx = policies.floatx_of(variant.policy)
+        self._on_device = [batch.placed(floatx) for batch in batches]
         self._batches: Iterator[TensorTree] = itertools.cycle(self._on_device)
         self._state = self._initial_state()
         self._logs: dict[str, Tensor] = {}
-        self.steps_taken = 0
 
     def warm_up(self) -> float:
         """Takes the first step, which compiles, and a few more; returns the first one's seconds."""
@@ -127,7 +135,7 @@ class TrainingRun:
             self._state = (*self._state[:3], _values(self.model.metrics_variables))
         self.steps_taken += steps
         step = self.model.train_function
-        with devices.tf32_switched(self.variant.tf32):
+        with devices.tf32_switched(self.variant.tf32), policies.floatx_scope(self.variant.policy):
             measuring.synchronize(self._state)
             start = time.perf_counter()
             for _ in range(steps):
@@ -187,10 +195,10 @@ class TrainingRun:
         return tuple([jax.numpy.array(v) for v in _values(group)] for group in _groups(self.model))
 
 
-def _fit_optimizer(model: keras.Model, policy: str, unscaled: bool) -> None:
+def _fit_optimizer(model: keras.Model, name: str, unscaled: bool) -> None:
     """Sets up loss scaling as `MixedPrecision` does: dynamic for FP16, fixed at 1 for bfloat16."""
-    if is_narrow(policy):
-        fixed = unscaled or policy in ("mixed_bfloat16", "bfloat16", "mixed_float8")
+    if is_narrow(name):
+        fixed = unscaled or name in ("mixed_bfloat16", "bfloat16", "mixed_float8")
         attach_loss_scale(model, StaticLossScale(1.0) if fixed else "dynamic")
         model.optimizer.watch_scale_loss()
     elif isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):

@@ -1,0 +1,77 @@
+"""TrainingRun: its float64 is that of a job of `colocate`."""
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.colocation.job import Job
+from tfmp.colocation.training import Training
+from tfmp.precision import policy
+from tfmp.profiling.copies import copy_of
+from tfmp.profiling.runs import TrainingRun, Variant
+from tfmp.shared.batches import TrainingBatch
+
+X, Y = np.random.default_rng(0).standard_normal((16, 6)), np.arange(16) % 3
+
+
+@pytest.fixture
+def with_64_bits():
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    import jax
+
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def build() -> keras.Model:
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+    loss = keras.losses.SparseCategoricalCrossentropy(True)
+    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
+    return model
+
+
+def dtypes(model: keras.Model, batch: tuple) -> dict[str, set[str]]:
+    groups = {
+        "weights": model.trainable_variables,
+        "optimizer": model.optimizer.variables,
+        "metrics": model.metrics_variables,
+        "data": batch[:1],
+    }
+    found = {
+        name: {keras.backend.standardize_dtype(value.dtype) for value in group}
+        for name, group in groups.items()
+    }
+    return {**found, "loss": {model._compile_loss.dtype}}
+
+
+def test_float64_is_float64_all_over_as_in_colocate(with_64_bits):
+    batch = TrainingBatch(X, Y)
+    with policy.floatx_scope("float64"):
+        run = TrainingRun(copy_of(build, batch), Variant("float64"), [batch])
+    run.run(3)
+    run.give_back()
+    job = Training(Job(build, (X, Y), "float64", steps=3, batch_size=16, shuffle=False))
+    job.set_up()
+    job.step()
+    job.step()
+    job.end()
+    for found in (dtypes(run.model, run.batch()), dtypes(job.model, job.begin_step())):
+        assert found.pop("optimizer") - {"int32", "int64"} == {"float64"}
+        assert all(each == {"float64"} for each in found.values()), found
+    for one, two in zip(run.model.get_weights(), job.model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-13)
+    assert keras.config.floatx() == "float32"
+
+
+def test_other_policies_stay_as_they_are():
+    batch = TrainingBatch(X, Y)
+    run = TrainingRun(copy_of(build, batch), Variant("float32"), [batch])
+    run.run(1)
+    found = dtypes(run.model, run.batch())
+    found.pop("optimizer")
+    assert all(each == {"float32"} for each in found.values()), found
