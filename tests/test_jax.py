@@ -22,7 +22,8 @@ QUICK = (
 SLOW = (
     "calibration/test_measure colocation/test_run fit/test_callback fit/test_callback_adapting "
     "fit/test_callback_order fit/test_early_start fit/test_nonfinite_watch nonfinite/test_locate "
-    "precision/test_policy precision/test_precision_layer_families profiling/test_profile"
+    "precision/test_policy precision/test_precision_layer_families profiling/test_profile "
+    "roofline/test_lowering"
 ).split()
 
 # What these show in one test each.
@@ -32,7 +33,8 @@ SHORT = (
     "fit/test_callback.py::test_it_learns_what_float32_learns "
     "fit/test_callback_order.py::test_an_interrupted_run_goes_on[mixed-last] "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
-    "precision/test_precision_layer_families.py::test_a_family[dense-mixed_float16]"
+    "precision/test_precision_layer_families.py::test_a_family[dense-mixed_float16] "
+    "roofline/test_lowering.py::test_a_layer_counted_by_hand[lstm-float32]"
 ).split()
 
 

@@ -8,7 +8,7 @@ from repository import ROOT
 
 # Lowest first: a file imports from its own room and from rooms that stand before it.
 TRAINING = (
-    "shared machine precision loss_scaling nonfinite calibration fit checkup profiling colocation "
+    "shared machine precision loss_scaling nonfinite calibration fit checkup roofline profiling colocation "
     "experiment commands"
 ).split()
 CONVERSION = (

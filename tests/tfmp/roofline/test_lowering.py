@@ -1,0 +1,172 @@
+"""FLOPs and bytes of layers, forward and backward, against counts by hand."""
+
+from dataclasses import dataclass
+
+import keras
+import pytest
+from keras import layers, ops
+
+from tfmp.roofline.lowering import layer_work, without_cudnn
+from tfmp.roofline.work import Work
+
+JAX = keras.backend.backend() == "jax"
+
+
+@dataclass
+class ByHand:
+    """Counts on paper; bytes follow the passes that `tfmp.roofline.counts` names.
+
+    Attributes:
+        products: FLOPs of products, forward; backward there are twice as many.
+        other: FLOPs of everything else, forward.
+        forward, backward: bytes.
+        tolerance: of the bytes: small passes over biases, statistics and initial states.
+    """
+
+    products: int
+    other: int
+    forward: int
+    backward: int
+    tolerance: float = 0.02
+
+
+def work_of(layer: keras.layers.Layer, *shapes: tuple[int, ...]) -> tuple[Work, Work]:
+    inputs = [ops.cast(ops.ones(shape), layer.compute_dtype) for shape in shapes]
+    layer(*inputs)
+
+    def forward(weights, inputs):
+        mapping = list(zip(layer.trainable_variables, weights, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            return [layer(*inputs)]
+
+    with without_cudnn(layer):
+        return layer_work(forward, [v.value for v in layer.trainable_variables], inputs)
+
+
+def product(size: int, x: int, weights: int, y: int) -> tuple[int, int]:
+    """Bytes of a product with weights and a bias, forward and backward, from numbers of elements.
+
+    Args:
+        size: bytes of a number; float32 weights are cast if it is 2.
+        x, weights, y: numbers of elements.
+    """
+    cast = 0 if size == 4 else weights * (4 + size)
+    one = size * (x + weights + y)
+    bias = size * 2 * y
+    sums = size * y
+    return cast + one + bias, 2 * one + sums + cast
+
+
+def dense(size: int) -> ByHand:
+    batch, units, features = 32, 128, 64
+    bytes_ = product(size, batch * features, features * units, batch * units)
+    return ByHand(2 * batch * features * units, batch * units, *bytes_)
+
+
+def convolution(size: int) -> ByHand:
+    # "same": along each axis 12 pixels meet the middle weight, 11 each of the others.
+    batch, channels, filters, places = 4, 8, 16, (12 + 11 + 11) ** 2
+    pixels = batch * 12 * 12
+    bytes_ = product(size, pixels * channels, 9 * channels * filters, pixels * filters)
+    return ByHand(2 * batch * places * channels * filters, pixels * filters, *bytes_)
+
+
+def depthwise(size: int) -> ByHand:
+    batch, channels = 4, 8
+    before, after = batch * 12 * 12 * channels, batch * 10 * 10 * channels
+    bytes_ = product(size, before, 9 * channels, after)
+    return ByHand(2 * 9 * after, after, *bytes_)
+
+
+def lstm(size: int) -> ByHand:
+    batch, steps, features, units = 8, 10, 12, 16
+    gates, state = batch * 4 * units, batch * units
+    kernel, recurrent = features * 4 * units, units * 4 * units
+    products = (batch * features + kernel + gates) + (state + recurrent + gates)
+    # Both states, and the output once more: each from both products and the old state.
+    new_states = 2 * gates + 3 * state + 2 * gates + 2 * state
+    cast = 0 if size == 4 else (kernel + recurrent) * (4 + size)
+    forward = steps * (size * (products + new_states) + cast)
+    # Twice the products, sums of gradients, and the gates' gradient from what was stored.
+    sums = 3 * (kernel + recurrent)
+    backward = steps * size * (2 * products + sums + 8 * state + gates)
+    flops = 2 * batch * steps * (features + units) * 4 * units
+    # 8 sums, 2 tanh, 4 operations for the states; a sigmoid is one function, or three operations.
+    sigmoids = 3 * (3 if JAX else 1)
+    return ByHand(flops, steps * batch * units * (14 + sigmoids), forward, backward, tolerance=0.07)
+
+
+def attention(size: int) -> ByHand:
+    batch, length, width, heads = 2, 16, 32, 4
+    x, scores, weights = batch * length * width, batch * heads * length * length, width * width
+    cast = 0 if size == 4 else 4 * weights * (4 + size)
+    projection = size * (x + weights + x)
+    wide = 4 if JAX else size  # JAX computes probabilities in float32
+    scored = size * 2 * x + wide * scores
+    softmax = wide * 3 * scores + size * scores
+    with_bias = 4 * size * 2 * x
+    forward = cast + 4 * projection + with_bias + 2 * scored + softmax
+    # The sum over a row needs the probabilities and their gradient, which are then used again.
+    softmax_back = wide * 5 * scores
+    summed = 4 * size * x + size * 3 * x  # biases; the two gradients of the keys' input
+    backward = cast + 8 * projection + 4 * scored + softmax_back + summed
+    if not JAX:  # TensorFlow computes a weight gradient for each sample, and adds up in float32.
+        backward += 4 * size * 2 * batch * weights + (0 if size == 4 else 4 * 4 * weights)
+    flops = 2 * 4 * x * width + 2 * 2 * scores * (width // heads)
+    return ByHand(flops, 5 * x + 5 * scores, forward, backward, tolerance=0.1)
+
+
+def normalization(size: int) -> ByHand:
+    elements = 32 * 64
+    # Mean, variance, result; backward two sums each over features and over samples, and dx.
+    forward, backward = (1 + 1 + 2) * elements, (2 + 1 + 2 + 1 + 3) * elements
+    if JAX:  # the variance's gradient goes back through its own mean
+        backward += 2 * elements
+    return ByHand(0, 9 * elements, size * forward, size * backward, tolerance=0.13)
+
+
+CASES = {
+    "dense": (dense, lambda d: layers.Dense(128, dtype=d), (32, 64)),
+    "convolution": (
+        convolution,
+        lambda d: layers.Conv2D(16, 3, padding="same", dtype=d),
+        (4, 12, 12, 8),
+    ),
+    "depthwise": (depthwise, lambda d: layers.DepthwiseConv2D(3, dtype=d), (4, 12, 12, 8)),
+    "normalization": (normalization, lambda d: layers.LayerNormalization(dtype=d), (32, 64)),
+    "lstm": (lstm, lambda d: layers.LSTM(16, return_sequences=True, dtype=d), (8, 10, 12)),
+    "attention": (
+        attention,
+        lambda d: layers.MultiHeadAttention(4, 8, dtype=d),
+        (2, 16, 32),
+        (2, 16, 32),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_counted_by_hand(name, dtype):
+    by_hand, build, *shapes = CASES[name]
+    if JAX and name == "attention" and dtype == "mixed_float16":
+        dtype = "mixed_bfloat16"  # JAX has no FP16 attention for a CPU
+    layer = build(dtype)
+    hand = by_hand(4 if dtype == "float32" else 2)
+    forward, backward = work_of(layer, *shapes)
+    assert forward.uncounted == backward.uncounted == ()
+    assert sum(forward.products.values()) == hand.products
+    assert sum(backward.products.values()) == 2 * hand.products
+    assert set(forward.products) <= {layer.compute_dtype}
+    assert forward.other == pytest.approx(hand.other, rel=0.1)
+    assert forward.bytes == pytest.approx(hand.forward, rel=hand.tolerance)
+    if name == "lstm":  # each backend stores more than is needed for the way back
+        assert hand.backward <= backward.bytes <= 2.5 * hand.backward
+    else:
+        assert backward.bytes == pytest.approx(hand.backward, rel=hand.tolerance)
+
+
+def test_recurrent_layers_are_as_before_when_they_have_been_counted():
+    layer = layers.LSTM(2, use_cudnn="auto")
+    with without_cudnn(layer):
+        assert layer.use_cudnn is False
+    assert layer.use_cudnn == "auto"

@@ -1,0 +1,328 @@
+"""The work of an XLA program: floating-point operations, and bytes that cross the memory bus.
+
+The counts come from the program as the framework hands it to XLA: there matrix products and
+convolutions are still themselves, while the compiled program holds calls of libraries (oneDNN,
+cuBLAS, cuDNN), which XLA's cost analysis takes for free. Loops count as often as they run.
+
+FLOPs: an addition, a multiplication and any other function of real numbers is one, so that a
+matrix product of sizes m, k and n has 2mkn. Products of a convolution with padding are left out.
+
+Bytes follow the passes over memory that a compiler with loop fusion makes. A matrix product, a
+convolution, a reduction, a lookup or a sort reads its operands from memory and writes its result.
+All that works element by element is fused into the pass that needs it, except that products and
+convolutions find their operands in memory, cast and computed. Slices read their part only, and
+updates in loops write in place. Caches are not counted: a tensor is read once in each pass.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+from typing import TypeAlias
+
+from tfmp.roofline.hlo import Array, Instruction, Program, Shape, parse_program
+from tfmp.roofline.loops import Known, fold, run_loop
+from tfmp.roofline.products import convolution_flops, dot_flops, window_of
+from tfmp.roofline.work import Work
+
+
+def count_work(text: str, first_results: int = 0) -> Work:
+    """Counts the work of a program.
+
+    Args:
+        text: XLA's HLO text before optimization.
+        first_results: number of results that are in memory before the others are computed.
+
+    Raises:
+        ValueError: the text is no HLO module.
+    """
+    program = parse_program(text)
+    counting = _Counting(program)
+    entry = program.computations[program.entry]
+    arguments = {
+        int(line.operands[0]): _in_memory(line.shape)
+        for line in entry.instructions
+        if line.opcode == "parameter"
+    }
+    return counting.body(program.entry, arguments, first_results)[0]
+
+
+_names = count()
+
+
+@dataclass(eq=False)
+class _Tensor:
+    """One array in the program.
+
+    Attributes:
+        shape: its shape.
+        reads: bytes that computing it reads, by the tensors in memory; once it is in memory itself,
+            its own.
+        stored: whether it is in memory.
+        known: its value, if it is a known whole number.
+    """
+
+    shape: Array
+    reads: dict[int, int]
+    stored: bool = False
+    known: Known = None
+
+    def store(self) -> None:
+        """Puts it into memory."""
+        self.reads = {next(_names): self.shape.bytes}
+        self.stored = True
+
+
+_Value: TypeAlias = "_Tensor | tuple[_Value, ...]"
+
+_ARITHMETIC = frozenset(
+    "add subtract multiply divide remainder power maximum minimum atan2 exponential "
+    "exponential-minus-one log log-plus-one logistic tanh tan sine cosine sqrt rsqrt cbrt erf "
+    "clamp".split()
+)
+_VIEWS = frozenset("reshape transpose reverse bitcast copy reduce-precision".split())
+_FREE_CALLS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint")
+# Operations that are passes of their own, beside products.
+_PASSES = frozenset(
+    "reduce reduce-window select-and-scatter gather scatter sort fft cholesky triangular-solve "
+    "rng rng-bit-generator custom-call all-reduce all-gather reduce-scatter collective-permute "
+    "all-to-all topk batch-norm-training batch-norm-inference batch-norm-grad".split()
+)
+
+
+class _Counting:
+    """Walks through a program from its results and adds up its work."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._work = Work()
+        # An instruction that stands twice runs once: compilers find such pairs first.
+        self._done: dict[object, _Value] = {}
+
+    def body(
+        self, name: str, arguments: Mapping[int, _Value], first_results: int = 0
+    ) -> tuple[Work, _Value]:
+        """The work of one run of a computation whose results go to memory, and its results."""
+        outer, self._work = self._work, Work()
+        result = self._call(name, arguments)
+        results = _arrays(result)
+        self._write(results[:first_results])
+        self._write(results[first_results:])
+        work, self._work = self._work, outer
+        return work, result
+
+    def _call(self, name: str, arguments: Mapping[int, _Value]) -> _Value:
+        computation = self._program.computations[name]
+        values: dict[str, _Value] = {}
+        key: object
+        for line in computation.needed:
+            if line.opcode == "parameter":
+                values[line.name] = arguments[int(line.operands[0])]
+            elif line.opcode in ("constant", "iota"):
+                key = (line.operands, line.shape, line.opcode)
+                if key not in self._done:
+                    self._done[key] = _constant(self._program, line)
+                values[line.name] = self._done[key]
+            else:
+                operands = [values[name] for name in line.operands]
+                key = (line.opcode, *operands, line.shape, self._settings(line))
+                if key not in self._done:
+                    self._done[key] = self._run(line, operands)
+                values[line.name] = self._done[key]
+        return values[computation.root.name]
+
+    def _settings(self, line: Instruction) -> str:
+        """The attributes that change the result; of a reduction's function its operations."""
+        settings = line.attributes.partition(", metadata=")[0]
+        if line.opcode in _PASSES and (name := line.computation("to_apply")):
+            inner = self._program.computations[name].needed
+            settings = settings.replace(name, " ".join(part.opcode for part in inner))
+        return settings
+
+    def _run(self, line: Instruction, operands: list[_Value]) -> _Value:
+        opcode = line.opcode
+        if opcode == "tuple":
+            return tuple(operands)
+        if opcode == "get-tuple-element":
+            assert isinstance(operands[0], tuple)
+            return operands[0][line.numbers("index")[0]]
+        if opcode == "call":
+            return self._call(line.computation("to_apply"), dict(enumerate(operands)))
+        if opcode == "while":
+            return self._loop(line, operands[0])
+        if opcode == "conditional":
+            return self._branches(line, operands[1:])
+        tensors = _arrays(operands)
+        same = opcode == "convert" and tensors[0].shape == line.shape
+        if same or (opcode in _VIEWS and len(operands) == 1):
+            return _viewed(operands[0], line.shape)
+        if opcode == "custom-call" and line.text("custom_call_target") in _FREE_CALLS:
+            return operands[0]
+        if opcode in ("dot", "convolution"):
+            self._write([tensor for tensor in tensors if not tensor.stored])
+            flops = (dot_flops if opcode == "dot" else convolution_flops)(
+                line, tensors[0].shape, tensors[1].shape
+            )
+            dtype = tensors[0].shape.floating or tensors[0].shape.dtype
+            return self._pass(line, tensors, Work({dtype: flops} if flops else {}))
+        if opcode == "optimization-barrier":
+            self._write(tensors)
+            return operands[0] if len(operands) == 1 else tuple(operands)
+        if opcode == "dynamic-update-slice":
+            return self._update(line, tensors)
+        if opcode in _PASSES:
+            return self._pass(line, tensors, self._other_work(line, tensors))
+        return self._element_by_element(line, tensors)
+
+    def _element_by_element(self, line: Instruction, tensors: list[_Tensor]) -> _Tensor:
+        shape = line.array
+        if line.opcode in _ARITHMETIC and shape.floating:
+            self._work += Work(other=shape.size)
+        reads: dict[int, int] = {}
+        for tensor in tensors:
+            for name, size in tensor.reads.items():
+                reads[name] = max(size, reads.get(name, 0))
+        if line.opcode in ("slice", "dynamic-slice"):
+            part = shape.size / max(1, tensors[0].shape.size)
+            # Another slice of the same tensor is another read.
+            reads = {next(_names): round(size * part) for size in tensors[0].reads.values()}
+            return _Tensor(shape, reads, stored=tensors[0].stored)
+        known = fold(self._program, line, [tensor.known for tensor in tensors])
+        return _Tensor(shape, reads, known=known)
+
+    def _pass(self, line: Instruction, tensors: Iterable[_Tensor], work: Work) -> _Value:
+        """Adds an operation that reads its operands and writes its results."""
+        result = _in_memory(line.shape)
+        read = _union(tensors)
+        if line.opcode == "gather":  # rows of a table, and their numbers
+            table, *numbers = tensors
+            read = min(sum(table.reads.values()), line.array.bytes) + _union(numbers)
+        written = sum(tensor.shape.bytes for tensor in _arrays(result))
+        self._work += work + Work(bytes=read + written, passes=1)
+        return result
+
+    def _update(self, line: Instruction, tensors: list[_Tensor]) -> _Tensor:
+        """Writes a part of a tensor in place."""
+        whole, part = tensors[0], tensors[1]
+        if not whole.stored:
+            self._write([whole])
+        self._work += Work(bytes=_union([part]) + part.shape.bytes, passes=1)
+        return _Tensor(line.array, {next(_names): line.array.bytes}, stored=True)
+
+    def _write(self, tensors: Iterable[_Tensor]) -> None:
+        """Computes tensors into memory; tensors of one shape share a pass."""
+        groups: dict[tuple[int, ...], list[_Tensor]] = {}
+        for tensor in dict.fromkeys(tensors):
+            if not tensor.stored:
+                groups.setdefault(tensor.shape.dims, []).append(tensor)
+        for group in groups.values():
+            written = sum(tensor.shape.bytes for tensor in group)
+            self._work += Work(bytes=_union(group) + written, passes=1)
+            for tensor in group:
+                tensor.store()
+
+    def _loop(self, line: Instruction, start: _Value) -> _Value:
+        trips, known = run_loop(self._program, line, _known(start))
+        self._write(tensor for tensor in _arrays(start) if tensor.shape.dims)
+        work, _ = self.body(line.computation("body"), {0: _in_memory(line.shape)})
+        if trips is None:
+            self._work += Work(uncounted=("a loop whose length depends on data, counted once",))
+        self._work += work.times(1 if trips is None else trips)
+        return _in_memory(line.shape, known)
+
+    def _branches(self, line: Instruction, arguments: Sequence[_Value]) -> _Value:
+        """Counts the branch that costs most."""
+        names = line.text("branch_computations")
+        branches = (
+            [name.strip(" %") for name in names.split(",")]
+            if names
+            else [line.computation("true_computation"), line.computation("false_computation")]
+        )
+        self._write(_arrays(arguments))
+        works = [
+            self.body(name, {0: argument})[0]
+            for name, argument in zip(branches, arguments, strict=True)
+        ]
+        self._work += max(works, key=lambda work: (work.flops, work.bytes))
+        return _in_memory(line.shape)
+
+    def _other_work(self, line: Instruction, tensors: list[_Tensor]) -> Work:
+        opcode, name = line.opcode, line.computation("to_apply")
+        if opcode == "custom-call":
+            return Work(uncounted=(line.text("custom_call_target") or "custom-call",))
+        if opcode in ("fft", "cholesky", "triangular-solve") or opcode.startswith("batch-norm"):
+            return Work(uncounted=(opcode,))
+        if opcode in ("gather", "sort", "topk") or not name or not line.array.floating:
+            return Work()
+        each = sum(inner.opcode in _ARITHMETIC for inner in self._program.computations[name].needed)
+        if opcode == "reduce":
+            return Work(other=each * (tensors[0].shape.size - line.array.size))
+        if opcode == "reduce-window":
+            window = prod(window_of(line)["size"]) if line.text("window") else 1
+            return Work(other=each * line.array.size * max(0, window - 1))
+        if opcode in ("scatter", "select-and-scatter"):
+            return Work(other=each * tensors[-1].shape.size)
+        return Work()
+
+
+def _constant(program: Program, line: Instruction) -> _Value:
+    """A constant: the compiler puts it into the code of the pass."""
+    known = fold(program, line, ()) if line.opcode == "constant" else None
+    return _Tensor(line.array, {}, known=known)
+
+
+def _in_memory(shape: Shape, known: Known = None) -> _Value:
+    if isinstance(shape, tuple):
+        parts = known if isinstance(known, tuple) else (None,) * len(shape)
+        return tuple(map(_in_memory, shape, parts))
+    tensor = _Tensor(shape, {}, known=known)
+    tensor.store()
+    return tensor
+
+
+def _viewed(value: _Value, shape: Shape) -> _Value:
+    """The same numbers in another order or shape: no pass, and one tensor in memory."""
+    if isinstance(value, _Tensor) and isinstance(shape, Array):
+        return value if value.shape == shape else _View(value, shape)
+    return value
+
+
+class _View(_Tensor):
+    """A tensor whose numbers stand in another tensor."""
+
+    def __init__(self, base: _Tensor, shape: Array) -> None:
+        self._base = base
+        self.shape = shape
+        self.known = base.known
+
+    @property
+    def reads(self) -> dict[int, int]:  # type: ignore[override]
+        return self._base.reads
+
+    @property
+    def stored(self) -> bool:  # type: ignore[override]
+        return self._base.stored
+
+    def store(self) -> None:
+        self._base.store()
+
+
+def _arrays(value: "_Value | Sequence[_Value]") -> list[_Tensor]:
+    if isinstance(value, _Tensor):
+        return [value]
+    return [tensor for part in value for tensor in _arrays(part)]
+
+
+def _known(value: _Value) -> Known:
+    if isinstance(value, _Tensor):
+        return value.known
+    return tuple(_known(part) for part in value)
+
+
+def _union(tensors: Iterable[_Tensor]) -> int:
+    """Bytes that a pass over some tensors reads."""
+    reads: dict[int, int] = {}
+    for tensor in tensors:
+        for name, size in tensor.reads.items():
+            reads[name] = max(size, reads.get(name, 0))
+    return sum(reads.values())
