@@ -139,7 +139,13 @@ def test_every_listed_name_is_there_and_entered_by_somebody():
 # Deferred imports that close a circle, and are meant: a report is data, and `save` or `print` of it
 # asks the renderer, which reads that data, only when it is called.
 RENDERED = {
-    "tfmp.converters.report.model": ["html", "jsonio", "junit", "markdown"],
+    "tfmp.converters.report.model": [
+        "html",
+        "jsonio",
+        "junit",
+        "markdown",
+        "node_data",
+    ],
     "tfmp.experiment.report": ["page"],
     "tfmp.fit.report": ["page"],
     "tfmp.profiling.report": ["page", "tables"],

@@ -12,6 +12,7 @@ import click
 from tfmp.converters.commands import options
 from tfmp.converters.commands.guard import GuardedGroup
 from tfmp.converters.commands.inputs import (
+    check_graphs_differ,
     check_inputs_stay,
     check_paths,
     check_reports,
@@ -104,6 +105,7 @@ def validate_command(
     file is broken, but not that it is sound: the verdict is INCONCLUSIVE at best.
     """
     with session(shown) as progress:
+        check_graphs_differ(asked.reports, candidates)
         plan = comparison_plan(asked, shown)
         request = model_request(reference, intake)
         check_inputs_stay(asked.reports, request.files)

@@ -237,7 +237,8 @@ _reports = click.option(
     type=PATH,
     metavar="FILE",
     multiple=True,
-    help="File for the drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
+    help="File for the drift report: .json, .html, .md, .xml (JUnit), .card.md (for model cards) "
+    "or .nodes.json (the errors of --explain, for Model Explorer). Repeatable.",
 )
 
 comparison = _options(

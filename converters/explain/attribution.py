@@ -13,18 +13,35 @@ from tfmp.converters.shared.tensors import Batch
 
 
 @dataclass(frozen=True)
+class Operation:
+    """One node of a candidate's graph.
+
+    Attributes:
+        part: the part that it belongs to; "" for a node that is not looked at.
+        op: its type.
+        name: its name in viewers of graphs.
+        precision: "FP16" or "FP32", the precision of its results; "" if these are no such numbers.
+    """
+
+    part: str
+    op: str
+    name: str
+    precision: str
+
+
+@dataclass(frozen=True)
 class Part:
     """A layer, or a single node, as it stands in a candidate's graph.
 
     Attributes:
         name: name of the layer or node.
-        ops: types of its operations, in order.
+        operations: its nodes, in order.
         reads: names of the values that other parts make for it.
         writes: names of its floating results that other parts read, or that are outputs.
     """
 
     name: str
-    ops: tuple[str, ...]
+    operations: tuple[Operation, ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
@@ -55,24 +72,24 @@ class Seam:
     floating: bool
 
 
-def parts_of(nodes: Iterable[tuple[str, str]], seams: Sequence[Seam]) -> tuple[Part, ...]:
+def parts_of(nodes: Iterable[Operation], seams: Sequence[Seam]) -> tuple[Part, ...]:
     """The parts in the order of their first node; nodes of part "" are left out.
 
     Args:
-        nodes: part and op type of every node, in the order of execution.
+        nodes: every node, in the order of execution.
         seams: seams between the parts.
     """
-    ops: dict[str, list[str]] = {}
-    for part, op in nodes:
-        ops.setdefault(part, []).append(op)
+    parts: dict[str, list[Operation]] = {}
+    for node in nodes:
+        parts.setdefault(node.part, []).append(node)
     return tuple(
         Part(
             name,
-            tuple(types),
+            tuple(operations),
             tuple(s.name for s in seams if name in s.readers and s.maker != name),
             tuple(s.name for s in seams if s.maker == name and s.floating),
         )
-        for name, types in ops.items()
+        for name, operations in parts.items()
         if name
     )
 
@@ -165,13 +182,15 @@ class Attribution:
         given = max(before, default=0.0)
         return LayerError(
             layer=part.name,
-            ops=part.ops,
+            ops=tuple(node.op for node in part.operations),
             local=max(found.relative for found in alone),
             cumulative=cumulative,
             jump=0.0 if math.isinf(given) else cumulative - given,
             nonfinite=sum(found.nonfinite for found in received),
             local_nonfinite=sum(found.nonfinite for found in alone),
             peak=max(found.peak for found in received),
+            nodes=tuple(node.name for node in part.operations if node.precision),
+            float32=tuple(node.name for node in part.operations if node.precision == "FP32"),
         )
 
 

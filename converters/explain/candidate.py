@@ -14,12 +14,14 @@ class Candidate(Protocol):
         computed: the way its layers are computed in FP16 and in FP32, in words for the report.
         batch_size: number of samples that it takes at a time; None for any number.
         outputs: name of each seam that is an output, by the output's name.
+        graph: name of its graph in viewers of graphs.
         notes: facts that a reader should know.
     """
 
     computed: str
     batch_size: int | None
     outputs: dict[str, str]
+    graph: str
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -87,6 +87,7 @@ class Explainer:
             largest_jump=jump.layer if jump else None,
             culprit=culprit,
             notes=candidate.notes,
+            graph=candidate.graph,
         )
 
     def _layers(
@@ -128,7 +129,7 @@ class Explainer:
         why = NONFINITE if broken or first_nonfinite(nodes) else JUMP
         node = worst_alone(nodes)
         if node is None:
-            return Culprit(layer.layer, why)
+            return Culprit(layer.layer, why, nodes=nodes)
         fed, _ = max(each, key=lambda pair: _severity(pair[1][node.layer]))
         folder = self._save(candidate, node.layer, fed, taps.run(fed))
         return Culprit(
@@ -139,6 +140,7 @@ class Explainer:
             local=node.local,
             local_nonfinite=node.local_nonfinite,
             folder=str(folder) if folder is not None else None,
+            nodes=nodes,
         )
 
     def _save(self, candidate: Candidate, node: str, inputs: Batch, values: Values) -> Path | None:

@@ -42,6 +42,7 @@ class OnnxCandidate:
         first = graph.inputs[0].shape if graph.inputs else None
         size = first[0] if first is not None and len(first) else None
         self.batch_size = size if isinstance(size, int) else None
+        self.graph = str(graph.name or "")
         self.outputs = {str(value.name): str(value.name) for value in graph.outputs}
         self.computed = (
             f"FP16 emulated ({self._profile.describe()}); FP32 by this file's own graph in "

@@ -13,7 +13,15 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from tfmp.converters.explain.attribution import GIVEN, Part, Seam, Values, given, parts_of
+from tfmp.converters.explain.attribution import (
+    GIVEN,
+    Operation,
+    Part,
+    Seam,
+    Values,
+    given,
+    parts_of,
+)
 from tfmp.converters.explain.weights import Weights
 from tfmp.converters.onnx.emulation import Profile, emulated, fusions_of, widen_attributes
 from tfmp.converters.onnx.fp16 import FP16, FP32
@@ -104,6 +112,12 @@ class OnnxTaps:
         return Values(exact, self._received.run(inputs), self._alone.run(fed))
 
 
+def _precision(node: ir.Node) -> str:
+    if any(map(is_float, node.outputs)):
+        return "FP32"
+    return "FP16" if any(is_float(value, FP16) for value in node.outputs) else ""
+
+
 class _Seams:
     """The values that pass from one part to another."""
 
@@ -137,7 +151,15 @@ class _Seams:
             )
             for value in self.values
         ]
-        nodes = ((self._groups[str(node.name)], node.op_type) for node in self._model.graph)
+        nodes = (
+            Operation(
+                self._groups[str(node.name)],
+                node.op_type,
+                str(node.name),
+                _precision(node),
+            )
+            for node in self._model.graph
+        )
         return parts_of(nodes, seams)
 
     def cut(self) -> ir.Model:

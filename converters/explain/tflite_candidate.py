@@ -111,6 +111,7 @@ class TFLiteCandidate:
         shape = self._file.inputs[0].shape if self._file.inputs else ()
         self.batch_size = shape[0] if shape else None
         self.outputs = self._file.outputs
+        self.graph = self._file.graph
         fp32 = "the reference's own FP32 file" if self._twin else "this file with FP32 arithmetic"
         self.computed = (
             "FP16 by LiteRT on the CPU, forced to compute in FP16, which also rounds the inputs of "

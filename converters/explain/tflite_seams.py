@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from tfmp.converters.explain.attribution import Part, Seam, given, parts_of
+from tfmp.converters.explain.attribution import Operation, Part, Seam, given, parts_of
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.file import Operator, TFLiteModel, layer_of
@@ -70,6 +70,12 @@ class SeamedFile:
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs of the signature."""
         return self.model.signature(self.signature).inputs
+
+    @property
+    def graph(self) -> str:
+        """Name of the subgraph that the signature runs."""
+        name: bytes | None = self.model.root.Subgraphs(self.number).Name()
+        return (name or b"").decode()
 
     @cached_property
     def operators(self) -> list[Operator]:
@@ -197,7 +203,16 @@ class Seams:
             )
             for tensor in self.tensors
         ]
-        nodes = [(self._groups[op.index], op.name) for op in self._file.operators]
+        nodes = [
+            Operation(
+                self._groups[op.index],
+                op.name,
+                self._file.name(op.outputs[0]),
+                # LiteRT is forced to FP16, in a file whose tensors are float32.
+                "FP16" if tensors[op.outputs[0]].spec.dtype in _FLOATING else "",
+            )
+            for op in self._file.operators
+        ]
         return parts_of(nodes, seams)
 
     def exposed(self, path: Path, twin: SeamedFile | None = None) -> None:

@@ -1,4 +1,3 @@
-from .artifact import Artifact as Artifact, FileNotes as FileNotes
 from .audit import (
     check_audit_path as check_audit_path,
     print_audit as print_audit,
@@ -13,13 +12,17 @@ from .explanation import (
 from .jsonio import load as load
 from .merge import check_same_run as check_same_run, join as join, merge_reports as merge_reports
 from .model import (
+    Artifact as Artifact,
     CandidateEvidence as CandidateEvidence,
     DriftReport as DriftReport,
     Evidence as Evidence,
+    FileNotes as FileNotes,
     Latency as Latency,
     ReferenceReport as ReferenceReport,
     Stage as Stage,
     check_path as check_path,
+    shows_nodes as shows_nodes,
+    suffix_of as suffix_of,
 )
 from .summary import nonfinite_notes as nonfinite_notes
 from .terminal import print_report as print_report

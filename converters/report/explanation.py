@@ -19,6 +19,9 @@ class LayerError:
         nonfinite: number of values of its results that are not finite where FP32 has numbers.
         local_nonfinite: the same number with only this layer in FP16.
         peak: the largest magnitude of its results in FP32.
+        nodes: names that viewers of graphs have for those of its operations whose results are FP16
+            or FP32: of nodes in ONNX files, of first results in TFLite files.
+        float32: those of `nodes` whose results are FP32.
     """
 
     layer: str
@@ -29,6 +32,8 @@ class LayerError:
     nonfinite: int = 0
     local_nonfinite: int = 0
     peak: float = 0.0
+    nodes: tuple[str, ...] = ()
+    float32: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Culprit:
         local_nonfinite: number of its values that are not finite with only that node in FP16.
         folder: folder with the smallest model and input that show the error; None if they were not
             saved.
+        nodes: the nodes of the layer in the order of execution, each with its own errors.
     """
 
     layer: str
@@ -54,6 +60,7 @@ class Culprit:
     local: float = 0.0
     local_nonfinite: int = 0
     folder: str | None = None
+    nodes: tuple[LayerError, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class Explanation:
         culprit: the place to look at first; None if there is no error.
         notes: facts that a reader should know.
         error: reason why the layers could not be measured; None if they were.
+        graph: name of the file's graph in viewers of graphs.
     """
 
     worst: tuple[WorstSample, ...]
@@ -101,3 +109,4 @@ class Explanation:
     culprit: Culprit | None = None
     notes: tuple[str, ...] = ()
     error: str | None = None
+    graph: str = ""

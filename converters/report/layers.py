@@ -2,10 +2,12 @@
 
 import math
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfmp.converters.report.explanation import Explanation, LayerError
 from tfmp.converters.report.summary import number, printable
+from tfmp.shared.wording import listed
 
 # Errors below this are float32's own; the scale begins here.
 _SMALLEST_ERROR = 1e-7
@@ -17,8 +19,8 @@ _FAR = 20
 _MOST_BARS = 40
 _MOST_ROWS = 200
 
-# Types of operations that are named; of a layer with more, the number of the others.
-_MOST_OPS = 4
+# Types of operations, and nodes, that are named; of a layer with more, the number of the others.
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -56,35 +58,49 @@ class LayerPicture:
     more: int
 
 
+class ErrorScale:
+    """A scale on which some errors can be told apart.
+
+    Attributes:
+        logarithmic: whether it is; otherwise it is linear.
+    """
+
+    def __init__(self, errors: Iterable[float]) -> None:
+        """Chooses the scale for errors, some of which may be infinite."""
+        errors = [error for error in errors if error > 0]
+        finite = [error for error in errors if math.isfinite(error)]
+        self._largest = max([*finite, 10 * _SMALLEST_ERROR])
+        # Errors that lie close together are told apart on a linear scale only.
+        far = self._largest > _FAR * statistics.median(finite or [self._largest])
+        self.logarithmic = len(finite) < len(errors) or far
+
+    def share(self, error: float) -> float:
+        """The place of an error on the scale, from 0 to 1."""
+        if math.isinf(error):
+            return 1.0
+        if not self.logarithmic:
+            return error / self._largest
+        error = max(error, _SMALLEST_ERROR)
+        return math.log(error / _SMALLEST_ERROR) / math.log(self._largest / _SMALLEST_ERROR)
+
+
 def layer_bars(explanation: Explanation) -> LayerPicture:
     """The layers that matter most, in the order of execution."""
     shown = _most_telling(explanation, _MOST_BARS)
-    errors = [error for layer in shown for error in (layer.cumulative, layer.local) if error > 0]
-    finite = [error for error in errors if math.isfinite(error)]
-    largest = max([*finite, 10 * _SMALLEST_ERROR])
-    # Errors that lie close together are told apart on a linear scale only.
-    log = len(finite) < len(errors) or largest > _FAR * statistics.median(finite or [largest])
-    decades = math.log10(largest / _SMALLEST_ERROR)
-
-    def share(error: float) -> float:
-        if math.isinf(error):
-            return 1.0
-        if not log:
-            return error / largest
-        return math.log10(max(error, _SMALLEST_ERROR) / _SMALLEST_ERROR) / decades
-
+    scale = ErrorScale([error for layer in shown for error in (layer.cumulative, layer.local)])
     named = explanation.culprit.layer if explanation.culprit else None
     bars = [
         LayerBar(
             label=layer.layer,
             text=_text(layer),
-            length=share(layer.cumulative),
-            alone=share(layer.local),
+            length=scale.share(layer.cumulative),
+            alone=scale.share(layer.local),
             culprit=layer.layer == named,
         )
         for layer in shown
     ]
-    return LayerPicture(bars, "logarithmic" if log else "linear", _left_out(explanation, shown))
+    name = "logarithmic" if scale.logarithmic else "linear"
+    return LayerPicture(bars, name, _left_out(explanation, shown))
 
 
 def table_rows(explanation: Explanation) -> tuple[list[LayerError], int]:
@@ -95,9 +111,17 @@ def table_rows(explanation: Explanation) -> tuple[list[LayerError], int]:
 
 def ops_text(layer: LayerError) -> str:
     """The types of a layer's operations."""
-    kinds = list(dict.fromkeys(layer.ops))
-    more = f" and {len(kinds) - _MOST_OPS} more" if len(kinds) > _MOST_OPS else ""
-    return printable(", ".join(kinds[:_MOST_OPS]) + more)
+    return printable(listed(list(dict.fromkeys(layer.ops)), _MOST_NAMED))
+
+
+def nodes_text(layer: LayerError) -> str:
+    """The names that viewers of graphs have for a layer's nodes."""
+    return printable(listed(layer.nodes, _MOST_NAMED))
+
+
+def places(explanation: Explanation) -> dict[str, int]:
+    """The place of each layer in the order of execution, by its name, which is its only one."""
+    return {layer.layer: place for place, layer in enumerate(explanation.layers)}
 
 
 def _most_telling(explanation: Explanation, count: int) -> list[LayerError]:

@@ -1,8 +1,11 @@
-"""The report as Markdown, short enough for a pull request."""
+"""The report as Markdown: short enough for a pull request, and as a section of a model card."""
 
+import json
+import math
 import re
 from dataclasses import fields
 
+from tfmp.converters.drift import Kind
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.summary import (
@@ -19,6 +22,9 @@ from tfmp.converters.report.summary import (
     told,
 )
 from tfmp.shared.wording import alike_once
+
+# The Hub's names of tasks, where they differ and the samples do not matter.
+_HUB_TASKS = {Kind.DETECTION: "object-detection"}
 
 # Signs with a meaning in GitHub's Markdown, in a line or a table cell: marks, tags, entities,
 # underscores at the edge of a word, and colons that begin a link or an emoji.
@@ -46,6 +52,49 @@ def to_markdown(report: DriftReport) -> str:
         lines.append("")
     lines.append(_small_print(report))
     return "\n".join(lines) + "\n"
+
+
+def to_card(report: DriftReport) -> str:
+    """A section of a model card for Hugging Face: the report, and hashes of the files it is on.
+
+    Metrics against labels are also its metadata, `model-index` as the Hub documents it in
+    https://huggingface.co/docs/hub/model-cards
+    """
+    lines = ["### Files of this report", "", "| File | SHA-256 |", "| --- | --- |"]
+    files = [(file.name, file.sha256) for file in report.candidates]
+    for name, digest in [(report.reference.name, report.reference.sha256), *files]:
+        if digest is not None:
+            lines.append(f"| {escape(name)} | `{digest}` |")
+    metadata = _model_index(report)
+    head = ["---", *metadata, "---", ""] if metadata else []
+    return "\n".join([*head, to_markdown(report), *lines]) + "\n"
+
+
+def _model_index(report: DriftReport) -> list[str]:
+    """The lines of YAML; texts are JSON's, which YAML reads, too."""
+    results = []
+    for candidate in report.candidates:
+        kinds = {output.name: output.task.kind for output in candidate.outputs}
+        for label in candidate.labels:
+            metrics = [metric for metric in label.metrics if math.isfinite(metric.candidate)]
+            if not metrics:
+                continue
+            kind = kinds.get(label.output, Kind.OTHER)
+            results += [
+                f"  - task: {{type: {json.dumps(_HUB_TASKS.get(kind, str(kind.value)))}}}",
+                f"    dataset: {{type: {json.dumps(report.data.source)}, "
+                f"name: {json.dumps(report.data.source)}}}",
+                "    metrics:",
+            ]
+            for metric in metrics:
+                name = f"{metric.name} of {candidate.name}"
+                results.append(
+                    f"    - {{type: {json.dumps(metric.name.lower().replace(' ', '_'))}, "
+                    f"name: {json.dumps(name)}, value: {json.dumps(metric.candidate)}}}"
+                )
+    if not results:
+        return []
+    return ["model-index:", f"- name: {json.dumps(report.reference.name)}", "  results:", *results]
 
 
 def escape(text: str) -> str:

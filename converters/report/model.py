@@ -1,4 +1,7 @@
-"""The drift report as data; JSON, HTML, Markdown, JUnit XML and the terminal show it."""
+"""The drift report as data, and a converted file with its report.
+
+JSON, HTML, Markdown, JUnit XML, Model Explorer and the terminal show the report.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -250,19 +253,81 @@ class DriftReport:
         return decode(cls, document)
 
     def save(self, path: str | Path) -> Path:
-        """Writes the report in the form that the suffix names: .json, .html, .md or .xml (JUnit).
+        """Writes the report in the form that the suffix names.
+
+        .json, .html, .md, .xml (JUnit), .card.md (a section of a model card), or .nodes.json,
+        .peak.nodes.json or .precision.nodes.json (node data for Model Explorer).
 
         Raises:
-            InputError: the suffix is another one, or the folder cannot be written.
+            InputError: the suffix is another one, the folder cannot be written, or node data is
+                asked of a report without the errors of layers.
         """
         path = check_path(path)
-        text = render(self, path.suffix)
+        text = render(self, suffix_of(path))
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return path
 
 
-SUFFIXES = (".json", ".html", ".md", ".xml")
+@dataclass(frozen=True)
+class FileNotes:
+    """What is known of a file from its conversion, which the file itself does not tell.
+
+    Attributes:
+        notes: what a user should know: layers kept in FP32, constants that lost precision.
+        overflows: layers with values past FP16 on the samples, in words.
+        remedy: another way to convert, for a drift over budget; "" if there is no other one.
+    """
+
+    notes: tuple[str, ...] = ()
+    overflows: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A converted model on disk.
+
+    Attributes:
+        path: of the file.
+        format: "onnx" or "tflite".
+        precision: "fp16", "mixed" or "fp32".
+        size_bytes: of the file.
+        sha256: of the file.
+        known: what the conversion found.
+        report: drift against the original, where `data` was given.
+    """
+
+    path: Path
+    format: str
+    precision: str
+    size_bytes: int
+    sha256: str
+    known: FileNotes = FileNotes()
+    report: DriftReport | None = field(default=None, compare=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know."""
+        return self.known.notes
+
+
+# Node data of Model Explorer, one number for each node of a graph.
+NODE_DATA = (".nodes.json", ".peak.nodes.json", ".precision.nodes.json")
+
+SUFFIXES = (".json", ".html", ".md", ".xml", ".card.md", *NODE_DATA)
+
+
+def suffix_of(path: str | Path) -> str:
+    """The longest of `SUFFIXES` that a path ends in, in lower case; "" if it ends in none."""
+    name = Path(path).name.lower()
+    found = [suffix for suffix in SUFFIXES if name.endswith(suffix) and name != suffix]
+    return max(found, key=len, default="")
+
+
+def shows_nodes(path: str | Path) -> bool:
+    """Whether a report of this name shows the nodes of a graph, which needs an explanation."""
+    return suffix_of(path) in NODE_DATA
 
 
 def check_path(path: str | Path) -> Path:
@@ -272,10 +337,11 @@ def check_path(path: str | Path) -> Path:
         InputError: the suffix is unknown, or the folder cannot be written.
     """
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
+    if not suffix_of(path):
         raise InputError(
             f"report {str(path)!r} has suffix {path.suffix!r}; expected one of "
-            f"{', '.join(SUFFIXES)} (.xml is JUnit). Change the file's name."
+            f"{', '.join(SUFFIXES)} (.xml is JUnit, .card.md for model cards, and {NODE_DATA[0]} "
+            "for Model Explorer). Change the file's name."
         )
     check_folder(path.parent)
     return path
@@ -285,10 +351,16 @@ def render(report: DriftReport, suffix: str) -> str:
     """The text of a report file in the form of one of `SUFFIXES`."""
     # Imported on use: the HTML needs Jinja, the others do not.
     suffix = suffix.lower()
+    if suffix in NODE_DATA:
+        from tfmp.converters.report.node_data import to_node_data
+
+        return to_node_data(report, suffix)
     if suffix == ".html":
         from tfmp.converters.report.html import to_html as rendering
     elif suffix == ".md":
         from tfmp.converters.report.markdown import to_markdown as rendering
+    elif suffix == ".card.md":
+        from tfmp.converters.report.markdown import to_card as rendering
     elif suffix == ".xml":
         from tfmp.converters.report.junit import to_junit as rendering
     else:

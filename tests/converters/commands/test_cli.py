@@ -435,6 +435,44 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
     assert candidate["explanation"]["culprit"]["folder"] == "drift.reproduce/dense.onnx"
 
 
+def test_node_data_asks_for_the_explanation_itself(folder):
+    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
+    command = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz", "-q")
+    result = tfmp_convert(*command, "--report", "drift.nodes.json", "--report", "shown.json")
+    assert result.exit_code == 0, result.output
+    (candidate,) = json.loads((folder / "shown.json").read_text())["candidates"]
+    (graph,) = json.loads((folder / "drift.nodes.json").read_text()).values()
+    layers = candidate["explanation"]["layers"]
+    assert list(graph["results"]) == [name for layer in layers for name in layer["nodes"]]
+    assert not (folder / "drift.reproduce").exists()
+    plain = tfmp_convert(*command, "--report", "plain.json")
+    assert plain.exit_code == 0
+    late = tfmp_convert("report", "plain.json", "--report", "late.peak.nodes.json")
+    assert late.exit_code == 2
+    assert "which this report does not have. Compare again with --explain" in late.stderr
+    assert not (folder / "late.peak.nodes.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("validate", "dense.keras", "a.onnx", "b.onnx", "--data", "few.npz"),
+            "--report d.nodes.json holds one file of each format, and there are several .onnx "
+            "files. Compare them one at a time.",
+        ),
+        (
+            ("validate", "dense.keras", "a.onnx", "--data", "few.npz", "--ray", "local"),
+            "--report d.nodes.json shows errors of layers, which are not measured on Ray's "
+            "workers. Leave this report or --ray out.",
+        ),
+    ],
+)
+def test_node_data_that_cannot_be_had_is_refused_first(folder, arguments, message):
+    result = tfmp_convert(*arguments, "--report", "d.nodes.json")
+    assert (result.exit_code, result.stderr) == (2, f"Error: {message}\n")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

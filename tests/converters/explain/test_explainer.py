@@ -19,6 +19,7 @@ from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.report.merge import merge_reports
 from tfmp.converters.report.model import DriftReport, render
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.tflite.file import TFLiteModel
 
 
 def samples(count: int, *shape: int, seed: int = 0) -> np.ndarray:
@@ -65,6 +66,32 @@ def test_the_operation_that_overflows_first_is_named(overflow, format: str) -> N
     before = found.layers[[layer.layer for layer in found.layers].index(layer) - 1]
     assert before.cumulative < 1e-3
     assert found.baseline < 1e-6
+
+
+@pytest.mark.parametrize("format", ["onnx", "tflite"])
+def test_nodes_and_graph_have_the_names_that_the_file_gives_them(overflow, format: str) -> None:
+    report, _ = overflow
+    found = explained(report)[format]
+    path = Path(next(c.path for c in report.candidates if c.format == format))
+    if format == "onnx":
+        graph = onnx.shape_inference.infer_shapes(onnx.load(path)).graph
+        numbers = {info.name: info.type.tensor_type.elem_type for info in graph.value_info}
+        numbers |= {info.name: info.type.tensor_type.elem_type for info in graph.output}
+        kinds = {node.name: numbers[node.output[0]] for node in graph.node}
+        names = {name for name, kind in kinds.items() if kind in (1, 10)}
+        wide = {name for name, kind in kinds.items() if kind == 1}
+    else:
+        graph = TFLiteModel(path).root.Subgraphs(0)
+        results = {graph.Operators(i).Outputs(0) for i in range(graph.OperatorsLength())}
+        names = {graph.Tensors(i).Name().decode() for i in results}
+        names = {name for name in names if name in {n for x in found.layers for n in x.nodes}}
+        wide = set()
+    assert {name for layer in found.layers for name in layer.nodes} == names
+    assert {name for layer in found.layers for name in layer.float32} == wide
+    assert found.culprit.node in names
+    assert found.graph == (graph.name if format == "onnx" else graph.Name().decode())
+    own = {row.layer: row for row in found.culprit.nodes}
+    assert own[found.culprit.node].local_nonfinite == found.culprit.local_nonfinite
 
 
 @pytest.mark.parametrize("format", ["onnx", "tflite"])

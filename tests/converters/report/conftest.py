@@ -69,12 +69,20 @@ PIXEL = (
 def explanation(layer: str) -> Explanation:
     """A layer that overflows between two good ones, with its worst samples."""
     layers = (
-        LayerError("stem", ("Conv", "Add"), 2e-4, 2e-4, 2e-4, peak=3.0),
-        LayerError(layer, ("Mul",), math.inf, math.inf, math.inf, 7, 7, 9e4),
-        LayerError("head", ("MatMul",), 3e-4, 0.5, 0.0, peak=1.0),
+        LayerError("stem", ("Conv", "Add"), 2e-4, 2e-4, 2e-4, peak=3.0, nodes=("n/Conv", "n/Add")),
+        LayerError(
+            *(layer, ("Mul", "Neg"), math.inf, math.inf, math.inf, 7, 7, 9e4),
+            nodes=(f"{layer}/Mul", f"{layer}/Neg"),
+        ),
+        LayerError("head", ("MatMul",), 3e-4, 0.5, 0.0, peak=1.0, nodes=("h",), float32=("h",)),
     )
     culprit = Culprit(
-        layer, "first value that is not finite", f"{layer}/Mul", "Mul", math.inf, 7, f"out/{layer}"
+        *(layer, "first value that is not finite", f"{layer}/Mul", "Mul", math.inf, 7),
+        folder=f"out/{layer}",
+        nodes=(
+            LayerError(f"{layer}/Mul", ("Mul",), math.inf, math.inf, math.inf, 7, 7, 9e4),
+            LayerError(f"{layer}/Neg", ("Neg",), 1e-4, 2e-3, 0.0, peak=12_345.0),
+        ),
     )
     return Explanation(
         worst=(WorstSample(3, math.inf, PIXEL), WorstSample(11, 0.25)),
@@ -86,6 +94,7 @@ def explanation(layer: str) -> Explanation:
         largest_jump=layer,
         culprit=culprit,
         notes=(f"a note on {layer}",),
+        graph=f"graph of {layer}",
     )
 
 

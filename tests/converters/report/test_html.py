@@ -86,6 +86,16 @@ def test_needs_nothing_from_outside_and_runs_nothing(hostile_report) -> None:
     assert "@import" not in to_html(hostile_report)
 
 
+def test_layers_lead_to_the_names_of_their_nodes(report) -> None:
+    text = to_html(report)
+    places = re.findall(r'href="#(layer-\d+-\d+)">(\w+)<', text)
+    assert [name for _, name in places] == ["stem", "probs", "head"]
+    for place, name in places:
+        row = text.partition(f'<tr id="{place}">')[2].partition("</tr>")[0]
+        nodes = {"stem": "n/Conv, n/Add", "probs": "probs/Mul, probs/Neg", "head": "h"}
+        assert f"<td>{nodes[name]}</td>" in row
+
+
 def test_names_are_shown_as_text(hostile_report) -> None:
     text = to_html(hostile_report)
     assert "\x1b" not in text

@@ -1,6 +1,10 @@
 """Markdown for a pull request: short, whole, and inert whatever names hold."""
 
-from tfmp.converters.report.markdown import escape, to_markdown
+from dataclasses import replace
+
+import yaml
+
+from tfmp.converters.report.markdown import escape, to_card, to_markdown
 
 
 def test_shows_table_reasons_data_and_budget(report) -> None:
@@ -48,3 +52,36 @@ def test_names_are_text(hostile_report) -> None:
 def test_escape() -> None:
     assert escape("rel_l2 of a: 1 -> 2") == "rel_l2 of a: 1 -> 2"
     assert escape("_emphasis_ :smile: ~gone~") == r"\_emphasis\_ \:smile: \~gone\~"
+
+
+def test_a_model_card_holds_the_metrics_of_labels_and_the_hashes(report) -> None:
+    text = to_card(report)
+    head, body = text.removeprefix("---\n").split("\n---\n", 1)
+    (entry,) = yaml.safe_load(head)["model-index"]
+    assert entry["name"] == "digits"
+    assert [result["task"]["type"] for result in entry["results"]] == ["classification"] * 3
+    assert entry["results"][0]["dataset"] == {"type": "dict of arrays", "name": "dict of arrays"}
+    (label,) = report.candidates[2].labels
+    assert label.reference != label.candidate
+    assert entry["results"][2]["metrics"] == [
+        {
+            "type": metric.name.lower().replace(" ", "_"),
+            "name": f"{metric.name} of open.tflite",
+            "value": metric.candidate,
+        }
+        for metric in label.metrics
+    ]
+    assert body.startswith("\n" + to_markdown(report))
+    assert f"| broken.onnx | `{'ab' * 32}` |" in body
+
+
+def test_a_model_card_without_labels_has_no_metadata(make_report) -> None:
+    report = make_report(names=("good.onnx",))
+    bare = replace(report, candidates=(replace(report.candidates[0], labels=()),))
+    assert to_card(bare).startswith("## ")
+
+
+def test_names_in_a_model_cards_metadata_are_text(hostile_report) -> None:
+    head = to_card(hostile_report).split("---\n")[1]
+    (entry,) = yaml.safe_load(head)["model-index"]
+    assert "<script>" in entry["results"][0]["metrics"][0]["name"]

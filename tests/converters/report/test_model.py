@@ -58,7 +58,8 @@ def test_an_unknown_suffix_is_refused(report, tmp_path: Path) -> None:
         report.save(tmp_path / "drift.pdf")
     assert str(caught.value) == (
         f"report {str(tmp_path / 'drift.pdf')!r} has suffix '.pdf'; expected one of .json, .html, "
-        ".md, .xml (.xml is JUnit). Change the file's name."
+        ".md, .xml, .card.md, .nodes.json, .peak.nodes.json, .precision.nodes.json (.xml is JUnit, "
+        ".card.md for model cards, and .nodes.json for Model Explorer). Change the file's name."
     )
 
 
