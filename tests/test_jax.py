@@ -21,7 +21,8 @@ QUICK = (
 # Minutes of compiling.
 SLOW = (
     "calibration/test_measure colocation/test_run fit/test_callback fit/test_callback_adapting "
-    "fit/test_callback_order fit/test_early_start fit/test_nonfinite_watch nonfinite/test_locate "
+    "fit/test_callback_bad_rows fit/test_callback_order fit/test_early_start "
+    "fit/test_nonfinite_watch nonfinite/test_locate "
     "precision/test_policy precision/test_precision_layer_families profiling/test_profile "
     "roofline/test_lowering"
 ).split()

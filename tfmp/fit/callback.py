@@ -53,9 +53,9 @@ class MixedPrecision(keras.callbacks.Callback):
     model with the trained weights. The switch comes before any callback's `on_train_begin`, so a
     callback that restores an interrupted run may stand before or after this one.
 
-    A step that is not finite is skipped, and left out of the epoch's loss and of metrics that are
-    means. `logs` and `History` get the entries `loss_scale`, `skipped_steps`, `underflow` (the
-    estimated share of gradient values that FP16 loses) and `gradient_norm` for each epoch.
+    A step that is not finite is skipped, and left out of the epoch's loss and metrics. `logs` and
+    `History` get the entries `loss_scale`, `skipped_steps`, `underflow` (the estimated share of
+    gradient values that FP16 loses) and `gradient_norm` for each epoch.
 
     Attributes:
         plan: the plan that was applied last; None before the first `fit`.
@@ -69,7 +69,7 @@ class MixedPrecision(keras.callbacks.Callback):
         keep_float32: as in `tfmp.plan`.
         log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; with None no files are written.
         log_every: "epoch", or a number of steps: how often the counters are read from the device.
-            The host waits for the device only at these readings.
+            The host waits for the device only at these readings, and after the first 32 steps.
         on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
             "report" writes their cause into the report; "raise" stops the training with the cause;
             "keep_float32" moves the layer that overflows to float32 and goes on.

@@ -5,6 +5,7 @@ the loss, such as `ModelCheckpoint` and `ReduceLROnPlateau`, are blind in that e
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import keras
@@ -15,14 +16,15 @@ from tfmp.shared.backend import Tensor, TensorTree
 
 _STEP = "train_step"
 
-# The sum of a mean, and the number of values in it.
-_State = tuple[Tensor, Tensor]
+# Values of variables, by id of the variable.
+_Values = dict[int, Tensor]
 
 
 def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
-    """Lets the training steps that are traced from now on average finite values only.
+    """Lets the metrics of training steps that are traced from now on see finite values only.
 
-    Validation still sees every value. The means of an epoch are NaN until its first finite step.
+    Validation still sees every value. The means of an epoch are NaN until its first finite step;
+    other metrics stay as they were before a step that spoils them.
 
     Args:
         model: compiled, with the training function not made yet.
@@ -61,73 +63,121 @@ def _put(model: keras.Model, step: Callable[..., Any] | None) -> None:
 
 
 def _tensorflow_step(model: keras.Model, step: Callable[..., Any], batch: TensorTree) -> Any:
-    means = list(_means(model.metrics))
-    begun = [
-        _begin_anew(ops.convert_to_tensor(mean.total), ops.convert_to_tensor(mean.count))
-        for mean in means
-    ]
-    for mean, state in zip(means, begun, strict=True):
-        _assign(mean, state)
+    _build_metrics(model, batch)
+    states = _States(model)
+    # Not `convert_to_tensor`, which would return the TensorFlow variable itself.
+    begun = states.begin_anew({id(one): ops.stop_gradient(one) for one in states.variables})
+    _assign(states.means_variables, begun)
     logs = step(batch)
-    for mean, state in zip(means, begun, strict=True):
-        _assign(
-            mean,
-            _finite_one(
-                state, (ops.convert_to_tensor(mean.total), ops.convert_to_tensor(mean.count))
-            ),
-        )
+    after = {id(one): ops.stop_gradient(one) for one in states.variables}
+    _assign(states.variables, states.finite_ones(begun, after))
     return _anew(model, logs)
+
+
+def _build_metrics(model: keras.Model, batch: TensorTree) -> None:
+    """Makes the metrics' variables, which Keras may leave to the step that is being traced."""
+    metrics = model._compile_metrics
+    if metrics is None or metrics.built:
+        return
+    # Code of the user's own that takes no symbolic tensors makes them within the step.
+    with suppress(Exception):
+        model._symbolic_build(data_batch=batch)
 
 
 def _jax_step(
     model: keras.Model, step: Callable[..., Any], state: tuple[TensorTree, ...], batch: TensorTree
 ) -> Any:
     variables = model.metrics_variables
-    places = {id(variable): place for place, variable in enumerate(variables)}
-    pairs = [
-        (places[id(mean.total)], places[id(mean.count)])
-        for mean in _means(model.metrics)
-        if id(mean.total) in places
-    ]
+    states = _States(model, set(map(id, variables)))
+
+    def with_values(old: Iterable[Tensor], new: _Values) -> list[Tensor]:
+        pairs = zip(variables, old, strict=True)
+        return [ops.cast(new.get(id(one), value), one.dtype) for one, value in pairs]
+
     *others, values = state
-    values = list(values)
-    for total, count in pairs:
-        values[total], values[count] = _begin_anew(values[total], values[count])
-    logs, (*others, after) = step((*others, values), batch)
-    after = list(after)
-    for total, count in pairs:
-        after[total], after[count] = _finite_one(
-            (values[total], values[count]), (after[total], after[count])
-        )
+    begun = states.begin_anew(dict(zip(map(id, variables), values, strict=True)))
+    logs, (*others, after) = step((*others, with_values(values, begun)), batch)
+    kept = states.finite_ones(begun, dict(zip(map(id, variables), after, strict=True)))
+    after = with_values(after, kept)
     with keras.StatelessScope(state_mapping=list(zip(variables, after, strict=True))):
         logs = _anew(model, logs)
     return logs, (*others, after)
 
 
-def _means(metrics: Iterable[keras.metrics.Metric]) -> Iterator[keras.metrics.Mean]:
-    """The means among metrics, and among the metrics that these consist of."""
+class _States:
+    """The states of a model's metrics, around a step that may spoil them.
+
+    Attributes:
+        variables: the variables of all metrics that can be spoiled.
+        means_variables: those of the means among them.
+    """
+
+    def __init__(self, model: keras.Model, known: set[int] | None = None) -> None:
+        every = [
+            metric
+            for metric in _leaves(model.metrics)
+            if known is None or known.issuperset(map(id, metric.variables))
+        ]
+        self._means = [metric for metric in every if isinstance(metric, keras.metrics.Mean)]
+        self._others = [metric for metric in every if not isinstance(metric, keras.metrics.Mean)]
+        self._loss = getattr(model, "_loss_tracker", None)
+        self.means_variables = [v for mean in self._means for v in (mean.total, mean.count)]
+        others = [variable for metric in self._others for variable in metric.variables]
+        self.variables = [*self.means_variables, *others]
+
+    def begin_anew(self, now: _Values) -> _Values:
+        """The values before a step: means without values if there was no finite one."""
+        begun = dict(now)
+        for mean in self._means:
+            finite = ops.isfinite(now[id(mean.total)])
+            for variable in (mean.total, mean.count):
+                begun[id(variable)] = ops.where(finite, now[id(variable)], 0)
+        return begun
+
+    def finite_ones(self, before: _Values, after: _Values) -> _Values:
+        """The values after a step: those before it, of metrics that the step spoils.
+
+        A loss that is not finite spoils all metrics: their values come from the same outputs. A
+        mean that has had no finite value yet stays spoiled, so that nobody takes it for a 0.
+        """
+        bad_loss: Tensor | bool = False
+        if self._loss is not None and id(self._loss.total) in before:
+            bad_loss = ops.logical_not(ops.isfinite(after[id(self._loss.total)]))
+        kept = dict(after)
+
+        def put_back(metric: keras.metrics.Metric, spoiled: Tensor | bool) -> None:
+            for variable in metric.variables:
+                key = id(variable)
+                if key in before:
+                    kept[key] = ops.where(spoiled, before[key], after[key])
+
+        for mean in self._means:
+            finite = ops.isfinite(after[id(mean.total)])
+            put_back(mean, ops.where(finite, bad_loss, before[id(mean.count)] > 0))
+        for metric in self._others:
+            spoiled = bad_loss
+            for variable in metric.variables:
+                if "float" in variable.dtype:
+                    old, new = before[id(variable)], after[id(variable)]
+                    odd = ops.logical_and(ops.logical_not(ops.isfinite(new)), new != old)
+                    spoiled = ops.logical_or(spoiled, ops.any(odd))
+            put_back(metric, spoiled)
+        return kept
+
+
+def _leaves(metrics: Iterable[keras.metrics.Metric]) -> Iterator[keras.metrics.Metric]:
+    """Metrics, and the metrics that others consist of."""
     for metric in metrics:
-        if isinstance(metric, keras.metrics.Mean):
+        inner = getattr(metric, "metrics", None)
+        if inner is None:
             yield metric
         else:
-            yield from _means(getattr(metric, "metrics", ()))
+            yield from _leaves(inner)
 
 
-def _begin_anew(total: Tensor, count: Tensor) -> _State:
-    """The state before a step: without values if there was no finite one."""
-    finite = ops.isfinite(total)
-    return ops.where(finite, total, 0), ops.where(finite, count, 0)
-
-
-def _finite_one(before: _State, after: _State) -> _State:
-    """The state after a step: the one before it, if the step spoils a mean of finite values."""
-    put_back = ops.logical_and(ops.logical_not(ops.isfinite(after[0])), before[1] > 0)
-    return ops.where(put_back, before[0], after[0]), ops.where(put_back, before[1], after[1])
-
-
-def _assign(mean: keras.metrics.Mean, state: _State) -> None:
-    for variable, value in zip((mean.total, mean.count), state, strict=True):
-        variable.assign(ops.cast(value, variable.dtype))
+def _assign(variables: Iterable[keras.Variable], values: _Values) -> None:
+    for variable in variables:
+        variable.assign(ops.cast(values[id(variable)], variable.dtype))
 
 
 def _anew(model: keras.Model, logs: TensorTree) -> TensorTree:

@@ -13,6 +13,7 @@ from tfmp.loss_scaling import (
     NonFiniteGradientsError,
     StepCounters,
     scaled_optimizers,
+    without_bound,
 )
 from tfmp.nonfinite import NonFinite, locate_nonfinite
 from tfmp.precision import layer_tree, reverting
@@ -30,6 +31,10 @@ PATIENCE = 10
 
 # A well-chosen scale skips one step in `growth_interval`; one in twenty is more than probing.
 ODD_SHARE = 0.05
+
+# After so many steps of a `fit` without a finite one, its first epoch is not waited for: from its
+# highest bound to its lowest a dynamic scale takes 24.
+EARLY_STEPS = 32
 
 # Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
 ODD_READINGS = 2
@@ -84,7 +89,9 @@ class NonFiniteWatch:
         self._skipped_when_held = 0
         self._scale_when_held = 1.0
         self._explained = False
+        self._cause = ""
         self._fixed_at: StepCounters | None = None
+        self._falls = False
 
     def look(self, before: StepCounters, now: StepCounters, whole_epoch_skipped: bool) -> None:
         """Judges the steps between two readings.
@@ -95,18 +102,36 @@ class NonFiniteWatch:
         """
         if self._searches_left:
             return
+        if self._falls and now.consecutive_skips == 0:
+            self._falls, self._fixed_at = False, now  # the skips until here were its way down
         if self._fixed_at is not None and self._fixed_at.steps > before.steps:
             before = self._fixed_at  # the cause of the steps skipped until then is gone
         reason = beyond_backoff(before, now, self._strategy(), whole_epoch_skipped)
         reason = reason or self._skips_that_come_back(before, now)
         if reason is not None and not self._explained:
-            self._reason = reason
             self._may_be_backoff = self._few_skips(before, now)
-            self._searches_left = LONGEST_SEARCH
-            if self._hold_next(now):
+            if self._search(reason, now):
                 return
-            self._search_failed(now, "The data is on several machines, so no batch is replayed.")
         self._check_limit(now)
+
+    def look_early(self) -> None:
+        """Judges the first steps of a `fit`: a long epoch need not end before it begins to learn.
+
+        No dynamic scale takes so many steps to find its place.
+        """
+        now = self._recorder.peek()
+        if now.consecutive_skips >= EARLY_STEPS and not self._searches_left:
+            many = f"not one of the first {now.consecutive_skips} steps was finite"
+            self._search(f"{many}, down to loss scale {now.loss_scale:g}", now)
+
+    def _search(self, reason: str, now: StepCounters) -> bool:
+        """Begins to hold batches until one fails; whether there are any to hold."""
+        self._reason = reason
+        self._searches_left = LONGEST_SEARCH
+        if self._hold_next(now):
+            return True
+        self._search_failed(now, "The data is on several machines, so no batch is replayed.")
+        return False
 
     def _skips_that_come_back(self, before: StepCounters, now: StepCounters) -> str | None:
         """Why skips between many readings are no search for the scale; None if they may be.
@@ -181,6 +206,10 @@ class NonFiniteWatch:
         if found is not None and self._backing_off_will_do(found):
             self._anew = (0, 0, 0)
             return
+        if self._let_scale_fall(found, now):
+            self._falls, self._anew = True, (0, 0, 0)
+            self._recorder.note(f"{self._reason}. {cause} It may fall lower from here on.")
+            return
         cause += self._saved(batch)
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
@@ -188,7 +217,7 @@ class NonFiniteWatch:
             self._recorder.note(f"{self._reason}. {cause} Moved to float32: {', '.join(moved)}.")
             return
         self._search_failed(now, cause)
-        self._check_limit(now, cause)
+        self._check_limit(now)
 
     def _saved(self, batch: TensorTree) -> str:
         """Saves the failing batch if that was asked for; a sentence about it."""
@@ -212,6 +241,25 @@ class NonFiniteWatch:
             and self._scale_when_held > strategy.min_scale
         )
 
+    def _let_scale_fall(self, found: NonFinite | None, now: StepCounters) -> bool:
+        """Takes the bound away from a dynamic scale that proved too high, unless the user set it.
+
+        One odd batch is no proof: a scale that serves it would lose the gradients of the others.
+        """
+        if found is None or found.cause != "loss scale" or now.consecutive_skips < PATIENCE:
+            return False
+        bound = {
+            optimizer: freed
+            for optimizer in scaled_optimizers(self._model)
+            if (freed := without_bound(optimizer.loss_scale)) != optimizer.loss_scale
+        }
+        for optimizer, freed in bound.items():
+            optimizer.loss_scale = freed
+        if bound:
+            reverting.drop_traced_functions(layer_tree.walk(self._model))
+            self._model.make_train_function(force=True)
+        return bool(bound)
+
     def _strategy(self) -> LossScale:
         """The strategy of all optimizers of the model."""
         return scaled_optimizers(self._model)[0].loss_scale
@@ -219,16 +267,16 @@ class NonFiniteWatch:
     def _search_failed(self, now: StepCounters, cause: str) -> None:
         """Ends the search: the cause goes into the report, or is raised."""
         self._searches_left = 0
-        self._explained = True
+        self._explained, self._cause = True, cause
         self._recorder.note(f"{self._reason}. {cause}")
         if self._mode == "raise":
             raise NonFiniteStepError(now, self._reason, cause)
 
-    def _check_limit(self, now: StepCounters, cause: str = "") -> None:
+    def _check_limit(self, now: StepCounters) -> None:
         if now.consecutive_skips > self._limit:
             error = NonFiniteGradientsError(now, self._limit)
-            if cause:
-                error.add_note(cause)
+            if self._cause:
+                error.add_note(self._cause)
             raise error
 
     def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:

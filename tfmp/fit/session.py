@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 
 from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
-from tfmp.fit.nonfinite_watch import NonFiniteWatch
+from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
 from tfmp.fit.preflight import UNSCALED_STEP, check_inputs, unscaled_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
@@ -60,6 +60,7 @@ class FitSession:
         self._log_every = log_every
         self._verbose = verbose
         self._last_read_batch = 0
+        self._looks_early = bool(plan.narrow_dtypes)
         self._report_path = report if _writes_files(model) else None
         self._recorder = FitRecorder(model, plan)
         self._scale_watch = ScaleWatch(model) if plan.policy == "mixed_float16" else None
@@ -97,6 +98,9 @@ class FitSession:
         """Reads the counters if a reading is due."""
         self._fix_unscaled_step()
         self._watch.before_step()
+        if self._looks_early and batch >= EARLY_STEPS:
+            self._looks_early = False
+            self._watch.look_early()
         if self._log_every == "epoch":
             return
         if batch - self._last_read_batch >= int(self._log_every):

@@ -20,6 +20,7 @@ from .strategies import (
     ScheduledLossScale as ScheduledLossScale,
     StaticLossScale as StaticLossScale,
     as_loss_scale as as_loss_scale,
+    without_bound as without_bound,
 )
 from .telemetry import (
     NonFiniteGradientsError as NonFiniteGradientsError,

@@ -14,7 +14,12 @@ from tfmp.loss_scaling.optimizers_of import (
     is_idle,
     scaled_optimizers,
 )
-from tfmp.loss_scaling.strategies import DynamicLossScale, LossScale, as_loss_scale
+from tfmp.loss_scaling.strategies import (
+    DynamicLossScale,
+    LossScale,
+    as_loss_scale,
+    without_bound,
+)
 from tfmp.precision import reverting, switch_graph_rewrite
 
 _KEY = "optimizer"
@@ -203,7 +208,10 @@ def _strategy_for(
             initial=min(max(before.initial_scale, default.min_scale), default.max_scale),
             growth_interval=before.dynamic_growth_steps,
         )
-    return as_loss_scale(loss_scale)
+    strategy = as_loss_scale(loss_scale)
+    if isinstance(before, LossScaleOptimizer) and before.loss_scale == without_bound(strategy):
+        return before.loss_scale  # the bound proved too high in earlier training
+    return strategy
 
 
 def _inner_of(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:

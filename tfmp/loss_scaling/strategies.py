@@ -7,7 +7,7 @@ one `ScaleState` of backend tensors to the next, so the same code runs eagerly, 
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
@@ -18,6 +18,9 @@ from keras import ops
 from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import shown
+
+# The least number of FP16: a lower scale would be 0 there.
+_LOWEST_SCALE = 2.0**-24
 
 # The arguments of a constructor, as Keras writes them into files.
 KerasConfig: TypeAlias = dict[str, Any]
@@ -263,6 +266,17 @@ class ScheduledLossScale(LossScale):
 
     def get_config(self) -> KerasConfig:
         return {"schedule": {str(step): scale for step, scale in self.schedule.items()}}
+
+
+def without_bound(strategy: LossScale) -> LossScale:
+    """A dynamic scale with the usual lower bound, without it; any other strategy as it is.
+
+    The bound keeps batches that no scale makes finite from ruining the scale of the others. It is
+    too high where the loss itself is large.
+    """
+    if getattr(strategy, "min_scale", None) != DynamicLossScale.min_scale:
+        return strategy
+    return replace(strategy, min_scale=_LOWEST_SCALE)  # type: ignore[type-var]
 
 
 def as_loss_scale(value: object) -> LossScale:

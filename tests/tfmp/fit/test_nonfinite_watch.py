@@ -224,3 +224,53 @@ def test_a_search_that_finds_no_batch_again_is_given_up():
     assert report.events[0].text == (
         "1 of 4 steps were not finite at loss scale 8. Training ended before it happened again."
     )
+
+
+# --- a scale whose usual bound is too high ---
+
+
+def large_loss(factor=1e8):
+    net = keras.Sequential([layers.Input((8,)), layers.Dense(8, "relu"), layers.Dense(1)])
+    net.compile("adam", lambda y, p: factor * ops.mean(ops.square(y - p), -1))
+    return net
+
+
+def rows(count):
+    x = np.random.default_rng(0).standard_normal((count, 8)).astype("float32")
+    return x, x[:, :1].copy()
+
+
+@pytest.mark.parametrize("mode", ["report", pytest.param("raise", marks=pytest.mark.slow)])
+def test_a_large_loss_trains_below_a_scale_of_1_before_a_long_epoch_ends(mode):
+    net, (x, y) = large_loss(), rows(512)
+    callback = MixedPrecision("mixed_float16", on_nonfinite=mode)
+    net.fit(x, y, batch_size=8, verbose=0, callbacks=[callback])  # one epoch of 64 steps
+    assert 32 < callback.report.skipped_steps < 50
+    assert callback.report.loss_scales[-1].loss_scale < 1
+    assert "the loss scale of 1 is too high" in callback.report.events[0].text
+    assert net.get_layer(index=0).compute_dtype == "float16"
+    # The next fit keeps the scale and counts on.
+    net.fit(x, y, batch_size=32, verbose=0, callbacks=[callback])
+    assert (callback.report.skipped_steps, callback.report.steps) == (0, 16)
+    assert callback.report.loss_scales[-1].loss_scale < 1
+    revert(net)
+
+
+@pytest.mark.slow
+def test_one_row_that_only_a_low_scale_serves_does_not_lower_it():
+    net, (x, y) = large_loss(1.0), rows(64)
+    y[3] = 1e7
+    callback = MixedPrecision("mixed_float16", DynamicLossScale(initial=1.0))
+    net.fit(x, y, batch_size=8, epochs=4, verbose=0, callbacks=[callback], shuffle=False)
+    assert callback.report.skipped_steps == 4
+    assert callback.report.loss_scales[-1].loss_scale == 1
+    revert(net)
+
+
+@pytest.mark.slow
+def test_a_bound_of_the_users_own_holds():
+    net, (x, y) = large_loss(), rows(512)
+    callback = MixedPrecision("mixed_float16", DynamicLossScale(min_scale=2.0))
+    with pytest.raises(NonFiniteGradientsError) as error:
+        net.fit(x, y, batch_size=8, verbose=0, callbacks=[callback])
+    assert "the loss scale of 2 is too high" in error.value.__notes__[0]
