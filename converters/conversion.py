@@ -17,7 +17,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.files import check_output
 from tfmp.converters.shared.options import check_choice, check_flag, options_of, read_options
 from tfmp.converters.validation import check_model, comparing, open_model, open_samples
-from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
+from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 
 # Options of the command line that have another name than the keyword.
 _FLAGS = {"tasks": "task"}
@@ -85,8 +85,8 @@ def convert(
     if data is None:
         check_nothing_asked(plan, labels=labels, budget=budget)
     target = target_of(model, to, output, precision, options, data is not None, force)
-    told = Told(progress, count)
-    converted = convert_files(model, [target], data, labels, plan, told)
+    with listening(progress, count) as told:
+        converted = convert_files(model, [target], data, labels, plan, told)
     return replace(converted.artifacts[0], report=converted.report)
 
 

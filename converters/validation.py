@@ -20,7 +20,7 @@ from tfmp.converters.intake import AnySource, is_open, request_of
 from tfmp.converters.report import DriftReport
 from tfmp.converters.samples import Samples, made_up, open_in_layout
 from tfmp.converters.shared.errors import InputError, running_on_samples
-from tfmp.shared.progress import Progress, Told, ignore_count, ignore_stage
+from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 
 
 def validate(
@@ -74,7 +74,8 @@ def validate(
             tell it.
         metric: a metric of your own, such as mAP or WER: "package.module:function" or a function
             of predictions and labels that gives a number, higher is better; or several in a list.
-        progress: called with a short text when a stage begins.
+        progress: called with a short text when a stage begins. In a notebook, a bar shows progress
+            unless `progress` or `count` is given.
         count: called with the number of samples done and, where it is known, of all samples.
 
     Returns:
@@ -96,7 +97,8 @@ def validate(
         tasks=tasks,
         metric=metric,
     )
-    return validate_files(reference, candidates, data, labels, plan, Told(progress, count))
+    with listening(progress, count) as told:
+        return validate_files(reference, candidates, data, labels, plan, told)
 
 
 def validate_files(

@@ -6,7 +6,10 @@ import runpy
 import subprocess
 import sys
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
+from notebook_cells import headline_and_page
 from repository import ROOT
 
 SAMPLES = ROOT / "samples"
@@ -14,7 +17,7 @@ SAMPLES = ROOT / "samples"
 
 def test_the_index_names_every_sample():
     index = (SAMPLES / "README.md").read_text()
-    for path in SAMPLES.glob("*.py"):
+    for path in (*SAMPLES.glob("*.py"), *SAMPLES.glob("*.ipynb")):
         assert path.name in index
 
 
@@ -99,6 +102,40 @@ def test_repair_overflow(run, tmp_path):
     out, _ = run("repair_overflow.py", tmp_path)
     assert "plain.onnx: FAIL" in out
     assert "mixed.onnx: PASS" in out
+
+
+class _Heard(NotebookClient):
+    """Also keeps what cells showed only while they ran."""
+
+    def process_message(self, msg, cell, cell_index):
+        if msg["msg_type"] == "update_display_data":
+            self.updates.append(msg["content"]["data"]["text/html"])
+        return super().process_message(msg, cell, cell_index)
+
+
+@pytest.mark.slow
+def test_the_notebook_shows_its_reports(tmp_path):
+    made = nbformat.read(SAMPLES / "quickstart.ipynb", 4)
+    assert all(not cell.get("outputs") for cell in made.cells)
+    client = _Heard(made, resources={"metadata": {"path": str(tmp_path)}})
+    client.updates = []
+    client.execute()
+    shown = [
+        headline_and_page(output.data["text/html"])[0]
+        for cell in made.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "execute_result"
+    ]
+    assert [text.partition(":")[0].partition(".")[0] for text in shown] == [
+        "mixed_float16",
+        "✓ 272 steps in mixed_float16 (asked for by name)",
+        "✓ PASS",
+    ]
+    assert any("719 of 719" in update for update in client.updates)
+    assert client.updates[-1] == ""
+    printed = [o.text for o in made.cells[-1].outputs if o.get("name") == "stdout"]
+    assert "".join(printed).splitlines()[-1] == "PASS"
+    assert (tmp_path / "out" / "quickstart" / "drift.nodes.json").exists()
 
 
 def test_digits_end_to_end(run, tmp_path):

@@ -9,7 +9,7 @@ from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report import figures, layers, summary
 from tfmp.converters.report.model import DriftReport
-from tfmp.shared.html_page import page_environment
+from tfmp.shared.html_page import framed, page_environment
 from tfmp.shared.wording import alike_once
 
 
@@ -17,6 +17,12 @@ def to_html(report: DriftReport) -> str:
     """The report as a page with inline style and pictures, without scripts or other files."""
     template = template_environment().get_template("report.html.j2")
     return template.render(report=report, labelled=any(c.labels for c in report.candidates)) + "\n"
+
+
+def to_cell(report: DriftReport) -> str:
+    """The page in the output of a notebook's cell."""
+    sign = summary.SIGNS[report.verdict]
+    return framed(f"{sign} {report.verdict}: {summary.headline(report)}", to_html(report))
 
 
 @cache

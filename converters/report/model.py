@@ -252,6 +252,12 @@ class DriftReport:
 
         return decode(cls, document)
 
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        from tfmp.converters.report.html import to_cell
+
+        return to_cell(self)
+
     def save(self, path: str | Path) -> Path:
         """Writes the report in the form that the suffix names.
 

@@ -5,12 +5,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.report_files import JsonObject, check_report_path, writing_report
 from tfmp.shared.wording import table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Exponent of the largest magnitude that rounds to zero in FP16: half the smallest subnormal.
 _VANISHING = FLOAT16.min_exponent - FLOAT16.fraction_bits - 1
@@ -136,25 +140,45 @@ class GradientReport:
         }
 
     def __str__(self) -> str:
-        scale = self.recommended_scale
-        header = ("layer", "dtype", "largest", "lost at 1", f"lost at {scale:g}")
-        return "\n".join(
-            [
-                f"Recommended static loss scale: {scale:g} (2**{math.log2(scale):.0f}), from "
-                f"{self.batches} batches of {self.samples} samples in all",
-                f"The largest gradient in FP16 is {self.largest.histogram.largest:.3g} in "
-                f"{self.largest.path}; {self.margin:g} times that still fits below 65504",
-                "",
-                table([header, *(self._cells(row) for row in self.layers)]),
-            ]
-        )
+        return "\n".join([*self._lines, "", table(self._cells)])
 
-    def _cells(self, row: LayerGradients) -> tuple[str, ...]:
-        def lost(scale: float) -> str:
+    def _repr_html_(self) -> str:
+        """The picture and the table, in a notebook."""
+        from tfmp.shared.html_page import framed_table, inline_svg
+
+        title, below = self._lines
+        picture = inline_svg(_figure(self), "gradients")
+        return framed_table(title, [below], self._cells, picture=picture)
+
+    @property
+    def _lines(self) -> list[str]:
+        scale = self.recommended_scale
+        return [
+            f"Recommended static loss scale: {scale:g} (2**{math.log2(scale):.0f}), from "
+            f"{self.batches} batches of {self.samples} samples in all",
+            f"The largest gradient in FP16 is {self.largest.histogram.largest:.3g} in "
+            f"{self.largest.path}; {self.margin:g} times that still fits below 65504",
+        ]
+
+    @property
+    def _cells(self) -> list[tuple[str, ...]]:
+        scale = self.recommended_scale
+
+        def lost(row: LayerGradients, scale: float) -> str:
             return f"{row.histogram.underflow(scale):.2%}" if row.narrow else "-"
 
-        largest = f"{row.histogram.largest:.3g}"
-        return (row.path, row.dtype, largest, lost(1.0), lost(self.recommended_scale))
+        header = ("layer", "dtype", "largest", "lost at 1", f"lost at {scale:g}")
+        rows = [
+            (
+                row.path,
+                row.dtype,
+                f"{row.histogram.largest:.3g}",
+                lost(row, 1.0),
+                lost(row, scale),
+            )
+            for row in self.layers
+        ]
+        return [header, *rows]
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.png`, `.svg` or `.pdf` as a picture.
@@ -167,11 +191,11 @@ class GradientReport:
             if path.suffix == ".json":
                 new.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
             else:
-                _draw(self, new)
+                _figure(self).savefig(new)
         return path
 
 
-def _draw(report: GradientReport, path: Path) -> None:
+def _figure(report: GradientReport) -> "Figure":
     """A row of exponents for each layer, with FP16's range at scale 1 and at the new scale."""
     # Not pyplot: it would choose a window system, and keep every figure alive.
     from matplotlib.figure import Figure
@@ -203,4 +227,4 @@ def _draw(report: GradientReport, path: Path) -> None:
     axes.set_title("Share of each layer's gradient values, by magnitude")
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, frameon=False)
     figure.colorbar(image, label="share of non-zero values")
-    figure.savefig(path)
+    return figure

@@ -36,6 +36,17 @@ class DoctorReport:
             "machine": self.machine.to_dict(),
         }
 
+    def _repr_html_(self) -> str:
+        """The table, in a notebook."""
+        from tfmp.shared.html_page import framed_table
+
+        cells = [(d.status, d.check, d.message, d.fix) for d in self.diagnoses]
+        troubles = sum(finding.status == "problem" for finding in self.diagnoses)
+        found = f"{troubles} problem{'s' if troubles > 1 else ''}" if troubles else "no problem"
+        header = ("status", "check", "found", "fix")
+        verdict = "PASS" if self.healthy else "FAIL"
+        return framed_table(f"tfmp doctor: {found}", (), [header, *cells], verdict)
+
     def __str__(self) -> str:
         header = ("status", "check", "found")
         heads = [header, *((d.status, d.check) for d in self.diagnoses)]

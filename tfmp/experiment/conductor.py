@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from pickle import PickleError
 from typing import Any
@@ -15,7 +16,7 @@ from tfmp.experiment.results import Folder, Run
 from tfmp.experiment.tasks import Task
 from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.packages import installed_versions
-from tfmp.shared.progress import Told, ignore_count, ignore_stage
+from tfmp.shared.progress import ignore_count, ignore_stage, listening
 from tfmp.shared.wording import first_line
 
 _LAB = "tfmp.experiment.lab:Lab"
@@ -70,10 +71,11 @@ def compare(
             check_number(name, value, above=0)
     if isinstance(task, str):
         check_name(task)
-    told = Told(progress, count)
     began = time.monotonic()
-    told("preparing the task")
-    with _Bench(task, epochs, margin) as bench:
+    with ExitStack() as stack:
+        told = stack.enter_context(listening(progress, count))
+        told("preparing the task")
+        bench = stack.enter_context(_Bench(task, epochs, margin))
         about = bench.describe()
         place = _folder(Path(folder), about)
         runs: list[Run] = []

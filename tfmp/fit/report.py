@@ -152,6 +152,13 @@ class TrainingReport:
             **{name: _finite_json(value) for name, value in asdict(self).items()},
         }
 
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        from tfmp.fit import page
+        from tfmp.shared.html_page import SIGNS, framed
+
+        return framed(f"{SIGNS[self.verdict]} {self.conclusion}", page.to_html(self))
+
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
 

@@ -116,13 +116,30 @@ class PrecisionPlan:
         )
 
     def __str__(self) -> str:
+        return "\n".join((self._title, table(self._cells), *self._lines))
+
+    def _repr_html_(self) -> str:
+        """The table, in a notebook."""
+        from tfmp.shared.html_page import framed_table
+
+        return framed_table(self._title, self._lines, self._cells)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.policy}: {self.reason}"
+
+    @property
+    def _lines(self) -> list[str]:
+        return [f"Note: {note}" for note in self.notes]
+
+    @property
+    def _cells(self) -> list[tuple[str, ...]]:
         header = ("layer", "class", "computes in", "weights", "because")
-        cells = [
+        rows = [
             (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
             for row in self.rows
         ]
-        notes = [f"Note: {note}" for note in self.notes]
-        return "\n".join((f"{self.policy}: {self.reason}", table([header, *cells]), *notes))
+        return [header, *rows]
 
     def _target(self, model: keras.Model | None) -> keras.Model:
         model = model if model is not None else (self._model() if self._model else None)

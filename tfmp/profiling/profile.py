@@ -36,7 +36,7 @@ from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
 from tfmp.shared.packages import installed_versions, processor_name
-from tfmp.shared.progress import SILENT, Progress, Told
+from tfmp.shared.progress import Progress, listening
 from tfmp.shared.report_files import check_log_dir
 from tfmp.shared.wording import first_line, shown
 
@@ -125,9 +125,8 @@ def profile_training(
     mark = nvtx_marks(nvtx)
     batches = _whole_batches(data, batch_size)
     device = devices.visible_devices()[0]
-    told = Told(progress) if progress is not None else SILENT
-    bench = ProfilingBench(model, batches, tuple(_as_list(keep_float32)), told, mark)
-    with without_retracing_advice():
+    with listening(progress) as told, without_retracing_advice():
+        bench = ProfilingBench(model, batches, tuple(_as_list(keep_float32)), told, mark)
         bench.measure(policies, device, rounds, steps, layers)
         bench.watch_gpu(device)
         if nvtx:

@@ -245,6 +245,13 @@ class ProfileReport:
         parts.append(self.answer)
         return "\n".join([*parts, "", str(self.against)] if self.against else parts)
 
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        from tfmp.profiling.page import to_html
+        from tfmp.shared.html_page import framed
+
+        return framed(self.answer, to_html(self))
+
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.html` as a self-contained page.
 

@@ -4,8 +4,10 @@ The look of all reports of this project is here and in `templates/`: the style, 
 whose ink follows the page, and an environment whose templates escape every value.
 """
 
+import html
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,9 @@ SIGNS = {"PASS": "✓", "FAIL": "✗", "INCONCLUSIVE": "?"}
 
 # Colours of figures that the page replaces with its own: see `inline_svg`.
 INK, QUIET = "#010203", "#040506"
+
+# Height of a report in a notebook, in letters.
+_TALL = 32
 
 # Okabe and Ito's colours, which people with any colour vision tell apart, without black and yellow;
 # https://jfly.uni-koeln.de/color/
@@ -69,6 +74,50 @@ def page_environment(package: str) -> "Environment":
     return environment
 
 
+def framed(headline: str, page: str, height_rem: float = _TALL) -> str:
+    """A page as the output of a notebook's cell: in a frame, which keeps its style to itself.
+
+    Args:
+        headline: the conclusion; all that viewers show which leave frames out, such as GitHub's.
+        page: a page that needs no other file.
+        height_rem: height of the frame in letters, which readers can change.
+    """
+    # Without it a link to a place of the page would load the notebook into the frame.
+    page = page.replace("<head>", '<head><base href="about:srcdoc">', 1)
+    return (
+        f"<details open><summary>{html.escape(printable(headline))}</summary>"
+        f'<iframe srcdoc="{html.escape(page)}" sandbox title="report" '
+        f'style="width: 100%; height: {height_rem}rem; border: 0; resize: vertical"></iframe>'
+        "</details>"
+    )
+
+
+def framed_table(
+    title: str,
+    lines: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    verdict: str | None = None,
+    picture: str = "",
+) -> str:
+    """A table as the output of a notebook's cell, in the look of all reports.
+
+    Args:
+        title: the conclusion, or the name of the table.
+        lines: sentences below it.
+        cells: the heading first; every row has as many cells.
+        verdict: PASS, FAIL or INCONCLUSIVE, which colours the title; None for a neutral one.
+        picture: a figure as SVG, above the table.
+    """
+    from markupsafe import Markup
+
+    template = page_environment("tfmp.shared").get_template("table.html.j2")
+    page = template.render(
+        title=title, lines=lines, cells=cells, verdict=verdict, picture=Markup(picture)
+    )
+    rows = len(lines) + len(cells)
+    return framed(title, page, _TALL if picture else min(_TALL, 9 + 2 * rows))
+
+
 def inline_svg(figure: "Figure", salt: str) -> str:
     """A figure as SVG for a page, whose ink and text follow the page, light or dark.
 
@@ -82,6 +131,10 @@ def inline_svg(figure: "Figure", salt: str) -> str:
         axes.tick_params(which="both", colors=INK)
         axes.xaxis.label.set_color(INK)
         axes.yaxis.label.set_color(INK)
+        axes.title.set_color(INK)
+        legend = axes.get_legend()
+        for label in legend.get_texts() if legend else ():
+            label.set_color(INK)
         for side in axes.spines.values():
             side.set_color(QUIET)
     buffer = io.StringIO()

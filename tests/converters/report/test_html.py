@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import browse, measured, needs_chromium, requested
+from notebook_cells import headline_and_page
 
 from tfmp.converters.report.html import to_html
 
@@ -70,6 +71,13 @@ def test_says_everything(report) -> None:
         "min_samples",
     ):
         assert text in words
+
+
+def test_a_notebook_shows_the_page(hostile_report) -> None:
+    headline, page = headline_and_page(hostile_report._repr_html_())
+    assert headline.startswith("✗ FAIL: 1 of 4 candidates passed against")
+    base = '<base href="about:srcdoc">'
+    assert page.replace(base, "") == to_html(hostile_report)
 
 
 def test_needs_nothing_from_outside_and_runs_nothing(hostile_report) -> None:

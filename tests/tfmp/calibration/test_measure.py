@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from notebook_cells import headline_and_page
 
 from tfmp.calibration.measure import calibrate
 from tfmp.calibration.report import GradientReport, LayerGradients, histogram_of
@@ -216,6 +217,15 @@ def test_the_table_names_scale_margin_and_layers():
     assert lines[3].split()[:3] == ["layer", "dtype", "largest"]
     assert lines[5].split()[:2] == ["only", "float16"]
     assert lines[5].split()[-1] == "0.00%"
+
+
+def test_a_notebook_shows_picture_and_table():
+    report = calibrate(small(), (X, Y))
+    headline, page = headline_and_page(report._repr_html_())
+    assert headline == str(report).splitlines()[0]
+    assert "<svg" in page
+    assert f"<td>{report.layers[0].path}</td>" in page
+    assert "#000000" not in page.partition("<svg")[2].partition("</svg>")[0]  # ink of the page
 
 
 def test_the_dict_is_plain_json():

@@ -1,8 +1,10 @@
 """doctor: each check on recorded machines, and the whole on this one."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from notebook_cells import headline_and_page
 
 from tfmp.checkup.checks import (
     CHECKS,
@@ -157,6 +159,16 @@ def test_the_table_fits_a_terminal():
     assert all(len(line) <= 100 for line in lines if "a" * 90 not in line)
     assert "a" * 90 in lines[-1]  # what is to be copied stays whole
     assert " ".join(" ".join(lines).split()).endswith(f"libraries Run: pip install {'a' * 90}")
+
+
+def test_a_notebook_shows_a_row_for_each_finding():
+    found = Finding("a", "problem", "broken", "mend it")
+    report = DoctorReport((Finding("b", "ok", "fine"), found), Machine())
+    headline, page = headline_and_page(report._repr_html_())
+    assert headline == "tfmp doctor: 1 problem"
+    assert '<header class="fail">' in page
+    assert "<td>problem</td><td>a</td><td>broken</td><td>mend it</td>" in page
+    assert headline_and_page(replace(report, diagnoses=())._repr_html_())[0].endswith("no problem")
 
 
 def test_health_is_the_absence_of_problems():

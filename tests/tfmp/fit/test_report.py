@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from notebook_cells import headline_and_page
 
 from tfmp import MixedPrecision
 from tfmp.fit import figures
@@ -114,3 +115,10 @@ def test_the_file_of_a_report_is_checked_before_the_training(tmp_path):
         MixedPrecision(report=tmp_path / "x.txt")
     with pytest.raises(ValueError, match="folder that exists"):
         MixedPrecision(report=tmp_path / "none" / "x.html")
+
+
+def test_a_notebook_shows_the_page():
+    headline, page = headline_and_page(GOOD._repr_html_())
+    assert headline == f"✓ {GOOD.conclusion}"
+    assert "no trouble found" in page
+    assert "<svg" in page

@@ -8,11 +8,13 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from notebook_cells import headline_and_page
 from probe_layer import Probe
 from quick import quick
 
 import tfmp
 from tfmp import PrecisionPlan, plan, policy_scope, revert
+from tfmp.precision.plan_table import LayerPrecision
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +63,15 @@ def test_a_plan_changes_nothing():
         layer.dtype_policy is policy
         for layer, policy in zip(model._flatten_layers(), before, strict=True)
     )
+
+
+def test_a_notebook_shows_a_row_for_each_layer():
+    rows = (LayerPrecision("a", "Dense", "float32", "float32", "float32", "keep_float32: a"),)
+    plan = PrecisionPlan("mixed_float16", "asked for by name", rows, ("a note",))
+    headline, page = headline_and_page(plan._repr_html_())
+    assert headline == "mixed_float16: asked for by name"
+    assert "<p>Note: a note</p>" in page
+    assert "<td>a</td><td>Dense</td><td>float32</td><td>float32</td>" in page
 
 
 def test_a_plan_prints_as_a_table():

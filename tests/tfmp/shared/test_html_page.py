@@ -1,0 +1,43 @@
+"""Reports in a notebook: framed, so that neither their style nor a name in them gets out."""
+
+import re
+
+from notebook_cells import headline_and_page
+
+from tfmp.shared.html_page import framed, framed_table
+
+HOSTILE = '</iframe>"><script>alert(1)</script>\x1b'
+SPELLED = HOSTILE.replace("\x1b", "\\x1b")
+
+
+def test_links_within_a_framed_page_stay_in_the_frame():
+    page = (
+        "<head><meta content=\"default-src 'none'\"></head>"
+        '<a href="#x">prefers-color-scheme: dark</a>'
+    )
+    headline, inside = headline_and_page(framed("1 < 2", page))
+    assert headline == "1 < 2"
+    assert inside == page.replace("<head>", '<head><base href="about:srcdoc">')
+
+
+def test_a_table_shows_every_cell_as_text():
+    cells = [("layer", "because"), ("a", HOSTILE), ("b", "")]
+    headline, page = headline_and_page(framed_table(HOSTILE, [HOSTILE], cells, "FAIL"))
+    assert headline == SPELLED
+    assert "<script" not in page
+    assert '<header class="fail">' in page
+    assert "✗ " in page
+    assert page.count("&lt;script&gt;") == 5  # title, heading, line, label and cell
+    assert re.findall(r"<t[hd][^>]*>(\w*)</t", page) == ["layer", "because", "a", "b", ""]
+
+
+def test_a_table_without_a_verdict_is_neutral():
+    _, page = headline_and_page(framed_table("t", (), [("a",)]))
+    assert '<header class="">' in page
+    assert "✓" not in page
+
+
+def test_a_frame_is_as_high_as_its_table_up_to_a_screen():
+    cells = [framed_table("t", (), [("a",)] * rows) for rows in (2, 4, 400)]
+    heights = [float(cell.rpartition("height: ")[2].partition("rem")[0]) for cell in cells]
+    assert heights[0] < heights[1] < heights[2] == 32
