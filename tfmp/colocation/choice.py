@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import AUTO, IN_PROCESS, PROCESSES, SEQUENTIAL
+from tfmp.colocation.mode_names import AUTO, IN_PROCESS, IN_ROUNDS, PROCESSES, SEQUENTIAL
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import JobResult, ModeResult
@@ -23,15 +23,25 @@ _LONG_ENOUGH_S, _MOST_STEPS = 0.3, 300
 _WORTH_A_PROCESS_S = 20.0
 
 
-def recommend(measured: Sequence[ModeResult]) -> tuple[str, str]:
+def weights_differ(jobs: Sequence[Job]) -> bool:
+    """Whether the jobs have to be trained in rounds, to keep to their weights."""
+    return len({job.weight for job in jobs}) > 1
+
+
+def recommend(measured: Sequence[ModeResult], in_rounds: bool = False) -> tuple[str, str]:
     """The recommended mode and the reason.
 
     Args:
         measured: short runs; in the first of them each job runs alone.
+        in_rounds: whether only modes with rounds can be taken.
     """
     alone = measured[0]
     failed_alone = {job.name for job in alone.failed}
     usable = [row for row in measured if {job.name for job in row.failed} <= failed_alone]
+    rounds = [row for row in usable if row.mode in IN_ROUNDS]
+    if in_rounds and rounds:
+        best = min(rounds, key=lambda row: row.predicted_s or float("inf"))
+        return best.mode, "the fastest mode that keeps to the weights of the jobs"
     best = min(usable, key=lambda row: row.predicted_s or float("inf"))
     assert alone.predicted_s is not None
     assert best.predicted_s is not None
@@ -109,8 +119,12 @@ def measure(
         alone = run_in_process(SEQUENTIAL, short, keep=False)
     if mode != AUTO or len(jobs) == 1:
         return judged([alone], jobs), []
-    others = [run_in_process(name, short, keep=False) for name in IN_PROCESS[1:]]
+    in_rounds = weights_differ(jobs)
+    modes = IN_ROUNDS if in_rounds else IN_PROCESS[1:]
+    others = [run_in_process(name, short, keep=False) for name in modes]
     measured = judged(_looked_at_again([alone, *others], short, jobs), jobs)
+    if in_rounds:
+        return measured, ["the jobs have different weights, which only modes with rounds keep"]
     refused = _why_not_processes(jobs, measured)
     if refused:
         return measured, [f"processes was not measured: {refused}"]
@@ -180,8 +194,8 @@ def _running_seconds(row: ModeResult) -> tuple[int, float]:
 
 def _short(jobs: tuple[Job, ...], steps: int) -> list[Job]:
     """Runs of the same length, so that all jobs run all the time; one step is set-up."""
-    length = min([steps + 1, *(job.steps for job in jobs if job.steps > 1)])
-    return [job.measured(length) for job in jobs]
+    rounds = min([steps + 1, *(max(2, job.steps // job.weight) for job in jobs if job.steps > 1)])
+    return [job.measured(rounds * job.weight) for job in jobs]
 
 
 def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeResult:

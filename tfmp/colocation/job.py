@@ -42,6 +42,8 @@ class Job:
         keep_float32: as in `tfmp.plan`.
         callbacks: Keras callbacks, or a function that makes them; short runs that only measure
             have no callbacks.
+        weight: steps that it takes in each round, in which every other job takes as many as its
+            own weight. Jobs with different weights need a mode with rounds: "interleaved", "fused".
         checkpoint: a folder for the whole training state after each epoch. A job that was
             interrupted goes on from it; the folder is removed when the job is done.
 
@@ -63,6 +65,7 @@ class Job:
     keep_float32: Pattern | Sequence[Pattern] = ()
     callbacks: Callbacks | Callable[[], Callbacks] = ()
     checkpoint: str | Path | None = None
+    weight: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.model, keras.Model) or not callable(self.model):
@@ -75,6 +78,7 @@ class Job:
         as_loss_scale(self.loss_scale)
         check_count("Job(steps=...)", self.steps)
         check_count("Job(batch_size=...)", self.batch_size)
+        check_count("Job(weight=...)", self.weight)
         if self.steps_per_epoch is not None:
             check_count("Job(steps_per_epoch=...)", self.steps_per_epoch)
         if not (is_whole_number(self.seed) and 0 <= self.seed < 2**32):

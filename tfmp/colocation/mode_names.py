@@ -5,6 +5,9 @@ SEQUENTIAL, INTERLEAVED, THREADS, FUSED = "sequential", "interleaved", "threads"
 # Ways to share one process; the first has each job alone.
 IN_PROCESS = (SEQUENTIAL, INTERLEAVED, THREADS, FUSED)
 
+# Ways that keep to the weights of jobs: the others let each job go as fast as it can.
+IN_ROUNDS = (INTERLEAVED, FUSED)
+
 # Each job in its own process.
 PROCESSES = "processes"
 

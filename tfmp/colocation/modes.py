@@ -35,6 +35,11 @@ class JobRun:
         self._samples = 0
 
     @property
+    def weight(self) -> int:
+        """Steps in a round."""
+        return self.training.job.weight
+
+    @property
     def alive(self) -> bool:
         """Whether the job has steps left to take."""
         return self.error is None and not self.training.done
@@ -188,7 +193,7 @@ def _together(
 
 
 class _InTurns:
-    """One step each, round by round."""
+    """The steps of each job's weight, round by round."""
 
     def prepare(self, runs: list[JobRun]) -> None:
         """Compiles functions for all jobs together; it may take steps for this."""
@@ -200,6 +205,11 @@ class _InTurns:
             runs = [run for run in runs if run.alive]
 
     def take_round(self, runs: list[JobRun]) -> None:
+        """Takes as many steps of each job as its weight says, one at a time."""
+        for turn in range(max(run.weight for run in runs)):
+            self.take_turn([run for run in runs if run.alive and run.weight > turn])
+
+    def take_turn(self, runs: list[JobRun]) -> None:
         """Takes one step of each job."""
         for run in runs:
             run.step()
@@ -251,26 +261,27 @@ class _Threads(_InTurns):
 
 
 class _Fused(_InTurns):
-    """One step each in one compiled function, which is compiled anew when a job ends."""
+    """The jobs whose turn it is in one compiled function, compiled anew when a job ends."""
 
     def __init__(self) -> None:
-        self._step: FusedStep | None = None
-        self._together: list[JobRun] = []
+        self._steps: dict[tuple[JobRun, ...], FusedStep] = {}
 
     def prepare(self, runs: list[JobRun]) -> None:
         if runs:
             self.take_round(runs)
 
-    def take_round(self, runs: list[JobRun]) -> None:
+    def take_turn(self, runs: list[JobRun]) -> None:
         begun = [(run, run.attempt(run.training.begin_step)) for run in runs]
         begun = [(run, batch) for run, batch in begun if run.alive]
         runs = [run for run, _ in begun]
         if not runs:
             return
-        if self._step is None or runs != self._together:
-            self._step = FusedStep([run.training for run in runs])
-            self._together = runs
-        outcomes = self._step([batch for _, batch in begun])
+        together = tuple(runs)
+        if together not in self._steps:
+            # Steps with a job that has ended are not needed again.
+            self._steps = {k: step for k, step in self._steps.items() if all(r.alive for r in k)}
+            self._steps[together] = FusedStep([run.training for run in runs])
+        outcomes = self._steps[together]([batch for _, batch in begun])
         for run, outcome in zip(runs, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 run.fail(outcome)

@@ -5,9 +5,9 @@ from functools import partial
 
 import keras
 
-from tfmp.colocation.choice import compare, measure, recommend
+from tfmp.colocation.choice import compare, measure, recommend, weights_differ
 from tfmp.colocation.job import Job, checked_jobs
-from tfmp.colocation.mode_names import AUTO, MODES, PROCESSES
+from tfmp.colocation.mode_names import AUTO, IN_ROUNDS, MODES, PROCESSES
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import ColocateReport, ModeResult
@@ -61,6 +61,11 @@ def colocate(
     for job in found:
         if job.policy == "float64":
             check_64_bits(f"Job {job.name!r}")
+    if weights_differ(found) and mode not in (AUTO, *IN_ROUNDS):
+        raise ValueError(
+            f"Jobs with different weights take their steps in rounds, but mode {mode!r} has no "
+            f"rounds: choose mode {' or '.join(map(repr, IN_ROUNDS))}, or leave weight out."
+        )
     if mode == PROCESSES:
         for job in found:
             check_can_travel(job)
@@ -68,7 +73,7 @@ def colocate(
         measured, notes = measure(found, mode, measure_steps, memory_limit)
         reason = f"asked for by name; {_compared(mode, measured)}" if mode != AUTO else ""
         if mode == AUTO:
-            mode, reason = recommend(measured)
+            mode, reason = recommend(measured, weights_differ(found))
         run = _run(mode, found, memory_limit, _by_job(found, progress)) if train else None
     if run is not None and measured:
         run = compare(run, measured[0])
