@@ -6,6 +6,7 @@ from dataclasses import replace
 from tfmp.colocation.job import Job
 from tfmp.colocation.mode_names import AUTO, IN_PROCESS, IN_ROUNDS, PROCESSES, SEQUENTIAL
 from tfmp.colocation.modes import run_in_process
+from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import devices, seconds_text
@@ -120,16 +121,19 @@ def measure(
     if mode != AUTO or len(jobs) == 1:
         return judged([alone], jobs), []
     in_rounds = weights_differ(jobs)
-    modes = IN_ROUNDS if in_rounds else IN_PROCESS[1:]
+    refusals = {mode: why_too_much(mode, alone) for mode in (*IN_PROCESS[1:], PROCESSES)}
+    modes = [mode for mode in (IN_ROUNDS if in_rounds else IN_PROCESS[1:]) if not refusals[mode]]
     others = [run_in_process(name, short, keep=False) for name in modes]
     measured = judged(_looked_at_again([alone, *others], short, jobs), jobs)
+    notes = [f"{mode} was not measured: {refusals[mode]}" for mode in refusals if refusals[mode]]
     if in_rounds:
-        return measured, ["the jobs have different weights, which only modes with rounds keep"]
-    refused = _why_not_processes(jobs, measured)
+        notes.append("the jobs have different weights, which only modes with rounds keep")
+        return measured, notes
+    refused = refusals[PROCESSES] or _why_not_processes(jobs, measured)
     if refused:
-        return measured, [f"processes was not measured: {refused}"]
+        return measured, list(dict.fromkeys([*notes, f"processes was not measured: {refused}"]))
     apart = run_in_processes(short, keep=False, memory_limit=memory_limit)
-    return judged([*measured, apart], jobs), []
+    return judged([*measured, apart], jobs), notes
 
 
 def judged(measured: Sequence[ModeResult], jobs: Sequence[Job]) -> list[ModeResult]:
@@ -204,7 +208,7 @@ def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeRe
     needs = [run.memory for run in runs if run.memory is not None]
     return ModeResult(
         SEQUENTIAL,
-        tuple(run.jobs[0] for run in runs),
+        tuple(replace(run.jobs[0], memory=run.memory) for run in runs),
         setup_s=sum(run.setup_s for run in runs),
         total_s=sum(run.total_s for run in runs),
         memory=max(needs, key=lambda memory: memory.bytes, default=None),

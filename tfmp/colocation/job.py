@@ -44,6 +44,9 @@ class Job:
             have no callbacks.
         weight: steps that it takes in each round, in which every other job takes as many as its
             own weight. Jobs with different weights need a mode with rounds: "interleaved", "fused".
+        device: the card or MIG instance to train on: the driver's number of a card, or a UUID that
+            begins with "GPU-" or "MIG-". It needs mode "processes"; by default all jobs share the
+            first card.
         checkpoint: a folder for the whole training state after each epoch. A job that was
             interrupted goes on from it; the folder is removed when the job is done.
 
@@ -66,6 +69,7 @@ class Job:
     callbacks: Callbacks | Callable[[], Callbacks] = ()
     checkpoint: str | Path | None = None
     weight: int = 1
+    device: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.model, keras.Model) or not callable(self.model):

@@ -6,14 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, THREADS
+from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, STREAMS, THREADS
 from tfmp.colocation.report import JobResult, ModeResult
+from tfmp.colocation.streams import stream_devices
 from tfmp.colocation.training import Training
-from tfmp.machine import PeakMemory, is_out_of_memory
+from tfmp.machine import GpuUse, GpuWatch, Memory, PeakMemory, devices, is_out_of_memory
 from tfmp.shared.progress import SILENT, Progress
 
 Result = TypeVar("Result")
@@ -24,13 +26,14 @@ class JobRun:
 
     Args:
         job: the job to train.
-        progress: as in `Training`.
+        progress, device: as in `Training`.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
-        self.training = Training(job, progress)
+    def __init__(self, job: Job, progress: Progress = SILENT, device: str = "") -> None:
+        self.training = Training(job, progress, device)
         self.error: BaseException | None = None
-        self._began = self._ended = 0.0
+        self._cpu_began = time.process_time()
+        self._began = self._ended = self._cpu_s = 0.0
         self._first_step = 0
         self._samples = 0
 
@@ -55,7 +58,7 @@ class JobRun:
     def fail(self, error: BaseException) -> None:
         """Ends the job."""
         self.error = error
-        self._ended = time.perf_counter()
+        self._stop_clock()
 
     def set_up(self) -> None:
         """Builds the job and takes its first step."""
@@ -65,6 +68,7 @@ class JobRun:
     def begin(self) -> None:
         """Starts the job's clock."""
         self._began = self._ended = time.perf_counter()
+        self._cpu_began = time.process_time()
         self._first_step, self._samples = self.training.steps_taken, self.training.samples
 
     def step(self) -> None:
@@ -77,11 +81,21 @@ class JobRun:
         while self.alive:
             self.step()
 
+    def run_watched(self) -> GpuUse | None:
+        """Takes all steps that are left; returns the card's use meanwhile, where there is one."""
+        with GpuWatch(devices.visible_devices()[0]) as watch:
+            self.run()
+        return watch.use
+
     def end_if_done(self) -> None:
         """Stops the clock after the last step."""
         if self.error is None and self.training.done:
             self.attempt(self.training.wait)
-            self._ended = time.perf_counter()
+            self._stop_clock()
+
+    def _stop_clock(self) -> None:
+        self._ended = time.perf_counter()
+        self._cpu_s = time.process_time() - self._cpu_began
 
     def result(self, start: float, keep: bool) -> JobResult:
         """Ends the training, and returns the result of the job.
@@ -110,6 +124,8 @@ class JobRun:
             history=history,
             error=describe(self.error),
             out_of_memory=self.error is not None and is_out_of_memory(self.error),
+            busy_cores=self._cpu_s / running if running > 0 else None,
+            state_bytes=training.state_bytes(),
             model=training.model if keep and self.error is None else None,
         )
 
@@ -143,20 +159,23 @@ def run_in_process(
     """Trains the jobs in this process.
 
     Args:
-        mode: one of `IN_PROCESS`.
+        mode: one of `IN_PROCESS`, or "streams".
         jobs: jobs with different names.
         keep: whether trained models are kept.
         progress: by name of the job, the listeners to its progress.
     """
     progress = progress or {}
-    meter = PeakMemory()
     start = time.perf_counter()
+    memory: Memory | None
     if mode == SEQUENTIAL:
         results, setup = _sequential(jobs, keep, progress)
+        needs = [result.memory for result in results if result.memory]
+        memory = max(needs, key=lambda need: need.bytes, default=None)
     else:
-        results, setup = _together(_TOGETHER[mode](), jobs, keep, progress)
-    total = time.perf_counter() - start
-    return ModeResult(mode, tuple(results), setup, total, meter.read())
+        meter = PeakMemory()
+        results, setup = _together(mode, jobs, keep, progress)
+        memory = meter.read()
+    return ModeResult(mode, tuple(results), setup, time.perf_counter() - start, memory)
 
 
 def _sequential(
@@ -165,22 +184,28 @@ def _sequential(
     results: list[JobResult] = []
     waited = 0.0
     for job in jobs:
+        meter = PeakMemory()
         run = JobRun(job, progress.get(job.name, SILENT))
         run.set_up()
         start = time.perf_counter() - waited
         run.begin()
-        run.run()
-        results.append(run.result(start, keep))
+        use = run.run_watched()
+        results.append(replace(run.result(start, keep), memory=meter.read(), gpu=use))
         waited += results[-1].running_s
         del run  # its model's memory is the next job's
     return results, sum(result.setup_s for result in results)
 
 
 def _together(
-    way: "_InTurns", jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
+    mode: str, jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
 ) -> tuple[list[JobResult], float]:
+    way = _TOGETHER[mode]()
+    names = stream_devices(len(jobs)) if mode == STREAMS else [""] * len(jobs)
     began = time.perf_counter()
-    runs = [JobRun(job, progress.get(job.name, SILENT)) for job in jobs]
+    runs = [
+        JobRun(job, progress.get(job.name, SILENT), name)
+        for job, name in zip(jobs, names, strict=True)
+    ]
     for run in runs:
         run.set_up()
     way.prepare([run for run in runs if run.alive])
@@ -293,5 +318,6 @@ class _Fused(_InTurns):
 _TOGETHER: dict[str, type[_InTurns]] = {
     INTERLEAVED: _InTurns,
     THREADS: _Threads,
+    STREAMS: _Threads,
     FUSED: _Fused,
 }

@@ -13,12 +13,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfmp.colocation.mode_names import PROCESSES
+from tfmp.colocation.mode_names import AUTO, PROCESSES
 from tfmp.machine import ORPHANED, deaf_to_ctrl_c, end_with_parent, variables_set, why_it_ended
 from tfmp.shared.atomic_file import remove_abandoned
 from tfmp.shared.framework_start import held_back
 from tfmp.shared.progress import SILENT, Progress, Told
-from tfmp.shared.wording import first_line
+from tfmp.shared.wording import first_line, joined
 
 if TYPE_CHECKING:  # a child imports this module before it may import Keras
     from tfmp.colocation.job import Job
@@ -49,6 +49,34 @@ class Settings:
     x64: bool = False
     memory_limit: int | None = None
     tell: bool = False
+
+
+def check_job_devices(jobs: "Sequence[Job]", mode: str) -> None:
+    """Accepts jobs that name their cards: each process sees only the card of its own job.
+
+    Raises:
+        ValueError: the mode has one process, or the driver knows no such card.
+    """
+    from tfmp.machine import read_nvidia
+
+    if mode not in (AUTO, PROCESSES):
+        raise ValueError(
+            f"Jobs that name a device need a process for each; mode {mode!r} has one for all. "
+            f"Choose mode {PROCESSES!r}, or leave device out."
+        )
+    nvidia = read_nvidia()
+    known = [
+        name
+        for card in nvidia.cards
+        for name in (card.mig_uuids if card.mig else (str(card.index), card.uuid))
+    ]
+    for job in jobs:
+        if job.device and job.device not in known:
+            there = f"it knows {joined(known)}" if known else nvidia.error or "there is no card"
+            raise ValueError(
+                f"Job {job.name!r} names the device {job.device!r}, which NVIDIA's driver does not "
+                f"know: {there}. nvidia-smi -L lists cards and MIG instances."
+            )
 
 
 def check_can_travel(job: "Job") -> None:
@@ -125,7 +153,7 @@ class _Child:
         self._process = context.Process(
             target=_child, args=(theirs, pickle.dumps(job), settings, keep), daemon=True
         )
-        with _environment(settings), deaf_to_ctrl_c():
+        with _environment(settings, job.device), deaf_to_ctrl_c():
             self._process.start()
         theirs.close()
         self.state = ""
@@ -189,30 +217,35 @@ def _listen(children: list[_Child], until: str) -> None:
 
 
 @contextmanager
-def _environment(settings: Settings) -> Iterator[None]:
+def _environment(settings: Settings, device: str) -> Iterator[None]:
     """Sets the environment variables that a child reads before it imports a framework."""
     import keras
+
+    from tfmp.machine import mps_memory_limit, mps_runs
 
     changed = {"KERAS_BACKEND": keras.backend.backend()}
     if settings.x64:
         changed["JAX_ENABLE_X64"] = "1"
+    if device:
+        # The driver's numbers, as Job(device=...) has them.
+        changed |= {"CUDA_VISIBLE_DEVICES": device, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    if settings.memory_limit is not None and mps_runs():
+        changed |= mps_memory_limit(settings.memory_limit)
     if settings.memory_limit is None:
         # Otherwise the first process takes the whole card.
         changed |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    elif share := _share_of_card(settings.memory_limit):
+    elif share := _share_of_card(settings.memory_limit, device):
         changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.4f}"  # JAX knows no bytes
     with variables_set(changed):
         yield
 
 
-def _share_of_card(memory_limit: int) -> float | None:
-    """Bytes as a share of the first card's memory; None if the card or its size is unknown."""
-    from tfmp.machine import read_nvidia
+def _share_of_card(memory_limit: int, device: str) -> float | None:
+    """Bytes as a share of the memory of the job's card; None if the card or its size is unknown."""
+    from tfmp.machine import card_memory
 
-    cards = read_nvidia().cards
-    if not cards or not cards[0].memory_mib:
-        return None
-    return min(1.0, memory_limit / 2**20 / cards[0].memory_mib)
+    whole = card_memory(device)
+    return min(1.0, memory_limit / whole) if whole else None
 
 
 def _settings(memory_limit: int | None) -> Settings:
@@ -284,8 +317,8 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     parent.wait_for_go()
     run.begin()
     start = time.perf_counter()
-    run.run()
-    result = run.result(start, keep)
+    use = run.run_watched()
+    result = replace(run.result(start, keep), gpu=use)
     if result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))
     parent.tell(_DONE, (replace(result, model=None), meter.read()))

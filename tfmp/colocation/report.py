@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.machine import Device, Memory, bytes_text, seconds_text
+from tfmp.machine import Device, GpuUse, Memory, bytes_text, seconds_text
 from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.wording import table
 
@@ -37,6 +37,11 @@ class JobResult:
         history: by metric, one value for each epoch, as in Keras's `History`.
         error: why the job ended early; empty if it did not.
         out_of_memory: whether it ended early because memory ran out.
+        busy_cores: processor cores that its process kept busy while it ran, on average; in modes
+            with one process all jobs have part in it.
+        state_bytes: bytes of weights, optimizer state and metrics.
+        memory: in a run alone, the highest rise of memory; None in other runs.
+        gpu: in a run alone on an NVIDIA card, the card's use; None in other runs.
         model: the trained model; None after mode "processes" and after a mere measurement.
         values: the trained weights, if the model is in another process.
     """
@@ -55,6 +60,10 @@ class JobResult:
     history: Mapping[str, list[float]] = field(default_factory=dict)
     error: str = ""
     out_of_memory: bool = False
+    busy_cores: float | None = None
+    state_bytes: int = 0
+    memory: Memory | None = None
+    gpu: GpuUse | None = None
     model: "keras.Model | None" = field(default=None, repr=False, compare=False)
     values: tuple[np.ndarray, ...] = field(default=(), repr=False, compare=False)
 
@@ -73,6 +82,8 @@ class JobResult:
         plain = {k: v for k, v in vars(self).items() if k not in ("model", "values")}
         return {
             **plain,
+            "memory": None if self.memory is None else vars(self.memory),
+            "gpu": None if self.gpu is None else vars(self.gpu),
             "loss": json_number(self.loss),
             "history": {name: [json_number(v) for v in row] for name, row in self.history.items()},
         }
@@ -89,6 +100,7 @@ class ModeResult:
         total_s: seconds of the whole run.
         memory: the highest rise of memory; for processes, the sum of theirs.
         predicted_s: after a measurement, the seconds that all steps of all jobs would take.
+        why: how far the jobs overlap, and the reason; empty if the jobs were alone.
     """
 
     mode: str
@@ -97,6 +109,7 @@ class ModeResult:
     total_s: float
     memory: Memory | None = None
     predicted_s: float | None = None
+    why: str = ""
 
     @property
     def failed(self) -> tuple[JobResult, ...]:
@@ -122,6 +135,7 @@ class ModeResult:
             "predicted_s": self.predicted_s,
             "memory": None if self.memory is None else vars(self.memory),
             "fairness": self.fairness,
+            "why": self.why,
             "jobs": [job.to_dict() for job in self.jobs],
         }
 
@@ -181,6 +195,7 @@ class ColocateReport:
         parts = []
         if self.measured:
             parts += [table(_mode_cells(self.measured)), ""]
+            parts += [f"{row.mode}: {row.why}" for row in self.measured if row.why]
         if self.run:
             parts += [table(_job_cells(self.run)), ""]
         parts += [f"note: {note}" for note in self.notes]

@@ -1,21 +1,27 @@
 """colocate: trains several models on one device, each in its precision, in the fastest way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import keras
 
 from tfmp.colocation.choice import compare, measure, recommend, weights_differ
 from tfmp.colocation.job import Job, checked_jobs
-from tfmp.colocation.mode_names import AUTO, IN_ROUNDS, MODES, PROCESSES
+from tfmp.colocation.mode_names import AUTO, IN_ROUNDS, MODES, PROCESSES, STREAMS
 from tfmp.colocation.modes import run_in_process
-from tfmp.colocation.processes import check_can_travel, run_in_processes
+from tfmp.colocation.needs import why_too_much
+from tfmp.colocation.overlap import explain
+from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
 from tfmp.colocation.report import ColocateReport, ModeResult
-from tfmp.machine import devices
+from tfmp.colocation.streams import stream_devices
+from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count, is_whole_number
 from tfmp.shared.backend import check_64_bits, check_backend, without_retracing_advice
 from tfmp.shared.progress import Progress, Told
 from tfmp.shared.wording import shown
+
+_TO_FIT = "Choose mode 'sequential', smaller batches, or fewer jobs."
 
 
 def colocate(
@@ -36,14 +42,16 @@ def colocate(
     Args:
         jobs: the jobs to train.
         mode: "sequential" (one after another), "interleaved" (a step each in turn), "threads",
-            "processes", "fused" (the steps of all jobs as one compiled function), or "auto", which
-            measures short runs in each mode and takes the fastest.
+            "streams" (threads, each on a logical device of the card), "processes", "fused" (the
+            steps of all jobs as one compiled function), or "auto", which measures short runs in
+            each mode but "streams" and takes the fastest.
         measure_steps: least length of those short runs; they take more steps if these last less
             than a third of a second. With a named mode each job is measured only alone, to find its
             slow-down. 0 measures nothing; it needs a named mode.
         train: whether the jobs are trained; False only measures and recommends.
         memory_limit: in mode "processes", bytes that each process may use: of the device's memory,
-            or of the computer's memory if there is only the CPU.
+            or of the computer's memory if there is only the CPU. In mode "streams", bytes of each
+            logical device on a card.
         progress: called after every step with the job's name, its steps so far and all its steps.
 
     Returns:
@@ -52,8 +60,9 @@ def colocate(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: an argument is out of range, two jobs have the same name, or a job cannot be
-            sent to another process as mode "processes" needs it.
+        ValueError: an argument is out of range, two jobs have the same name, a job cannot be sent
+            to another process as mode "processes" needs it, the jobs do not fit into the free
+            memory together, a card is not there, or the mode cannot keep to the jobs' weights.
     """
     check_backend()
     found = checked_jobs(jobs)
@@ -61,6 +70,10 @@ def colocate(
     for job in found:
         if job.policy == "float64":
             check_64_bits(f"Job {job.name!r}")
+    on_their_own = any(job.device for job in found)
+    if on_their_own:
+        check_job_devices(found, mode)
+        mode = PROCESSES
     if weights_differ(found) and mode not in (AUTO, *IN_ROUNDS):
         raise ValueError(
             f"Jobs with different weights take their steps in rounds, but mode {mode!r} has no "
@@ -70,14 +83,21 @@ def colocate(
         for job in found:
             check_can_travel(job)
     with without_retracing_advice():
+        if mode == STREAMS:
+            stream_devices(len(found), memory_limit)  # TensorFlow must know them from the start
         measured, notes = measure(found, mode, measure_steps, memory_limit)
         reason = f"asked for by name; {_compared(mode, measured)}" if mode != AUTO else ""
+        reason = "the jobs name their cards" if on_their_own else reason
         if mode == AUTO:
             mode, reason = recommend(measured, weights_differ(found))
+        elif measured and not on_their_own and (refusal := why_too_much(mode, measured[0])):
+            raise ValueError(f"{refusal[0].upper()}{refusal[1:]}. {_TO_FIT}")
         run = _run(mode, found, memory_limit, _by_job(found, progress)) if train else None
-    if run is not None and measured:
-        run = compare(run, measured[0])
     device = devices.visible_devices()[0]
+    if measured:
+        measured = [_explained(row, measured[0], device, found) for row in measured]
+        if run is not None:
+            run = _explained(compare(run, measured[0]), measured[0], device, found)
     if measured and device.kind == "cpu" and len(found) > 1:
         notes.append("measured on a CPU: on a GPU another mode may be the fastest")
     return ColocateReport(
@@ -89,6 +109,12 @@ def colocate(
         run=run,
         notes=tuple(notes),
     )
+
+
+def _explained(
+    row: ModeResult, alone: ModeResult, device: devices.Device, jobs: Sequence[Job]
+) -> ModeResult:
+    return replace(row, why=explain(row, alone, device, mps_runs(), jobs))
 
 
 def _by_job(
@@ -130,7 +156,7 @@ def _check(mode: object, measure_steps: object, train: object, memory_limit: obj
         check_count("measure_steps", measure_steps, least=0)
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, 2**20, "It is a number of bytes.")
-    if memory_limit is not None and mode not in (AUTO, PROCESSES):
+    if memory_limit is not None and mode not in (AUTO, PROCESSES, STREAMS):
         raise ValueError(
             f"memory_limit bounds the processes of mode 'processes', but mode {mode!r} has no "
             "processes: its jobs share the memory of this one. Leave memory_limit out."

@@ -42,10 +42,12 @@ class Training:
     Args:
         job: the job to train.
         progress: hears after each step how many are done.
+        device: name of TensorFlow's logical device to train on; by default the first.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
+    def __init__(self, job: Job, progress: Progress = SILENT, device: str = "") -> None:
         self.job = job
+        self._device = device
         self.policy = policies.resolve_policy(job.policy).policy
         self.model: keras.Model | None = None
         self.steps_taken = 0
@@ -159,6 +161,14 @@ class Training:
         if not isinstance(optimizer, LossScaleOptimizer):
             return 0
         return read_counters(optimizer).skipped_steps
+
+    def state_bytes(self) -> int:
+        """Bytes of weights, optimizer state and metrics."""
+        if self.model is None or not self.model.built:
+            return 0
+        return sum(
+            measuring.size_in_bytes(variable) for group in self._groups() for variable in group
+        )
 
     def values(self) -> list[list[Tensor]]:
         """On TensorFlow, all values that a step changes, for `restore`."""
@@ -282,13 +292,22 @@ class Training:
         keras.config.set_dtype_policy(policies.floatx_of(self.policy))
         global_state.set_global_attribute(_SEED_GENERATOR, self._seeds)
         try:
-            with policies.floatx_scope(self.policy) if tracing else nullcontext():
+            floatx = policies.floatx_scope(self.policy) if tracing else nullcontext()
+            with floatx, _on_device(self._device):
                 yield
         finally:
             self._inside = False
             self._seeds = global_state.get_global_attribute(_SEED_GENERATOR)
             global_state.set_global_attribute(_SEED_GENERATOR, seeds)
             keras.config.set_dtype_policy(policy)
+
+
+def _on_device(name: str) -> AbstractContextManager[None]:
+    if not name:
+        return nullcontext()
+    import tensorflow as tf
+
+    return tf.device(name)
 
 
 @contextmanager

@@ -26,5 +26,7 @@ from .measuring import (
     seconds_text as seconds_text,
     timed as timed,
 )
+from .memory_left import card_memory as card_memory, free_memory as free_memory
+from .mps import mps_memory_limit as mps_memory_limit, mps_runs as mps_runs
 from .nvidia import read_nvidia as read_nvidia
 from .nvtx_ranges import Mark as Mark, nvtx_marks as nvtx_marks

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.report_files import JsonObject
 
 if TYPE_CHECKING:
@@ -331,6 +331,16 @@ def _backend() -> str:
     from keras import backend
 
     return backend.backend()
+
+
+def size_in_bytes(tensor: Tensor) -> int:
+    """The bytes of a tensor's or variable's values."""
+    import numpy as np
+    from keras import backend
+
+    dtype = backend.standardize_dtype(tensor.dtype)
+    size = 2 if dtype == "bfloat16" else 1 if dtype == "string" else np.dtype(dtype).itemsize
+    return math.prod(tensor.shape) * size
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -164,7 +164,7 @@ class TrainingRun:
         rise = max((self._rise() for _ in range(_MEMORY_STEPS)), key=lambda memory: memory.bytes)
         held = [*_groups(self.model)[0], *_groups(self.model)[1], *_groups(self.model)[2]]
         tensors = [*held, *tree.flatten(self.batch())]
-        return Memory(sum(map(_size_in_bytes, tensors)) + rise.bytes, rise.source)
+        return Memory(sum(map(measuring.size_in_bytes, tensors)) + rise.bytes, rise.source)
 
     def _rise(self) -> Memory:
         meter = PeakMemory()
@@ -204,12 +204,6 @@ def _fit_optimizer(model: keras.Model, name: str, unscaled: bool) -> None:
     elif isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
         arguments = compile_arguments(model)
         model.compile(**arguments)
-
-
-def _size_in_bytes(tensor: Tensor) -> int:
-    dtype = keras.backend.standardize_dtype(tensor.dtype)
-    size = 2 if dtype == "bfloat16" else 1 if dtype == "string" else np.dtype(dtype).itemsize
-    return int(np.prod(tensor.shape, dtype=np.int64)) * size
 
 
 def _groups(model: keras.Model) -> tuple[list[keras.Variable], ...]:

@@ -509,7 +509,11 @@ GOOD = Job(small, (X, Y), name="good")
         (lambda: colocate(GOOD), TypeError, r"expects a list of tfmp\.Job, received Job"),
         (lambda: colocate([small]), TypeError, r"one of its items is .* of type function"),
         (lambda: colocate([GOOD, GOOD]), ValueError, r"'good' comes 2 times\. Pass name="),
-        (lambda: colocate([GOOD], "both"), ValueError, r"'fused', 'processes'; received 'both'"),
+        (
+            lambda: colocate([GOOD], "both"),
+            ValueError,
+            r"'streams', 'processes'; received 'both'",
+        ),
         (lambda: colocate([GOOD], measure_steps=0), ValueError, "Mode 'auto' chooses by measuring"),
         (
             lambda: colocate([GOOD], "fused", measure_steps=0, train=False),

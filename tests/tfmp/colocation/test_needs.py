@@ -1,0 +1,93 @@
+"""needs: the memory of jobs together against the memory that is free."""
+
+import pytest
+
+from tfmp.colocation import choice, needs, run
+from tfmp.colocation.job import Job
+from tfmp.colocation.needs import needed_bytes, why_too_much
+from tfmp.colocation.report import JobResult, ModeResult
+from tfmp.machine.measuring import PROCESS_MEMORY, Memory
+
+GIB = 2**30
+
+
+def alone(*gib, state=GIB):
+    jobs = tuple(
+        JobResult(
+            chr(97 + n),
+            "float32",
+            11,
+            10,
+            1.0,
+            1.0,
+            1.0,
+            state_bytes=state,
+            memory=None if size is None else Memory(int(size * GIB), PROCESS_MEMORY),
+        )
+        for n, size in enumerate(gib)
+    )
+    return ModeResult("sequential", jobs, 1.0, 1.0)
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Sets the memory that is free, in GiB."""
+
+    def there_are(gib):
+        size = None if gib is None else int(gib * GIB)
+        monkeypatch.setattr(needs, "free_memory", lambda in_this_process: size)
+
+    return there_are
+
+
+def test_fused_keeps_the_state_twice():
+    assert needed_bytes("threads", alone(4, 8)) == 12 * GIB
+    assert needed_bytes("fused", alone(4, 8)) == 14 * GIB
+
+
+def test_weights_and_optimizer_state_are_the_least():
+    # The rise of a process's memory can be too small: its allocator had memory left.
+    assert needed_bytes("threads", alone(0, 4, state=2 * GIB)) == 6 * GIB
+
+
+def test_one_after_another_needs_no_more_than_alone():
+    assert needed_bytes("sequential", alone(400, 400)) is None
+
+
+def test_jobs_that_do_not_fit_are_told_with_numbers(free):
+    free(8)
+    assert why_too_much("threads", alone(4, 8)) == (
+        "mode 'threads' needs about 12 GiB at the same time (a 4 GiB and b 8 GiB), but 8 GiB are "
+        "free"
+    )
+    assert "and their state once more" in why_too_much("fused", alone(4, 8))
+
+
+@pytest.mark.parametrize(("gib", "there"), [((4, 4), 8), ((4, 4), 100), ((4, 8), None)])
+def test_jobs_that_fit_or_of_which_nobody_knows(free, gib, there):
+    free(there)
+    assert why_too_much("threads", alone(*gib)) == ""
+
+
+def test_a_named_mode_is_refused_before_it_starts(free, monkeypatch):
+    free(8)
+    monkeypatch.setattr(run, "measure", lambda *_: ([alone(4, 8)], []))
+    jobs = [Job(dict, (), name="a"), Job(dict, (), name="b")]
+    with pytest.raises(ValueError, match=r"^Mode 'threads' needs about 12 GiB .* Choose mode 'seq"):
+        run.colocate(jobs, "threads")
+
+
+def test_auto_leaves_out_the_modes_that_do_not_fit(free, monkeypatch):
+    free(13)
+    taken = []
+
+    def in_process(mode, jobs, keep):
+        taken.append(mode)
+        return alone(4, 8)
+
+    monkeypatch.setattr(choice, "run_in_process", in_process)
+    jobs = (Job(dict, (), name="a"), Job(dict, (), name="b"))
+    _, notes = choice.measure(jobs, "auto", 10, None)
+    assert "fused" not in taken
+    assert {"interleaved", "threads"} <= set(taken)
+    assert notes[0].startswith("fused was not measured: mode 'fused' needs about 14 GiB")
