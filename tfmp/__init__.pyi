@@ -20,3 +20,4 @@ from .precision import (
     revert as revert,
 )
 from .profiling import profile_training as profile_training
+from .sweep import profile_sweep as profile_sweep

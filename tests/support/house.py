@@ -8,8 +8,8 @@ from repository import ROOT
 
 # Lowest first: a file imports from its own room and from rooms that stand before it.
 TRAINING = (
-    "shared machine precision loss_scaling nonfinite calibration fit checkup roofline profiling colocation "
-    "experiment commands"
+    "shared machine precision loss_scaling nonfinite calibration fit checkup roofline profiling "
+    "sweep colocation experiment commands"
 ).split()
 CONVERSION = (
     "shared intake.keras2 intake.saved intake "

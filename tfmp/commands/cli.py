@@ -28,6 +28,10 @@ _COMMANDS = {
         "tfmp.commands.profile:command",
         "Time training in each precision, and say whether it is worth it.",
     ),
+    "sweep": (
+        "tfmp.commands.sweep:command",
+        "Time batch sizes and model sizes in each precision, and find the largest.",
+    ),
 }
 
 
@@ -80,6 +84,7 @@ def main() -> None:
     tfmp doctor
     tfmp calibrate model.keras --data train.npz
     tfmp profile model.keras --data train.npz
+    tfmp sweep model.keras --data train.npz --batch-sizes 8,32,128
     tfmp colocate my_jobs:jobs
     tfmp compare digits --report compare.html
 

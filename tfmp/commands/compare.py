@@ -14,6 +14,7 @@ from tfmp.commands.options import (
     print_report,
     quiet_option,
     report_options,
+    show_stage,
 )
 from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
 
@@ -108,7 +109,7 @@ def command(
             margin=margin,
             minutes=minutes,
             folder=folder,
-            progress=(lambda text: None) if quiet else _show_stage,
+            progress=(lambda text: None) if quiet else show_stage,
         )
         for path in reports:
             report.save(path)
@@ -130,8 +131,3 @@ def _write_example(path: Path, force: bool) -> None:
             f"--init cannot write {str(path)!r}: {error.strerror}. Choose another folder."
         ) from None
     click.echo(f"{path} is an example of a task. Run it with: tfmp compare {path}:task")
-
-
-def _show_stage(text: str) -> None:
-    """Prints a line on stderr when a run begins."""
-    click.echo(f"{text} ...", err=True)

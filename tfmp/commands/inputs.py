@@ -42,11 +42,7 @@ def load_model(path: str) -> "keras.Model":
     Raises:
         click.UsageError: the file cannot be read.
     """
-    if not Path(path).exists():
-        raise click.UsageError(
-            f"MODEL expects {_KERAS_FILE}, received {path!r}: no such file. "
-            "Save one with model.save('model.keras')."
-        )
+    check_model_file(path)
     import_keras()
     import keras
 
@@ -60,6 +56,19 @@ def load_model(path: str) -> "keras.Model":
             f"MODEL expects {_KERAS_FILE}, received {path!r}: {_why_unreadable(path, error)} "
             + _what_to_do(error)
         ) from None
+
+
+def check_model_file(path: str) -> None:
+    """Accepts a file that exists.
+
+    Raises:
+        click.UsageError: it does not.
+    """
+    if not Path(path).exists():
+        raise click.UsageError(
+            f"MODEL expects {_KERAS_FILE}, received {path!r}: no such file. "
+            "Save one with model.save('model.keras')."
+        )
 
 
 def _why_unreadable(path: str, error: Exception) -> str:

@@ -75,6 +75,21 @@ def parse_bytes(context: click.Context, parameter: click.Parameter, text: str | 
     return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
+def parse_sizes(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[int, ...]:
+    """Reads whole numbers with commas between them: "8,32,128"."""
+    if text is None:
+        return ()
+    found = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in found):
+        raise click.BadParameter(
+            f"expected whole numbers above 0 with commas between them, such as 8,32,128, received "
+            f"{text!r}."
+        )
+    return tuple(map(int, found))
+
+
 def memory_limit_option(help: str) -> Callable[[Command], Command]:
     """The option --memory-limit, in bytes."""
     return click.option("--memory-limit", metavar="SIZE", callback=parse_bytes, help=help)
@@ -102,6 +117,11 @@ class Report(Protocol):
 def print_report(report: Report, as_json: bool) -> None:
     """Prints a report on stdout, as text or as one JSON document."""
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))
+
+
+def show_stage(text: str) -> None:
+    """Prints a line on stderr when a stage begins."""
+    click.echo(f"{text} ...", err=True)
 
 
 @contextmanager

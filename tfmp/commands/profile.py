@@ -13,6 +13,7 @@ from tfmp.commands.options import (
     print_report,
     quiet_option,
     report_options,
+    show_stage,
 )
 from tfmp.commands.session import import_keras
 from tfmp.precision import FIXED_POLICIES
@@ -138,7 +139,7 @@ def command(
             memory_limit=memory_limit,
             log_dir=log_dir,
             nvtx=nvtx,
-            progress=None if quiet else show_progress,
+            progress=None if quiet else show_stage,
         )
         if baseline is not None:
             report = report.compared_with(baseline, tolerance)
@@ -147,8 +148,3 @@ def command(
     print_report(report, as_json)
     if report.against is not None and report.against.regressions:
         raise click.exceptions.Exit(1)
-
-
-def show_progress(text: str) -> None:
-    """Prints a line on stderr when a stage begins."""
-    click.echo(f"{text} ...", err=True)

@@ -1,6 +1,9 @@
 from . import devices as devices, measuring as measuring
 from .child_process import (
     ORPHANED as ORPHANED,
+    ApartError as ApartError,
+    available_memory as available_memory,
+    call_apart as call_apart,
     deaf_to_ctrl_c as deaf_to_ctrl_c,
     end_with_parent as end_with_parent,
     variables_set as variables_set,

@@ -90,7 +90,7 @@ def find_largest_batch(
 
     def attempt(size: int) -> Attempt:
         tell(size)
-        return _attempt(model, _of_size(batch, size), variant, memory_limit, keep_float32)
+        return _attempt(model, of_size(batch, size), variant, memory_limit, keep_float32)
 
     limit = f"a limit of {bytes_text(memory_limit)}" if memory_limit else "the device's memory"
     return search(attempt, batch.samples, most, limit)
@@ -178,7 +178,7 @@ def _attempt(
     return Attempt(memory_limit is None or memory.bytes <= memory_limit, memory)
 
 
-def _of_size(batch: TrainingBatch, size: int) -> TrainingBatch:
+def of_size(batch: TrainingBatch, size: int) -> TrainingBatch:
     """A batch with so many samples, made of the given ones again and again."""
 
     def rows(array: Tensor | np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.report import ProfileReport, StepProfile
-from tfmp.profiling.runs import TrainingRun, Variant, variants_of
+from tfmp.profiling.runs import TrainingRun, Variant, steps_in_a_round, variants_of
 from tfmp.shared.arguments import check_compiled, check_count
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
@@ -44,10 +44,6 @@ _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
 
 # More batches than this make no step more typical, and all of them are kept on the device.
 _MOST_BATCHES = 8
-
-# Without `steps`, a round of the slowest variant takes about this long.
-_ROUND_SECONDS = 0.25
-_MOST_STEPS = 50
 
 _TRACED_STEPS = 5
 
@@ -107,7 +103,7 @@ def profile_training(
             range, or `log_dir` cannot be written to.
     """
     check_backend()
-    _check_policies(policies)
+    check_policies(policies)
     batch_size = check_count("batch_size", batch_size)
     rounds = check_count("rounds", rounds)
     steps = None if steps is None else check_count("steps", steps)
@@ -123,10 +119,10 @@ def profile_training(
             f"received {shown(model)}."
         )
     mark = nvtx_marks(nvtx)
-    batches = _whole_batches(data, batch_size)
+    batches = whole_batches(data, batch_size)
     device = devices.visible_devices()[0]
     with listening(progress) as told, without_retracing_advice():
-        bench = ProfilingBench(model, batches, tuple(_as_list(keep_float32)), told, mark)
+        bench = ProfilingBench(model, batches, tuple(as_list(keep_float32)), told, mark)
         bench.measure(policies, device, rounds, steps, layers)
         bench.watch_gpu(device)
         if nvtx:
@@ -194,7 +190,7 @@ class ProfilingBench:
                 with self._mark("layers"):
                     self.layers, notes = profile_layers(self.runs, self._mark)
             except ValueError as error:  # a loss that only the user's train_step knows
-                notes = [f"the layers could not be measured: {_reason(error)}"]
+                notes = [f"the layers could not be measured: {reason_of(error)}"]
             self.notes += notes
 
     def add(self, variant: Variant) -> None:
@@ -218,7 +214,7 @@ class ProfilingBench:
             row = replace(row, memory=run.memory(), kept_float32=len(run.plan.kept_float32()))
             self.runs[name] = run
         except Exception as error:  # an error in one dtype need not come in the others
-            row = replace(row, error=_reason(error))
+            row = replace(row, error=reason_of(error))
             self.notes.append(f"{name} did not run: {row.error}")
         self.rows[name] = row
 
@@ -245,7 +241,7 @@ class ProfilingBench:
     def _steps_in_a_round(self) -> int:
         slowest = max(run.run(1) for run in self.runs.values())
         # Every run has taken one more step, so that all have still taken the same number.
-        return min(_MOST_STEPS, max(1, int(_ROUND_SECONDS / max(slowest, 1e-9))))
+        return steps_in_a_round(slowest)
 
     def _fill(self, name: str, step: Timing) -> None:
         run = self.runs[name]
@@ -303,7 +299,7 @@ class ProfilingBench:
         try:
             return read_kernels(folder)
         except (ValueError, OSError, subprocess.SubprocessError) as error:
-            self.notes.append(_reason(error))
+            self.notes.append(reason_of(error))
             return None
 
     def search_batches(self, memory_limit: int | None) -> None:
@@ -330,7 +326,7 @@ def _block(run: TrainingRun, steps: int) -> Callable[[], float]:
     return lambda: run.run(steps)
 
 
-def _whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
+def whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
     """Some batches of one shape: another shape would compile another step."""
     found: list[TrainingBatch] = []
     shapes: list[tuple[int, ...]] = []
@@ -344,17 +340,24 @@ def _whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
     return found[:_MOST_BATCHES]
 
 
-def _as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
+def as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
+    """One pattern, or several, as a list."""
     if isinstance(patterns, str | type) or not isinstance(patterns, Iterable):
         return [patterns]
     return list(patterns)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """An error of a framework in a few words."""
     return "out of memory" if is_out_of_memory(error) else first_line(error)[:200]
 
 
-def _check_policies(policies: Sequence[str]) -> None:
+def check_policies(policies: Sequence[str]) -> None:
+    """Accepts names of different policies.
+
+    Raises:
+        ValueError: there is none, one is unknown, or one comes twice.
+    """
     if isinstance(policies, str) or not policies:
         raise ValueError(
             "policies expects names of policies in a tuple, such as "

@@ -7,8 +7,9 @@ and the user's `train_step`. Batches are on the device before the clock starts.
 import itertools
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import keras
 import numpy as np
@@ -31,6 +32,10 @@ from tfmp.shared.batches import TrainingBatch
 # Steps between the one that compiles and the first that counts: allocators and caches settle.
 _SETTLING_STEPS = 2
 
+# Without `steps`, a round of the slowest variant takes about this long.
+_ROUND_SECONDS = 0.25
+_MOST_STEPS = 50
+
 # On a CPU the measured rise of a step may be too small, but never too large: see `PeakMemory`.
 _MEMORY_STEPS = 3
 
@@ -42,13 +47,16 @@ class Variant:
     Attributes:
         policy: name of a Keras dtype policy.
         tf32: whether float32 products may run as TF32; None leaves the setting as it is.
+        xla: whether XLA compiles the step; None leaves the choice to the model.
     """
 
     policy: str
     tf32: bool | None = None
+    xla: bool | None = None
 
     def __str__(self) -> str:
-        return f"{self.policy} (TF32)" if self.tf32 else self.policy
+        name = f"{self.policy} (TF32)" if self.tf32 else self.policy
+        return name if self.xla is None else f"{name}, {'XLA' if self.xla else 'no XLA'}"
 
 
 def variants_of(names: Sequence[str], device: devices.Device) -> tuple[Variant, ...]:
@@ -100,6 +108,8 @@ class TrainingRun:
         self.plan.apply()
         _fit_optimizer(model, variant.policy, self.unscaled)
         model.steps_per_execution = 1
+        if variant.xla is not None:
+            model.jit_compile = variant.xla
         model.make_train_function(force=True)
         floatx = policies.floatx_of(variant.policy)
         self._on_device = [batch.placed(floatx) for batch in batches]
@@ -161,15 +171,8 @@ class TrainingRun:
 
     def memory(self) -> Memory:
         """The memory of weights, optimizer state and a batch, and the rise during a step."""
-        rise = max((self._rise() for _ in range(_MEMORY_STEPS)), key=lambda memory: memory.bytes)
         held = [*_groups(self.model)[0], *_groups(self.model)[1], *_groups(self.model)[2]]
-        tensors = [*held, *tree.flatten(self.batch())]
-        return Memory(sum(map(measuring.size_in_bytes, tensors)) + rise.bytes, rise.source)
-
-    def _rise(self) -> Memory:
-        meter = PeakMemory()
-        self.run(1)
-        return meter.read()
+        return memory_of(partial(self.run, 1), [*held, *tree.flatten(self.batch())])
 
     def give_back(self) -> None:
         """Puts the trained values into the model's variables (JAX keeps them outside)."""
@@ -193,6 +196,22 @@ class TrainingRun:
         self.model._symbolic_build(data_batch=self._on_device[0])
         # Copies: the step donates its state, and the values may be shared with another model.
         return tuple([jax.numpy.array(v) for v in _values(group)] for group in _groups(self.model))
+
+
+def memory_of(step: Callable[[], object], held: Sequence[Tensor]) -> Memory:
+    """The memory of tensors that a run holds, and the highest rise during a step."""
+    rises = []
+    for _ in range(_MEMORY_STEPS):
+        meter = PeakMemory()
+        step()
+        rises.append(meter.read())
+    rise = max(rises, key=lambda memory: memory.bytes)
+    return Memory(sum(map(measuring.size_in_bytes, held)) + rise.bytes, rise.source)
+
+
+def steps_in_a_round(slowest: float) -> int:
+    """Number of steps in one timing, from the seconds of the slowest variant's step."""
+    return min(_MOST_STEPS, max(1, int(_ROUND_SECONDS / max(slowest, 1e-9))))
 
 
 def _fit_optimizer(model: keras.Model, name: str, unscaled: bool) -> None:

@@ -8,7 +8,8 @@ from repository import DOCS
 
 from tfmp import profile_training
 from tfmp.commands.cli import main
-from tfmp.commands.profile import command
+from tfmp.commands.profile import command as profile
+from tfmp.commands.sweep import command as sweep
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,10 @@ def test_its_commands_exist(page):
 
 def test_every_option_named_is_one():
     text = (DOCS / "profiling.md").read_text()
-    options = {name for parameter in command.params for name in parameter.opts}
-    options |= {name for parameter in command.params for name in parameter.secondary_opts}
+    # Options of NVIDIA's program stand before the command that it starts.
+    text = re.sub(r"^nsys ([^\n]*\\\n)*((?! tfmp )[^\n])*", "", text, flags=re.MULTILINE)
+    parameters = [*profile.params, *sweep.params]
+    options = {name for each in parameters for name in (*each.opts, *each.secondary_opts)}
     assert set(re.findall(r"(--[a-z][a-z-]+)", text)) <= options
     arguments = inspect.signature(profile_training).parameters
     assert set(re.findall(r"`(\w+)=(?:True|False)?`", text)) <= {*arguments, "jit_compile"}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfmp.profiling.batches import Attempt, BatchLimit, _of_size, search
+from tfmp.profiling.batches import Attempt, BatchLimit, of_size, search
 from tfmp.shared.batches import TrainingBatch
 
 
@@ -49,6 +49,6 @@ def test_a_limit_says_what_did_not_fit():
 
 
 def test_a_batch_is_made_of_the_samples_there_are():
-    x, y, weight = _of_size(TrainingBatch({"a": np.arange(3)}, np.arange(3)), 5)
+    x, y, weight = of_size(TrainingBatch({"a": np.arange(3)}, np.arange(3)), 5)
     assert x["a"].tolist() == y.tolist() == [0, 1, 2, 0, 1]
     assert weight is None

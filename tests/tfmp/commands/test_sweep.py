@@ -1,0 +1,76 @@
+"""`tfmp sweep`: sizes in, tables, JSON and pages out; clear words for the rest."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tfmp.commands.cli import main
+from tfmp.commands.options import parse_sizes
+from tfmp.machine.devices import CPU
+from tfmp.sweep import conductor
+from tfmp.sweep.job import Place, look, measure
+
+FAST = ("--rounds", "1", "--steps", "1", "--batch-sizes", "2,4", "--mode", "train")
+
+
+@pytest.fixture
+def model(monkeypatch) -> str:
+    """A file, and processes that are calls."""
+
+    def call(function, *arguments, memory_limit, variables):
+        return Place(CPU, False) if function is look else measure(*arguments)
+
+    monkeypatch.setattr(conductor, "call_apart", call)
+    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    net.compile("sgd", "mse")
+    net.save("m.keras")
+    np.savez("d.npz", features=np.ones((4, 4), np.float32), labels=np.ones((4, 1), np.float32))
+    return "m.keras"
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["sweep", *arguments])
+
+
+def test_a_file_is_loaded_where_it_is_measured(model, tmp_path):
+    arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32", "--json")
+    result = run(*arguments, "--report", "s.html")
+    assert result.exit_code == 0, result.output
+    assert [row["batch_size"] for row in json.loads(result.stdout)["rows"]] == [2, 4]
+    assert (tmp_path / "s.html").read_bytes().startswith(b"<!doctype html>")
+    assert result.stderr.splitlines()[1] == "train: a batch of 2 in float32 ..."
+    result = run(*arguments, "--report", "s.html")
+    assert (result.exit_code, "'s.html' exists. Pass --force" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing option '--data'"),
+        (("--data", "d.npz", "--batch-sizes", "8;9"), "such as 8,32,128, received '8;9'"),
+        (("--data", "d.npz", "--batch-sizes", "0,9"), "whole numbers above 0"),
+        (("--data", "d.npz", "--model-sizes", "8"), "a function that takes a size"),
+        (("--data", "d.npz", "--largest-model"), "largest_model expects model_sizes"),
+        (("--data", "d.npz", "--mode", "fit"), "'fit' is not one of 'train', 'predict'"),
+        (("--data", "d.npz", "--report", "s.md"), "suffixes .json, .html; received 's.md'"),
+        (("--data", "d.npz", "--keep-float32", "nowhere"), "No size could be measured"),
+    ],
+)
+def test_bad_input_is_one_message_and_status_2(model, arguments, message):
+    result = run(model, *arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_no_such_file():
+    result = run("no.keras", "--data", "d.npz")
+    assert (result.exit_code, "'no.keras': no such file" in result.stderr) == (2, True)
+
+
+def test_sizes_of_an_option():
+    assert parse_sizes(None, None, "8, 32,128") == (8, 32, 128)
+    assert parse_sizes(None, None, None) == ()

@@ -1,0 +1,209 @@
+"""profile_sweep: a row for every size and policy, whatever becomes of its process."""
+
+import keras
+import numpy as np
+import pytest
+import sized_models
+
+from tfmp import profile_sweep
+from tfmp.machine.child_process import ApartError
+from tfmp.machine.devices import CPU, Device
+from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
+from tfmp.sweep import conductor
+from tfmp.sweep.job import Cell, Place, look, measure
+
+DATA = (np.ones((6, 4), np.float32), np.ones((6, 1), np.float32))
+LIMIT = 100
+
+
+class Machine:
+    """A machine that needs a byte for each sample and weight; float32 needs two."""
+
+    def __init__(self, device=CPU, keeps_freed_memory=False):
+        self.place = Place(device, keeps_freed_memory)
+        self.jobs = []
+
+    def call(self, function, *arguments, memory_limit, variables):
+        self.variables = variables
+        if function is look:
+            return self.place
+        job = arguments[0]
+        self.jobs.append(job)
+        cells = tuple(self.cell(job, variant) for variant in job.variants)
+        if (
+            sum(cell.memory.bytes for cell in cells if cell.memory) > LIMIT
+        ):  # all of them are there together
+            raise ApartError("out of memory", out_of_memory=True)
+        return cells
+
+    def cell(self, job, variant):
+        size = job.batch_size + (job.model_size or 0)
+        needed = Memory(size * (2 if variant.policy == "float32" else 1), DEVICE_MEMORY)
+        speed = 8 if variant.policy == "float32" else max(1, 12 - job.batch_size / 4)
+        step = Timing((float(speed),) * job.rounds) if job.rounds else None
+        return Cell("sized", size, step, 1, 0.1, needed)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    made = Machine()
+    monkeypatch.setattr(conductor, "call_apart", made.call)
+    return made
+
+
+def test_every_size_has_a_row_and_takes_turns_in_one_process(machine):
+    report = profile_sweep(
+        sized_models.build,
+        DATA,
+        batch_sizes=(16, 4),
+        model_sizes=(3, 1),
+        modes=("train",),
+        rounds=6,
+    )
+    places = [(row.model_size, row.batch_size, row.variant) for row in report.rows]
+    policies = ("float32", "mixed_float16")
+    assert places == [(m, b, name) for m in (1, 3) for b in (4, 16) for name in policies]
+    assert [len(job.variants) for job in machine.jobs] == [2, 2, 2, 2]
+    assert report.model == "sized"
+    assert "80% of the memory that was free" in report.limit
+    assert [str(each) for each in report.crossovers] == [
+        "training, model size 1: mixed_float16 is slower than float32 at batch 4",
+        "training, model size 3: mixed_float16 is slower than float32 at batch 4",
+    ]
+
+
+def test_what_does_not_fit_together_is_tried_alone_and_then_given_up(machine):
+    report = profile_sweep(
+        sized_models.small, DATA, batch_sizes=(16, 40, 60, 120), modes=("predict",), rounds=6
+    )
+    errors = {(row.batch_size, row.policy): row.error for row in report.rows}
+    assert errors == {
+        (16, "float32"): "",
+        (16, "mixed_float16"): "",
+        (40, "float32"): "",
+        (40, "mixed_float16"): "",
+        (60, "float32"): "out of memory",
+        (60, "mixed_float16"): "",
+        (120, "float32"): "out of memory at a batch of 60 already",
+        (120, "mixed_float16"): "out of memory",
+    }
+    assert "did not run: out of memory at a batch of 60 already" in str(report)
+    (found,) = report.crossovers
+    assert str(found) == "predict: mixed_float16 is faster than float32 from batch 40 on"
+
+
+def test_the_largest_that_fit(machine):
+    report = profile_sweep(
+        sized_models.build,
+        DATA,
+        batch_sizes=(4,),
+        model_sizes=(8,),
+        modes=("train",),
+        rounds=1,
+        largest_batch=True,
+        largest_model=True,
+    )
+    sizes = {(each.what, each.variant): each.limit.fits for each in report.largest}
+    assert 42 - 3 <= sizes["batch", "float32"] <= 42
+    assert 92 - 6 <= sizes["batch", "mixed_float16"] <= 92
+    assert 46 - 3 <= sizes["model", "float32"] <= 46
+    assert 96 - 6 <= sizes["model", "mixed_float16"] <= 96
+    assert all(not job.rounds for job in machine.jobs[1:])
+
+
+def test_a_search_that_fails_for_another_reason_is_told(machine, monkeypatch):
+    whole = machine.cell
+    broken = Cell(error="ValueError: not a multiple of 4")
+    monkeypatch.setattr(machine, "cell", lambda job, v: whole(job, v) if job.rounds else broken)
+    report = profile_sweep(
+        sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=1, largest_batch=True
+    )
+    assert report.largest == ()
+    assert report.notes[0] == (
+        "the largest batch in float32 is unknown: ValueError: not a multiple of 4"
+    )
+
+
+def test_memory_is_measured_apart_where_an_allocator_hides_it(machine):
+    machine.place = Place(CPU, keeps_freed_memory=True)
+    profile_sweep(sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=2)
+    assert [job.rounds for job in machine.jobs] == [2, 0]
+    assert machine.variables["TF_ENABLE_ONEDNN_OPTS"] == "0"
+
+
+def test_tf32_and_xla_are_variants(machine, monkeypatch):
+    machine.place = Place(Device("gpu", "NVIDIA A100", (8, 0)), keeps_freed_memory=False)
+    report = profile_sweep(
+        sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=6, xla=True
+    )
+    names = [row.variant for row in report.rows]
+    if keras.backend.backend() == "jax":
+        assert names == ["float32", "float32 (TF32)", "mixed_float16"]
+        assert report.notes == ("JAX always compiles with XLA: there is no step without it",)
+        return
+    plain = ["float32", "float32 (TF32)", "mixed_float16"]
+    assert names == [f"{name}, {how}" for how in ("no XLA", "XLA") for name in plain]
+    assert [(each.variant, each.base) for each in report.crossovers] == [
+        ("mixed_float16, no XLA", "float32 (TF32), no XLA"),
+        ("mixed_float16, XLA", "float32 (TF32), XLA"),
+        ("float32, XLA", "float32, no XLA"),
+        ("float32 (TF32), XLA", "float32 (TF32), no XLA"),
+        ("mixed_float16, XLA", "mixed_float16, no XLA"),
+    ]
+    assert report.limit.startswith("the device's memory, and ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"batch_sizes": ()}, ValueError, "batch_sizes expects at least one size"),
+        ({"batch_sizes": "8,32"}, TypeError, "batch_sizes expects whole numbers, such as"),
+        ({"batch_sizes": (0,)}, ValueError, "batch_sizes"),
+        ({"modes": ()}, ValueError, "modes expects one or more of train, predict"),
+        ({"modes": ("fit",)}, ValueError, "modes"),
+        ({"policies": ("fp16",)}, ValueError, "fp16"),
+        ({"largest_model": True}, ValueError, "largest_model expects model_sizes, whose first"),
+        ({"model": 3}, TypeError, "a compiled Keras model or a function that returns one, rec"),
+        ({"model": 3, "model_sizes": (4,)}, TypeError, "a function that takes a size and returns"),
+        ({"memory_limit": 0}, ValueError, "It is a number of bytes"),
+    ],
+)
+def test_mistakes(machine, changed, error, message):
+    arguments = {"model": sized_models.small, "data": DATA, **changed}
+    with pytest.raises(error, match=message):
+        profile_sweep(**arguments)
+    assert machine.jobs == []
+
+
+def test_nothing_at_all_that_runs_is_a_mistake(machine):
+    with pytest.raises(ValueError, match="No size could be measured; the first one: out of memory"):
+        profile_sweep(sized_models.small, DATA, batch_sizes=(500,), modes=("train",))
+
+
+@pytest.mark.slow
+def test_real_processes_measure_and_tell_of_sizes_that_fail():
+    report = profile_sweep(
+        sized_models.build,
+        DATA,
+        batch_sizes=(4,),
+        model_sizes=(8, 13),
+        modes=("train",),
+        rounds=2,
+        steps=1,
+    )
+    *ran, failed, same = report.rows
+    for row in ran:
+        assert len(row.step.seconds) == 2
+        assert row.parameters == 8 * 4 + 8 + 8 + 1
+        assert row.memory.bytes > 4 * row.parameters
+    assert failed.error == same.error == "13 brings bad luck"
+
+
+def test_the_work_of_a_process(machine):
+    """In this process, which has loaded the frameworks already."""
+    profile_sweep(sized_models.small, DATA, batch_sizes=(4,), rounds=1, steps=1)
+    train, predict = machine.jobs
+    for job in (train, predict):
+        cells = measure(job)
+        assert [cell.error for cell in cells] == ["", ""]
+        assert all(len(cell.step.seconds) == 1 and cell.steps == 1 for cell in cells)

@@ -1,0 +1,111 @@
+"""The sweep's page and tables: what they show, and what a browser makes of them."""
+
+import json
+import re
+
+import pytest
+from browser import browse, measured, needs_chromium, requested
+
+from tfmp.machine.devices import Device
+from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
+from tfmp.profiling.batches import BatchLimit
+from tfmp.sweep.page import to_html
+from tfmp.sweep.report import Largest, SweepReport, SweepRow
+
+A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
+GIB = 2**30
+
+
+def row(mode: str, variant: str, batch: int, seconds: float, size: int | None = None) -> SweepRow:
+    policy, _, how = variant.partition(", ")
+    compiled = {"": None, "XLA": True, "no XLA": False}[how]
+    place = (mode, variant, policy.partition(" ")[0], compiled, batch, size)
+    if not seconds:
+        return SweepRow(*place, error="out of memory")
+    step = Timing(tuple(seconds * (1 + 0.05 * (i % 4)) for i in range(8)))
+    needed = Memory(int((1 + batch / (64 if "16" in variant else 32)) * GIB), DEVICE_MEMORY)
+    return SweepRow(*place, 25_557_032, step, 10, 3.5, needed)
+
+
+@pytest.fixture(scope="module")
+def report() -> SweepReport:
+    """A sweep with a crossover and sizes that do not fit, on a card."""
+    rows = []
+    for mode, scale in (("train", 3.0), ("predict", 1.0)):
+        for batch in (8, 32, 128, 512):
+            wide = 0 if batch == 512 and mode == "train" else scale * (0.004 + batch * 5e-4)
+            narrow = scale * (0.008 + batch * 2e-4)
+            rows += [
+                row(mode, "float32 (TF32), no XLA", batch, wide),
+                row(mode, "mixed_float16, no XLA", batch, narrow),
+                row(mode, "float32 (TF32), XLA", batch, wide * 0.9),
+                row(mode, "mixed_float16, XLA", batch, narrow * 0.7),
+            ]
+    memory = Memory(38 * GIB, DEVICE_MEMORY)
+    largest = tuple(
+        Largest("batch", "train", f"{policy}, XLA", BatchLimit(fits, fits + 16, memory, "x", 9))
+        for policy, fits in (("float32 (TF32)", 432), ("mixed_float16", 880))
+    )
+    return SweepReport(
+        *("resnet <50> & more", A100, "tensorflow", {"keras": "3.15.1"}, 8, tuple(rows), largest),
+        limit="the device's memory, and 80 GiB for a process of the computer's",
+        notes=("a note",),
+    )
+
+
+def test_the_terminal_has_rows_limits_and_crossovers(report):
+    text = str(report)
+    for line in (
+        r"^mode +batch +policy +step +spread +samples/s +memory +compile$",
+        r"^training +8 +mixed_float16, no XLA +31 ms +28.8 ms to 33.1 ms +258 +1.12 GiB +3.5 s$",
+        r"^training +512 +float32 \(TF32\), XLA +did not run: out of memory$",
+        r"^batch +training +mixed_float16, XLA +880 \(896 does not fit\) +38 GiB$",
+        r"^training: mixed_float16, no XLA is faster than .* from batch 32 on, and slower at",
+        r"^predict: mixed_float16, XLA is faster than .* at every batch from 8 to 512$",
+    ):
+        assert re.search(line, text, re.MULTILINE), line
+
+
+def test_json_holds_every_number(report, tmp_path):
+    document = json.loads(report.save(tmp_path / "sweep.json").read_text())
+    assert document["schema"] == "tfmp.sweep/1"
+    assert len(document["rows"]) == 32
+    assert document["rows"][0]["samples_per_second"] == pytest.approx(8 / 0.0258, rel=0.01)
+    assert document["largest"][1]["text"] == "880 (896 does not fit)"
+    assert document["crossovers"][0]["faster_from"] == 32
+
+
+def test_the_page_has_a_picture_for_each_mode(report):
+    html = to_html(report)
+    assert html.count("<svg") == 4
+    assert "“resnet &lt;50&gt; &amp; more” over sizes, on NVIDIA A100-SXM4-40GB" in html
+    assert html.count("did not run: out of memory</td>") == 2
+    assert "var(--ink)" in html
+
+
+def test_one_batch_size_puts_the_model_size_on_the_axis():
+    rows = tuple(row("train", "float32", 32, 0.01 * size, size) for size in (1, 2))
+    report = SweepReport("m", A100, "jax", {}, 8, rows)
+    assert report.axis == "model size"
+    assert [report.size_of(each) for each in rows] == [1, 2]
+    assert "model size" in to_html(report)
+    assert report.crossovers == ()
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_no_console_message_and_no_request(report, tmp_path):
+    page = report.save(tmp_path / "sweep.html")
+    log = tmp_path / "net.json"
+    result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
+    assert "CONSOLE" not in result.stderr
+    assert requested(log) == set()
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [500, 1300])
+def test_nothing_is_cut_off(report, tmp_path, width):
+    where = "{page:document.documentElement.scrollWidth,width:innerWidth}"
+    found = measured(to_html(report), where, tmp_path, width)
+    assert found["page"] <= found["width"]

@@ -1,0 +1,162 @@
+"""`tfmp sweep`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from tfmp.commands.options import (
+    check_reports,
+    count_option,
+    data_option,
+    json_option,
+    memory_limit_option,
+    mistakes_end_the_command,
+    parse_sizes,
+    print_report,
+    quiet_option,
+    report_options,
+    show_stage,
+)
+from tfmp.commands.session import import_keras
+from tfmp.precision import FIXED_POLICIES
+
+if TYPE_CHECKING:
+    import keras
+
+
+@click.command("sweep")
+@click.argument("model", metavar="MODEL")
+@data_option
+@click.option(
+    "--batch-sizes",
+    metavar="N,N",
+    callback=parse_sizes,
+    default="8,32,128",
+    show_default=True,
+    help="Batch sizes to measure, with commas between them.",
+)
+@click.option(
+    "--model-sizes",
+    metavar="N,N",
+    callback=parse_sizes,
+    help="Sizes of the model to measure; MODEL is then a function that takes one.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice(FIXED_POLICIES),
+    help="Policy to measure; may be given several times. Default: float32 and mixed_float16.",
+)
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(("train", "predict")),
+    help="Measure training steps or calls of predict; may be given several times. Default: both.",
+)
+@click.option("--xla", is_flag=True, help="Measure each policy without XLA and with it.")
+@count_option("--rounds", "Number of timings of each policy at each size.", default=10)
+@count_option("--steps", "Steps in one timing. Default: as many as last a quarter of a second.")
+@click.option(
+    "--keep-float32",
+    multiple=True,
+    metavar="NAME",
+    help="Layers to keep in float32: a name, a path or a regular expression. May be given several "
+    "times.",
+)
+@click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
+@click.option(
+    "--largest-model",
+    is_flag=True,
+    help="Search for the largest model that fits, from the first of --model-sizes on.",
+)
+@memory_limit_option(
+    "Memory that a process may take, such as 2GiB. Default: 80 % of the memory that is free."
+)
+@report_options(".html or .json")
+@quiet_option
+@json_option
+def command(
+    model: str,
+    data: str,
+    batch_sizes: tuple[int, ...],
+    model_sizes: tuple[int, ...],
+    policies: tuple[str, ...],
+    modes: tuple[str, ...],
+    xla: bool,
+    rounds: int,
+    steps: int | None,
+    keep_float32: tuple[str, ...],
+    largest_batch: bool,
+    largest_model: bool,
+    memory_limit: int | None,
+    reports: tuple[str, ...],
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Time MODEL over batch sizes and model sizes under several policies.
+
+    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    builds and compiles a model, and takes a size with --model-sizes. Each size runs in a process of
+    its own: one that runs out of memory costs its own row.
+
+    Exit status: 0 if a size was measured, 2 if the model or the data cannot be used.
+    """
+    import_keras()
+    from tfmp.sweep import MODES, SUFFIXES, profile_sweep
+
+    with mistakes_end_the_command():
+        check_reports(reports, SUFFIXES, force)
+        from tfmp.commands.inputs import load_training_data
+
+        builder = _builder(model, bool(model_sizes))
+        report = profile_sweep(
+            builder,
+            load_training_data(data),
+            policies or ("float32", "mixed_float16"),
+            batch_sizes=batch_sizes,
+            model_sizes=model_sizes,
+            modes=modes or MODES,
+            xla=xla,
+            rounds=rounds,
+            steps=steps,
+            keep_float32=keep_float32,
+            largest_batch=largest_batch,
+            largest_model=largest_model,
+            memory_limit=memory_limit,
+            progress=None if quiet else show_stage,
+        )
+        for path in reports:
+            report.save(path)
+    print_report(report, as_json)
+
+
+class _Loaded:
+    """A function that loads a file, in the processes that need its model."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.__name__ = path
+
+    def __call__(self) -> "keras.Model":
+        from tfmp.commands.inputs import load_model
+
+        return load_model(self._path)
+
+
+def _builder(text: str, sized: bool) -> "Callable[..., keras.Model]":
+    """A function for other processes: a model that is loaded here would take a card's memory."""
+    from tfmp.commands.inputs import check_model_file, function_name, load_model_or_builder
+
+    if function_name(text) is None:
+        if sized:
+            raise click.UsageError(
+                "--model-sizes expects MODEL to be package.module:function, a function that takes "
+                f"a size; received {text!r}."
+            )
+        check_model_file(text)
+        return _Loaded(text)
+    return load_model_or_builder(text)

@@ -1,0 +1,320 @@
+"""profile_sweep: speed and memory over batch sizes and model sizes, each in its own process.
+
+A process for each size keeps the sizes apart: one that runs out of memory, or is ended because it
+takes too much, costs its own row. All variants of a size take turns in one process, so that drift
+of the machine hits them alike.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import keras
+
+from tfmp.machine import ApartError, Device, available_memory, bytes_text, call_apart
+from tfmp.precision import Pattern
+from tfmp.profiling import (
+    MOST_SAMPLES,
+    Attempt,
+    Variant,
+    as_list,
+    check_policies,
+    search,
+    variants_of,
+    whole_batches,
+)
+from tfmp.shared.arguments import check_choice, check_compiled, check_count
+from tfmp.shared.backend import check_backend
+from tfmp.shared.batches import TrainingData
+from tfmp.shared.packages import installed_versions, processor_name
+from tfmp.shared.progress import listening
+from tfmp.shared.wording import shown
+from tfmp.sweep.job import PREDICT, TRAIN, Cell, Job, ModelSource, Place, look, measure
+from tfmp.sweep.report import Largest, SweepReport, SweepRow
+
+MODES = (TRAIN, PREDICT)
+
+_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
+_OUT_OF_MEMORY = "out of memory"
+
+# Of the memory that is free: the rest of the computer goes on.
+_SHARE = 0.8
+
+
+def profile_sweep(
+    model: ModelSource,
+    data: TrainingData,
+    policies: Sequence[str] = ("float32", "mixed_float16"),
+    *,
+    batch_sizes: Sequence[int] = (8, 32, 128),
+    model_sizes: Sequence[int] = (),
+    modes: Sequence[str] = MODES,
+    xla: bool = False,
+    rounds: int = 10,
+    steps: int | None = None,
+    keep_float32: Pattern | Iterable[Pattern] = (),
+    largest_batch: bool = False,
+    largest_model: bool = False,
+    memory_limit: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> SweepReport:
+    """Measures steps over batch sizes and model sizes under several policies.
+
+    Each size runs in a process of its own, in which the policies take turns. The model and its
+    functions have to pickle, and a script that calls this needs `if __name__ == "__main__":`. On a
+    GPU, pass a function: a model that is alive here keeps the memory that it has on the card.
+
+    Args:
+        model: a compiled model or a function that builds and compiles one; with `model_sizes` or
+            `largest_model`, a function that takes a size, such as a width or a number of blocks.
+        data: as in `profile_training`; batches of other sizes are made of the samples of its first
+            batch, again and again.
+        policies: names, as in `tfmp.plan`.
+        batch_sizes: samples in a batch, at each of which every policy is measured.
+        model_sizes: arguments of the function, at each of which every batch size is measured.
+        modes: "train" for a training step, "predict" for a call of `predict`.
+        xla: whether each policy is measured without XLA and with it. JAX always compiles with XLA.
+        rounds: number of timings of each policy at each size.
+        steps: steps in one timing; None takes as many as last a quarter of a second.
+        keep_float32: layers to keep in float32, as in `tfmp.plan`.
+        largest_batch: whether to search the largest batch that fits, for each policy, at the first
+            of the model sizes.
+        largest_model: whether to search the largest model that fits, for each policy, at the first
+            of the batch sizes. Both searches double the size, then halve the gap, in the first of
+            the modes.
+        memory_limit: bytes that a process may take beside its frameworks, and that a step may need
+            on a device; None takes 80 % of the computer's memory that is free now, and all of the
+            device's.
+        progress: called with a short text when a stage begins.
+
+    Returns:
+        The report; print it, save it, or take it to JSON with `to_dict`.
+
+    Raises:
+        TypeError: the model, the data or a policy has the wrong type.
+        ValueError: an argument is out of range, the model cannot be sent to another process, or
+            there is no batch.
+    """
+    check_backend()
+    check_policies(policies)
+    sizes = _sizes("batch_sizes", batch_sizes, least=1)
+    models = _sizes("model_sizes", model_sizes, least=0)
+    for mode in modes:
+        check_choice("modes", mode, MODES)
+    if not modes:
+        raise ValueError(f"modes expects one or more of {', '.join(MODES)}, received none.")
+    _check_model(model, bool(models) or largest_model)
+    if largest_model and not models:
+        raise ValueError(
+            "largest_model expects model_sizes, whose first one is where the search begins; "
+            "received none. Pass a size, such as model_sizes=(64,)."
+        )
+    if memory_limit is not None:
+        check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
+    job = Job(
+        model,
+        whole_batches(data, max(sizes))[0].map(_as_array),
+        modes[0],
+        (),
+        sizes[0],
+        models[0] if models else None,
+        check_count("rounds", rounds),
+        None if steps is None else check_count("steps", steps),
+        tuple(as_list(keep_float32)),
+    )
+    with listening(progress) as told:
+        sweep = Sweep(job, policies, xla, memory_limit, told)
+        rows = [
+            row
+            for mode in dict.fromkeys(modes)
+            for size in models or (None,)
+            for row in sweep.over_batches(replace(job, mode=mode, model_size=size), sizes)
+        ]
+        if not any(row.step for row in rows):
+            raise ValueError(f"No size could be measured; the first one: {rows[0].error}.")
+        asked = {"batch": largest_batch, "model": largest_model}
+        largest = [each for what, wanted in asked.items() if wanted for each in sweep.largest(what)]
+    return SweepReport(
+        model=sweep.model_name or getattr(model, "name", "") or getattr(model, "__name__", "model"),
+        device=sweep.device,
+        backend=keras.backend.backend(),
+        environment={**installed_versions(_PACKAGES), "processor": processor_name()},
+        rounds=rounds,
+        rows=tuple(rows),
+        largest=tuple(largest),
+        limit=sweep.limit_text,
+        notes=tuple(dict.fromkeys(sweep.notes)),
+    )
+
+
+class Sweep:
+    """Measures jobs in processes of their own.
+
+    Attributes:
+        device: the device of the processes.
+        limit_text: the limit of their memory, in words.
+        notes: parts that could not be measured, with the reason.
+        model_name: name of the model, once it has run.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        policies: Sequence[str],
+        xla: bool,
+        memory_limit: int | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._job, self._tell = job, tell
+        self._memory_limit = memory_limit
+        self._host_limit = memory_limit or int(_SHARE * available_memory())
+        self.notes: list[str] = []
+        self.model_name = ""
+        tell("looking for devices")
+        self._place: Place = self._apart(look)  # type: ignore[assignment]
+        self.device: Device = self._place.device
+        self._variants = self._all_variants(policies, xla)
+        given = "" if memory_limit else ", 80% of the memory that was free"
+        self.limit_text = f"{bytes_text(self._host_limit)} for a process{given}"
+        if self.device.kind != "cpu":
+            self.limit_text = f"the device's memory, and {self.limit_text} of the computer's"
+
+    def _all_variants(self, policies: Sequence[str], xla: bool) -> tuple[Variant, ...]:
+        found = variants_of(policies, self.device)
+        if not xla:
+            return found
+        if keras.backend.backend() == "jax":
+            self.notes.append("JAX always compiles with XLA: there is no step without it")
+            return found
+        return tuple(replace(variant, xla=on) for on in (False, True) for variant in found)
+
+    def over_batches(self, job: Job, batch_sizes: Sequence[int]) -> list[SweepRow]:
+        """The rows of one mode and model size, from small to large batches."""
+        rows: list[SweepRow] = []
+        failed: dict[Variant, int] = {}
+        for size in batch_sizes:
+            here = replace(job, batch_size=size)
+            runnable = tuple(variant for variant in self._variants if variant not in failed)
+            cells = dict(zip(runnable, self._cells(here, runnable), strict=True))
+            for variant in self._variants:
+                cell = cells.get(variant)
+                if cell is None:
+                    cell = Cell(error=f"{_OUT_OF_MEMORY} at a batch of {failed[variant]} already")
+                elif cell.error == _OUT_OF_MEMORY:
+                    failed[variant] = size
+                self.model_name = self.model_name or cell.model
+                rows.append(SweepRow.of(here, variant, cell))
+        return rows
+
+    def _cells(self, job: Job, variants: tuple[Variant, ...]) -> list[Cell]:
+        if not variants:
+            return []
+        where = f"a batch of {job.batch_size}" + (
+            "" if job.model_size is None else f", model size {job.model_size}"
+        )
+        self._tell(f"{job.mode}: {where} in {', '.join(map(str, variants))}")
+        cells = self._together(replace(job, variants=variants))
+        if len(variants) > 1:  # one may have failed for want of the memory that others held
+            for place, variant in enumerate(variants):
+                if cells[place].lacked_memory:
+                    cells[place] = self._together(replace(job, variants=(variant,)))[0]
+        if self._place.keeps_freed_memory:
+            ran = tuple(v for v, cell in zip(variants, cells, strict=True) if not cell.error)
+            memories = iter(self._together(replace(job, variants=ran, rounds=0)) if ran else ())
+            cells = [
+                cell if cell.error else replace(cell, memory=next(memories).memory)
+                for cell in cells
+            ]
+        return cells
+
+    def _together(self, job: Job) -> list[Cell]:
+        """The cells of a job; the same error for all of them if its process failed."""
+        try:
+            return list(self._measured(job))
+        except ApartError as error:
+            return [Cell(error=str(error), lacked_memory=True)] * len(job.variants)
+
+    def largest(self, what: str) -> list[Largest]:
+        """The largest batch, or the largest model, that fits under each variant."""
+        found = []
+        for variant in self._variants:
+            start = self._job.batch_size if what == "batch" else self._job.model_size or 1
+
+            def attempt(size: int, variant: Variant = variant) -> Attempt:
+                self._tell(f"{self._job.mode}: trying a {what} of {size} in {variant}")
+                sized = {"batch_size" if what == "batch" else "model_size": size}
+                return self._attempt(
+                    replace(self._job, variants=(variant,), rounds=0, **sized)  # type: ignore[arg-type]
+                )
+
+            try:
+                limit = search(attempt, max(1, start), MOST_SAMPLES, self.limit_text)
+            except ApartError as error:
+                self.notes.append(f"the largest {what} in {variant} is unknown: {error}")
+            else:
+                found.append(Largest(what, self._job.mode, str(variant), limit))
+        return found
+
+    def _attempt(self, job: Job) -> Attempt:
+        try:
+            (cell,) = self._measured(job)
+        except ApartError as error:
+            if not error.out_of_memory:
+                raise
+            return Attempt(False)
+        if cell.error == _OUT_OF_MEMORY:
+            return Attempt(False)
+        if cell.error:
+            raise ApartError(cell.error)
+        needed = cell.memory.bytes if cell.memory else 0
+        return Attempt(self._memory_limit is None or needed <= self._memory_limit, cell.memory)
+
+    def _measured(self, job: Job) -> tuple[Cell, ...]:
+        return self._apart(measure, job, keras.config.floatx())  # type: ignore[return-value]
+
+    def _apart(self, function: Callable[..., object], *arguments: object) -> object:
+        variables = {
+            "KERAS_BACKEND": keras.backend.backend(),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            # Otherwise a process takes the whole card, and its memory tells nothing.
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        }
+        if keras.backend.backend() == "jax":
+            import jax
+
+            variables["JAX_ENABLE_X64"] = str(int(jax.config.jax_enable_x64))
+        if any(isinstance(each, Job) and not each.rounds for each in arguments):
+            variables["TF_ENABLE_ONEDNN_OPTS"] = "0"  # its pool hides the memory of a step
+        return call_apart(function, *arguments, memory_limit=self._host_limit, variables=variables)
+
+
+def _sizes(name: str, sizes: Sequence[int], least: int) -> tuple[int, ...]:
+    """Different sizes, the smallest first.
+
+    Raises:
+        ValueError: there are fewer than `least`.
+    """
+    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+        raise TypeError(f"{name} expects whole numbers, such as (8, 32), received {shown(sizes)}.")
+    found = tuple(sorted({check_count(name, size) for size in sizes}))
+    if len(found) < least:
+        raise ValueError(f"{name} expects at least one size, such as (8, 32), received none.")
+    return found
+
+
+def _check_model(model: ModelSource, sized: bool) -> None:
+    if isinstance(model, keras.Model) and not sized:
+        check_compiled(model)
+    elif isinstance(model, keras.Model) or not callable(model):
+        kind = "a function that takes a size" if sized else "a compiled Keras model or a function"
+        raise TypeError(
+            f"profile_sweep expects {kind} and returns a compiled model, received {shown(model)}."
+            if sized
+            else f"profile_sweep expects {kind} that returns one, received {shown(model)}."
+        )
+
+
+def _as_array(array: object) -> object:
+    import numpy as np
+
+    return np.asarray(array)
