@@ -17,6 +17,7 @@ from tfmp.precision import (
     PrecisionPlan,
     is_builtin,
     is_graph,
+    is_narrow,
     layer_tree,
 )
 from tfmp.shared.backend import Tensor, TensorTree
@@ -48,11 +49,11 @@ class PlannedModel:
     plan: PrecisionPlan
 
     def narrow_layers(self) -> Iterable[tuple[LayerNode, FloatFormat]]:
-        """The layers that compute in 16 bits under the plan, with their format."""
+        """The layers that compute in 16 bits under the plan, with their format; graphs do not."""
         rows = {row.path: row for row in self.plan.rows}
         for node in self.root.within():
             fmt = _FORMATS.get(rows[node.path].compute_dtype)
-            if fmt is not None:
+            if fmt is not None and not is_graph(node.layer):
                 yield node, fmt
 
 
@@ -68,8 +69,22 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
     """
     planned = PlannedModel(model, layer_tree.walk(model), plan)
     if not any(True for _ in planned.narrow_layers()):
-        return ()
+        return tuple(nothing_narrow(planned))
     return tuple(finding for check in CHECKS for finding in check(planned))
+
+
+def nothing_narrow(planned: PlannedModel) -> Iterable[Finding]:
+    """A plan in 16 bits that keeps every layer in float32 trains as float32 does."""
+    if not is_narrow(planned.plan.policy):
+        return
+    yield from narrow_losses(planned)
+    policy = planned.plan.policy
+    yield Finding(
+        "nothing in 16 bits",
+        "warning",
+        f"Under {policy} no layer of this model computes in 16 bits: it trains as in float32",
+        f"print(tfmp.plan(model, {policy!r})) tells the reason for each layer",
+    )
 
 
 def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:

@@ -148,6 +148,8 @@ class FitSession:
 
         The check of the source before may have missed it: the step may scale in another function.
         """
+        if not self._model.trainable_variables:
+            return  # Keras scales the loss, and applies nothing
         optimizers = scaled_optimizers(self._model)
         check_losses_arrived(optimizers)
         if all(optimizer.loss_was_scaled is not False for optimizer in optimizers):

@@ -431,6 +431,8 @@ class LossScaleOptimizer(migration.KerasNames, keras.optimizers.LossScaleOptimiz
                 optimizer_variables, grads, trainable_variables
             )
         wrapping.check_stateless(self, optimizer_variables, grads, trainable_variables)
+        if not grads:
+            return [], list(optimizer_variables)
         own_count = len(self._variables)
         if not self.enabled:
             trainable, inner = self.inner_optimizer.stateless_apply(

@@ -97,8 +97,8 @@ def output_layers(root: LayerNode) -> frozenset[int]:
 
     Returns:
         Every layer whose result reaches an output of the model directly, or only through layers
-        that move values (`Reshape`). In a layer with code of its own all layers count: only a dry
-        run can tell more.
+        that move or merge values (`Reshape`, `Concatenate`). In a layer with code of its own all
+        layers count: only a dry run can tell more.
     """
     nodes = {id(node.layer): node for node in root.within()}
     found: set[int] = set()
@@ -127,17 +127,25 @@ def _graph_outputs(layer: layers.Layer) -> list[keras.KerasTensor] | None:
         return None
 
 
-# Layers that only move values: their result is rounded where the values were computed.
+# Layers that only move or merge values, as operations do: their result is rounded where the values
+# were computed. The average of two softmaxes, or both of them side by side, is an output.
 _MOVES_VALUES = (
+    layers.Add,
+    layers.Average,
+    layers.Concatenate,
     layers.Cropping1D,
     layers.Cropping2D,
     layers.Cropping3D,
     layers.Dropout,
     layers.Flatten,
     layers.Identity,
+    layers.Maximum,
+    layers.Minimum,
+    layers.Multiply,
     layers.Permute,
     layers.RepeatVector,
     layers.Reshape,
+    layers.Subtract,
     layers.ZeroPadding1D,
     layers.ZeroPadding2D,
     layers.ZeroPadding3D,

@@ -83,3 +83,13 @@ def test_a_trained_model_is_quantized_after_revert():
     wanted = revert(model).predict(X, verbose=0)
     model.quantize("int8")
     np.testing.assert_allclose(model.predict(X, verbose=0), wanted, atol=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable weights")
+def test_a_model_that_is_frozen_as_a_whole_fits_as_in_float32():
+    inputs = keras.Input((8,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Dense(8)(inputs)))
+    model.trainable = False
+    model.compile("adam", "mse")
+    expected = model.fit(X, Y, verbose=0).history["loss"]
+    assert fit(model) == pytest.approx(expected, rel=1e-2)

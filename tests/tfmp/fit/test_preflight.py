@@ -32,6 +32,14 @@ def test_float32_has_no_findings():
     assert findings(chain(layers.Dense(7)), "float32") == {}
 
 
+def test_a_plan_that_keeps_every_layer_in_float32_says_so():
+    model = keras.Sequential([layers.Input((8,)), layers.Dense(8)])
+    model.compile("adam", "mse")
+    (found,) = findings(model).values()
+    assert "no layer of this model computes in 16 bits" in found.message
+    assert findings(model, "float32") == {}
+
+
 def test_mixed_layers_that_were_trained_without_scaling():
     model = chain(layers.Dense(8, dtype="mixed_float16", name="half"))
     found = findings(model)["unwrapped optimizer"]

@@ -1,6 +1,7 @@
 """structure: paths of layers, units of layers, and what makes a graph model's outputs."""
 
 import keras
+import pytest
 from keras import layers
 
 from tfmp.precision.layer_tree import ROOT, is_graph, output_layers, walk
@@ -73,6 +74,15 @@ def test_outputs_are_found_through_layers_that_only_move_values():
     x = layers.Reshape((2, 3), name="shape")(x)
     model = keras.Model(inputs, layers.Activation("linear", name="nothing")(x))
     assert output_paths(model) == {"out", "shape", "nothing"}
+
+
+@pytest.mark.parametrize("merge", [layers.Average, layers.Concatenate, layers.Multiply])
+def test_outputs_are_found_through_layers_that_merge_values(merge):
+    inputs = keras.Input((4,))
+    left = layers.Dense(2, "softmax", name="left")(layers.Dense(4, name="hidden")(inputs))
+    right = layers.Dense(2, "softmax", name="right")(inputs)
+    model = keras.Model(inputs, merge(name="merged")([left, right]))
+    assert output_paths(model) == {"left", "right", "merged"}
 
 
 def test_outputs_are_found_through_operations():

@@ -84,6 +84,7 @@ def dry_run(
     for candidate in [inputs] if inputs else _possible_inputs(root.layer):
         run = _Run(root, may_switch=policies is not None)
         try:
+            _build_the_rest(root, candidate)
             with (
                 policies_kept(root.within()),
                 _watched_calls(root, run),
@@ -99,6 +100,15 @@ def dry_run(
         called = frozenset(id(node.layer) for node in run.called)
         return DryRun(candidate, outputs, run.failed, unsafe, tuple(graph.facts), called)
     raise DryRunError(_one_line(last) if last else "the shapes of its inputs are unknown")
+
+
+def _build_the_rest(root: LayerNode, inputs: Inputs) -> None:
+    """Makes the weights of layers in a model that calls itself built.
+
+    Keras would make them within the trace, and on JAX their values would leak from it.
+    """
+    if not all(node.layer.built for node in root.within()):
+        root.layer(*inputs.positional, **inputs.keywords)
 
 
 def _seen_by_the_loss(graph: Graph, root: LayerNode, run: "_Run") -> frozenset[int]:

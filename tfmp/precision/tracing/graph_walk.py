@@ -11,7 +11,7 @@ from keras import layers, tree
 
 from tfmp.precision import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values
-from tfmp.precision.tracing.hazards import PRODUCT, PROMOTION, SUM, Fact, of_constant
+from tfmp.precision.tracing.hazards import PRODUCT, PROMOTION, SQUARE, SUM, Fact, of_constant
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.packages import user_line
 
@@ -229,6 +229,8 @@ def _tensorflow_facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[
             sizes = [shape[int(axis)] for axis in np.ravel(axes)] if known else [None]
             number = math.inf if None in sizes else math.prod(filter(None, sizes))
             yield Fact(owners[place], SUM, op.inputs[0].dtype.name, number)
+        elif _squares(op):
+            yield Fact(owners[place], SQUARE, op.inputs[0].dtype.name)
         elif op.type in _PRODUCTS:
             yield Fact(owners[place], PRODUCT, op.inputs[0].dtype.name)
         elif op.type == "Cast" and _promotes(op.inputs[0].dtype.name, op.outputs[0].dtype.name):
@@ -236,6 +238,17 @@ def _tensorflow_facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[
             yield Fact(owners[place], PROMOTION, "float32", line=user_line(frames))
         elif op.type in _SUMS_OF_SEGMENTS and op.inputs[0].dtype.is_floating:
             yield Fact(owners[place], SUM, op.inputs[0].dtype.name, math.inf)
+
+
+def _squares(op: "tf.Operation") -> bool:
+    import tensorflow as tf
+
+    if op.type == "Mul":
+        return op.inputs[0] is op.inputs[1]
+    if op.type == "Pow":
+        exponent = tf.get_static_value(op.inputs[1])
+        return exponent is not None and bool(np.all(np.asarray(exponent) >= 2))
+    return op.type in ("Square", "SquaredDifference", "EuclideanNorm")
 
 
 def _trace_tensorflow(function: Traceable, inputs: Inputs, marks: Marks) -> Graph:
@@ -357,6 +370,11 @@ class _JaxFacts:
             sums[id(equation.outvars[0])] = number
         elif equation.primitive.name in ("broadcast_in_dim", "reshape", "squeeze"):
             sums[id(equation.outvars[0])] = sums.get(id(equation.invars[0]), 0)
+        elif equation.primitive.name in ("square", "integer_pow") or (
+            equation.primitive.name == "mul" and equation.invars[0] is equation.invars[1]
+        ):
+            if equation.params.get("y", 2) >= 2:
+                self.found.append(Fact(layer, SQUARE, dtype))
         elif equation.primitive.name in ("dot_general", "conv_general_dilated"):
             self.found.append(Fact(layer, PRODUCT, str(equation.invars[0].aval.dtype)))
         elif equation.primitive.name == "convert_element_type":

@@ -17,6 +17,7 @@ LONG_SUM = 128
 
 CONSTANT = "constant"
 SUM = "sum"
+SQUARE = "square"
 PRODUCT = "product"
 PROMOTION = "promotion"
 
@@ -27,8 +28,8 @@ class Fact:
 
     Attributes:
         layer: id of the layer whose own code has it.
-        kind: `CONSTANT`, `SUM`, `PRODUCT` (a matrix product or convolution) or `PROMOTION` (16
-            bits become float32).
+        kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution) or
+            `PROMOTION` (16 bits become float32).
         dtype: the dtype that the operation computes in.
         number: the constant, or the number of values in a sum (infinity if it is unknown).
         line: file and line of the user's code that promotes, if it is known.
@@ -74,6 +75,11 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
         if fact.kind == SUM and fact.dtype == "float16" and fact.number >= LONG_SUM:
             many = f"{fact.number:.0f}" if np.isfinite(fact.number) else "any number of"
             found.setdefault(fact.layer, f"sums {many} values in float16")
+    # A norm or a variance, which divides by its root: no NaN tells of an infinite one.
+    sums = {fact.layer for fact in trial if fact.kind == SUM}
+    for fact in trial:
+        if fact.kind == SQUARE and fact.dtype == "float16" and fact.layer in sums:
+            found.setdefault(fact.layer, "sums squares that are infinite in float16 from 256 on")
     return found
 
 

@@ -82,7 +82,8 @@ def gather(
         if base != "mixed_float16":
             continue  # bfloat16 has the range of float32
         found = hazards(before.facts, trial.facts)
-        notes += _own_code_of_model(entry, found)
+        if id(entry.layer) not in trial.unsafe_losses:
+            notes += _own_code_of_model(entry, found)
         for node in entry.within():
             if id(node.layer) in found and node is not entry:
                 # It computes with the results of its layers: they are switched with it.

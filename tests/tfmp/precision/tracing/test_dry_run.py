@@ -360,3 +360,24 @@ def test_one_part_that_cannot_be_traced_does_not_hold_the_others_back():
     assert rows["first/own"].reason == reason
     assert rows["first/body"].compute_dtype == "float16"
     assert made.notes[0].startswith("first could not be traced")
+
+
+def test_a_model_that_calls_itself_built_gets_its_weights_outside_the_trace():
+    class Marked(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden, self.out = layers.Dense(8), layers.Dense(1)
+
+        def build(self, shape):
+            self.built = True
+
+        def call(self, x):
+            return self.out(self.hidden(x))
+
+    model = Marked()
+    model.build((None, 8))
+    assert [row.compute_dtype for row in plan(model, "mixed_float16").rows[1:]] == [
+        "float16",
+        "float32",
+    ]
+    assert np.isfinite(model(np.ones((2, 8), "float32"))).all()

@@ -46,6 +46,9 @@ def masked(x):
     return x + ops.cast(ops.triu(ops.ones((8, 8)))[0], x.dtype) * -1e9
 
 
+SQUARES = "sums squares that are infinite in float16 from 256 on"
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
@@ -61,8 +64,12 @@ def masked(x):
         (lambda x: ops.sum(x, axis=1), "sums 512 values in float16"),
         (lambda x: x / ops.norm(x, axis=1, keepdims=True), "sums 512 values in float16"),
         (lambda x: ops.cumsum(x, axis=1), "sums 512 values in float16"),
+        (lambda x: x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6), SQUARES),
+        (lambda x: x / ops.sqrt(ops.sum(x * x, axis=-1, keepdims=True)), SQUARES),
+        (lambda x: x / ops.sqrt(ops.mean(x**2, axis=-1, keepdims=True)), SQUARES),
+        (lambda x: x / ops.norm(x, axis=-1, keepdims=True), SQUARES),
     ],
-    ids=["mask", "where", "epsilon", "sum", "norm", "cumsum"],
+    ids="mask where epsilon sum norm cumsum root_mean_square product power short_norm".split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
     assert reason_of(function) == reason
@@ -78,10 +85,12 @@ def test_what_fp16_cannot_hold_is_found(function, reason):
         lambda x: x / (ops.abs(x) + 1e-3),
         lambda x: ops.sum(x, axis=2),  # 8 values
         lambda x: ops.mean(x, axis=1),  # Keras sums in float32
+        in_float32(lambda x: x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6)),
+        lambda x: ops.square(ops.relu(x)),  # an activation
         lambda x: ops.max(x, axis=1),  # begins with an infinity, in every precision
         lambda x: x * 0.0,
     ],
-    ids=["mask", "sum", "-6e4", "1e-3", "short sum", "mean", "max", "zero"],
+    ids="mask sum -6e4 1e-3 short_sum mean root_mean_square relu2 max zero".split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
     assert reason_of(function) is None
