@@ -3,7 +3,8 @@
 Models of tests/support (the corpus, the adversarial set), the trained ones of the zoo where
 TFMP_ZOO names it, and the digits of samples/ become FP16 ONNX files. Each file runs emulated in the
 profile "gpu" and on oracles that share no code with tfmp (tests/support/fp16_oracles.py): NumPy,
-TensorFlow, JAX, IREE where TFMP_IREE names a Python that has it, and CUDA where there is one.
+TensorFlow, JAX, IREE where TFMP_IREE names a Python that has it, ONNX Runtime's WebGPU provider
+where TFMP_WEBGPU does (benchmarks/webgpu_python.sh makes one), and CUDA where there is one.
 
 Run: python benchmarks/emulator_truth.py [--rows FILE] [--only WORD]
 A FILE of rows keeps each model's results; models that it has are not measured again.
@@ -30,24 +31,28 @@ import onnx
 from adversarial import ADVERSARIES
 from corpus import corpus
 from drift_line import fit
-from fp16_oracles import ORACLES, iree_python
+from fp16_oracles import ORACLES
 from oracle_verdicts import Measured, measured, oracle_rows
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.drift import binomial_bounds
 from tfmp.converters.intake.source import AnySource
-from tfmp.converters.onnx.emulation import GPU, Profile
-from tfmp.converters.runners import CudaRunner, check_cuda, onnx_runner
+from tfmp.converters.onnx.emulation import Profile
+from tfmp.converters.runners import OnnxGpuRunner, check_onnx_gpu, onnx_runner
 from tfmp.converters.shared.errors import MachineError
 from tfmp.converters.shared.tensors import Batch
 
 # The emulator's profile that an oracle is the truth for.
 MATCHING = "NumPy, FP32 inside"
-CUDA = "CUDA"
+CUDA, WEBGPU = "CUDA", "WebGPU"
+# Profiles of the runtimes among the oracles; "gpu" is held against all others.
+PROFILES = {CUDA: "ort-cuda", WEBGPU: "webgpu"}
 # Emulated over measured drift has to lie between them on every sound model, for `MATCHING`.
 BOUNDS = (0.6, 1.5)
 # A smaller drift is the rounding of float32 itself, and nothing that FP16 made.
 LEAST = 1e-5
+# Samples of a model with data of its own.
+MOST = 320
 CONFIDENCE = 0.95
 
 
@@ -60,7 +65,7 @@ class Row:
         kind: "adversarial", "trained" or a group of the corpus.
         verdict: of `convert` by default.
         emulated: drift in the profile "gpu", on the samples of the oracles.
-        in_cuda: drift in the profile "ort-cuda"; None without CUDA.
+        foretold: drift in the profile of `PROFILES`, by oracle, where the oracle ran.
         drifts: by oracle; None where it does not run the file.
         verdicts: by oracle.
     """
@@ -69,15 +74,15 @@ class Row:
     kind: str
     verdict: str
     emulated: float
-    in_cuda: float | None = None
+    foretold: dict[str, float] = field(default_factory=dict)
     drifts: dict[str, float | None] = field(default_factory=dict)
     verdicts: dict[str, str | None] = field(default_factory=dict)
 
     def ratio(self, oracle: str) -> float | None:
         """Emulated over measured drift; None where one of them is no drift of a sound model."""
         truth = self.drifts.get(oracle)
-        predicted = self.in_cuda if oracle == CUDA else self.emulated
-        if truth is None or predicted is None or self.verdicts.get(oracle) == "FAIL":
+        predicted = self.foretold.get(oracle, self.emulated)
+        if truth is None or self.verdicts.get(oracle) == "FAIL":
             return None
         if not (LEAST < truth < np.inf and LEAST < predicted < np.inf):
             return None
@@ -126,22 +131,22 @@ def row_of(name: str, kind: str) -> Row:
         source, batch, real = opened(name, kind, Path(folder))
         data = batch if real else [batch]
         artifact = convert(source, output=Path(folder, "half.onnx"), data=data)
-        few = {key: array[:64] if real and array.ndim else array for key, array in batch.items()}
+        few = {key: array[:MOST] if real and array.ndim else array for key, array in batch.items()}
         expected = source.forward(few)
-        names = (*ORACLES, *(("IREE",) if iree_python() else ()))
-        found = dict(oracle_rows(source, onnx.load(artifact.path), few, names))
-        in_cuda = None
+        found = dict(oracle_rows(source, onnx.load(artifact.path), few, tuple(ORACLES)))
         if _has_cuda():
-            with CudaRunner(artifact.path) as runner:
+            with OnnxGpuRunner(artifact.path) as runner:
                 found[CUDA] = measured(source, expected, runner.run(few))
-            in_cuda = _emulated(source, artifact.path, few, expected, Profile.parse("ort-cuda"))
-        emulated = _emulated(source, artifact.path, few, expected, GPU)
+        emulated, *foretold = (
+            _emulated(source, artifact.path, few, expected, Profile.parse(name)).drift
+            for name in ("gpu", *(PROFILES[oracle] for oracle in found if oracle in PROFILES))
+        )
     return Row(
         name,
         kind,
         artifact.report.verdict.value,
-        emulated.drift,
-        in_cuda.drift if in_cuda else None,
+        emulated,
+        dict(zip((oracle for oracle in found if oracle in PROFILES), foretold, strict=True)),
         {key: None if one.verdict is None else one.drift for key, one in found.items()},
         {key: one.verdict.value if one.verdict else None for key, one in found.items()},
     )
@@ -155,7 +160,7 @@ def _emulated(
 
 def _has_cuda() -> bool:
     try:
-        check_cuda()
+        check_onnx_gpu("CUDAExecutionProvider")
     except MachineError:
         return False
     return True
@@ -203,7 +208,7 @@ def page(rows: Sequence[Row]) -> str:
             *(line for oracle in oracles for line in _confusion(rows, oracle)),
             "",
             "The columns are tfmp's verdicts by default: for any runtime, on CUDA and WebGPU, too. "
-            "An oracle's verdict is by the same rules, on its outputs for up to 64 samples.",
+            "An oracle's verdict is by the same rules, on its outputs for up to 320 samples.",
             "",
             "## Models",
             "",
@@ -230,6 +235,10 @@ def _explained(oracles: Sequence[str]) -> list[str]:
         "its way in arithmetic on shapes. Reductions add and square in FP16; "
         "rows without a number are files that it does not compile",
         CUDA: "ONNX Runtime on this machine's GPU; the profile `ort-cuda` foretells it",
+        WEBGPU: "ONNX Runtime's WebGPU provider (onnxruntime-webgpu 1.27) in FP16 on Mesa 26.1's "
+        "adapter in software: the shaders that a browser runs, compiled for a CPU. The profile "
+        "`webgpu` foretells it. Rows without a number are files that the provider computes wrongly "
+        "in FP32, too",
     }
     return [*(f"- {oracle}: {told[oracle]}." for oracle in oracles), ""]
 

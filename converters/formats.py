@@ -252,12 +252,18 @@ class Format(ABC):
 
     # Devices
 
-    def gpu_problem(self) -> str | None:
-        """Why the GPU cannot be used, as the end of a sentence; None if it can."""
+    def gpu_problem(self, asked: bool = True) -> str | None:
+        """Why the GPU cannot be used, as the end of a sentence; None if it can.
+
+        Args:
+            asked: the user asked for a GPU; otherwise it is about device "auto".
+        """
         return f"{self.title} files have no runner on a GPU"
 
     def gpu_in_software(self) -> str | None:
-        """The adapter that would be used, where a CPU plays the GPU; None for a real GPU."""
+        """The adapter that would be used, and its arithmetic, where a CPU plays the GPU; None for
+        a real GPU.
+        """
         return None
 
 

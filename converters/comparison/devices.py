@@ -51,7 +51,7 @@ def choose(device: str, formats: Collection[Format], emulate: bool = False) -> P
     if not eager:
         missing = " or ".join(item.title for item in all_formats() if item.gpu_by_default)
         return _on_cpu(f"chosen by auto: no {missing} file to run")
-    problems = {item.name: item.gpu_problem() for item in eager}
+    problems = {item.name: item.gpu_problem(asked=False) for item in eager}
     works = [item for item in eager if problems[item.name] is None]
     if not works:
         return _on_cpu(f"chosen by auto: {next(iter(problems.values()))}")
@@ -110,10 +110,7 @@ def _on_gpu(formats: Collection[Format]) -> Placing:
         software = item.gpu_in_software()
         real |= software is None
         if software is not None:
-            text += (
-                f"; for {item.title} that is {software}, in software and FP32: it shows which "
-                "operators a GPU takes, not what FP16 does"
-            )
+            text += f"; for {item.title} that is {software}"
     return Placing(frozenset(item.name for item in formats), real, text)
 
 

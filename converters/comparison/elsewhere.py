@@ -99,7 +99,7 @@ class ElsewhereTrial:
 
 
 def _rows(fed: Batch, expected: Batch, count: int, share: int) -> np.ndarray | None:
-    """The samples to run: smallest and largest ones in turns; None if a batch cannot be cut."""
+    """The samples to run: largest and smallest ones in turns; None if a batch cannot be cut."""
     arrays = [*fed.values(), *expected.values()]
     if any(array.shape[:1] != (count,) for array in arrays):
         return None
@@ -112,5 +112,5 @@ def _rows(fed: Batch, expected: Batch, count: int, share: int) -> np.ndarray | N
     with np.errstate(all="ignore"):
         sizes = sum(np.abs(array.astype(np.float64)).mean(axis=1) for array in numbers)
     order = np.argsort(np.nan_to_num(sizes), kind="stable")
-    ends = np.stack([order, order[::-1]], axis=1).reshape(-1)
+    ends = np.stack([order[::-1], order], axis=1).reshape(-1)
     return np.sort(ends[:wanted])

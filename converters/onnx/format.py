@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,9 +131,9 @@ class OnnxFormat(Format):
         profile: "Profile | None" = None,
         signature: str | None = None,
     ) -> "Runner":
-        from tfmp.converters.runners import CudaRunner, onnx_runner
+        from tfmp.converters.runners import OnnxGpuRunner, onnx_runner
 
-        return CudaRunner(path) if gpu else onnx_runner(path, profile)
+        return OnnxGpuRunner(path) if gpu else onnx_runner(path, profile)
 
     def elsewhere(self, path: Path) -> "tuple[OtherRuntime, ...]":
         from tfmp.converters.runners import other_runtimes
@@ -150,10 +151,10 @@ class OnnxFormat(Format):
         return OnnxRunner(path, _cpu_info())
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
-        from tfmp.converters.runners import CudaRunner, SourceRunner
+        from tfmp.converters.runners import OnnxGpuRunner, SourceRunner
 
         if gpu and source.origin.path is not None:
-            return CudaRunner(source.origin.path)
+            return OnnxGpuRunner(source.origin.path)
         return SourceRunner(source, _cpu_info())
 
     def time_calls(
@@ -163,7 +164,7 @@ class OnnxFormat(Format):
 
         if info.device == "CPU":
             return time_runner(OnnxRunner(path, alone=True), call, rows)
-        return time_in_worker("CudaTimer", path, call, rows, info)
+        return time_in_worker("OnnxGpuTimer", path, call, rows, info)
 
     def open_seams(
         self, path: Path, source: "AnySource", profile: "Profile | None", stack: ExitStack
@@ -172,11 +173,15 @@ class OnnxFormat(Format):
 
         return OnnxCandidate(path, profile, source)
 
-    def gpu_problem(self) -> str | None:
+    def gpu_problem(self, asked: bool = True) -> str | None:
         import onnxruntime
 
-        from tfmp.converters.runners import check_cuda
+        from tfmp.converters.runners import check_onnx_gpu, has_webgpu
 
+        if has_webgpu():
+            if not asked:
+                return "ONNX Runtime has WebGPU in place of CUDA, which device gpu takes"
+            return _problem_of(check_onnx_gpu)
         driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
         try:
             ctypes.CDLL(driver)
@@ -184,11 +189,15 @@ class OnnxFormat(Format):
             return f"no NVIDIA driver was found ({driver})"
         if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
             return "this build of ONNX Runtime has no CUDA"
-        try:
-            check_cuda()
-        except MachineError as error:
-            return str(error).rstrip(".")
-        return None
+        return _problem_of(check_onnx_gpu)
+
+
+def _problem_of(check: Callable[[], None]) -> str | None:
+    try:
+        check()
+    except MachineError as error:
+        return str(error).rstrip(".")
+    return None
 
 
 def _islands(

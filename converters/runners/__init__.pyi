@@ -1,6 +1,5 @@
 from .arranged import laid_out as laid_out
 from .base import HOLDS_FOR as HOLDS_FOR, Runner as Runner, RunnerInfo as RunnerInfo
-from .cuda import CudaRunner as CudaRunner, check_cuda as check_cuda
 from .elsewhere import (
     OtherRuntime as OtherRuntime,
     other_runtimes as other_runtimes,
@@ -14,6 +13,11 @@ from .litert import (
     weights_only_runner as weights_only_runner,
 )
 from .onnx import OnnxRunner as OnnxRunner, onnx_runner as onnx_runner
+from .onnx_gpu import (
+    OnnxGpuRunner as OnnxGpuRunner,
+    check_onnx_gpu as check_onnx_gpu,
+    has_webgpu as has_webgpu,
+)
 from .reference import SourceRunner as SourceRunner, TensorFlowRunner as TensorFlowRunner
 from .timing import (
     TimedCalls as TimedCalls,

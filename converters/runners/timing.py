@@ -72,7 +72,7 @@ def time_in_worker(
     """Times a file in a process of its own, without the transfer of arrays to it and back.
 
     Args:
-        timer: class in this module, such as "CudaTimer".
+        timer: class in this module, such as "OnnxGpuTimer".
         path: the file.
         call: arrays of one call by the file's input names.
         rows: number of samples in it.
@@ -116,14 +116,15 @@ class LiteRTTimer:
         return time_calls(prepared), rows
 
 
-class CudaTimer:
-    """Times an ONNX file on CUDA, in the worker process; copies to and from the GPU count."""
+class OnnxGpuTimer:
+    """Times an ONNX file on a GPU, in the worker process; copies to and from the GPU count."""
 
-    def __init__(self, path: Path, provider: str = "CUDAExecutionProvider") -> None:
-        """Loads the file."""
-        from tfmp.converters.runners.cuda_session import CudaSession
+    def __init__(self, path: Path, provider: str | None = None) -> None:
+        """Loads the file; see `OnnxGpuRunner`."""
+        from tfmp.converters.runners.gpu_session import GpuSession
+        from tfmp.converters.runners.onnx_gpu import own_provider
 
-        self._session = CudaSession(path, provider)
+        self._session = GpuSession(path, provider or own_provider())
 
     def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
         """Seconds of single calls, and the number of samples that each took."""

@@ -174,7 +174,7 @@ class TFLiteFormat(Format):
 
         return TFLiteCandidate(path, source, stack)
 
-    def gpu_problem(self) -> str | None:
+    def gpu_problem(self, asked: bool = True) -> str | None:
         from tfmp.converters.runners import check_litert_gpu
 
         try:
@@ -188,9 +188,17 @@ class TFLiteFormat(Format):
 
         try:
             with litert_vulkan() as vulkan:
-                return vulkan.adapter.name if vulkan.adapter.software else None
+                adapter = vulkan.adapter
         except MachineError:
             return None
+        if not adapter.software:
+            return None
+        if adapter.fp16:
+            return f"{adapter.name}, in software, with the FP16 arithmetic of LiteRT's GPU kernels"
+        return (
+            f"{adapter.name}, in software and FP32: it shows which operators a GPU takes, not what "
+            "FP16 does"
+        )
 
 
 def _traceable(source: "AnySource") -> "Source":

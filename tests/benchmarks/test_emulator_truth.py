@@ -36,7 +36,7 @@ def test_a_fit_finds_slope_middle_and_spread(script: ModuleType) -> None:
 
 
 def made(script: ModuleType, name: str, verdict: str, drift: float, truth: str, seen: float):
-    return script.Row(name, "adversarial", verdict, drift, None, {"NumPy": seen}, {"NumPy": truth})
+    return script.Row(name, "adversarial", verdict, drift, {}, {"NumPy": seen}, {"NumPy": truth})
 
 
 def test_false_verdicts_are_counted_named_and_bounded(script: ModuleType) -> None:
@@ -59,6 +59,13 @@ def test_a_ratio_is_of_sound_models_alone(script: ModuleType) -> None:
     assert made(script, "lost", "PASS", 2e-3, "FAIL", 1.0).ratio("NumPy") is None
     assert made(script, "exact", "PASS", 0.0, "PASS", 1e-8).ratio("NumPy") is None
     assert made(script, "s", "PASS", 2e-3, "PASS", 1e-3).ratio("CUDA") is None
+
+
+def test_a_runtime_is_held_against_its_own_profile(script: ModuleType) -> None:
+    drifts = {"NumPy": 1e-3, "WebGPU": 4e-3}
+    passed = dict.fromkeys(drifts, "PASS")
+    row = script.Row("s", "keras", "PASS", 1e-3, {"WebGPU": 3e-3}, drifts, passed)
+    assert [row.ratio(oracle) for oracle in drifts] == pytest.approx([1, 0.75])
 
 
 def test_the_page_has_forty_models_and_no_false_verdict() -> None:

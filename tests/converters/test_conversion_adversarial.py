@@ -7,7 +7,8 @@ import onnx
 import pytest
 from adversarial import ADVERSARIES, Adversary
 from field_case import FieldCase
-from oracle_verdicts import all_names, oracle_rows
+from fp16_oracles import ORACLES
+from oracle_verdicts import oracle_rows
 
 from tfmp.converters import convert
 from tfmp.converters.intake import open_source
@@ -73,11 +74,11 @@ def test_verdicts_hold_against_numpy(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_verdicts_hold_against_every_oracle(name: str, tmp_path: Path) -> None:
-    check_adversary(BY_NAME[name], tmp_path, all_names())
+    check_adversary(BY_NAME[name], tmp_path, tuple(ORACLES))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REPORTS)
 def test_verdicts_on_public_reports_hold_against_every_oracle(name: str, tmp_path: Path) -> None:
     case: FieldCase = REPORTS[name]
-    check(*verdicts(case.model(), case.batch(), tmp_path, all_names(), **case.options))
+    check(*verdicts(case.model(), case.batch(), tmp_path, tuple(ORACLES), **case.options))

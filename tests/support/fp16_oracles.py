@@ -63,14 +63,44 @@ def iree_oracle(model: onnx.ModelProto, batch: Batch) -> Batch:
     Raises:
         RuntimeError: IREE does not take the model; the text is the end of its words.
     """
+    return _run_by(iree_python(), "iree_run.py", _for_iree(model, batch), batch)
+
+
+def iree_python() -> str | None:
+    """The Python that has iree-base-compiler and iree-base-runtime, as TFMP_IREE names it."""
+    return os.environ.get("TFMP_IREE")
+
+
+def webgpu_oracle(model: onnx.ModelProto, batch: Batch) -> Batch:
+    """ONNX Runtime's WebGPU provider, in a process of the Python that TFMP_WEBGPU names.
+
+    Raises:
+        RuntimeError: the provider does not take the model; the text is the end of its words.
+    """
+    return _run_by(webgpu_python(), "webgpu_run.py", model, batch)
+
+
+def webgpu_python() -> str | None:
+    """The Python that has onnxruntime-webgpu and an adapter with FP16, as TFMP_WEBGPU names it.
+
+    Mesa's adapter in software is one from version 25 on (benchmarks/webgpu_python.sh).
+    """
+    return os.environ.get("TFMP_WEBGPU")
+
+
+def _run_by(python: str | None, script: str, model: onnx.ModelProto, batch: Batch) -> Batch:
+    """What another Python computes; its script reads and writes files of a folder."""
+    assert python is not None
+    inputs = [value.name for value in model.graph.input if value.name in batch]
     with temporary_folder() as folder:
-        onnx.save(_for_iree(model, batch), folder / "model.onnx")
-        np.savez(folder / "inputs.npz", **{f"i{k}": v for k, v in enumerate(batch.values())})
-        python = iree_python()
-        assert python is not None
-        script = Path(__file__).with_name("iree_run.py")
+        onnx.save(model, folder / "model.onnx")
+        np.savez(folder / "inputs.npz", **{f"i{k}": batch[n] for k, n in enumerate(inputs)})
         done = subprocess.run(
-            [python, str(script), str(folder)], capture_output=True, text=True, timeout=600
+            [python, str(Path(__file__).with_name(script)), str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
         )
         if done.returncode:
             raise RuntimeError(done.stderr.strip()[-500:])
@@ -79,9 +109,11 @@ def iree_oracle(model: onnx.ModelProto, batch: Batch) -> Batch:
     return dict(zip((value.name for value in model.graph.output), values, strict=True))
 
 
-def iree_python() -> str | None:
-    """The Python that has iree-base-compiler and iree-base-runtime, as TFMP_IREE names it."""
-    return os.environ.get("TFMP_IREE")
+# Programs that another Python runs, where there is one.
+_ELSEWHERE = {
+    "IREE": (iree_python, iree_oracle),
+    "WebGPU": (webgpu_python, webgpu_oracle),
+}
 
 
 ORACLES: Mapping[str, Callable[[onnx.ModelProto, Batch], Batch]] = {
@@ -89,6 +121,7 @@ ORACLES: Mapping[str, Callable[[onnx.ModelProto, Batch], Batch]] = {
     "NumPy, FP32 inside": kernel_oracle,
     "TensorFlow": tensorflow_oracle,
     "JAX": jax_oracle,
+    **{name: run for name, (python, run) in _ELSEWHERE.items() if python()},
 }
 
 

@@ -55,7 +55,8 @@ def emulated(
         _widen_node(node, graph, hidden, roundings if profile.flushes else None)
     for node in coarse:
         roundings.to_tf32(node)
-    products, left = unroll(model, [node for node in half if node.op_type in RECURRENT])
+    stepwise = RECURRENT - profile.ops(Kind.WIDE)
+    products, left = unroll(model, [node for node in half if node.op_type in stepwise])
     half = [node for node in half if node.graph is not None]
     left = sorted({*left, *sum_in_fp16(model, [*half, *products], profile)})
     model.metadata_props[FP32_INSIDE] = ", ".join(left)

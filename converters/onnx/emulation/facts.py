@@ -21,6 +21,7 @@ class Kind(StrEnum):
 
     SUMS = "sums"  # partial sums inside the ops are held in FP16
     STEPS = "steps"  # every step inside the ops is rounded to FP16, in the order of the kernel
+    WIDE = "wide"  # ops that round between their steps elsewhere hold FP32 from end to end
     THREADS = "threads"  # threads each hold a partial sum in FP16, which they add by pairs
     FUSED = "fused"  # the optimizer makes one op of several nodes, which holds FP32 between them
     FLUSHED = "flushed"  # subnormal FP16 numbers are zero
@@ -34,10 +35,12 @@ class Runtime:
     Attributes:
         title: its name in sentences; {} is the place of the version.
         version: the version that is meant where none is named; "" where the facts know none.
+        block: number of terms that its sums in FP16 add before they are rounded.
     """
 
     title: str
     version: str = ""
+    block: int = 1
 
 
 RUNTIMES = {
@@ -235,6 +238,31 @@ FACTS = (
         "Softmax rounds differences, exponentials and their sum to FP16",
         f"{_ORT}core/providers/webgpu/math/softmax.cc (commit 04488b7): thread_sum has the type "
         "of the operand",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
+        "CumSum",
+        "CumSum adds in FP16",
+        f"{_ORT}core/providers/webgpu/math/cum_sum.cc (commit 0e26b59): sum has the type of the "
+        "output",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
+        "Elu Erf Exp FastGelu Gelu Log Sigmoid Tanh",
+        "activations, exponentials and logarithms are formulas whose every step is rounded to "
+        "FP16: Tanh and Elu lose their digits near zero, exponentials of large numbers theirs",
+        f"{_ORT}core/providers/webgpu/math/unary_elementwise_ops.h (commit 008eeb9) and .cc "
+        "(commit 0dbea4e); W3C, WebGPU Shading Language, Accuracy of Floating Point Expressions",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.WIDE,
+        "GRU LSTM RNN",
+        "recurrent ops have no kernel and run on the CPU in FP32",
+        f"{_ORT}core/providers/webgpu/webgpu_execution_provider.cc (1.27): no such kernel is "
+        "registered",
     ),
     _fact(
         WEBGPU,

@@ -19,8 +19,7 @@ from tfmp.converters.shared.errors import InputError
 # mma.m16n8k16 with f16 accumulators (PTX ISA, "Matrix multiply-accumulate operation using mma").
 # Inside it the hardware adds 4 (V100), 8 (A100) or 16 (H100) at a time (Fasi et al., "Numerical
 # behavior of NVIDIA tensor cores", PeerJ CS 7:e330, 2021; Khattak and Mikaitis, "Accurate models
-# of NVIDIA tensor cores", arXiv:2512.07004). Runtimes that add one term after the other are
-# emulated in such blocks, too: a block of one takes many times as long.
+# of NVIDIA tensor cores", arXiv:2512.07004).
 DEFAULT_BLOCK = 16
 
 _GPU, _PESSIMISTIC = "gpu", "pessimistic"
@@ -58,7 +57,7 @@ class Profile:
                 return cls(name, version=(int(found[1]), int(found[2])))
         elif name == _PESSIMISTIC or (runtime is not None and _adds_in_fp16(name)):
             if not colon:
-                return cls(name, DEFAULT_BLOCK)
+                return cls(name, runtime.block if runtime else DEFAULT_BLOCK)
             if detail.isdecimal() and int(detail) >= 1:
                 return cls(name, int(detail))
         elif (name == _GPU or runtime is not None) and not colon:
@@ -72,7 +71,10 @@ class Profile:
     def __str__(self) -> str:
         if self.version is not None:
             return f"{self.name}:{self.version[0]}.{self.version[1]}"
-        return self.name if self.block is None else f"{self.name}:{self.block}"
+        runtime = RUNTIMES.get(self.name)
+        if self.block is None or (runtime is not None and self.block == runtime.block):
+            return self.name
+        return f"{self.name}:{self.block}"
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
@@ -114,7 +116,7 @@ class Profile:
                 f"softmax and normalizations rounded to FP16 after every {self.block} terms"
             )
         told = "; ".join(fact.what for fact in self.facts)
-        blocks = f" (in blocks of {self.block} terms)" if self.block is not None else ""
+        blocks = f" (in blocks of {self.block} terms)" if (self.block or 1) > 1 else ""
         return f"{self}: as gpu on {self.runtime}, where {told}{blocks}"
 
 

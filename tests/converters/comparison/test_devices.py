@@ -1,6 +1,7 @@
 """Where a validation runs. The CUDA session is tried on the CPU provider: the code is the same."""
 
 import ctypes
+from contextlib import nullcontext
 
 import keras_models
 import numpy as np
@@ -8,21 +9,23 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-import tfmp.converters.runners.cuda as cuda_runner
+import tfmp.converters.runners.onnx_gpu as gpu_runner
 from tfmp.converters import convert, validate
 from tfmp.converters.commands.cli import main
 from tfmp.converters.comparison.devices import choose
 from tfmp.converters.formats import format_named
 from tfmp.converters.onnx.format import OnnxFormat
-from tfmp.converters.runners.cuda import CudaRunner, check_cuda
-from tfmp.converters.runners.cuda_session import Placement, _error, _placement
+from tfmp.converters.runners.gpu_session import Placement, _error, _placement
+from tfmp.converters.runners.onnx_gpu import OnnxGpuRunner, check_onnx_gpu
 from tfmp.converters.runners.reference import TensorFlowRunner
-from tfmp.converters.runners.timing import CudaTimer
+from tfmp.converters.runners.timing import OnnxGpuTimer
+from tfmp.converters.runners.vulkan import Adapter, Vulkan
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.tflite.format import TFLiteFormat
 
 ONNX, TFLITE = format_named("onnx"), format_named("tflite")
 CPU = "CPUExecutionProvider"
+TOLD = TFLiteFormat.gpu_in_software
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def cuda(monkeypatch):
     """Says whether CUDA works."""
 
     def say(problem: str | None) -> None:
-        monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self: problem)
+        monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self, asked=True: problem)
 
     return say
 
@@ -51,7 +54,7 @@ def vulkan(monkeypatch):
     """Says whether LiteRT finds a GPU."""
 
     def say(problem: str | None) -> None:
-        monkeypatch.setattr(TFLiteFormat, "gpu_problem", lambda self: problem)
+        monkeypatch.setattr(TFLiteFormat, "gpu_problem", lambda self, asked=True: problem)
         monkeypatch.setattr(TFLiteFormat, "gpu_in_software", lambda self: None)
 
     return say
@@ -89,24 +92,30 @@ def test_gpu_without_one_is_an_error_that_says_what_is_missing(cuda, vulkan):
 
 def test_a_gpu_in_software_runs_tflite_files_and_is_called_what_it_is(vulkan, monkeypatch):
     vulkan(None)
-    monkeypatch.setattr(TFLiteFormat, "gpu_in_software", lambda self: "SwiftShader")
-    found = choose("gpu", [TFLITE])
-    assert (found.gpu, found.reference_gpu) == ({"tflite"}, False)
-    assert found.text == (
-        "gpu, as asked; for TFLite that is SwiftShader, in software and FP32: it shows which "
-        "operators a GPU takes, not what FP16 does"
-    )
+    adapters = {
+        Adapter("SwiftShader", "CPU", False): "SwiftShader, in software and FP32: it shows which "
+        "operators a GPU takes, not what FP16 does",
+        Adapter("llvmpipe", "CPU", True): "llvmpipe, in software, with the FP16 arithmetic of "
+        "LiteRT's GPU kernels",
+    }
+    for adapter, told in adapters.items():
+        way = nullcontext(Vulkan(adapter, "libvulkan.so.1", {}))
+        monkeypatch.setattr(TFLiteFormat, "gpu_in_software", TOLD)
+        monkeypatch.setattr("tfmp.converters.runners.litert_vulkan", lambda way=way: way)
+        found = choose("gpu", [TFLITE])
+        assert (found.gpu, found.reference_gpu) == ({"tflite"}, False)
+        assert found.text == f"gpu, as asked; for TFLite that is {told}"
     monkeypatch.setattr(TFLiteFormat, "gpu_in_software", lambda self: None)
     assert choose("gpu", [TFLITE]).text == "gpu, as asked"
 
 
 def test_cpu_asks_nobody(monkeypatch):
-    monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self: pytest.fail("asked"))
+    monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self, asked=True: pytest.fail("asked"))
     assert not choose("cpu", [ONNX]).gpu
 
 
 def test_emulation_is_for_onnx_files_on_a_cpu(monkeypatch):
-    monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self: pytest.fail("asked"))
+    monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self, asked=True: pytest.fail("asked"))
     found = choose("auto", [ONNX, TFLITE], emulate=True)
     assert (found.gpu, found.reference_gpu) == (set(), False)
     assert found.text == "cpu, chosen by auto: FP16 is to be emulated"
@@ -131,10 +140,20 @@ def test_cuda_that_cannot_load_is_a_problem_and_no_crash(monkeypatch):
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: None)
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CUDAExecutionProvider"])
-    monkeypatch.setattr("tfmp.converters.runners.check_cuda", refuse)
+    monkeypatch.setattr("tfmp.converters.runners.check_onnx_gpu", refuse)
     assert ONNX.gpu_problem() == "CUDA does not load"
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [CPU])
     assert ONNX.gpu_problem() == "this build of ONNX Runtime has no CUDA"
+
+
+def test_webgpu_is_taken_where_it_is_asked_for(monkeypatch):
+    found = ["WebGpuExecutionProvider", CPU]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: found)
+    monkeypatch.setattr("tfmp.converters.runners.check_onnx_gpu", lambda: None)
+    assert choose("auto", [ONNX]).text == (
+        "cpu, chosen by auto: ONNX Runtime has WebGPU in place of CUDA, which device gpu takes"
+    )
+    assert choose("gpu", [ONNX]).gpu == {"onnx"}
 
 
 def test_the_report_says_what_was_chosen(model, half, cuda):
@@ -146,7 +165,7 @@ def test_the_report_says_what_was_chosen(model, half, cuda):
 
 def test_a_session_runs_in_a_worker_and_proves_where_its_nodes_ran(model, half):
     x = np.random.default_rng(0).standard_normal((4, 6), dtype=np.float32)
-    with CudaRunner(half, CPU, "CPU") as runner:
+    with OnnxGpuRunner(half, CPU, "CPU") as runner:
         assert runner.info.fp16 == "native"
         outputs = runner.run({"features": x})
         again = runner.run({"features": x})
@@ -160,8 +179,8 @@ def test_a_session_runs_in_a_worker_and_proves_where_its_nodes_ran(model, half):
 def test_a_candidate_on_a_gpu_runs_there_from_end_to_end(model, half, cuda, monkeypatch):
     """As on a GPU, with the CPU provider in CUDA's place."""
     cuda(None)
-    opened = "tfmp.converters.runners.CudaRunner"
-    monkeypatch.setattr(opened, lambda path: CudaRunner(path, CPU, "GPU (test)"))
+    opened = "tfmp.converters.runners.OnnxGpuRunner"
+    monkeypatch.setattr(opened, lambda path: OnnxGpuRunner(path, CPU, "GPU (test)"))
     report = validate(model, half, np.ones((64, 6), np.float32))
     (candidate,) = report.candidates
     assert candidate.error is None
@@ -181,7 +200,7 @@ def test_nodes_that_fell_back_are_named(monkeypatch, half):
         {"cat": "Session", "args": {}},
     ]
     assert _placement(events, "CUDAExecutionProvider") == Placement(1, ("Softmax",))
-    with CudaRunner(half, CPU) as runner:
+    with OnnxGpuRunner(half, CPU) as runner:
         answer = {}, Placement(1, ("Softmax",))
         monkeypatch.setattr(runner._worker, "call", lambda *_: answer)
         runner.run({})
@@ -192,29 +211,29 @@ def test_without_cuda_the_runner_says_so(half):
     if ONNX.gpu_problem() is None:
         pytest.skip("CUDA works here")
     with pytest.raises(MachineError, match="CUDA"):
-        CudaRunner(half)
+        OnnxGpuRunner(half)
     with pytest.raises(MachineError, match="CUDA"):
-        check_cuda()
+        check_onnx_gpu()
 
 
 def test_the_probe_of_cuda_runs_on_a_provider_that_works():
-    check_cuda(CPU)
+    check_onnx_gpu(CPU)
 
 
 def test_what_refuses_the_probe_as_well_is_broken_itself(half, monkeypatch):
     """A session that fails on every model, as with a cuDNN that does not load."""
-    monkeypatch.setattr(cuda_runner, "onnx_probe", lambda: b"no model")
+    monkeypatch.setattr(gpu_runner, "onnx_probe", lambda: b"no model")
     with pytest.raises(MachineError, match="cannot run even one convolution"):
-        check_cuda(CPU)
+        check_onnx_gpu(CPU)
     refused = half.with_name("refused.onnx")
     model = onnx.load(half)
     model.graph.node[0].op_type = "NoSuchOperator"
     onnx.save(model, refused)
     with pytest.raises(MachineError, match="cannot run even one convolution"):
-        CudaRunner(refused, CPU)
+        OnnxGpuRunner(refused, CPU)
     monkeypatch.undo()
     with pytest.raises(RunnerError) as caught:
-        CudaRunner(refused, CPU)
+        OnnxGpuRunner(refused, CPU)
     assert not isinstance(caught.value, MachineError)
 
 
@@ -241,7 +260,7 @@ class TestAMachineThatFails:
         def refuse(path):
             raise MachineError("CUDA failure 2: out of memory.")
 
-        monkeypatch.setattr("tfmp.converters.runners.CudaRunner", refuse)
+        monkeypatch.setattr("tfmp.converters.runners.OnnxGpuRunner", refuse)
 
     def test_as_asked_it_ends_the_run(self, model, half, broken):
         with pytest.raises(InputError) as caught:
@@ -259,13 +278,13 @@ class TestAMachineThatFails:
 
     def test_while_it_runs_it_ends_the_run(self, model, half, cuda, monkeypatch):
         cuda(None)
-        runner = CudaRunner(half, CPU)
+        runner = OnnxGpuRunner(half, CPU)
 
         def refuse(batch):
             raise MachineError("CUDA failure 2: out of memory.")
 
         monkeypatch.setattr(runner, "run", refuse)
-        monkeypatch.setattr("tfmp.converters.runners.CudaRunner", lambda path: runner)
+        monkeypatch.setattr("tfmp.converters.runners.OnnxGpuRunner", lambda path: runner)
         with pytest.raises(InputError, match=r"^device: CUDA failure 2: out of memory\. Use"):
             validate(model, half, np.ones((2, 6), np.float32), device="auto")
 
@@ -290,11 +309,11 @@ def test_a_file_that_is_no_model_costs_no_worker(tmp_path):
     path = tmp_path / "broken.onnx"
     path.write_bytes(b"no model")
     with pytest.raises(RunnerError, match="is not a usable ONNX model"):
-        CudaRunner(path, CPU)
+        OnnxGpuRunner(path, CPU)
 
 
 def test_cuda_calls_are_timed_inside_the_worker(half):
-    seconds, rows = CudaTimer(half, CPU).measure({"features": np.ones((3, 6), np.float32)}, 1)
+    seconds, rows = OnnxGpuTimer(half, CPU).measure({"features": np.ones((3, 6), np.float32)}, 1)
     assert rows == 1
     assert len(seconds) >= 5
 

@@ -89,7 +89,7 @@ def test_the_same_model_on_numbers_that_every_runtime_holds(tmp_path):
     assert report.verdict == "PASS"
     assert doubts(report) == []
     names = [found.profile for found in report.candidates[0].elsewhere]
-    assert names == ["ort-cuda:1.26", "webgpu:16"]
+    assert names == ["ort-cuda:1.26", "webgpu"]
 
 
 def test_the_fix_that_the_report_names_mends_it(tmp_path):
@@ -112,9 +112,11 @@ def test_running_totals_that_cuda_holds_in_fp16(tmp_path):
     x = np.random.default_rng(0).random((64, 6000), dtype=np.float32)
     report = judged(parse(RUNNING), x, tmp_path)
     assert report.verdict == "INCONCLUSIVE"
-    (text,) = doubts(report)
-    assert "ONNX Runtime 1.26 on CUDA, output 'y': rel_l2 0.1" in text
-    assert "because CumSum adds in FP16. Convert with --precision mixed --emulate ort-cuda" in text
+    runtimes = {"ort-cuda": "ONNX Runtime 1.26 on CUDA", "webgpu": "WebGPU provider"}
+    for text, (profile, runtime) in zip(doubts(report), runtimes.items(), strict=True):
+        assert f"{runtime}, output 'y': rel_l2 0.1" in text
+        mend = f"Convert with --precision mixed --emulate {profile}"
+        assert f"because CumSum adds in FP16. {mend}" in text
     few = np.where(np.arange(6000) < 200, x, 0)
     assert judged(parse(RUNNING), few, tmp_path).verdict == "PASS"
 
@@ -137,13 +139,13 @@ def test_divisors_that_are_zero_where_subnormal_numbers_are(tmp_path):
     assert "This begins in Div" in text
 
 
-def test_one_sample_of_eight_is_enough_where_all_are_alike(tmp_path):
+def test_few_samples_are_enough_where_all_are_alike(tmp_path):
     """Large models are run on some samples elsewhere: the largest and the smallest of a batch."""
     w = np.where(np.arange(8192) < 4096, 1, -1).astype(np.float32)[:, None] * np.ones(4, np.float32)
     x = np.random.default_rng(0).uniform(0, 1, (64, 8192)).astype(np.float32)
     x[9] *= 60
     report = judged(parse(LONG, w=w), x, tmp_path, budget=DriftBudget(rel_l2=0.1))
-    assert max(o.samples for o in report.candidates[0].elsewhere[1].outputs) == 8
+    assert max(o.samples for o in report.candidates[0].elsewhere[1].outputs) == 2
     assert "WebGPU provider" in doubts(report)[0]
 
 

@@ -9,7 +9,15 @@ import numpy as np
 import onnx
 import pytest
 from adversarial import ADVERSARIES, Adversary
-from fp16_oracles import iree_oracle, iree_python, jax_oracle, kernel_oracle, tensorflow_oracle
+from fp16_oracles import (
+    iree_oracle,
+    iree_python,
+    jax_oracle,
+    kernel_oracle,
+    tensorflow_oracle,
+    webgpu_oracle,
+    webgpu_python,
+)
 from onnx_graphs import half, parse, run, run_emulated
 
 from tfmp.converters.shared.tensors import Batch
@@ -23,23 +31,29 @@ SOUND = {adversary.name: adversary for adversary in ADVERSARIES if not adversary
 # A product, a softmax, a recurrent op, a normalization.
 FEW = ("dense_sound", "large_logits_sound", "counting_lstm_sound", "residual_sound")
 
+needs_webgpu = pytest.mark.skipif(
+    webgpu_python() is None, reason="TFMP_WEBGPU names no Python that has ONNX Runtime's WebGPU"
+)
+
 
 def drift(expected: np.ndarray, received: np.ndarray) -> float:
     wide = expected.astype(np.float64)
     return float(np.linalg.norm(received - wide) / np.linalg.norm(wide))
 
 
-def drifts(adversary: Adversary, oracle) -> tuple[float, float]:
+def drifts(adversary: Adversary, oracle, profile: str) -> tuple[float, float]:
     """Drift emulated, and drift of an oracle, from the same FP16 file."""
     model, batch = adversary.make(), adversary.batch(64)
     converted, _ = half(model)
     expected = run(model, batch)["y"]
-    emulated = run_emulated(converted, batch)["y"]
+    emulated = run_emulated(converted, batch, profile)["y"]
     return drift(expected, emulated), drift(expected, oracle(converted, batch)["y"])
 
 
-def check_ratio(adversary: Adversary, oracle, bounds: tuple[float, float] = BOUNDS) -> None:
-    emulated, truth = drifts(adversary, oracle)
+def check_ratio(
+    adversary: Adversary, oracle, bounds: tuple[float, float] = BOUNDS, profile: str = "gpu"
+) -> None:
+    emulated, truth = drifts(adversary, oracle, profile)
     if max(emulated, truth) > LEAST:
         assert bounds[0] <= emulated / truth <= bounds[1], (emulated, truth)
 
@@ -60,6 +74,19 @@ def test_emulated_drift_is_the_matching_oracles_on_every_sound_model(name: str):
 @pytest.mark.parametrize("oracle", [tensorflow_oracle, jax_oracle])
 def test_frameworks_round_more_inside_and_never_less(name: str, oracle):
     check_ratio(SOUND[name], oracle, (0.4, 1.1))
+
+
+@needs_webgpu
+@pytest.mark.parametrize("name", FEW)
+def test_webgpus_own_kernels_drift_as_its_profile_foretells(name: str):
+    check_ratio(SOUND[name], webgpu_oracle, profile="webgpu")
+
+
+@pytest.mark.slow
+@needs_webgpu
+@pytest.mark.parametrize("name", sorted(set(SOUND) - set(FEW)))
+def test_webgpus_own_kernels_drift_so_on_every_sound_model(name: str):
+    check_ratio(SOUND[name], webgpu_oracle, profile="webgpu")
 
 
 @pytest.mark.slow

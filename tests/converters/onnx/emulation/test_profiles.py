@@ -33,7 +33,8 @@ def test_a_profile_prints_as_it_is_read(text: str):
 def test_defaults():
     assert Profile.parse("gpu") == GPU
     assert Profile.parse("pessimistic") == Profile("pessimistic", DEFAULT_BLOCK)
-    assert Profile.parse("webgpu") == Profile("webgpu", DEFAULT_BLOCK)
+    assert Profile.parse("webgpu") == Profile("webgpu", 1)
+    assert str(Profile.parse("webgpu:1")) == "webgpu"
     assert Profile.parse("ort-cuda") == Profile("ort-cuda", version=(1, 26))
     assert Profile.parse("ort-cuda:1.26.3") == Profile.parse("ort-cuda")
 

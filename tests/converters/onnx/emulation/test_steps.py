@@ -247,3 +247,56 @@ def test_softmax_on_a_web_gpu_rounds_exponentials_and_their_sum():
     received = emulate(text, "webgpu", x=x.astype(np.float32))
     np.testing.assert_array_equal(received, np.where(expected < 2**-14, 0, expected))
     assert (emulate(text, "gpu", x=x.astype(np.float32)) != received).any()
+
+
+# As ONNX Runtime's WebGPU provider 1.27 computes them in FP16, by Mesa 26.1's adapter in software.
+POINTS = [-6.5, -0.75, -0.01, -0.002, 0.0004, 0.003, 0.1, 1.3, 7.7]
+ON_WEBGPU = {
+    "Tanh": [
+        -1,
+        -0.635254,
+        -0.0101089,
+        -0.00195694,
+        0.000488758,
+        0.00293922,
+        0.0996094,
+        0.861816,
+        1,
+    ],
+    "Sigmoid": [0.00150394, 0.320801, 0.497559, 0.499512, 0.5, 0.500977, 0.524902, 0.785645, 1],
+    "Exp": [0.00150585, 0.472412, 0.990234, 0.998047, 1, 1.00293, 1.10547, 3.66797, 2198],
+    "Elu": [-0.998535, -0.527344, -0.00976562, -0.00195312, 0.0004, 0.003, 0.1, 1.3, 7.7],
+    "Log": [1.87305, -0.287842, -4.60547, -6.21875, -7.82812, -5.8125, -2.30273, 0.262207, 2.04297],
+}
+
+
+@pytest.mark.parametrize("op", ON_WEBGPU)
+def test_functions_of_webgpu_are_formulas_in_fp16(op: str):
+    x = np.array([POINTS], np.float32)
+    x = np.abs(x) if op == "Log" else x
+    text = f"agraph (float[N, 9] x) => (float[N, 9] y) {{ y = {op}(x) }}"
+    expected = np.array([ON_WEBGPU[op]]).astype(F16).astype(np.float32)
+    np.testing.assert_array_equal(emulate(text, "webgpu", x=x), expected)
+    assert not np.array_equal(emulate(text, "gpu", x=x), expected)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_of_webgpu_is_near_its_value_and_rounded_in_steps(approximate: str):
+    x = np.linspace(-6, 6, 400, dtype=np.float32)[None]
+    node = f'Gelu <approximate = "{approximate}"> (x)'
+    text = f"agraph (float[N, 400] x) => (float[N, 400] y) {{ y = {node} }}"
+    once, often = (emulate(text, name, opset=20, x=x) for name in ("gpu", "webgpu"))
+    error = np.abs(often - once)
+    assert 0 < error.max() < 5e-3
+
+
+def test_recurrent_ops_of_webgpu_run_on_the_cpu_in_fp32():
+    x = np.random.default_rng(0).standard_normal((30, 2, 3), dtype=np.float32)
+    rng = np.random.default_rng(1)
+    g, b = (rng.standard_normal((1, 16, k)).astype(np.float32) for k in (3, 4))
+    text = """agraph (float[30, N, 3] x) => (float[30, 1, N, 4] y) {
+        y = LSTM <hidden_size = 4> (x, g, b)
+    }"""
+    once = emulate(text, "webgpu", x=x, g=g, b=b)
+    stepwise = emulate(text, "gpu", x=x, g=g, b=b)
+    assert not np.array_equal(once, stepwise)

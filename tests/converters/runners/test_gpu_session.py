@@ -8,7 +8,7 @@ import pytest
 from onnx_graphs import parse
 
 from tfmp.converters import convert
-from tfmp.converters.runners.cuda_session import CUDA, provider_options
+from tfmp.converters.runners.gpu_session import CUDA, provider_options
 from tfmp.converters.shared.errors import RunnerError
 
 SUM = """

@@ -1,4 +1,6 @@
-"""Runs ONNX files on an NVIDIA GPU, each in a process of its own."""
+"""Runs ONNX files on a GPU, each in a process of its own: by CUDA, or by WebGPU where ONNX Runtime
+has that in its place (package onnxruntime-webgpu).
+"""
 
 from pathlib import Path
 from typing import Self
@@ -13,11 +15,29 @@ from tfmp.converters.shared.worker import Worker
 from tfmp.shared.atomic_file import temporary_folder
 
 _TIMEOUT_S = 600.0
-_CUDA = "CUDAExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+_WEBGPU = "WebGpuExecutionProvider"
 
 
-class CudaRunner:
-    """A float32 or FP16 ONNX file on ONNX Runtime's CUDA provider, TF32 off.
+def has_webgpu() -> bool:
+    """Whether the ONNX Runtime of this environment reaches GPUs by WebGPU, and not by CUDA."""
+    import onnxruntime
+
+    found = onnxruntime.get_available_providers()
+    return _WEBGPU in found and CUDA not in found
+
+
+def own_provider() -> str:
+    """The name of the provider for GPUs in the ONNX Runtime of this environment."""
+    return _WEBGPU if has_webgpu() else CUDA
+
+
+def _title(provider: str) -> str:
+    return "WebGPU" if provider == _WEBGPU else provider.removesuffix("ExecutionProvider")
+
+
+class OnnxGpuRunner:
+    """A float32 or FP16 ONNX file on ONNX Runtime's provider for GPUs; on CUDA, TF32 is off.
 
     TensorFlow takes the whole of a GPU's memory in this process, and two CUDA stacks do not share
     one; hence the worker.
@@ -25,19 +45,20 @@ class CudaRunner:
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, path: Path, provider: str = _CUDA, device: str = "GPU (CUDA)") -> None:
+    def __init__(self, path: Path, provider: str | None = None, device: str | None = None) -> None:
         """Loads the file.
 
         Args:
             path: an ONNX file.
-            provider: name of the provider in ONNX Runtime.
-            device: name of the device in the report.
+            provider: name of the provider in ONNX Runtime; None for the one of this environment.
+            device: name of the device in the report; None for "GPU" and the provider.
 
         Raises:
-            MachineError: CUDA does not load.
+            MachineError: the provider does not load.
             RunnerError: the file does not load on it.
         """
-        self._provider = provider
+        self._provider = provider = provider or own_provider()
+        device = device or f"GPU ({_title(provider)})"
         self._worker = _worker(path, provider)
         from tfmp.converters.onnx.fp16 import computes_in_fp16  # while the worker starts
         from tfmp.converters.runners.onnx import prepared_model
@@ -50,7 +71,7 @@ class CudaRunner:
             raise
         except RunnerError:
             self._worker.close()
-            check_cuda(provider)  # the machine is to blame if this fails as well
+            check_onnx_gpu(provider)  # the machine is to blame if this fails as well
             raise
         details = {"onnxruntime": version}
         if half:
@@ -59,7 +80,7 @@ class CudaRunner:
 
     def run(self, batch: Batch) -> Batch:
         outputs, placement = self._worker.call("run", batch)
-        name = self._provider.removesuffix("ExecutionProvider")
+        name = _title(self._provider)
         if placement.elsewhere:
             proof = f"{', '.join(placement.elsewhere)} fell back to the CPU, which has no FP16"
         else:
@@ -76,7 +97,7 @@ class CudaRunner:
 
 def _worker(path: Path, provider: str) -> Worker:
     return Worker(
-        "tfmp.converters.runners.cuda_session:CudaSession",
+        "tfmp.converters.runners.gpu_session:GpuSession",
         path,
         provider,
         label=f"ONNX Runtime with {path.name}",
@@ -84,12 +105,16 @@ def _worker(path: Path, provider: str) -> Worker:
     )
 
 
-def check_cuda(provider: str = _CUDA) -> None:
+def check_onnx_gpu(provider: str | None = None) -> None:
     """Runs a convolution on the GPU, which loads everything that models need.
 
+    Args:
+        provider: name of the provider in ONNX Runtime; None for the one of this environment.
+
     Raises:
-        MachineError: CUDA or cuDNN does not load, or does not run.
+        MachineError: the provider or one of its libraries does not load, or does not run.
     """
+    provider = provider or own_provider()
     with temporary_folder() as folder:
         path = folder / "probe.onnx"
         path.write_bytes(onnx_probe())
@@ -99,7 +124,8 @@ def check_cuda(provider: str = _CUDA) -> None:
             except MachineError:
                 raise
             except RunnerError as error:
+                broken = "CUDA or cuDNN" if provider == CUDA else _title(provider)
                 raise MachineError(
-                    "CUDA or cuDNN is broken: ONNX Runtime cannot run even one convolution "
+                    f"{broken} is broken: ONNX Runtime cannot run even one convolution "
                     f"({str(error).rstrip('.')})"
                 ) from error

@@ -1,8 +1,8 @@
-"""An ONNX Runtime session on CUDA, as a worker process holds it, and the places of its nodes.
+"""An ONNX Runtime session on a GPU, as a worker process holds it, and the places of its nodes.
 
-ONNX Runtime lists the CUDA provider wherever its GPU build is installed, falls back to the CPU
-without an error when CUDA does not load, and again for every single node that has no CUDA kernel.
-So the first run is profiled: the profile names the provider of each node.
+ONNX Runtime lists a provider wherever a build with it is installed, falls back to the CPU
+without an error when the provider does not load, and again for every single node that it has no
+kernel for. So the first run is profiled: the profile names the provider of each node.
 """
 
 import json
@@ -38,7 +38,7 @@ class Placement:
     elsewhere: tuple[str, ...]
 
 
-class CudaSession:
+class GpuSession:
     """A session whose nodes run on one provider; nodes that do not are named."""
 
     def __init__(self, path: Path, provider: str = CUDA) -> None:
@@ -71,6 +71,9 @@ class CudaSession:
             raise MachineError(
                 "ONNX Runtime cannot load its CUDA provider: CUDA 12 and cuDNN 9 are missing, or "
                 "no GPU is there that they support"
+                if provider == CUDA
+                else f"ONNX Runtime cannot load its {provider}: no adapter is there that it takes "
+                "(Debian 13: apt install mesa-vulkan-drivers)"
             )
         self._placement: Placement | None = None
 
