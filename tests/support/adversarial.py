@@ -139,6 +139,13 @@ _RMS = _residual(
     n = Div(r, t)""",
     ", float two = {2}, float e = {1e-6}",
 )
+_NORMALIZED = _graph(
+    """agraph (float[N, 64] x) => (float[N, 64] y) {
+        y = LayerNormalization <axis = -1, epsilon = 1e-12> (x, g, b)
+    }""",
+    g=np.linspace(0.5, 2, 64, dtype=np.float32),
+    b=np.linspace(-1, 1, 64, dtype=np.float32),
+)
 _UNIT = _graph("""agraph (float[N, 64] x) => (float[N, 64] y)
     <int64[1] a = {1}, float eps = {1e-12}, float z = {0}> {
         p = Max(x, z)
@@ -440,6 +447,7 @@ ADVERSARIES: tuple[Adversary, ...] = (
     *_both("residual_mean", _LAYER, _pair(4, 256, scale=0.2, shift=30), _pair(4, 256, shift=0.5)),
     *_both("rms_residual", _RMS, _pair(4, 256, scale=212), _pair(4, 256)),
     Adversary("dead_rows_sound", False, _UNIT, _with_dead_rows),
+    Adversary("normalized_dead_rows_sound", False, _NORMALIZED, _with_dead_rows),
     Adversary("small_divisor_sound", False, _SMALL_DIVISOR, _with_zeros(_normal(64), 5)),
     Adversary("scaled_after_sound", False, _attention(0.0003), _pair(8, 64, scale=110, names="qk")),
     *_both(

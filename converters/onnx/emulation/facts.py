@@ -258,6 +258,13 @@ FACTS = (
     ),
     _fact(
         WEBGPU,
+        Kind.STEPS,
+        "LayerNormalization",
+        "LayerNormalization rounds 1 / deviation and its products to FP16",
+        f"{_ORT}core/providers/webgpu/nn/layer_norm.cc (commit 007a78e): x_element_t(inv_std_dev)",
+    ),
+    _fact(
+        WEBGPU,
         Kind.WIDE,
         "GRU LSTM RNN",
         "recurrent ops have no kernel and run on the CPU in FP32",

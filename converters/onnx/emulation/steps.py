@@ -268,6 +268,28 @@ def _log_of(build: SumBuilder, x: ir.Value) -> ir.Value:
     return build.op("Mul", build.rounded(bits), _half(build, _LN_2))
 
 
+def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """Sums, mean and variance are float32; then 1 / deviation is FP16, and so is each product."""
+    x, scale = operand(node, 0), operand(node, 1)
+    rank = rank_of(x)
+    if integer(node, "axis", -1) % rank != rank - 1 or any(node.outputs[1:]):
+        raise NotStaticError
+    axis = build.integers([-1]) if build.opset >= 18 else None
+    mean, square = (
+        build.op("ReduceMean", value, axis)
+        if axis is not None
+        else build.op("ReduceMean", value, axes=[-1])
+        for value in (x, build.op("Mul", x, x))
+    )
+    variance = build.op("Sub", square, build.op("Mul", mean, mean))
+    safe = build.op("Add", variance, build.floats(real(node, "epsilon", 1e-5)))
+    inverse = build.rounded(build.op("Reciprocal", build.op("Sqrt", safe)))
+    centred = build.rounded(build.op("Sub", x, build.rounded(mean)))
+    result = build.op("Mul", build.rounded(build.op("Mul", centred, inverse)), scale)
+    bias = optional(node, 2)
+    return result if bias is None else build.op("Add", build.rounded(result), bias)
+
+
 def _elu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
     alpha = _half(build, real(node, "alpha", 1.0))
@@ -344,6 +366,7 @@ STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
     "Exp": lambda build, node, block: _exp_of(build, operand(node, 0)),
     "FastGelu": _gelu,
     "Gelu": _gelu,
+    "LayerNormalization": _web_layer_norm,
     "Log": lambda build, node, block: _log_of(build, operand(node, 0)),
     "ReduceLogSum": _log_sum,
     "ReduceLogSumExp": _log_sum_exp,

@@ -3,17 +3,49 @@
 Hardware that flushes subnormal numbers takes such a constant, and the divisor, for zero: 0 / 0 is
 NaN. Nodes that make or read such a divisor stay in FP32; as soon as a Sqrt takes the constant past
 the smallest normal number, FP16 is safe again.
+
+The epsilon of a normalization is float32 in every kernel, but some round 1 / deviation to FP16
+(WebGPU: core/providers/webgpu/nn/layer_norm.cc), where rows of one value must not make it infinite.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import MOVERS, number_of
+from tfmp.converters.onnx.graph import MOVERS, number_of, real
 from tfmp.shared.numerics import FLOAT16
 
 # Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
 ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
+
+_NORMALIZATIONS = frozenset(
+    "GroupNormalization InstanceNormalization LayerNormalization RMSNormalization".split()
+)
+# Its root's inverse is below 65504, by a hundredth.
+_LEAST_EPSILON = 2.4e-10
+
+
+def raise_epsilons(nodes: Iterable[ir.Node]) -> list[str]:
+    """Raises epsilons that let 1 / deviation pass the range of FP16.
+
+    Args:
+        nodes: those that compute in FP16.
+
+    Returns:
+        A sentence for each op and epsilon.
+    """
+    raised: Counter[str] = Counter()
+    for node in nodes:
+        epsilon = real(node, "epsilon", 1e-5)
+        if node.domain == "" and node.op_type in _NORMALIZATIONS and epsilon < _LEAST_EPSILON:
+            node.attributes["epsilon"] = ir.AttrFloat32("epsilon", _LEAST_EPSILON)
+            raised[f"{node.op_type}: its epsilon {epsilon:.3g} became {_LEAST_EPSILON:.3g}"] += 1
+    return [
+        f"{text}, so that 1 / deviation stays in the range of FP16"
+        + (f" ({count} times)" if count > 1 else "")
+        for text, count in raised.items()
+    ]
 
 
 def lowest_divisors(nodes: Iterable[ir.Node]) -> dict[ir.Value, float]:

@@ -15,6 +15,7 @@ from onnx_ir.passes.common import (
 )
 
 from tfmp.converters.onnx.fp16 import gaps
+from tfmp.converters.onnx.fp16.divisors import raise_epsilons
 from tfmp.converters.onnx.fp16.report import ConstantChange, Fp16Report, Island
 from tfmp.converters.onnx.fp16.rules import (
     FP16,
@@ -79,6 +80,7 @@ def to_fp16(
     rewriter = _Rewriter(model, decisions)
     rewriter.run(fp16_io)
     remove_unused(model)
+    raised = raise_epsilons(node for node, found in decisions.items() if found.dtype == FP16)
     kept = tuple(
         Island(
             name_of(node),
@@ -93,7 +95,7 @@ def to_fp16(
         casts=sum(node.graph is not None for node in rewriter.inserted),
         islands=kept,
         constants=tuple(rewriter.changes),
-        rewrites=tuple(rewritten),
+        rewrites=(*rewritten, *raised),
     )
 
 

@@ -60,3 +60,35 @@ def test_the_reason_names_the_constant():
 )
 def test_other_small_constants_cost_nothing(body: str, epsilon: float):
     assert kept(body, epsilon) == []
+
+
+def normalized(epsilon: float):
+    return parse(
+        f"""agraph (float[N, 6] x) => (float[N, 6] y) {{
+            y = LayerNormalization <axis = -1, epsilon = {epsilon}> (x, g)
+        }}""",
+        g=np.ones(6, np.float32),
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-12])
+def test_rows_of_one_value_are_normalized_on_every_hardware(epsilon: float):
+    """WebGPU's kernel rounds 1 / deviation to FP16, and 0 * inf is NaN."""
+    x = np.concatenate([X, 0 * X])
+    converted, report = half(normalized(epsilon))
+    assert report.rewrites == (
+        f"LayerNormalization: its epsilon {epsilon:.3g} became 2.4e-10, so that 1 / deviation "
+        "stays in the range of FP16",
+    )
+    expected = run(normalized(1e-12), {"x": x})["y"]
+    for profile in ("gpu", "webgpu"):
+        received = run_emulated(converted, {"x": x}, profile)["y"]
+        np.testing.assert_allclose(received, expected, rtol=3e-3, atol=3e-3)
+    (node,) = (node for node in converted.graph.node if node.op_type == "LayerNormalization")
+    next(one for one in node.attribute if one.name == "epsilon").f = 1e-12
+    assert np.isnan(run_emulated(converted, {"x": x}, "webgpu")["y"][1]).all()
+
+
+def test_epsilons_that_fp16_bears_stay():
+    _, report = half(normalized(1e-9))
+    assert report.rewrites == ()
