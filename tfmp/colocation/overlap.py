@@ -74,9 +74,8 @@ def _on_cores(mode: str, alone: Sequence[JobResult]) -> str:
     each = joined([f"{count:.1f}" for count in busy])
     there = cores()
     if sum(busy) > _FULL * there:
-        left = (
-            "together they want more than there is" if sum(busy) > there else "hardly any is left"
-        )
+        more = sum(busy) > (1 + _NOTABLE) * there
+        left = "together they want more than there is" if more else "hardly any is left"
         return f"Alone the jobs keep {each} of {there} cores busy: {left}"
     if mode == THREADS:
         return (
