@@ -14,6 +14,7 @@ from .merge import check_same_run as check_same_run, join as join, merge_reports
 from .model import (
     Artifact as Artifact,
     CandidateEvidence as CandidateEvidence,
+    CandidateReport as CandidateReport,
     DriftReport as DriftReport,
     Evidence as Evidence,
     FileNotes as FileNotes,
@@ -21,6 +22,7 @@ from .model import (
     ReferenceReport as ReferenceReport,
     Stage as Stage,
     check_path as check_path,
+    render as render,
     shows_nodes as shows_nodes,
     suffix_of as suffix_of,
 )

@@ -16,7 +16,7 @@ CONVERSION = (
     "onnx.graph onnx.export.handlers onnx.export onnx.rewrites onnx.fp16 onnx.emulation "
     "tflite.file tflite.rewriting tflite.export tflite.audit "
     "drift drift.verdict samples onnx.mixed runners report explain "
-    "formats onnx.options onnx.format tflite.options tflite.format comparison distributed "
+    "tracking formats onnx.options onnx.format tflite.options tflite.format comparison distributed "
     "validation inspection conversion commands"
 ).split()
 

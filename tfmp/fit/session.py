@@ -173,10 +173,11 @@ class FitSession:
         before, now = recorder.read()
         if epoch_over:
             recorder.epoch_ended()
+        health = recorder.health()
         if self._log is not None:
             steps, scalars = recorder.scalars()
-            self._log.write(steps, scalars, epoch=recorder.epoch)
-        health = recorder.health()
+            spread = health.distributions() if health is not None else None
+            self._log.write(steps, scalars, spread, epoch=recorder.epoch)
         if self._scale_watch is not None and health is not None:
             self.add_findings(self._scale_watch.look(health))
         if before is not None and now is not None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,9 @@ from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import scaled_optimizers
 from tfmp.shared.report_files import JsonObject, check_log_dir, json_number
 from tfmp.shared.wording import shown
+
+# As many as tf.summary.histogram has.
+_BUCKETS = 30
 
 
 @dataclass(frozen=True)
@@ -278,12 +281,19 @@ class TelemetryLog:
 
             self._events = tf.summary.create_file_writer(str(self.log_dir))
 
-    def write(self, step: int, scalars: Mapping[str, float], **labels: object) -> None:
+    def write(
+        self,
+        step: int,
+        scalars: Mapping[str, float],
+        distributions: Mapping[str, Sequence[float]] | None = None,
+        **labels: object,
+    ) -> None:
         """Adds one record.
 
         Args:
             step: the training step that the numbers belong to.
             scalars: the numbers, by name.
+            distributions: numbers for TensorBoard's histograms, by name.
             labels: further fields of the JSON line that make no curve, such as `epoch=3`.
         """
         record: dict[str, object] = {"step": step, **labels, **scalars}
@@ -294,6 +304,8 @@ class TelemetryLog:
             with self._events.as_default(step=step):
                 for name, value in scalars.items():
                     _write_scalar(f"tfmp/{name}", value)
+                for name, values in (distributions or {}).items():
+                    _write_histogram(f"tfmp/{name}", values)
             self._events.flush()
 
     def close(self) -> None:
@@ -319,12 +331,33 @@ def _write_scalar(tag: str, value: float) -> None:
     """Writes the event of tf.summary.scalar, which needs the tensorboard package."""
     import tensorflow as tf
 
+    tf.summary.write(tag, tf.constant(value, tf.float32), metadata=_metadata("scalars", 1))
+
+
+def _write_histogram(tag: str, values: Sequence[float]) -> None:
+    """Writes the event of tf.summary.histogram, which needs the tensorboard package."""
+    import tensorflow as tf
+
+    if not values:
+        return
+    counts, edges = np.histogram(values, bins=_BUCKETS)
+    buckets = np.stack([edges[:-1], edges[1:], counts], axis=1)  # left edge, right edge, number
+    tf.summary.write(tag, tf.constant(buckets, tf.float64), metadata=_metadata("histograms", 2))
+
+
+def _metadata(plugin: str, data_class: int) -> object:
+    """What tells TensorBoard which of its pages shows an event.
+
+    Args:
+        plugin: name of the page.
+        data_class: DATA_CLASS_SCALAR or DATA_CLASS_TENSOR of
+            tensorflow/core/framework/summary.proto.
+    """
+    import tensorflow as tf
+
     metadata_of = tf.compat.v1.SummaryMetadata
-    metadata = metadata_of(
-        plugin_data=metadata_of.PluginData(plugin_name="scalars"),
-        data_class=1,  # DATA_CLASS_SCALAR in tensorflow/core/framework/summary.proto
-    )
-    tf.summary.write(tag, tf.constant(value, tf.float32), metadata=metadata)
+    about = metadata_of.PluginData(plugin_name=plugin)
+    return metadata_of(plugin_data=about, data_class=data_class)
 
 
 def _plain(value: object) -> object:

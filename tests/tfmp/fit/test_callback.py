@@ -391,7 +391,8 @@ def test_readings_every_so_many_steps(tmp_path):
 def test_a_log_folder_gets_tensorboard_scalars(tmp_path):
     fit(model(), MixedPrecision("mixed_float16", log_dir=tmp_path), *data(), epochs=2)
     assert len((tmp_path / "tfmp.jsonl").read_text().splitlines()) == 2
-    assert list(tmp_path.glob("events.out.tfevents.*"))
+    (events,) = tmp_path.glob("events.out.tfevents.*")
+    assert b"tfmp/largest_gradient_log2" in events.read_bytes()
 
 
 def test_the_device_is_read_once_per_epoch(monkeypatch):

@@ -1,0 +1,110 @@
+"""A drift report in a run of MLflow: in its own store of files, and in a stand-in for it."""
+
+import math
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tfmp.converters import DriftBudget, DriftReport, log_to_mlflow
+from tfmp.converters.drift import Comparison
+from tfmp.converters.report import CandidateEvidence, Evidence, ReferenceReport
+from tfmp.converters.runners import RunnerInfo
+from tfmp.converters.samples import DataReport
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import TensorSpec
+
+
+@pytest.fixture(scope="module")
+def report() -> DriftReport:
+    """Two classes that an FP16 file with an odd name tells apart as before, but for one sample."""
+    right = np.eye(2, dtype=np.float32)[np.arange(400) % 2]
+    received = right.copy()
+    received[0] = received[0, ::-1]
+    spec = TensorSpec("probs:0", (None, 2), "float32")
+    comparison = Comparison("c", [spec], [spec])
+    keys = np.arange(400, dtype=np.uint64)
+    comparison.update({"probs:0": right}, {"probs:0": received}, np.arange(400) % 2, keys)
+    runner = RunnerInfo("onnxruntime", "CPU", "emulated")
+    outputs, labels = comparison.outputs(), comparison.labels()
+    file = CandidateEvidence("out/a b.onnx", "onnx", runner, outputs, labels)
+    crashed = CandidateEvidence("c.onnx", "onnx", runner, error="it crashed")
+    data = DataReport("x.npz", 400, "ab" * 32, synthetic=False, labelled=True)
+    evidence = Evidence(ReferenceReport("net", "keras"), (file, crashed), data)
+    return DriftReport.judged(evidence, DriftBudget(rel_l2=1.0))
+
+
+FILE = "out_a b.onnx"
+
+
+class Recorder:
+    """What MLflow was asked to keep."""
+
+    def __init__(self, active: object) -> None:
+        self.tags: dict[str, str] = {}
+        self.metrics: dict[str, float] = {}
+        self.files: dict[str, str] = {}
+        self.started = 0
+        self.module = SimpleNamespace(
+            active_run=lambda: active,
+            start_run=self._start,
+            set_tag=self.tags.__setitem__,
+            log_metrics=self.metrics.update,
+            log_text=lambda text, path: self.files.__setitem__(path, text),
+        )
+
+    def _start(self) -> nullcontext:
+        self.started += 1
+        return nullcontext()
+
+
+@pytest.mark.parametrize("active", [None, "a run"])
+def test_the_active_run_or_one_of_its_own_gets_the_report(report, monkeypatch, active):
+    recorder = Recorder(active)
+    monkeypatch.setitem(sys.modules, "mlflow", recorder.module)
+    log_to_mlflow(report)
+    assert recorder.started == (active is None)
+    assert recorder.tags == {
+        "tfmp.verdict": "FAIL",
+        f"tfmp.verdict.{FILE}": str(report.candidates[0].verdict),
+        "tfmp.verdict.c.onnx": "FAIL",
+    }
+    (output,) = report.candidates[0].outputs
+    assert recorder.metrics[f"{FILE}/probs_0/rel_l2"] == output.rel_l2
+    assert recorder.metrics[f"{FILE}/probs_0/flip_rate"] == 1 / 400
+    assert recorder.metrics[f"{FILE}/probs_0/accuracy"] == 399 / 400
+    assert sorted(recorder.files) == ["tfmp/drift.html", "tfmp/drift.json", "tfmp/drift.md"]
+    assert "<html" in recorder.files["tfmp/drift.html"]
+
+
+def test_numbers_that_are_not_finite_are_left_to_the_verdict(report, monkeypatch):
+    recorder = Recorder("a run")
+    monkeypatch.setitem(sys.modules, "mlflow", recorder.module)
+    (output,) = report.candidates[0].outputs
+    lost = replace(report.candidates[0], outputs=(replace(output, rel_l2=math.inf),))
+    log_to_mlflow(replace(report, candidates=(lost,)))
+    assert f"{FILE}/probs_0/rel_l2" not in recorder.metrics
+    assert f"{FILE}/probs_0/max_abs" in recorder.metrics
+
+
+def test_a_machine_without_mlflow_says_what_to_install(report, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(InputError, match=r"needs the package mlflow .* pip install mlflow\."):
+        log_to_mlflow(report)
+
+
+def test_mlflow_itself_reads_the_run(report, tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
+    with mlflow.start_run() as run:
+        log_to_mlflow(report)
+    client = mlflow.MlflowClient()
+    data = client.get_run(run.info.run_id).data
+    assert data.tags["tfmp.verdict"] == "FAIL"
+    assert data.metrics[f"{FILE}/probs_0/accuracy"] == 399 / 400
+    kept = [file.path for file in client.list_artifacts(run.info.run_id, "tfmp")]
+    assert sorted(kept) == ["tfmp/drift.html", "tfmp/drift.json", "tfmp/drift.md"]
