@@ -1,9 +1,12 @@
 """Several trainings on one device: every way of `tfmp colocate` against one after another.
 
     python benchmarks/colocate.py [--rounds 5] [--steps 200] [--jobs tiny ...] [--json FILE]
+    python benchmarks/colocate.py --crossover [--widths 32 256 1024] [--batches 8 64 512]
 
-Groups of three jobs at three precisions (float32, float64, 16 bits mixed) take the same number of
-steps in every mode. A round has each mode once, in an order that rotates, so that drift of the
+Groups of three jobs at three precisions (float32, float64, 16 bits mixed), and pairs of different
+models, take the same number of steps in every mode. `--crossover` takes two equal jobs of each width
+and batch instead, and names the fastest mode of each: where one after another wins, the jobs fill
+the device. A round has each mode once, in an order that rotates, so that drift of the
 machine hits all alike; what is compared is the time of the steps within a round. Setting up is told
 apart: it is once, and steps are many. At the end stands what mode "auto" takes for training 20
 times as long, by short runs of its own.
@@ -23,20 +26,25 @@ import numpy as np
 
 import tfmp
 from tfmp.colocation.choice import compare
-from tfmp.colocation.mode_names import MODES
+from tfmp.colocation.mode_names import IN_PROCESS, PROCESSES, SEQUENTIAL, STREAMS
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
+from tfmp.colocation.streams import stream_devices
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
 from tfmp.shared.wording import table
 
-WAYS = [mode for mode in MODES if mode != "auto"]
+WAYS = (*IN_PROCESS, PROCESSES)
 TRAINED_LONGER = 20
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.standard_normal((1024, 32)).astype("float32")
 IMAGES = RNG.standard_normal((256, 28, 28, 1)).astype("float32")
+SERIES = RNG.standard_normal((256, 32, 8)).astype("float32")
+
+# A mode that is faster by less is as fast as one job after another.
+WORTHWHILE = 1.05
 
 
 def tiny() -> keras.Model:
@@ -64,9 +72,39 @@ def convolutional() -> keras.Model:
     return model
 
 
-GROUPS: dict[str, tuple[Callable[[], keras.Model], np.ndarray]] = {
-    "tiny": (tiny, FEATURES),
-    "convolutional": (convolutional, IMAGES),
+def recurrent() -> keras.Model:
+    """A small LSTM: many short kernels, one after another."""
+    layers = keras.layers
+    model = keras.Sequential([layers.Input((32, 8)), layers.LSTM(32), layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+class Wide:
+    """Builds a network with layers of one width; a class, so that processes can have it, too."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def __call__(self) -> keras.Model:
+        layers = keras.layers
+        hidden = [layers.Dense(self.width, activation="relu") for _ in range(3)]
+        model = keras.Sequential([layers.Input((32,)), *hidden, layers.Dense(10)])
+        model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        return model
+
+
+Model = tuple[Callable[[], keras.Model], np.ndarray]
+TINY: Model = (tiny, FEATURES)
+CONVOLUTIONAL: Model = (convolutional, IMAGES)
+RECURRENT: Model = (recurrent, SERIES)
+
+# One model comes in three precisions, of two each comes in its own.
+GROUPS: dict[str, tuple[Model, ...]] = {
+    "tiny": (TINY,),
+    "convolutional": (CONVOLUTIONAL,),
+    "tiny+convolutional": (TINY, CONVOLUTIONAL),
+    "recurrent+convolutional": (RECURRENT, CONVOLUTIONAL),
 }
 
 
@@ -95,12 +133,22 @@ class Way:
 
 
 def jobs_of(group: str, steps: int) -> list[tfmp.Job]:
-    """Three precisions side by side; the 16 bits that this device computes in."""
-    build, x = GROUPS[group]
-    y = RNG.integers(0, 10, len(x))
+    """Precisions side by side, with the 16 bits that this device computes in."""
     narrow = "mixed_float16" if devices.accelerators() else "mixed_bfloat16"
-    policies = ("float32", "float64", narrow)
-    return [tfmp.Job(build, (x, y), policy, steps + 1, name=policy) for policy in policies]
+    models = GROUPS[group]
+    pairs = [(models[0], policy) for policy in ("float32", "float64", narrow)]
+    if len(models) > 1:
+        pairs = list(zip(models, (narrow, "float32"), strict=True))
+    return [
+        tfmp.Job(
+            build,
+            (x, RNG.integers(0, 10, len(x))),
+            policy,
+            steps + 1,
+            name=policy if len(models) == 1 else f"{build.__name__} {policy}",
+        )
+        for (build, x), policy in pairs
+    ]
 
 
 def taken(mode: str, jobs: Sequence[tfmp.Job]) -> ModeResult:
@@ -116,18 +164,18 @@ def steps_seconds(result: ModeResult) -> float:
     return max(job.finished_s for job in result.jobs)
 
 
-def compared(jobs: Sequence[tfmp.Job], rounds: int) -> list[Way]:
+def compared(jobs: Sequence[tfmp.Job], rounds: int, ways: Sequence[str] = WAYS) -> list[Way]:
     """Every mode, in rounds whose order rotates."""
     taken(
         "sequential", [replace(job, steps=2) for job in jobs]
     )  # pays for what only the first does
-    runs: dict[str, list[ModeResult]] = {mode: [] for mode in WAYS}
-    order = list(WAYS)
+    runs: dict[str, list[ModeResult]] = {mode: [] for mode in ways}
+    order = list(ways)
     for _ in range(rounds):
         for mode in order:
             runs[mode].append(taken(mode, jobs))
         order = order[1:] + order[:1]
-    return [way_of(mode, runs[mode], runs["sequential"]) for mode in WAYS]
+    return [way_of(mode, runs[mode], runs["sequential"]) for mode in ways]
 
 
 def way_of(mode: str, results: Sequence[ModeResult], alone: Sequence[ModeResult]) -> Way:
@@ -176,23 +224,77 @@ def chosen(jobs: Sequence[tfmp.Job]) -> dict:
     return {"mode": choice.mode, "reason": choice.reason, "notes": choice.notes}
 
 
+def crossover(options: argparse.Namespace) -> list[dict]:
+    """Two equal jobs of each width and batch, in every mode of one process."""
+    narrow = "mixed_float16" if devices.accelerators() else "float32"
+    found = []
+    for width in options.widths:
+        for batch in options.batches:
+            y = RNG.integers(0, 10, len(FEATURES))
+            jobs = [
+                tfmp.Job(
+                    Wide(width),
+                    (FEATURES, y),
+                    narrow,
+                    options.steps + 1,
+                    name=name,
+                    batch_size=batch,
+                )
+                for name in ("one", "two")
+            ]
+            ways = compared(jobs, options.rounds, IN_PROCESS)
+            found.append({"width": width, "batch": batch, "ways": [asdict(way) for way in ways]})
+            print(f"width {width}, batch {batch}: {fastest(found[-1]['ways'])}", flush=True)
+    return found
+
+
+def fastest(ways: Sequence[dict]) -> str:
+    """The fastest mode and its speed; one after another unless another is worth it."""
+    best = max(ways, key=lambda way: way["speed"][1])
+    if best["speed"][1] < WORTHWHILE:
+        return SEQUENTIAL
+    return f"{best['mode']} {best['speed'][1]:.2f}x"
+
+
+def crossover_cells(found: Sequence[dict]) -> list[tuple[str, ...]]:
+    """A row for each width, a column for each batch."""
+    batches = sorted({cell["batch"] for cell in found})
+    by_size = {(cell["width"], cell["batch"]): fastest(cell["ways"]) for cell in found}
+    rows = [("width", *(f"batch {batch}" for batch in batches))]
+    for width in sorted({cell["width"] for cell in found}):
+        rows.append((str(width), *(by_size[width, batch] for batch in batches)))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--jobs", nargs="+", choices=sorted(GROUPS), default=list(GROUPS))
     parser.add_argument("--without-auto", action="store_true", help="do not ask for auto's way")
+    parser.add_argument("--crossover", action="store_true", help="two equal jobs of many sizes")
+    parser.add_argument("--widths", type=int, nargs="+", default=[32, 256, 1024])
+    parser.add_argument("--batches", type=int, nargs="+", default=[8, 64, 512])
+    parser.add_argument(
+        "--streams", action="store_true", help="with mode streams: it takes its devices at once"
+    )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
+    if options.streams:
+        stream_devices(3)
     device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")
-    document = {"device": device.to_dict(), "cores": cores, "groups": {}}
-    for group in options.jobs:
+    document = {"device": device.to_dict(), "cores": cores, "groups": {}, "crossover": []}
+    if options.crossover:
+        document["crossover"] = crossover(options)
+        print(f"\n{table(crossover_cells(document['crossover']))}", flush=True)
+    ways_of_all = (*WAYS, STREAMS) if options.streams else WAYS
+    for group in () if options.crossover else options.jobs:
         jobs = jobs_of(group, options.steps)
         names = ", ".join(job.name for job in jobs)
         print(f"\n{group}: {names}; {options.steps} steps each, {options.rounds} rounds\n")
-        ways = compared(jobs, options.rounds)
+        ways = compared(jobs, options.rounds, ways_of_all)
         print(table(cells(ways)), flush=True)
         document["groups"][group] = {"ways": [asdict(way) for way in ways]}
         if not options.without_auto:
