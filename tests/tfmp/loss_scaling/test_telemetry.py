@@ -175,7 +175,10 @@ def test_distributions_have_a_number_for_each_variable():
     assert found["underflow_of_variables"] == [0.0, 0.0]
     assert found["largest_gradient_log2"] == [15.0, 15.0]
     assert len(found["update_ratio_log10"]) == 2
-    odd = [replace(row, largest=size) for row, size in zip(health.variables, (0.0, math.inf))]
+    odd = [
+        replace(row, largest=size)
+        for row, size in zip(health.variables, (0.0, math.inf), strict=True)
+    ]
     odd = [replace(row, update_ratio=None) for row in odd]
     without = replace(health, variables=tuple(odd)).distributions()
     assert without["largest_gradient_log2"] == without["update_ratio_log10"] == []
