@@ -243,7 +243,7 @@ def _explained(oracles: Sequence[str]) -> list[str]:
         "its way in arithmetic on shapes. Reductions add and square in FP16; "
         "rows without a number are files that it does not compile",
         CUDA: "ONNX Runtime on this machine's GPU; the profile `ort-cuda` foretells it",
-        WEBGPU: "ONNX Runtime's WebGPU provider (onnxruntime-webgpu 1.27) in FP16 on Mesa 26.1's "
+        WEBGPU: "ONNX Runtime's WebGPU provider (onnxruntime-webgpu 1.27) in FP16 on Mesa 25.0's "
         "adapter in software: the shaders that a browser runs, compiled for a CPU. The profile "
         "`webgpu` foretells it. Rows without a number are files that the provider computes wrongly "
         "in FP32, too",

@@ -249,7 +249,7 @@ def test_softmax_on_a_web_gpu_rounds_exponentials_and_their_sum():
     assert (emulate(text, "gpu", x=x.astype(np.float32)) != received).any()
 
 
-# As ONNX Runtime's WebGPU provider 1.27 computes them in FP16, by Mesa 26.1's adapter in software.
+# As ONNX Runtime's WebGPU provider 1.27 computes them in FP16, by Mesa 25.0's adapter in software.
 POINTS = [-6.5, -0.75, -0.01, -0.002, 0.0004, 0.003, 0.1, 1.3, 7.7]
 ON_WEBGPU = {
     "Tanh": [
