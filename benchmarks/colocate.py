@@ -4,9 +4,9 @@
     python benchmarks/colocate.py --crossover [--widths 32 256 1024] [--batches 8 64 512]
 
 Groups of three jobs at three precisions (float32, float64, 16 bits mixed), and pairs of different
-models, take the same number of steps in every mode. `--crossover` takes two equal jobs of each width
-and batch instead, and names the fastest mode of each: where one after another wins, the jobs fill
-the device. A round has each mode once, in an order that rotates, so that drift of the
+models, take the same number of steps in every mode. `--crossover` takes two equal jobs of each
+width and batch instead, and names the fastest mode of each: where one after another wins, the jobs
+fill the device. A round has each mode once, in an order that rotates, so that drift of the
 machine hits all alike; what is compared is the time of the steps within a round. Setting up is told
 apart: it is once, and steps are many. At the end stands what mode "auto" takes for training 20
 times as long, by short runs of its own.
@@ -81,7 +81,7 @@ def recurrent() -> keras.Model:
 
 
 class Wide:
-    """Builds a network with layers of one width; a class, so that processes can have it, too."""
+    """Builds a network with layers of one width."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -230,18 +230,11 @@ def crossover(options: argparse.Namespace) -> list[dict]:
     found = []
     for width in options.widths:
         for batch in options.batches:
-            y = RNG.integers(0, 10, len(FEATURES))
-            jobs = [
-                tfmp.Job(
-                    Wide(width),
-                    (FEATURES, y),
-                    narrow,
-                    options.steps + 1,
-                    name=name,
-                    batch_size=batch,
-                )
-                for name in ("one", "two")
-            ]
+            data = FEATURES, RNG.integers(0, 10, len(FEATURES))
+            one = tfmp.Job(
+                Wide(width), data, narrow, options.steps + 1, name="one", batch_size=batch
+            )
+            jobs = [one, replace(one, name="two")]
             ways = compared(jobs, options.rounds, IN_PROCESS)
             found.append({"width": width, "batch": batch, "ways": [asdict(way) for way in ways]})
             print(f"width {width}, batch {batch}: {fastest(found[-1]['ways'])}", flush=True)
