@@ -7,12 +7,15 @@ import keras
 
 from tfmp.calibration import GradientReport, calibrate
 from tfmp.loss_scaling import DynamicLossScale, GradientHealth, LossScale, scaled_optimizers
+from tfmp.nonfinite import Vanished, vanished_gradients
+from tfmp.precision import layer_tree
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.wording import listed
 
 UNDERFLOW = "underflow"
+VANISHING = "vanishing gradients"
 HIGH_SCALE = "high loss scale"
 
 # Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
@@ -52,24 +55,27 @@ class ScaleWatch:
             return []
         self._judged_at = health.step
         strategy = scaled_optimizers(self._model)[0].loss_scale
-        found = [self._underflow(health, strategy), high_scale(health, strategy)]
+        found = [*self._lost_gradients(health, strategy), high_scale(health, strategy)]
         new = [finding for finding in found if finding and finding.check not in self._told]
         self._told.update(finding.check for finding in new)
         return new
 
-    def _underflow(self, health: GradientHealth, strategy: LossScale) -> Finding | None:
-        if UNDERFLOW in self._told or not _is_suspicious(health):
-            return None
-        if self._replays_left:
-            self._replays_left -= 1
-            try:
-                x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
-                measured = calibrate(self._model, [(x, y, weight)], batches=1, margin=_MARGIN)
-            except Exception:
-                # A step of the user's own may have another loss, or none that can be replayed.
-                return _estimated_underflow(health, strategy)
-            return measured_underflow(measured, health.loss_scale, strategy)
-        return None
+    def _lost_gradients(self, health: GradientHealth, strategy: LossScale) -> list[Finding | None]:
+        """Replays a batch in float32 where the gauges are suspicious."""
+        told = {UNDERFLOW, VANISHING} & self._told
+        if told or not self._replays_left or not _is_suspicious(health):
+            return []
+        self._replays_left -= 1
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
+        try:
+            measured = calibrate(self._model, [(x, y, weight)], batches=1, margin=_MARGIN)
+            underflow = measured_underflow(measured, health.loss_scale, strategy)
+            if underflow or all(row.zeros < 1.0 for row in health.variables):
+                return [underflow]
+            return [vanishing(vanished_gradients(self._model, x, y, weight, health.loss_scale))]
+        except Exception:
+            # A step of the user's own may have another loss, or none that can be replayed.
+            return [_estimated_underflow(health, strategy)]
 
 
 def _is_suspicious(health: GradientHealth) -> bool:
@@ -97,6 +103,23 @@ def measured_underflow(
     if better <= scale or (share < _LOST_SHARE and not gone):
         return None
     return _lost(f"{share:.0%} of the gradient values are 0", gone, scale, better, strategy)
+
+
+def vanishing(found: Vanished | None) -> Finding | None:
+    """The finding about gradients that no loss scale keeps."""
+    if found is None:
+        return None
+    fix = "Cast in its own code, keras.ops.cast(x, 'float32'), before it squares or divides"
+    if found.layer != layer_tree.ROOT:
+        fix = f"Keep it in float32: keep_float32=[{found.layer!r}]"
+    return Finding(
+        VANISHING,
+        "problem",
+        f"The gradients of {listed(found.variables, 3)} are 0 in FP16 but not in float32, whatever "
+        f"the loss scale is: the result of {layer_tree.describe(found.layer)} is wrong in FP16, "
+        "such as a quotient by a norm that is infinite there",
+        fix,
+    )
 
 
 def _estimated_underflow(health: GradientHealth, strategy: LossScale) -> Finding | None:

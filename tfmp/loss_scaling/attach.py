@@ -102,7 +102,7 @@ def _attach_to_place(model: keras.Model, place: Place, loss_scale: LossScale | f
     An optimizer that is at several places gets one wrapper.
     """
     before = place.optimizer
-    key = f"{_KEY} {id(place.owner)} {place.key}"
+    key = f"{_KEY} {id(place.holder)} {place.name}"
     record = reverting.undo_step(model, key)
     known = record if isinstance(record, _RestorePlace) and record.ours is before else None
     strategy = _strategy_for(before, loss_scale)

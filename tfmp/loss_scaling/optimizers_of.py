@@ -11,6 +11,9 @@ import keras
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.strategies import StaticLossScale
 
+# Attributes in which TensorFlow notes a model's other attributes for its checkpoints.
+_OF_TENSORFLOW = "_self_"
+
 # The attribute that `compile` sets.
 MAIN = "optimizer"
 
@@ -20,7 +23,7 @@ class Place:
     """A place where a model, or a layer in it, keeps an optimizer.
 
     Attributes:
-        owner: the layer, dict or list that has it.
+        owner: the layer, dict or list that has it; for a tuple, the tuple's own place.
         key: the attribute's name, the key or the index.
         name: the place as code in `train_step` writes it, such as "self.optimizers['actor']".
     """
@@ -32,13 +35,24 @@ class Place:
     @property
     def optimizer(self) -> keras.optimizers.Optimizer:
         """The optimizer that is there now."""
-        is_layer = isinstance(self.owner, keras.layers.Layer)
-        return getattr(self.owner, self.key) if is_layer else self.owner[self.key]
+        if isinstance(self.owner, keras.layers.Layer):
+            return getattr(self.owner, self.key)
+        container = self.owner.optimizer if isinstance(self.owner, Place) else self.owner
+        return container[self.key]
+
+    @property
+    def holder(self) -> Any:
+        """The layer, dict or list, whatever tuples lie between."""
+        return self.owner.holder if isinstance(self.owner, Place) else self.owner
 
     def put(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Puts another optimizer there."""
         if isinstance(self.owner, keras.layers.Layer):
             setattr(self.owner, self.key, optimizer)
+        elif isinstance(self.owner, Place):
+            items: list[Any] = list(self.owner.optimizer)
+            items[self.key] = optimizer
+            self.owner.put(tuple(items))
         else:
             self.owner[self.key] = optimizer
 
@@ -46,14 +60,15 @@ class Place:
 def held_optimizers(model: keras.Model) -> list[Place]:
     """The places besides `model.optimizer` where a model keeps optimizers.
 
-    Attributes of the model and of the models in it are searched, and lists and dicts in them.
+    Attributes of the model and of the models in it are searched, and lists, tuples and dicts in
+    them.
     """
     found: list[Place] = []
     for layer in model._flatten_layers():
         if not isinstance(layer, keras.Model):
             continue
         for name, value in list(vars(layer).items()):
-            if name != MAIN:
+            if name != MAIN and not name.startswith(_OF_TENSORFLOW):
                 found += _places(layer, name, value, f"self.{name}")
     return [place for place in found if place.optimizer is not getattr(model, MAIN, None)]
 
@@ -67,6 +82,9 @@ def _places(owner: Any, key: Any, value: object, name: str) -> Iterator[Place]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _places(value, index, item, f"{name}[{index}]")
+    elif isinstance(value, tuple) and not hasattr(value, "_fields"):
+        for index, item in enumerate(value):
+            yield from _places(Place(owner, key, name), index, item, f"{name}[{index}]")
 
 
 def scaled_optimizers(model: keras.Model) -> list[LossScaleOptimizer]:

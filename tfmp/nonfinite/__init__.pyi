@@ -12,3 +12,4 @@ from .value_range import (
     range_of as range_of,
     stored_values as stored_values,
 )
+from .vanishing import Vanished as Vanished, vanished_gradients as vanished_gradients

@@ -125,6 +125,7 @@ def test_a_gan_that_scales_nothing_is_told_both_optimizers():
     report = train(model)
     (text,) = [str(f) for f in report.findings if f.check == "train_step without loss scaling"]
     assert "self.d_optimizer.scale_loss(loss) and self.g_optimizer.scale_loss(loss)" in text
+    assert "_self_" not in text  # TensorFlow's own notes of a model's attributes
 
 
 class OneScale(Gan):
@@ -215,6 +216,41 @@ def test_actor_and_critic_have_optimizers_in_a_dict():
     model.fit(x, x[:, 0], batch_size=8, epochs=1, verbose=0, callbacks=[callback])
     assert [type(one) for one in model.optimizers.values()] == [tfmp.LossScaleOptimizer] * 2
     assert (callback.report.steps, callback.report.skipped_steps) == (8, 0)
+
+
+class Pair(Parts):
+    """Optimizers in a tuple."""
+
+    def compile(self, *optimizers):
+        super().compile(None, None)
+        self.pair = optimizers
+
+    def train_step(self, real):
+        for optimizer, weights in zip(self.pair, self.halves(), strict=True):
+            with tf.GradientTape() as tape:
+                loss = ops.mean(ops.square(self.critic(real)))
+                scaled = self.scaled_for(optimizer, loss)
+            optimizer.apply(tape.gradient(scaled, weights), weights)
+        return {"loss": loss}
+
+    def scaled_for(self, optimizer, loss):
+        return optimizer.scale_loss(loss)
+
+    def halves(self):
+        weights = self.critic.trainable_weights
+        return weights[:2], weights[2:]
+
+
+def test_optimizers_in_a_tuple_are_wrapped_and_given_back():
+    net, before = Pair(), (keras.optimizers.SGD(0.01), keras.optimizers.SGD(0.01))
+    net.compile(*before)
+    callback = MixedPrecision("mixed_float16")
+    x = np.ones((2 * ROWS, 4), "float32")
+    net.fit(x, batch_size=ROWS, verbose=0, callbacks=[callback])
+    assert [type(one) for one in net.pair] == [tfmp.LossScaleOptimizer] * 2
+    assert callback.report.steps == 4
+    tfmp.revert(net)
+    assert all(now is old for now, old in zip(net.pair, before, strict=True))
 
 
 def test_multi_optimizer_is_one():

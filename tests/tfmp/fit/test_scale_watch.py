@@ -41,8 +41,38 @@ def fit(net, loss_scale, **options):
 
 
 def scale_findings(report) -> list[str]:
-    checks = ("underflow", "high loss scale")
+    checks = ("underflow", "vanishing gradients", "high loss scale")
     return [str(finding) for finding in report.findings if finding.check in checks]
+
+
+class Normalized(keras.Model):
+    """Divides by a norm in its own code, which no layer's dtype changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = layers.Dense(16, name="first"), layers.Dense(1, name="out")
+
+    def call(self, x):
+        x = self.first(x)
+        return self.out(x / ops.sqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + 1e-3))
+
+
+@pytest.mark.parametrize("factor", [1e3, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_gradients_that_no_scale_keeps_are_found_with_the_layer(factor):
+    keras.utils.set_random_seed(0)
+    net = Normalized()
+    net.compile("adam", "mse")
+    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32") * factor
+    callback = MixedPrecision("mixed_float16")
+    net.fit(x, x.sum(axis=1, keepdims=True) / factor, verbose=0, callbacks=[callback])
+    found = scale_findings(callback.report)
+    if factor == 1.0:
+        assert found == []
+        return
+    (text,) = found
+    assert "/first/kernel, " in text
+    assert "are 0 in FP16 but not in float32, whatever the loss scale is" in text
+    assert "the result of out is wrong in FP16" in text
 
 
 def test_a_loss_that_fp16_loses_is_found_and_the_advice_helps(tmp_path):

@@ -179,6 +179,7 @@ class _Run:
         try:
             outputs = call(*args, **kwargs)
         except Exception as error:
+            self.marks.end(node.layer, begin)
             if not (self.may_switch and _answers_for_itself(node)):
                 raise
             if not self._widen(node, _one_line(error)):

@@ -43,6 +43,20 @@ def finding_about(model):
     return next((one for one in found if one.check == "promoted to float32"), None)
 
 
+def test_a_layer_that_fails_in_16_bits_promotes_nothing_in_the_model_around_it():
+    class Fails(Product):
+        def call(self, x):
+            product = super().call(x)
+            if x.dtype == "float16":
+                raise TypeError("expects float32")
+            return product
+
+    model = keras.Sequential([layers.Input((8,)), layers.Dense(8), Fails("float32"), Product(None)])
+    made = plan(model, "mixed_float16")
+    assert made.rows[2].reason == "failed a dry run in float16: expects float32"
+    assert made.promoted == {}
+
+
 def test_a_layer_that_a_constant_promotes_is_found_with_the_line():
     made = plan(model_of("float32", None), "mixed_float16")
     assert list(made.promoted) == ["part0"]
