@@ -36,7 +36,7 @@ def convert(
     emulate: str | None = None,
     split: bool = False,
     explain: bool | str | Path = False,
-    latency: bool = False,
+    latency: bool | Sequence[int] = False,
     ray: str | None = None,
     workers: int | None = None,
     tasks: Mapping[str, str] | None = None,

@@ -1,6 +1,6 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def validate(
     emulate: str | None = None,
     split: bool = False,
     explain: bool | str | Path = False,
-    latency: bool = False,
+    latency: bool | Sequence[int] = False,
     ray: str | None = None,
     workers: int | None = None,
     tasks: Mapping[str, str] | None = None,
@@ -63,7 +63,9 @@ def validate(
             runs.
         explain: also find the samples and the layers that the drift is from. A path is a folder
             that gets, for each candidate, the smallest model and input that show its error.
-        latency: also time single calls of the reference and of every candidate.
+        latency: also time single calls of the reference and of every candidate. Batch sizes, such
+            as (1, 8, 32), also time calls with so many samples, with the memory that they take, and
+            a Keras reference in float32 and in mixed precision beside the files.
         ray: compare on Ray's workers: "local" starts a Ray on this machine, "auto" and HOST:PORT
             take one that runs. The report is the same as without Ray. Needs the extra `ray`.
         workers: number of workers for `ray`; None for as many as fit, with four CPUs each.

@@ -80,6 +80,19 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, shape
 
 
+def _latency(asked: Asked) -> bool | tuple[int, ...]:
+    """Whether calls are timed, or the batch sizes that they are timed with."""
+    if asked.latency_batch_sizes is None:
+        return asked.latency
+    sizes = [part.strip() for part in asked.latency_batch_sizes.split(",")]
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        raise InputError(
+            f"--latency-batch-sizes {asked.latency_batch_sizes!r} is no list of whole numbers "
+            "above 0; write it as in 1,8,32."
+        )
+    return tuple(map(int, sizes))
+
+
 def comparison_plan(asked: Asked, shown: Shown) -> "Plan":
     """The plan that the options ask for.
 
@@ -97,7 +110,7 @@ def comparison_plan(asked: Asked, shown: Shown) -> "Plan":
         emulate=asked.emulate,
         split=asked.split,
         explain=explain,
-        latency=asked.latency,
+        latency=_latency(asked),
         ray=asked.ray,
         workers=asked.workers,
         tasks=_tasks(asked.tasks),

@@ -52,6 +52,7 @@ class Asked:
     device: str = "auto"
     emulate: str | None = None
     latency: bool = False
+    latency_batch_sizes: str | None = None
     ray: str | None = None
     workers: int | None = None
     tasks: tuple[str, ...] = ()
@@ -311,6 +312,12 @@ comparison = _options(
     ),
     click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of each file."
+    ),
+    click.option(
+        "--latency-batch-sizes",
+        metavar="N,N",
+        help="Batch sizes, such as 1,8,32, to time calls of each file with, and to measure their "
+        "memory. A Keras model is timed in float32 and in mixed precision.",
     ),
     click.option(
         "--ray",

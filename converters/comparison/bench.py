@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfmp.converters.comparison.devices import Placing, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, NoiseFloor
-from tfmp.converters.comparison.latency import latency_of
+from tfmp.converters.comparison.latency import keras_latencies, latency_of
 from tfmp.converters.comparison.one_by_one import check_batch_axis
 from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.comparison.trials import CandidateFile, Trial
@@ -59,6 +59,7 @@ class Bench:
         self._noise = NoiseFloor(source, layout, plan.tasks) if plan.split else None
         self._any_batch_size = all(spec.shape[:1] == (None,) for spec in self._original.inputs)
         self._latency: Latency | None = None
+        self._latencies: tuple[Latency, ...] = ()
         self._sample: Batch = {}
         self._trials = [
             Trial(
@@ -103,8 +104,15 @@ class Bench:
         """Times calls on samples of the last batch."""
         call, rows = self._layout.first_call(self._alone.inputs, self._sample)
         self._latency = latency_of(time_runner(self._alone, call, rows))
+        sizes = self._plan.latency_batches
+        if sizes:
+            inputs, device = self._alone.inputs, self._alone.info.device
+            calls = [self._layout.first_call(inputs, self._sample, size) for size in sizes]
+            own = {rows: call for call, rows in calls}  # one call, if the model fixes its rows
+            self._latencies, problem = keras_latencies(self._source, own, device)
+            self._notes = (*self._notes, *problem)
         for trial in self._trials:
-            trial.measure_latency(self._sample)
+            trial.measure_latency(self._sample, sizes)
 
     def evidence(self, data: DataReport, progress: Progress) -> Evidence:
         """What was measured, explained if that was planned.
@@ -137,6 +145,7 @@ class Bench:
             notes=notes,
             noise_floor=self._noise.outputs() if self._noise is not None else (),
             latency=self._latency,
+            latencies=self._latencies,
         )
 
 

@@ -1,6 +1,6 @@
 """The plan of a validation: what is measured, how, where, and what it is judged by."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -41,6 +41,7 @@ class Plan:
         split: also measure where the drift comes from.
         explain: also explain the drift; None for no explanation.
         latency: also time single calls.
+        latency_batches: batch sizes to time calls of, too, with the memory that they take.
         ray: address of the Ray whose workers compare; None to compare here.
         workers: how many workers Ray is to give; None for as many as fit.
         tasks: meanings of outputs that the user has declared, by the reference's names.
@@ -53,6 +54,7 @@ class Plan:
     split: bool = False
     explain: Explain | None = None
     latency: bool = False
+    latency_batches: tuple[int, ...] = ()
     ray: str | None = None
     workers: int | None = None
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class Plan:
         emulate: str | None = None,
         split: bool = False,
         explain: bool | str | Path = False,
-        latency: bool = False,
+        latency: bool | Sequence[int] = False,
         ray: str | None = None,
         workers: int | None = None,
         tasks: Mapping[str, Task | str] | None = None,
@@ -85,14 +87,15 @@ class Plan:
             )
         check_choice("device", device, DEVICES)
         check_flag("split", split)
-        check_flag("latency", latency)
+        batches = _batches(latency)
         plan = cls(
             budget=budget or DriftBudget(),
             device=device,
             profile=None if emulate is None else Profile.parse(emulate),
             split=split,
             explain=_explain(explain),
-            latency=latency,
+            latency=latency is True or bool(batches),
+            latency_batches=batches,
             ray=ray,
             workers=workers,
             tasks=read_tasks(tasks),
@@ -152,3 +155,15 @@ def _explain(explain: bool | str | Path) -> Explain | None:
     folder = Path(explain)
     check_folder(folder)
     return Explain(folder)
+
+
+def _batches(latency: bool | Sequence[int]) -> tuple[int, ...]:
+    """The batch sizes that `latency` lists, the smallest first."""
+    if isinstance(latency, str) or not isinstance(latency, Sequence):
+        check_flag("latency", latency)
+        return ()
+    if not latency:
+        raise InputError("latency: expected one batch size or more, such as (1, 8), received none.")
+    for size in latency:
+        check_count("latency", size)
+    return tuple(sorted(set(latency)))

@@ -133,6 +133,7 @@ class Trial:
         self._file, self._source, self._gpu, self._layout = file, source, gpu, layout
         self._stages: DriftStages | None = None
         self._latency: Latency | None = None
+        self._latencies: tuple[Latency, ...] = ()
         self._explainer: Explainer | None = None
         self._elsewhere: list[ElsewhereTrial] = []
         self._error: str | None = None
@@ -249,22 +250,40 @@ class Trial:
         """How labels are read, by output, once there were any."""
         return self._comparison.label_kinds if self._comparison is not None else {}
 
-    def measure_latency(self, inputs: Batch) -> None:
+    def measure_latency(self, inputs: Batch, batch_sizes: Sequence[int] = ()) -> None:
         """Times calls of the file, as far as it could be run.
 
         Args:
             inputs: arrays of the data, by the reference's names.
+            batch_sizes: numbers of samples to time calls of, beside a single call.
         """
         if self._error is not None:
             return
-        call = self._first_call({self._input_names[name]: array for name, array in inputs.items()})
+        fed = {self._input_names[name]: array for name, array in inputs.items()}
+        self._latency = self._timed(*self._first_call(fed))
+        if self._latency is None:
+            return
+        found = {self._latency.batch: self._latency}
+        for size in batch_sizes:
+            timed = found.get(size) or self._timed(*self._first_call(fed, size))
+            if timed is None:
+                break
+            found.setdefault(timed.batch, timed)
+            if timed.batch != size:  # the file fixes its rows
+                note = f"not timed with other batch sizes: a call takes {timed.batch:,} at once"
+                self._notes = (*self._notes, note)
+                break
+        self._latencies = tuple(found[size] for size in batch_sizes if size in found)
+
+    def _timed(self, call: Batch, rows: int) -> Latency | None:
+        """The latency of a call; a note where it cannot be measured."""
         signature = self._source.origin.signature
         try:
-            timed = self._file.format.time_calls(self._file.path, *call, self._info, signature)
+            timed = self._file.format.time_calls(self._file.path, call, rows, self._info, signature)
         except RunnerError as error:
             self._notes = (*self._notes, f"latency not measured: {error}")
-        else:
-            self._latency = latency_of(timed)
+            return None
+        return latency_of(timed)
 
     def evidence(self) -> CandidateEvidence:
         """What was measured, explained if the plan asks for it."""
@@ -285,6 +304,7 @@ class Trial:
             remedy=self._remedy(outputs),
             error=self._error,
             latency=self._latency,
+            latencies=self._latencies,
             stages=self._stages.stages() if self._stages and self._error is None else (),
             elsewhere=tuple(other.found() for other in self._elsewhere if self._error is None),
             explanation=explained.explanation() if explained else None,

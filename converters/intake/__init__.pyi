@@ -1,5 +1,6 @@
 from .float64 import Float64Model as Float64Model, in_float64 as in_float64
 from .hints import OutputHint as OutputHint
+from .keras_model import keras_forward as keras_forward
 from .open import (
     ModelRequest as ModelRequest,
     is_open as is_open,

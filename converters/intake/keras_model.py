@@ -15,7 +15,7 @@ from tfmp.converters.intake.integers import with_integers
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, weights_sha256
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
-from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
@@ -77,7 +77,38 @@ def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ..
     # A functional model declares its dtypes, a SavedModel and a function as well.
     if not isinstance(model, keras.Function | keras.Sequential):
         source = with_integers(source)
-    return replace(source, read_loss=lambda: compiled_loss(model, path))
+    return replace(source, read_loss=lambda: compiled_loss(model, path), keras_model=model)
+
+
+def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:
+    """The forward pass of a saved model under a dtype policy, compiled as `predict` compiles it.
+
+    Args:
+        path: of a file that this program has saved: its code is trusted.
+        policy: of all layers that are not quantized.
+
+    Returns:
+        A function of arrays by input name.
+    """
+    import keras
+    import tensorflow as tf
+
+    model = keras.saving.load_model(path, compile=False, safe_mode=False)
+    for layer in model._flatten_layers():
+        if layer.dtype_policy.quantization_mode is None:
+            layer.dtype_policy = keras.DTypePolicy(policy)
+    arguments = _input_structure(model)
+    names = [name for name, _ in _named_leaves(arguments, lambda _, spec: spec.name)]
+
+    @tf.function(jit_compile=model.jit_compile)
+    def call(*leaves: Tensor) -> TensorTree:
+        return model(*keras.tree.pack_sequence_as(arguments, leaves), training=False)
+
+    def forward(batch: Batch) -> TensorTree:
+        results = call(*(tf.constant(batch[name]) for name in names))
+        return keras.tree.map_structure(lambda tensor: tensor.numpy(), results)
+
+    return forward
 
 
 @contextmanager

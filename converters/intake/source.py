@@ -13,7 +13,7 @@ import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
 from tfmp.converters.shared.errors import ConversionError, InputError
-from tfmp.converters.shared.frameworks import TracedFunction, Variable
+from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 from tfmp.converters.shared.time_limits import tensorflow_ends
@@ -83,6 +83,7 @@ class Source:
         read_loss: gives the loss that it was compiled with, see `hints.compiled_loss`.
         known_hints: the hints, where they cannot be read off this source; None to read them.
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
+        keras_model: the model itself, if Keras 3 has opened it.
     """
 
     origin: Origin
@@ -97,6 +98,7 @@ class Source:
     read_loss: Callable[[], Loss] = field(default=lambda: None, compare=False)
     known_hints: Mapping[str, OutputHint] | None = field(default=None, compare=False)
     layout: Layout = PLAIN
+    keras_model: KerasModel | None = field(default=None, compare=False, repr=False)
 
     # The format that the model is a file of already, by name: none that is converted to.
     file_format: ClassVar[str | None] = None
@@ -160,6 +162,7 @@ class Source:
             read_loss=self.read_loss,
             known_hints=self.known_hints,
             layout=self.layout,
+            keras_model=self.keras_model,
         )
 
     @cached_property

@@ -160,10 +160,10 @@ class OnnxFormat(Format):
     def time_calls(
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
     ) -> "TimedCalls":
-        from tfmp.converters.runners import OnnxRunner, time_in_worker, time_runner
+        from tfmp.converters.runners import time_in_worker
 
         if info.device == "CPU":
-            return time_runner(OnnxRunner(path, alone=True), call, rows)
+            return time_in_worker("OnnxTimer", path, call, rows, _cpu_info())
         return time_in_worker("OnnxGpuTimer", path, call, rows, info)
 
     def open_seams(

@@ -5,14 +5,16 @@ a phone and a sheet of paper. The table around it has its text for readers who c
 """
 
 import math
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from tfmp.converters.drift import MARGIN_EDGES, ULP_LABELS, OutputDrift
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
+    latency_rows,
     latency_text,
     number,
+    number_of_ms,
     percent,
     size_text,
     stage_values,
@@ -194,6 +196,25 @@ def latency_bars(report: DriftReport) -> list[Bar]:
         )
         for name, latency in known
     ]
+
+
+def batch_latency_bars(report: DriftReport) -> list[tuple[int, list[Bar]]]:
+    """The median time of a call and its memory, model beside model, for each batch size."""
+    found: list[tuple[int, list[Bar]]] = []
+    for size, rows in groupby(latency_rows(report), key=lambda row: row[1].batch):
+        timed = list(rows)
+        longest = max(latency.high_ms for _, latency in timed)
+        bars = [
+            Bar(
+                name,
+                f"{number_of_ms(latency)}, {size_text(latency.memory_bytes)}",
+                latency.median_ms / longest if longest else 0.0,
+                bound=latency.high_ms / longest if longest else None,
+            )
+            for name, latency in timed
+        ]
+        found.append((size, bars))
+    return found
 
 
 def _shares(labels: list[str], counts: list[int]) -> list[Bar]:

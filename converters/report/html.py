@@ -41,6 +41,7 @@ def template_environment() -> Environment:
         fp16_text=summary.fp16_text,
         stages=summary.STAGES,
         culprit_text=summary.culprit_text,
+        latency_cells=summary.latency_cells,
         meaning_texts=summary.meaning_texts,
         value_text=summary.value_text,
         statements_text=summary.statements_text,

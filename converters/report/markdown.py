@@ -15,6 +15,7 @@ from tfmp.converters.report.summary import (
     Row,
     data_notes,
     headline,
+    latency_cells,
     meaning_texts,
     number,
     printable,
@@ -49,6 +50,11 @@ def to_markdown(report: DriftReport) -> str:
         lines += [f"  - note: {escape(note)}" for note in alike_once(candidate.notes)]
     lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
     if lines[-1]:
+        lines.append("")
+    if cells := latency_cells(report):
+        rule = ("---:", "---", *["---:"] * 4)
+        rows = (map(escape, row) for row in cells[1:])
+        lines += ["| " + " | ".join(row) + " |" for row in (cells[0], rule, *rows)]
         lines.append("")
     lines.append(_small_print(report))
     return "\n".join(lines) + "\n"

@@ -33,6 +33,9 @@ class Latency:
         batch: number of samples that a call takes.
         runner: the runner that executed it, without emulation, such as "onnxruntime".
         device: the device that it ran on.
+        memory_bytes: highest rise of the memory of the process that ran it alone, from before it
+            loaded the model; None if it was not measured, as on a GPU.
+        policy: Keras's dtype policy; "" for a model that ran as it is.
     """
 
     median_ms: float
@@ -42,6 +45,8 @@ class Latency:
     batch: int
     runner: str
     device: str
+    memory_bytes: int | None = None
+    policy: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class ReferenceReport:
         noise_floor: distance of this float32 model from itself in float64, by output: drift below
             it is not FP16's doing. Empty if it was not measured.
         latency: time of one call; None if it was not measured.
+        latencies: time and memory of calls with each batch size, of a Keras model in float32 and in
+            mixed precision; empty if they were not asked for.
     """
 
     name: str
@@ -70,6 +77,7 @@ class ReferenceReport:
     notes: tuple[str, ...] = ()
     noise_floor: tuple[OutputDrift, ...] = ()
     latency: Latency | None = None
+    latencies: tuple[Latency, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,7 @@ class CandidateEvidence:
         error: reason why it could not be run or compared; None if it was.
         stages: drift that each step from the reference added; empty if it was not asked for.
         latency: time of one call of the file; None if it was not measured.
+        latencies: time and memory of calls with each batch size; empty if they were not asked for.
         elsewhere: drift on other runtimes that the file may meet; empty if it is for one runtime.
         explanation: layers and samples that the drift comes from; None if it was not asked for.
     """
@@ -127,6 +136,7 @@ class CandidateEvidence:
     latency: Latency | None = None
     elsewhere: tuple[Elsewhere, ...] = ()
     explanation: Explanation | None = None
+    latencies: tuple[Latency, ...] = ()
 
     def judged(self, data: DataReport, budget: DriftBudget) -> "CandidateReport":
         """The evidence with the verdict that follows from it; see `verdict.judge`."""

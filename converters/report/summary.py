@@ -304,6 +304,38 @@ def latency_text(latency: Latency) -> str:
     )
 
 
+def latency_rows(report: DriftReport) -> list[tuple[str, Latency]]:
+    """The calls with each batch size: name of the model and its latency, by size and then by model.
+
+    The list is empty unless batch sizes were asked for.
+    """
+    found = [
+        (f"{report.reference.name}, Keras {latency.policy}", latency)
+        for latency in report.reference.latencies
+    ]
+    for candidate in report.candidates:
+        found += [(candidate.name, latency) for latency in candidate.latencies]
+    return sorted(found, key=lambda row: row[1].batch)
+
+
+def latency_cells(report: DriftReport) -> list[tuple[str, ...]]:
+    """The table of these calls; its first row is the heading. Empty without calls."""
+    rows = latency_rows(report)
+    cells = [
+        (
+            f"{latency.batch:,}",
+            printable(name),
+            number_of_ms(latency),
+            f"{number(latency.low_ms)} to {number(latency.high_ms)} ms",
+            f"{latency.batch / latency.median_ms * 1e3:,.0f}" if latency.median_ms else NONE,
+            size_text(latency.memory_bytes),
+        )
+        for name, latency in rows
+    ]
+    heading = ("Samples", "Model", "Call", "5 to 95 of 100", "Samples/s", "Memory")
+    return [heading, *cells] if cells else []
+
+
 def _worst(
     outputs: Sequence[OutputDrift],
     metric: Callable[[OutputDrift], float | None],

@@ -17,12 +17,13 @@ from tfmp.converters.report.summary import (
     Row,
     data_notes,
     headline,
+    latency_cells,
     meaning_texts,
     printable,
     row_of,
     told,
 )
-from tfmp.shared.wording import alike_once
+from tfmp.shared.wording import alike_once, table
 
 _STYLES = {
     Verdict.PASS: "bold green",
@@ -46,6 +47,8 @@ def print_report(report: DriftReport, console: Console) -> None:
     console.print(_fitting_table(rows, console))
     for candidate in report.candidates:
         _print_reasons(candidate, told(report, candidate), console)
+    if cells := latency_cells(report):
+        console.print(Text(table(cells)))
     for note in data_notes(report.data):
         console.print(Text(f"note: {printable(note)}", style="dim"))
     line = Text()

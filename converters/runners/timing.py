@@ -1,13 +1,16 @@
-"""Times single calls of a file, in this process or in a worker's."""
+"""Times calls of a file or a model, in this process or in a worker's, which tells its memory."""
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from tfmp.converters.runners.base import Runner, RunnerInfo
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
+from tfmp.shared.watched import forget_peak, own_memory
 
 # Enough calls for a median that repeats; a slow model stops earlier.
 _CALLS = 50
@@ -28,11 +31,14 @@ class TimedCalls:
         seconds: duration of each call.
         rows: number of samples that each call took.
         info: the runner that executed the calls.
+        memory_bytes: highest rise of a worker's memory, from before it loaded the file to the last
+            call; None in this process, on a GPU, and where the system cannot tell.
     """
 
     seconds: list[float]
     rows: int
     info: RunnerInfo
+    memory_bytes: int | None = None
 
 
 def time_calls(call: Callable[[], object]) -> list[float]:
@@ -72,7 +78,7 @@ def time_in_worker(
     """Times a file in a process of its own, without the transfer of arrays to it and back.
 
     Args:
-        timer: class in this module, such as "OnnxGpuTimer".
+        timer: class in this module, such as "OnnxGpuTimer", which names its libraries.
         path: the file.
         call: arrays of one call by the file's input names.
         rows: number of samples in it.
@@ -84,19 +90,82 @@ def time_in_worker(
         RunnerError: the file cannot be loaded or run.
     """
     with Worker(
-        f"tfmp.converters.runners.timing:{timer}",
+        "tfmp.converters.runners.timing:MeteredTimer",
+        timer,
         path,
         *arguments,
         label=f"timing {path.name}",
         timeout_s=_TIMEOUT_S,
         environment=environment or {},
     ) as worker:
-        seconds, rows = worker.call("measure", call, rows)
-    return TimedCalls(seconds, rows, info)
+        seconds, rows, memory = worker.call("measure", call, rows)
+    return TimedCalls(seconds, rows, info, memory if info.device == "CPU" else None)
+
+
+class MeteredTimer:
+    """A timer of this module, and the memory that its file takes."""
+
+    def __init__(self, timer: str, *arguments: object) -> None:
+        """Loads the file, after the libraries: they are no part of its memory."""
+        kind = getattr(sys.modules[__name__], timer)
+        for name in kind.libraries:
+            import_module(name)
+        self._before = own_memory("VmRSS") if forget_peak() else None
+        self._timer = kind(*arguments)
+
+    def measure(self, call: Batch, rows: int) -> tuple[list[float], int, int | None]:
+        """Seconds of single calls, the samples that each took, and the rise of memory in bytes."""
+        seconds, rows = self._timer.measure(call, rows)
+        rise = None if self._before is None else max(0, own_memory("VmHWM") - self._before)
+        return seconds, rows, rise
+
+
+class OnnxTimer:
+    """Times an ONNX file on ONNX Runtime's CPU provider, in the worker process."""
+
+    libraries = ("onnxruntime", "tfmp.converters.runners.onnx")
+
+    def __init__(self, path: Path) -> None:
+        """Loads the file."""
+        from tfmp.converters.runners.onnx import OnnxRunner
+
+        self._runner = OnnxRunner(path, alone=True)
+
+    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
+        """Seconds of single calls, and the number of samples that each took."""
+        return time_calls(lambda: self._runner.run(call)), rows
+
+
+class KerasTimer:
+    """Times a Keras model under a dtype policy, compiled as by `predict`, in the worker process."""
+
+    libraries = ("keras", "tensorflow")
+
+    def __init__(self, path: Path, policy: str, device: str) -> None:
+        """Loads the model.
+
+        Args:
+            path: of a file that the calling process has saved.
+            policy: "float32", or a mixed policy for all layers that compute in float32.
+            device: "CPU" or "GPU".
+        """
+        from tfmp.converters.intake import keras_forward
+
+        self._device = f"/{device}:0"
+        self._forward = keras_forward(path, policy)
+
+    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
+        """Seconds of single calls, and the number of samples that each took."""
+        import tensorflow as tf
+
+        with tf.device(self._device):
+            return time_calls(lambda: self._forward(call)), rows
 
 
 class LiteRTTimer:
     """Times a .tflite file on LiteRT, in the worker process."""
+
+    libraries = ("ai_edge_litert.compiled_model",)
 
     def __init__(
         self, path: Path, mode: str, signature: str | None, vulkan_loader: str | None = None
@@ -118,6 +187,8 @@ class LiteRTTimer:
 
 class OnnxGpuTimer:
     """Times an ONNX file on a GPU, in the worker process; copies to and from the GPU count."""
+
+    libraries = ("onnxruntime",)
 
     def __init__(self, path: Path, provider: str | None = None) -> None:
         """Loads the file; see `OnnxGpuRunner`."""

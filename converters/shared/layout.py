@@ -66,15 +66,18 @@ class Layout:
         sizes = {spec.shape[self.axis(spec.name)] for spec in telling if spec.shape} - {None}
         return sizes.pop() if len(sizes) == 1 else None
 
-    def first_call(self, specs: Sequence[TensorSpec], batch: Batch) -> tuple[Batch, int]:
+    def first_call(
+        self, specs: Sequence[TensorSpec], batch: Batch, samples: int = 1
+    ) -> tuple[Batch, int]:
         """The arrays of the first call that a model takes, and the number of samples in it.
 
         Args:
             specs: the model's own inputs.
             batch: arrays of the data, which are cut or repeated to the number that the model fixes,
-                or to one sample.
+                or to `samples`.
+            samples: number of samples for a model that fixes none.
         """
-        rows = self.fixed_samples(specs) or 1
+        rows = self.fixed_samples(specs) or samples
         cut = {
             name: np.resize(array, (rows, *array.shape[1:])) if array.ndim else array
             for name, array in batch.items()

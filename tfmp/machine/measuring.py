@@ -15,11 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.report_files import JsonObject
+from tfmp.shared.watched import forget_peak, own_memory
 
 if TYPE_CHECKING:
     import jax
@@ -36,9 +36,6 @@ PROCESS_NOISE_BYTES = 8 * 2**20
 # mallopt(3): names of settings, the value that glibc begins with, and the one it ends at.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _SMALL_BLOCK, _LARGE_BLOCK = 128 * 2**10, 32 * 2**20
-
-_CLEAR_REFS = Path("/proc/self/clear_refs")
-_STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -257,12 +254,10 @@ def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
 
 
 def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
-    try:
-        _CLEAR_REFS.write_text("5", encoding="ascii")  # Linux: resets VmHWM, proc(5)
-        source = POOLED_MEMORY if keeps_freed_memory() else PROCESS_MEMORY
-        return source, lambda: _status("VmRSS"), lambda: _status("VmHWM")
-    except OSError:
+    if not forget_peak():
         return PROCESS_LIFETIME, lambda: 0, _lifetime_peak
+    source = POOLED_MEMORY if keeps_freed_memory() else PROCESS_MEMORY
+    return source, lambda: own_memory("VmRSS"), lambda: own_memory("VmHWM")
 
 
 def keeps_freed_memory() -> bool:
@@ -274,13 +269,6 @@ def keeps_freed_memory() -> bool:
     if _backend() != "tensorflow" or platform.machine() not in ("x86_64", "AMD64"):
         return False
     return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").strip().lower() not in ("0", "false")
-
-
-def _status(name: str) -> int:
-    for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith(name + ":"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def _lifetime_peak() -> int:

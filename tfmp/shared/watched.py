@@ -41,6 +41,8 @@ _MOMENT_SECONDS = 0.05
 # From Linux's prctl.h.
 _PR_SET_CHILD_SUBREAPER = 36
 
+_CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
 # Kinds of messages to the watching process; each ends with a zero byte.
 _LIMIT, _FOLDER, _TIME = b"limit ", b"folder ", b"time "
 
@@ -200,6 +202,23 @@ def resident(process: int) -> int:
                 if line.startswith(b"RssAnon:"):
                     total += int(line.split()[1]) * 1024
     return total
+
+
+def forget_peak() -> bool:
+    """Forgets the highest memory of this process so far; False where the system cannot."""
+    try:
+        _CLEAR_REFS.write_text("5", encoding="ascii")  # Linux: resets VmHWM, proc(5)
+    except OSError:
+        return False
+    return True
+
+
+def own_memory(name: str) -> int:
+    """Bytes of this process's memory: "VmRSS" for now, "VmHWM" for the highest."""
+    for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 # In a watched process, the way to the one that watches it.

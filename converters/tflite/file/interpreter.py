@@ -170,8 +170,7 @@ class Interpreter:
         if self._whole:
             chunk = self._of_its_sizes(arrays)
         else:
-            ones = {name: array[:1] if array.ndim else array for name, array in arrays.items()}
-            chunk, real = next(self._chunks(ones))
+            chunk, real = next(self._chunks(arrays))
             rows = self._batch_size or real
         self._run_once(chunk)
         given, taken = self._buffers_for(chunk)

@@ -7,6 +7,7 @@ import pytest
 
 from tfmp.machine import measuring
 from tfmp.machine.measuring import Memory, PeakMemory, Timing, bytes_text, interleaved, seconds_text
+from tfmp.shared import watched
 
 
 def test_every_round_begins_with_another():
@@ -93,7 +94,7 @@ def test_a_later_meter_does_not_see_an_earlier_peak():
 
 
 def test_where_the_peak_cannot_be_reset_it_is_labelled(monkeypatch, tmp_path):
-    monkeypatch.setattr(measuring, "_CLEAR_REFS", tmp_path / "none" / "clear_refs")
+    monkeypatch.setattr(watched, "_CLEAR_REFS", tmp_path / "none" / "clear_refs")
     found = PeakMemory().read()
     assert found.source == "process memory since its start"
     assert found.bytes > 2**20
