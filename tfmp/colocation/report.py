@@ -195,9 +195,10 @@ class ColocateReport:
         parts = []
         if self.measured:
             parts += [table(_mode_cells(self.measured)), ""]
-            parts += [f"{row.mode}: {row.why}" for row in self.measured if row.why]
         if self.run:
             parts += [table(_job_cells(self.run)), ""]
+        told = {row.mode: row.why for row in (*self.measured, *([self.run] if self.run else []))}
+        parts += [f"{mode}: {why}" for mode, why in told.items() if why]
         parts += [f"note: {note}" for note in self.notes]
         parts += [f"{job.name} ended early: {job.error}" for job in self.failed]
         return "\n".join([*parts, f"{self.mode}: {self.reason}"])

@@ -67,39 +67,30 @@ def colocate(
     check_backend()
     found = checked_jobs(jobs)
     _check(mode, measure_steps, train, memory_limit)
-    for job in found:
-        if job.policy == "float64":
-            check_64_bits(f"Job {job.name!r}")
     on_their_own = any(job.device for job in found)
     if on_their_own:
         check_job_devices(found, mode)
         mode = PROCESSES
-    if weights_differ(found) and mode not in (AUTO, *IN_ROUNDS):
-        raise ValueError(
-            f"Jobs with different weights take their steps in rounds, but mode {mode!r} has no "
-            f"rounds: choose mode {' or '.join(map(repr, IN_ROUNDS))}, or leave weight out."
-        )
-    if mode == PROCESSES:
-        for job in found:
-            check_can_travel(job)
+    _check_jobs(found, mode)
+    to_choose = mode == AUTO
     with without_retracing_advice():
         if mode == STREAMS:
             stream_devices(len(found), memory_limit)  # TensorFlow must know them from the start
         measured, notes = measure(found, mode, measure_steps, memory_limit)
-        reason = f"asked for by name; {_compared(mode, measured)}" if mode != AUTO else ""
-        reason = "the jobs name their cards" if on_their_own else reason
-        if mode == AUTO:
+        if to_choose:
             mode, reason = recommend(measured, weights_differ(found))
-        elif measured and not on_their_own and (refusal := why_too_much(mode, measured[0])):
-            raise ValueError(f"{refusal[0].upper()}{refusal[1:]}. {_TO_FIT}")
+        elif on_their_own:
+            reason = "the jobs name their cards"
+        else:
+            reason = f"asked for by name; {_compared(measured)}"
+            refusal = why_too_much(mode, measured[0]) if measured else ""
+            if refusal:
+                raise ValueError(f"{refusal[0].upper()}{refusal[1:]}. {_TO_FIT}")
         run = _run(mode, found, memory_limit, _by_job(found, progress)) if train else None
     device = devices.visible_devices()[0]
     if measured:
-        measured = [_explained(row, measured[0], device, found) for row in measured]
-        if run is not None:
-            run = _explained(compare(run, measured[0]), measured[0], device, found)
-    if measured and device.kind == "cpu" and len(found) > 1:
-        notes.append("measured on a CPU: on a GPU another mode may be the fastest")
+        measured, run = _explained(measured, run, device, found)
+        notes += _limits(device, to_choose) if len(found) > 1 else []
     return ColocateReport(
         device=device,
         backend=keras.backend.backend(),
@@ -112,9 +103,37 @@ def colocate(
 
 
 def _explained(
-    row: ModeResult, alone: ModeResult, device: devices.Device, jobs: Sequence[Job]
-) -> ModeResult:
-    return replace(row, why=explain(row, alone, device, mps_runs(), jobs))
+    measured: list[ModeResult], run: ModeResult | None, device: devices.Device, jobs: Sequence[Job]
+) -> tuple[list[ModeResult], ModeResult | None]:
+    """The runs, with each job's slow-down and the reasons why jobs overlap or not."""
+    alone, mps = measured[0], device.kind == "gpu" and mps_runs()
+
+    def told(row: ModeResult) -> ModeResult:
+        return replace(row, why=explain(row, alone, device, mps, jobs))
+
+    return [told(row) for row in measured], None if run is None else told(compare(run, alone))
+
+
+def _limits(device: devices.Device, to_choose: bool) -> list[str]:
+    """What the measurement cannot say."""
+    if device.kind == "cpu":
+        return ["measured on a CPU: on a GPU another mode may be the fastest"]
+    if to_choose and keras.backend.backend() == "tensorflow":
+        return ["streams was not measured: it has to begin in a new process, by its name"]
+    return []
+
+
+def _check_jobs(jobs: Sequence[Job], mode: str) -> None:
+    for job in jobs:
+        if job.policy == "float64":
+            check_64_bits(f"Job {job.name!r}")
+        if mode == PROCESSES:
+            check_can_travel(job)
+    if weights_differ(jobs) and mode not in (AUTO, *IN_ROUNDS):
+        raise ValueError(
+            f"Jobs with different weights take their steps in rounds, but mode {mode!r} has no "
+            f"rounds: choose mode {' or '.join(map(repr, IN_ROUNDS))}, or leave weight out."
+        )
 
 
 def _by_job(
@@ -138,7 +157,7 @@ def _run(
     return run_in_process(mode, jobs, True, progress)
 
 
-def _compared(mode: str, measured: list[ModeResult]) -> str:
+def _compared(measured: list[ModeResult]) -> str:
     if not measured:
         return "no mode was measured"
     return "mode='auto' compares it with the others"

@@ -37,7 +37,9 @@ _FORM = "package.module:function, which returns a list of tfmp.Job"
     least=0,
 )
 @click.option("--measure-only", is_flag=True, help="Recommend a mode without training.")
-@memory_limit_option("Memory that each process may use in mode processes, such as 2GiB.")
+@memory_limit_option(
+    "Memory that each process may use in mode processes, or each device in mode streams: 2GiB."
+)
 @quiet_option
 @json_option
 def command(

@@ -1,10 +1,12 @@
 """overlap: the reason why jobs do or do not overlap, from recorded runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from tfmp.colocation import overlap
 from tfmp.colocation.job import Job
-from tfmp.colocation.report import JobResult, ModeResult
+from tfmp.colocation.report import ColocateReport, JobResult, ModeResult
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.gpu_use import GpuUse
 
@@ -112,3 +114,12 @@ def test_cards_of_their_own():
 
 def test_the_cores_of_this_process():
     assert overlap.cores() >= 1
+
+
+def test_the_reason_is_told_for_the_run_and_for_each_measured_mode():
+    alone = row("sequential", (1, 1))
+    threads = replace(row("threads", (2, 2)), why="the steps do not overlap")
+    measured = ColocateReport(CPU, "jax", "sequential", "it is enough", (alone, threads))
+    assert "\nthreads: the steps do not overlap\n" in str(measured)
+    trained = ColocateReport(CPU, "jax", "threads", "asked for by name", (alone,), threads)
+    assert str(trained).count("\nthreads: the steps do not overlap\n") == 1
