@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -108,19 +109,38 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
 
 def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     """A train_step of one's own has to call scale_loss, and most published examples do not."""
-    step = type(planned.model).train_step
+    step, helpers = _own_step(planned.model)
+    if step and _SCALING not in helpers and not any(call in step for call in _STEPS_OF_KERAS):
+        yield unscaled_step(planned.model)
+
+
+def clipping_of_scaled_gradients(planned: PlannedModel) -> Iterable[Finding]:
+    """A norm of 1 is next to nothing for gradients that are multiplied by 32768."""
+    _, helpers = _own_step(planned.model)
+    clips = re.search(r"clip_by_(global_|average_)?norm", helpers)
+    if clips and _SCALING in helpers and "unscale" not in helpers:
+        yield Finding(
+            "clipping of scaled gradients",
+            "problem",
+            f"{type(planned.model).__name__} calls {clips.group()} on gradients that are still "
+            "multiplied by the loss scale, and divides them afterwards: next to nothing is left",
+            "Call gradients = self.optimizer.unscale(gradients) before it, or give the optimizer "
+            "global_clipnorm",
+        )
+
+
+def _own_step(model: keras.Model) -> tuple[str, str]:
+    """The source of a train_step of the user's own, and of all its class; empty without them."""
+    step = type(model).train_step
     if step.__module__.startswith("keras."):
-        return
-    own = [kind for kind in type(planned.model).__mro__ if not kind.__module__.startswith("keras.")]
+        return "", ""
+    own = [kind for kind in type(model).__mro__ if not kind.__module__.startswith("keras.")]
     try:
-        source = inspect.getsource(step)
         # A method that the step calls may scale the loss.
         helpers = "".join(inspect.getsource(kind) for kind in own if kind is not object)
+        return inspect.getsource(step), helpers
     except (OSError, TypeError):
-        return
-    if _SCALING in helpers or any(call in source for call in _STEPS_OF_KERAS):
-        return
-    yield unscaled_step(planned.model)
+        return "", ""
 
 
 def unscaled_step(model: keras.Model) -> Finding:
@@ -238,6 +258,7 @@ def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
 CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
     train_step_without_scaling,
+    clipping_of_scaled_gradients,
     narrow_losses,
     narrow_weights,
     vanishing_epsilons,

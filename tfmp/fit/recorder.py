@@ -134,6 +134,10 @@ class FitRecorder:
                 curve = self._curves.setdefault(name, [math.nan] * epochs)
                 curve.append(float(number.reshape(())))
 
+    def steps(self) -> int:
+        """Steps of this `fit`, as of the latest reading."""
+        return self._steps() - self._steps_at_start
+
     def note(self, text: str) -> None:
         """Adds an event."""
         self._events.append(Event(self._steps(), text))
@@ -144,7 +148,7 @@ class FitRecorder:
             policy=self._plan.policy,
             reason=self._plan.reason,
             kept_float32=self._plan.kept_float32(),
-            steps=self._steps() - self._steps_at_start,
+            steps=self.steps(),
             skipped_steps=_skipped(self._start, self._latest),
             loss_scales=tuple(self._readings),
             seconds_per_step=median_seconds_per_step(self._seconds_per_step),

@@ -14,6 +14,7 @@ from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import (
     StaticLossScale,
+    StepCounters,
     TelemetryLog,
     attach_loss_scale,
     check_losses_arrived,
@@ -22,6 +23,8 @@ from tfmp.loss_scaling import (
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
+
+IDLE = "optimizer without a step"
 
 _DTYPE_FAILURE = (
     "tfmp: the first step failed under the plan {policy}; no weight has changed. If it does not "
@@ -173,6 +176,7 @@ class FitSession:
         before, now = recorder.read()
         if epoch_over:
             recorder.epoch_ended()
+            self._tell_if_idle(now)
         health = recorder.health()
         if self._log is not None:
             steps, scalars = recorder.scalars()
@@ -182,6 +186,20 @@ class FitSession:
             self.add_findings(self._scale_watch.look(health))
         if before is not None and now is not None:
             self._watch.look(before, now, epoch_over and recorder.whole_epoch_skipped())
+
+    def _tell_if_idle(self, now: StepCounters | None) -> None:
+        """The step of a model with code of its own may apply gradients with other optimizers."""
+        known = any(one.check == IDLE for one in self._recorder.findings)
+        if known or now is None or not self._model.trainable_variables or self._recorder.steps():
+            return
+        finding = Finding(
+            IDLE,
+            "problem",
+            f"{type(self._model).__name__}.train_step took no step with an optimizer that tfmp "
+            "found: nothing scales its loss, and its steps are neither counted nor checked",
+            "Keep its optimizers in attributes, lists, tuples or dicts of the model",
+        )
+        self.add_findings([finding])
 
 
 def _writes_files(model: keras.Model) -> bool:

@@ -1,5 +1,7 @@
 """Models that hold several optimizers: each scales its own loss, and mix-ups stop the training."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -251,6 +253,26 @@ def test_optimizers_in_a_tuple_are_wrapped_and_given_back():
     assert callback.report.steps == 4
     tfmp.revert(net)
     assert all(now is old for now, old in zip(net.pair, before, strict=True))
+
+
+class Hidden(Pair):
+    def compile(self, *optimizers):
+        super().compile()
+        self.agent = SimpleNamespace(optimizers=optimizers)
+
+    def train_step(self, real):
+        self.pair = self.agent.optimizers
+        return super().train_step(real)
+
+
+def test_optimizers_that_are_not_found_are_told():
+    net = Hidden()
+    net.compile(keras.optimizers.SGD(0.01), keras.optimizers.SGD(0.01))
+    callback = MixedPrecision("mixed_float16")
+    net.fit(np.ones((ROWS, 4), "float32"), batch_size=ROWS, verbose=0, callbacks=[callback])
+    assert "Hidden.train_step took no step with an optimizer that tfmp found" in str(
+        callback.report.findings[-1]
+    )
 
 
 def test_multi_optimizer_is_one():

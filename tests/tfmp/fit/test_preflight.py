@@ -81,6 +81,38 @@ def test_a_train_step_that_forgets_to_scale(kind, is_found):
         assert "self.optimizer.scale_loss(loss)" in finding.fix
 
 
+class Clipping(keras.Sequential):
+    def train_step(self, *arguments):
+        scaled = self.optimizer.scale_loss(1.0)
+        return self.clipped(scaled, tf.clip_by_global_norm)  # noqa: F821
+
+
+class Unscaling(keras.Sequential):
+    def train_step(self, *arguments):
+        gradients = self.optimizer.unscale(self.optimizer.scale_loss(1.0))
+        return self.clipped(gradients, tf.clip_by_norm)  # noqa: F821
+
+
+class ClippingWeights(Careful):
+    """As the critic of a Wasserstein GAN does."""
+
+    def clip(self, weight):
+        weight.assign(tf.clip_by_value(weight, -0.01, 0.01))  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_found"), [(Clipping, True), (Unscaling, False), (ClippingWeights, False)]
+)
+def test_a_train_step_that_clips_scaled_gradients(kind, is_found):
+    model = kind([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    found = findings(model)
+    assert ("clipping of scaled gradients" in found) is is_found
+    if is_found:
+        message = found["clipping of scaled gradients"].message
+        assert message.startswith("Clipping calls clip_by_global_norm on gradients that are still")
+
+
 def test_an_add_loss_of_a_models_own_code():
     class Penalized(keras.Model):
         def __init__(self):
