@@ -210,17 +210,21 @@ def floatx_of(policy: str) -> str:
 
 @contextmanager
 def floatx_scope(policy: str) -> Iterator[None]:
-    """Sets Keras's floatx in a block that compiles or traces a model for training under a policy.
+    """Sets Keras's floatx in a block that makes, compiles or traces a model for a policy.
 
     A plan makes weights, optimizer state and loss float64, but Keras makes learning rates and
     metrics in its floatx. It belongs to the process, not to the thread.
     """
-    before = keras.config.floatx()
+    floatx, layers = keras.config.floatx(), keras.config.dtype_policy()
     keras.config.set_floatx(floatx_of(policy))
+    if floatx_of(policy) == "float64":
+        # Without a policy Keras takes floatx, and keeps it as the policy for ever.
+        keras.config.set_dtype_policy("float64")
     try:
         yield
     finally:
-        keras.config.set_floatx(before)
+        keras.config.set_floatx(floatx)
+        keras.config.set_dtype_policy(layers)
 
 
 def resolve_policy(policy: str) -> Choice:
