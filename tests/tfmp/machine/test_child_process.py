@@ -21,7 +21,7 @@ def test_the_result_comes_back_and_variables_are_set_there_only():
 
 def test_a_call_that_takes_too_much_memory_is_ended():
     with pytest.raises(ApartError, match="out of memory") as caught:
-        call(operator.mul, b"x", 8 * 1024 * MIB)
+        call(operator.mul, b"x", 1024 * MIB)
     assert caught.value.out_of_memory
     assert len(call(operator.mul, b"x", 64 * MIB)) == 64 * MIB
 

@@ -124,6 +124,20 @@ def test_a_search_that_fails_for_another_reason_is_told(machine, monkeypatch):
     )
 
 
+def test_a_process_that_ends_in_a_search_is_no_limit(machine, monkeypatch):
+    def cell(job, variant):
+        if not job.rounds:
+            raise ApartError("its process was ended by SIGABRT")
+        return Machine.cell(machine, job, variant)
+
+    monkeypatch.setattr(machine, "cell", cell)
+    report = profile_sweep(
+        sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=1, largest_batch=True
+    )
+    assert report.largest == ()
+    assert "the largest batch in float32 is unknown: its process was ended by" in report.notes[0]
+
+
 def test_memory_is_measured_apart_where_an_allocator_hides_it(machine):
     machine.place = Place(CPU, keeps_freed_memory=True)
     profile_sweep(sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=2)
