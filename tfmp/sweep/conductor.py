@@ -7,6 +7,7 @@ of the machine hits them alike.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import keras
 
@@ -132,7 +133,9 @@ def profile_sweep(
         if not any(row.step for row in rows):
             raise ValueError(f"No size could be measured; the first one: {rows[0].error}.")
         asked = {"batch": largest_batch, "model": largest_model}
-        largest = [each for what, wanted in asked.items() if wanted for each in sweep.largest(what)]
+        largest = [
+            each for what, wanted in asked.items() if wanted for each in sweep.largest(what, rows)
+        ]
     return SweepReport(
         model=sweep.model_name or getattr(model, "name", "") or getattr(model, "__name__", "model"),
         device=sweep.device,
@@ -233,21 +236,31 @@ class Sweep:
         except ApartError as error:
             return [Cell(error=str(error), lacked_memory=True)] * len(job.variants)
 
-    def largest(self, what: str) -> list[Largest]:
-        """The largest batch, or the largest model, that fits under each variant."""
+    def largest(self, what: str, rows: Sequence[SweepRow]) -> list[Largest]:
+        """The largest batch, or the largest model, that fits under each variant.
+
+        Args:
+            what: "batch" or "model".
+            rows: the sizes that ran already; the search begins at the largest of them.
+        """
+        axis, fixed = ("batch_size", "model_size")[:: 1 if what == "batch" else -1]
         found = []
         for variant in self._variants:
-            start = self._job.batch_size if what == "batch" else self._job.model_size or 1
+            ran = [
+                getattr(row, axis)
+                for row in rows
+                if row.step and (row.mode, row.variant) == (self._job.mode, str(variant))
+                if getattr(row, fixed) == getattr(self._job, fixed)
+            ]
 
             def attempt(size: int, variant: Variant = variant) -> Attempt:
                 self._tell(f"{self._job.mode}: trying a {what} of {size} in {variant}")
-                sized = {"batch_size" if what == "batch" else "model_size": size}
-                return self._attempt(
-                    replace(self._job, variants=(variant,), rounds=0, **sized)  # type: ignore[arg-type]
-                )
+                sized: dict[str, Any] = {axis: size}
+                return self._attempt(replace(self._job, variants=(variant,), rounds=0, **sized))
 
+            start = max(ran, default=getattr(self._job, axis))
             try:
-                limit = search(attempt, max(1, start), MOST_SAMPLES, self.limit_text)
+                limit = search(attempt, start, MOST_SAMPLES, self.limit_text)
             except ApartError as error:
                 self.notes.append(f"the largest {what} in {variant} is unknown: {error}")
             else:

@@ -213,6 +213,13 @@ class SweepReport:
         parts += [f"note: {note}" for note in self.notes]
         return "\n".join([*parts, *map(str, self.crossovers)]).rstrip()
 
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        from tfmp.shared.html_page import framed
+        from tfmp.sweep.page import to_html
+
+        return framed(f"{self.model} over sizes, on {self.device}", to_html(self))
+
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.html` as a self-contained page.
 

@@ -111,6 +111,17 @@ def test_the_largest_that_fit(machine):
     assert all(not job.rounds for job in machine.jobs[1:])
 
 
+def test_a_search_begins_at_the_largest_size_that_ran(machine):
+    profile_sweep(
+        *(sized_models.small, DATA, ("mixed_float16",)),
+        batch_sizes=(4, 48),
+        modes=("train",),
+        rounds=1,
+        largest_batch=True,
+    )
+    assert [job.batch_size for job in machine.jobs[2:5]] == [48, 96, 192]
+
+
 def test_a_search_that_fails_for_another_reason_is_told(machine, monkeypatch):
     whole = machine.cell
     broken = Cell(error="ValueError: not a multiple of 4")

@@ -83,6 +83,10 @@ def test_the_page_has_a_picture_for_each_mode(report):
     assert "var(--ink)" in html
 
 
+def test_a_notebook_shows_the_page(report):
+    assert report._repr_html_().count("iframe") >= 1
+
+
 def test_one_batch_size_puts_the_model_size_on_the_axis():
     rows = tuple(row("train", "float32", 32, 0.01 * size, size) for size in (1, 2))
     report = SweepReport("m", A100, "jax", {}, 8, rows)
