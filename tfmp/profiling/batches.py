@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.machine import Memory, bytes_text, devices, is_out_of_memory, keeps_freed_memory
-from tfmp.precision import Pattern, policy
+from tfmp.precision import Pattern
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.runs import TrainingRun, Variant
 from tfmp.shared.arguments import check_count
@@ -162,8 +162,7 @@ def _attempt(
 ) -> Attempt:
     run = None
     try:
-        with policy.floatx_scope(variant.policy):
-            copy = copy_of(model, batch)
+        copy = copy_of(model, batch, variant.policy)
         run = TrainingRun(copy, variant, [batch], keep_float32)
         del copy
         run.run(1)

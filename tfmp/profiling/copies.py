@@ -7,6 +7,7 @@ import keras
 from keras.src.models import Functional
 from keras.src.saving.serialization_lib import SafeModeScope
 
+from tfmp.precision import policy as policies
 from tfmp.shared.arguments import check_compiled
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.wording import first_line
@@ -15,18 +16,24 @@ from tfmp.shared.wording import first_line
 ModelOrBuilder: TypeAlias = keras.Model | Callable[[], keras.Model]
 
 
-def copy_of(model: ModelOrBuilder, batch: TrainingBatch) -> keras.Model:
+def copy_of(model: ModelOrBuilder, batch: TrainingBatch, policy: str) -> keras.Model:
     """A second, compiled model with the same weights and a new optimizer of the same kind.
 
     Args:
         model: Sequential, Functional, or subclassed with a `get_config` that makes it again; or a
             function that returns a compiled model.
         batch: the batch to build a subclassed model on.
+        policy: the policy that it will train under: float64 is compiled with Keras's floatx.
 
     Raises:
         TypeError: the function does not return a Keras model.
         ValueError: the model cannot be made a second time, or is not compiled.
     """
+    with policies.floatx_scope(policy):
+        return _copy_of(model, batch)
+
+
+def _copy_of(model: ModelOrBuilder, batch: TrainingBatch) -> keras.Model:
     if not isinstance(model, keras.Model):
         made = model()
         if not isinstance(made, keras.Model):

@@ -199,8 +199,7 @@ class ProfilingBench:
         self._tell(f"compiling a step in {name}")
         row = StepProfile(name, variant.policy, batch_size=self._batches[0].samples)
         try:
-            with policy.floatx_scope(variant.policy):
-                copy = copy_of(self._model, self._batches[0])
+            copy = copy_of(self._model, self._batches[0], variant.policy)
             self._same_weights(copy)
             run = TrainingRun(copy, variant, self._batches, self._keep)
         except (TypeError, ValueError):

@@ -172,7 +172,7 @@ def _run(job: Job, variant: Variant) -> _Run:
     sized: Any = (
         job.model if job.model_size is None else partial(cast("Any", job.model), job.model_size)
     )
-    copy = copy_of(sized, batch)
+    copy = copy_of(sized, batch, variant.policy)
     if job.mode == PREDICT:
         return PredictionRun(copy, variant, batch, job.keep_float32)
     return TrainingRun(copy, variant, [batch], job.keep_float32)

@@ -165,7 +165,7 @@ def test_a_copy_has_the_same_weights_and_trains_alone(make):
     model = make()
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model(X)
-    copy = copy_of(model, BATCH)
+    copy = copy_of(model, BATCH, "float32")
     before = [np.array(w) for w in model.get_weights()]
     assert all((a == b).all() for a, b in zip(before, copy.get_weights(), strict=True))
     TrainingRun(copy, Variant("float32"), [BATCH]).run(3)
@@ -176,7 +176,7 @@ def test_a_run_takes_the_steps_that_fit_takes():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([layers.Input((8,)), layers.Dense(4), layers.Dense(3)])
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    run = TrainingRun(copy_of(model, BATCH), Variant("float32"), [BATCH])
+    run = TrainingRun(copy_of(model, BATCH, "float32"), Variant("float32"), [BATCH])
     run.run(4)
     run.give_back()
     model.fit(X, Y, batch_size=20, epochs=4, shuffle=False, verbose=0)

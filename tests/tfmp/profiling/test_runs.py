@@ -6,7 +6,6 @@ import pytest
 
 from tfmp.colocation.job import Job
 from tfmp.colocation.training import Training
-from tfmp.precision import policy
 from tfmp.profiling.copies import copy_of
 from tfmp.profiling.runs import TrainingRun, Variant
 from tfmp.shared.batches import TrainingBatch
@@ -51,8 +50,7 @@ def dtypes(model: keras.Model, batch: tuple) -> dict[str, set[str]]:
 
 def test_float64_is_float64_all_over_as_in_colocate(with_64_bits):
     batch = TrainingBatch(X, Y)
-    with policy.floatx_scope("float64"):
-        run = TrainingRun(copy_of(build, batch), Variant("float64"), [batch])
+    run = TrainingRun(copy_of(build, batch, "float64"), Variant("float64"), [batch])
     run.run(3)
     run.give_back()
     job = Training(Job(build, (X, Y), "float64", steps=3, batch_size=16, shuffle=False))
@@ -70,7 +68,7 @@ def test_float64_is_float64_all_over_as_in_colocate(with_64_bits):
 
 def test_other_policies_stay_as_they_are():
     batch = TrainingBatch(X, Y)
-    run = TrainingRun(copy_of(build, batch), Variant("float32"), [batch])
+    run = TrainingRun(copy_of(build, batch, "float32"), Variant("float32"), [batch])
     run.run(1)
     found = dtypes(run.model, run.batch())
     found.pop("optimizer")
