@@ -37,6 +37,11 @@ from tfmp.profiling import TOLERANCE
 )
 @click.option("--layers/--no-layers", default=True, help="Measure each layer too (the default).")
 @click.option(
+    "--roofline/--no-roofline",
+    default=True,
+    help="Compare with the device's peaks, and time the input pipeline (the default).",
+)
+@click.option(
     "--keep-float32",
     multiple=True,
     metavar="NAME",
@@ -84,6 +89,7 @@ def command(
     rounds: int,
     steps: int | None,
     layers: bool,
+    roofline: bool,
     keep_float32: tuple[str, ...],
     largest_batch: bool,
     memory_limit: int | None,
@@ -134,6 +140,7 @@ def command(
             rounds=rounds,
             steps=steps,
             layers=layers,
+            roofline=roofline,
             keep_float32=keep_float32,
             largest_batch=largest_batch,
             memory_limit=memory_limit,

@@ -22,11 +22,12 @@ from tfmp.machine import Mark, devices, interleaved, timed
 from tfmp.nonfinite import replay
 from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
 from tfmp.profiling.runs import TrainingRun, Variant
+from tfmp.roofline import Work, layer_work, without_cudnn
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
 # A call to time; it returns its last results.
-Work: TypeAlias = Callable[[], TensorTree]
+Timed: TypeAlias = Callable[[], TensorTree]
 
 # The positional and the keyword arguments of a layer.
 Arguments: TypeAlias = tuple[tuple[TensorTree, ...], dict[str, TensorTree]]
@@ -47,12 +48,15 @@ class LayerCost:
         seconds: the fastest forward and backward pass, without the cost of calling.
         share: share of the sum over all layers.
         tensor_cores: whether the layer can run on Tensor Cores.
+        forward, backward: FLOPs and bytes; None if they were not counted.
     """
 
     dtype: str
     seconds: float
     share: float
     tensor_cores: TensorCorePath
+    forward: Work | None = None
+    backward: Work | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,24 @@ class LayerProfile:
 
 
 @dataclass(frozen=True)
+class _Spent:
+    """The time and the work of some calls."""
+
+    seconds: float
+    forward: Work | None = None
+    backward: Work | None = None
+
+    def __add__(self, other: "_Spent") -> "_Spent":
+        if other.forward is None or other.backward is None:
+            return _Spent(self.seconds + other.seconds)
+        return _Spent(
+            self.seconds + other.seconds,
+            (self.forward or Work()) + other.forward,
+            (self.backward or Work()) + other.backward,
+        )
+
+
+@dataclass(frozen=True)
 class _TimedCall:
     """A call to time: shapes in place of floating-point tensors, and all other values."""
 
@@ -82,40 +104,41 @@ class _TimedCall:
 
 
 def profile_layers(
-    runs: Mapping[str, TrainingRun], mark: Mark = nullcontext
+    runs: Mapping[str, TrainingRun], mark: Mark = nullcontext, counted: bool = False
 ) -> tuple[tuple[LayerProfile, ...], list[str]]:
     """Measures every layer of the runs' models, which are copies of one model.
 
     Args:
         runs: by variant, the runs.
         mark: the ranges around each layer's calls.
+        counted: whether FLOPs and bytes are counted, too.
 
     Returns:
         The layers in the order of their first call, and notes about layers without a measurement.
     """
     calls = {name: _recorded_calls(run) for name, run in runs.items()}
     names = list(runs)
-    seconds: dict[str, dict[str, float]] = {}
+    spent: dict[str, dict[str, _Spent]] = {}
     counts: dict[str, int] = {}
     nodes: dict[str, dict[str, LayerNode]] = {}
     notes: list[str] = []
-    measured: dict[tuple[str, ...], dict[str, float] | str] = {}
+    measured: dict[tuple[str, ...], dict[str, _Spent] | str] = {}
     for together in zip(*calls.values(), strict=True):
         by_name = dict(zip(names, together, strict=True))
         path = together[0].node.path
         key = tuple(_key(call) for call in together)
         if key not in measured:
-            measured[key] = _measure(by_name, runs, mark)
+            measured[key] = _measure(by_name, runs, mark, counted)
         found = measured[key]
         if isinstance(found, str):
             notes.append(f"layer {path} could not be measured: {found}")
             continue
         nodes[path] = {name: call.node for name, call in by_name.items()}
         counts[path] = counts.get(path, 0) + 1
-        row = seconds.setdefault(path, dict.fromkeys(names, 0.0))
+        row = spent.setdefault(path, dict.fromkeys(names, _Spent(0.0)))
         for name in names:
-            row[name] += found[name]
-    totals = {name: sum(row[name] for row in seconds.values()) or 1.0 for name in names}
+            row[name] = row[name] + found[name]
+    totals = {name: sum(row[name].seconds for row in spent.values()) or 1.0 for name in names}
     return tuple(
         LayerProfile(
             path,
@@ -126,18 +149,20 @@ def profile_layers(
                 for name in names
             },
         )
-        for path, row in seconds.items()
+        for path, row in spent.items()
     ), list(dict.fromkeys(notes))
 
 
-def _cost(node: LayerNode, variant: Variant, seconds: float, total: float) -> LayerCost:
+def _cost(node: LayerNode, variant: Variant, spent: _Spent, total: float) -> LayerCost:
     dtype = node.layer.compute_dtype or "none"
-    tf32 = variant.tf32 if variant.tf32 is not None else bool(_tf32_now())
-    return LayerCost(dtype, seconds, seconds / total, tensor_core_path(node, dtype, tf32))
-
-
-def _tf32_now() -> bool | None:
-    return devices.tf32_in_use(devices.visible_devices()[0])
+    return LayerCost(
+        dtype,
+        spent.seconds,
+        spent.seconds / total,
+        tensor_core_path(node, dtype, variant.uses_tf32),
+        spent.forward,
+        spent.backward,
+    )
 
 
 def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
@@ -199,9 +224,9 @@ def _key(call: _TimedCall) -> str:
 
 
 def _measure(
-    calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun], mark: Mark
-) -> dict[str, float] | str:
-    """Seconds of one call by variant, or the reason why it could not be measured."""
+    calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun], mark: Mark, counted: bool
+) -> dict[str, _Spent] | str:
+    """The cost of one call by variant, or the reason why it could not be measured."""
     blocks: dict[str, Callable[[], float]] = {}
     counts: dict[str, int] = {}
     try:
@@ -221,10 +246,26 @@ def _measure(
     # The fastest rounds: other work of the machine only adds time, and the median of a difference
     # of two small times would mostly show that work.
     fastest = {name: min(timing.per(counts[name]).seconds) for name, timing in timings.items()}
-    return {name: max(0.0, fastest[name] - fastest[f"{name} idle"]) for name in calls}
+    seconds = {name: max(0.0, fastest[name] - fastest[f"{name} idle"]) for name in calls}
+    works = {name: _counted(calls[name]) if counted else (None, None) for name in calls}
+    return {name: _Spent(seconds[name], *works[name]) for name in calls}
 
 
-def _block(work: Work, count: int, variant: Variant, mark: Mark, label: str) -> Callable[[], float]:
+def _counted(call: _TimedCall) -> tuple[Work, Work]:
+    """FLOPs and bytes of one call, forward and backward."""
+    layer = call.node.layer
+    forward, weights, floats = _forward(call)
+    try:
+        with without_cudnn(layer):
+            return layer_work(forward, weights, floats)
+    except Exception as error:  # a program that XLA cannot take may raise any error
+        unknown = Work(uncounted=(f"the whole layer: {first_line(error)[:100]}",))
+        return unknown, unknown
+
+
+def _block(
+    work: Timed, count: int, variant: Variant, mark: Mark, label: str
+) -> Callable[[], float]:
     def repeated() -> TensorTree:
         for _ in range(count):
             last = work()
@@ -237,27 +278,39 @@ def _block(work: Work, count: int, variant: Variant, mark: Mark, label: str) -> 
     return block
 
 
-def _work(call: _TimedCall, run: TrainingRun) -> Work:
-    """A compiled forward and backward pass of one call."""
+def _forward(
+    call: _TimedCall,
+) -> tuple[Callable[..., list[Tensor]], list[Tensor], list[Tensor]]:
+    """One call as a function of weights and inputs, and tensors for both."""
     layer = call.node.layer
     floats, rebuild = _tensors(call)
     weights = [variable.value for variable in layer.trainable_variables]
     takes_training = layer._call_has_training_arg
 
-    def objective(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> Tensor:
+    def forward(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> list[Tensor]:
         args, kwargs = rebuild(floats)
         if takes_training:
             kwargs["training"] = True
         mapping = list(zip(layer.trainable_variables, weights, strict=True))
         with keras.StatelessScope(state_mapping=mapping):
             outputs = layer(*args, **kwargs)
-        sums = [ops.sum(ops.cast(value, "float32")) for value in replay.floats(outputs)]
+        return list(replay.floats(outputs))
+
+    return forward, weights, floats
+
+
+def _work(call: _TimedCall, run: TrainingRun) -> Timed:
+    """A compiled forward and backward pass of one call."""
+    forward, weights, floats = _forward(call)
+
+    def objective(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> Tensor:
+        sums = [ops.sum(ops.cast(value, "float32")) for value in forward(weights, floats)]
         return sum(sums, ops.zeros((), "float32"))
 
     return _compiled(objective, weights, floats, run)
 
 
-def _idle(call: _TimedCall, run: TrainingRun) -> Work:
+def _idle(call: _TimedCall, run: TrainingRun) -> Timed:
     """A call that computes nothing: the cost of starting a compiled function."""
     floats, _ = _tensors(call)
 
@@ -270,7 +323,7 @@ def _idle(call: _TimedCall, run: TrainingRun) -> Work:
 
 def _compiled(
     objective: Callable[..., Tensor], weights: list[Tensor], floats: list[Tensor], run: TrainingRun
-) -> Work:
+) -> Timed:
     if keras.backend.backend() == "jax":
         import jax
 

@@ -41,6 +41,8 @@ def to_html(report: ProfileReport) -> str:
             batch_bound=_batch_bound(report),
             noise=noise_note(report),
             more=max(0, len(report.layers) - _MOST_ROWS),
+            limited_layers=limited_layers(report),
+            pipeline_bars=pipeline_bars(report),
         )
         + "\n"
     )
@@ -132,6 +134,32 @@ def layer_bars(report: ProfileReport) -> list[Bar]:
             else None,
         )
         for path, cost in costs[:_MOST_BARS]
+    ]
+
+
+def limited_layers(report: ProfileReport) -> list[tuple[str, ...]]:
+    """The layers under the roof, under the best 16-bit variant, or under the baseline."""
+    row = report.best or report.baseline
+    if row is None or report.roofline is None:
+        return []
+    return report.roofline.layer_cells(row.variant, _MOST_ROWS)
+
+
+def pipeline_bars(report: ProfileReport) -> list[Bar]:
+    """Data, step, and both."""
+    found = report.roofline.pipeline if report.roofline else None
+    if found is None:
+        return []
+    parts = {"data alone": found.data_s, "step alone": found.step_s, "both": found.together_s}
+    longest = max(parts.values())
+    return [
+        Bar(
+            name,
+            seconds_text(seconds),
+            seconds / longest,
+            verdict="FAIL" if found.input_bound and name == "both" else None,
+        )
+        for name, seconds in parts.items()
     ]
 
 

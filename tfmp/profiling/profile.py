@@ -29,8 +29,10 @@ from tfmp.profiling.batches import check_memory_limit, find_largest_batch
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
+from tfmp.profiling.limits import find_limits, time_pipeline
 from tfmp.profiling.report import ProfileReport, StepProfile
 from tfmp.profiling.runs import TrainingRun, Variant, steps_in_a_round, variants_of
+from tfmp.roofline import Roofline
 from tfmp.shared.arguments import check_compiled, check_count
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
@@ -60,6 +62,7 @@ def profile_training(
     rounds: int = 10,
     steps: int | None = None,
     layers: bool = True,
+    roofline: bool = True,
     keep_float32: Pattern | Iterable[Pattern] = (),
     largest_batch: bool = False,
     memory_limit: int | None = None,
@@ -85,6 +88,8 @@ def profile_training(
         rounds: number of timings of each policy.
         steps: training steps in one timing; None takes as many as last a quarter of a second.
         layers: whether each layer is measured too; this compiles every layer by itself.
+        roofline: whether the step and its layers are compared with the device's peaks, and the
+            input pipeline is timed with and without the step.
         keep_float32: layers to keep in float32, as in `tfmp.plan`.
         largest_batch: whether to search for the largest batch that fits.
         memory_limit: bytes that a step may need in that search; a CPU needs a limit.
@@ -123,7 +128,9 @@ def profile_training(
     device = devices.visible_devices()[0]
     with listening(progress) as told, without_retracing_advice():
         bench = ProfilingBench(model, batches, tuple(as_list(keep_float32)), told, mark)
-        bench.measure(policies, device, rounds, steps, layers)
+        bench.measure(policies, device, rounds, steps, layers, roofline)
+        if roofline and bench.runs:
+            bench.find_limits(device, data, batch_size)
         bench.watch_gpu(device)
         if nvtx:
             bench.mark_steps()
@@ -142,6 +149,7 @@ def profile_training(
         notes=tuple(bench.notes),
         log_dir=str(log_dir) if log_dir is not None else None,
         gpu_note=bench.gpu_note,
+        roofline=bench.roofline,
     )
 
 
@@ -168,6 +176,7 @@ class ProfilingBench:
         self.layers: tuple[LayerProfile, ...] = ()
         self.notes: list[str] = []
         self.gpu_note = ""
+        self.roofline: Roofline | None = None
         self.steps = 0
         self._first: dict[str, float] = {}
 
@@ -178,6 +187,7 @@ class ProfilingBench:
         rounds: int,
         steps: int | None,
         layers: bool,
+        counted: bool,
     ) -> None:
         """Times every policy's step in turns, then each layer."""
         names = [policy.resolve_policy(name).policy for name in policies]
@@ -188,7 +198,7 @@ class ProfilingBench:
             self._tell("timing each layer")
             try:
                 with self._mark("layers"):
-                    self.layers, notes = profile_layers(self.runs, self._mark)
+                    self.layers, notes = profile_layers(self.runs, self._mark, counted)
             except ValueError as error:  # a loss that only the user's train_step knows
                 notes = [f"the layers could not be measured: {reason_of(error)}"]
             self.notes += notes
@@ -252,6 +262,24 @@ class ProfilingBench:
             total_steps=run.steps_taken,
             skipped_steps=run.skipped_steps(),
         )
+
+    def find_limits(self, device: devices.Device, data: TrainingData, batch_size: int) -> None:
+        """Compares steps and layers with the device's peaks, and times the input pipeline."""
+        self._tell("comparing with the device's peaks")
+        self.roofline, notes = find_limits(self.runs, self.rows, self.layers, device)
+        self.notes += notes
+        fastest = min(self.runs, key=self._median)
+        self._tell("timing the input pipeline")
+        try:
+            found = time_pipeline(self.runs[fastest], data, self._batches[0], batch_size)
+        except Exception as error:  # the user's own pipeline may raise any error
+            self.notes.append(f"the input pipeline could not be timed: {reason_of(error)}")
+        else:
+            self.roofline = replace(self.roofline, pipeline=found)
+
+    def _median(self, name: str) -> float:
+        step = self.rows[name].step
+        return step.median if step else float("inf")
 
     def watch_gpu(self, device: devices.Device) -> None:
         """Samples the card's use during some seconds of each run, where there is a card."""

@@ -17,6 +17,7 @@ from tfmp.profiling.baseline import (
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
+from tfmp.roofline import Roofline
 from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
 from tfmp.shared.wording import table
 
@@ -98,6 +99,7 @@ class ProfileReport:
         log_dir: folder of the traces for TensorBoard; None if there are no traces.
         against: the comparison with an earlier profile; None if there was none.
         gpu_note: the reason why the card's use was not watched; empty if it was.
+        roofline: the limits of the device and of the input pipeline; None if not measured.
     """
 
     model: str
@@ -112,6 +114,7 @@ class ProfileReport:
     log_dir: str | None = None
     against: BaselineComparison | None = None
     gpu_note: str = ""
+    roofline: Roofline | None = None
 
     @property
     def baseline(self) -> StepProfile | None:
@@ -184,7 +187,10 @@ class ProfileReport:
     def held_back_by(self) -> tuple[str, ...]:
         """The obstacles that keep the best 16-bit variant from being faster, the largest first."""
         best = self.best
-        return tuple(_obstacles(self, best)) if best else ()
+        if best is None:
+            return ()
+        limits = self.roofline.obstacles(best.variant) if self.roofline else []
+        return (*limits, *_obstacles(self, best))
 
     def compared_with(
         self, baseline: str | Path | Baseline, tolerance: float = TOLERANCE
@@ -232,14 +238,17 @@ class ProfileReport:
             "log_dir": self.log_dir,
             "against": self.against.to_dict() if self.against else None,
             "gpu_note": self.gpu_note,
+            "roofline": self.roofline.to_dict() if self.roofline else None,
         }
 
     def __str__(self) -> str:
-        from tfmp.profiling.tables import layer_cells, step_cells
+        from tfmp.profiling.tables import layer_cells, roofline_lines, step_cells
 
         parts = [table(step_cells(self)), ""]
         if self.layers:
             parts += [table(layer_cells(self)), ""]
+        if self.roofline:
+            parts += roofline_lines(self, self.roofline)
         parts += [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]
         parts += [f"note: {note}" for note in (*self.notes, self.gpu_note) if note]
         parts.append(self.answer)

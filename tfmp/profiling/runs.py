@@ -26,6 +26,7 @@ from tfmp.loss_scaling import (
 from tfmp.machine import Memory, PeakMemory, devices, measuring
 from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan, policy as policies
 from tfmp.profiling.copies import compile_arguments
+from tfmp.roofline import Work, count_work, program_text, without_cudnn
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import TrainingBatch
 
@@ -53,6 +54,13 @@ class Variant:
     policy: str
     tf32: bool | None = None
     xla: bool | None = None
+
+    @property
+    def uses_tf32(self) -> bool:
+        """Whether float32 products run as TF32 on the device that is there."""
+        if self.tf32 is not None:
+            return self.tf32
+        return bool(devices.tf32_in_use(devices.visible_devices()[0]))
 
     def __str__(self) -> str:
         name = f"{self.policy} (TF32)" if self.tf32 else self.policy
@@ -186,6 +194,13 @@ class TrainingRun:
     def batch(self) -> tuple[TensorTree, ...]:
         """The first batch, on the device."""
         return self._on_device[0]
+
+    def work(self) -> Work:
+        """FLOPs and bytes of one step, as XLA gets it, on a model that runs without XLA, too."""
+        self.give_back()
+        state = () if self._state is None else (self._state,)
+        with without_cudnn(self.model):
+            return count_work(program_text(self.model.train_step, (*state, self.batch())))
 
     def _initial_state(self) -> tuple[list[Tensor], ...] | None:
         if keras.backend.backend() != "jax":

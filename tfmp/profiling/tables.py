@@ -3,6 +3,8 @@
 from tfmp.machine import seconds_text
 from tfmp.profiling.layers import LayerProfile
 from tfmp.profiling.report import ProfileReport
+from tfmp.roofline import Roofline
+from tfmp.shared.wording import table
 
 
 def step_cells(report: ProfileReport) -> list[tuple[str, ...]]:
@@ -47,6 +49,16 @@ def layer_cells(report: ProfileReport, most: int | None = 20) -> list[tuple[str,
         )
         rows.append((layer.path, layer.layer_class, *times, tensor_core_text(report, layer)))
     return rows
+
+
+def roofline_lines(report: ProfileReport, roofline: Roofline) -> list[str]:
+    """The roofline for the terminal: steps, layers of the fastest 16 bits, verdicts."""
+    row = report.best or report.baseline
+    layers = roofline.layer_cells(row.variant) if row else []
+    parts = [f"roofline ({roofline.peaks.source}):", table(roofline.step_cells()), ""]
+    if len(layers) > 1 and row:
+        parts += [f"layers in {row.variant}:", table(layers), ""]
+    return [*parts, *roofline.sentences()]
 
 
 def tensor_core_text(report: ProfileReport, layer: LayerProfile) -> str:

@@ -1,0 +1,11 @@
+from .counts import count_work as count_work
+from .lowering import (
+    layer_work as layer_work,
+    program_text as program_text,
+    without_cudnn as without_cudnn,
+)
+from .peaks import Peaks as Peaks, find_peaks as find_peaks
+from .pipeline import InputPipeline as InputPipeline, measure_pipeline as measure_pipeline
+from .roof import Roofline as Roofline
+from .verdict import Setting as Setting, place as place
+from .work import Work as Work

@@ -12,7 +12,7 @@ from tfmp.commands.options import parse_bytes
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
 
-FAST = ("--rounds", "1", "--steps", "1", "--no-layers", "--batch-size", "4")
+FAST = ("--rounds", "1", "--steps", "1", "--no-layers", "--no-roofline", "--batch-size", "4")
 
 
 @pytest.fixture
@@ -34,6 +34,8 @@ def test_a_table_and_an_answer(model):
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("policy ")
     assert "Tensor Cores" in result.stdout
+    assert "roofline (measured by a matrix product and a copy):" in result.stdout
+    assert "the input pipeline (arrays): " in result.stdout
     assert result.stdout.splitlines()[-1].startswith("mixed_float16 is")
 
 
@@ -88,7 +90,7 @@ def test_a_model_from_a_function(model, tmp_path):
 @pytest.mark.slow
 def test_a_baseline_is_kept_compared_with_and_not_overwritten(model, tmp_path):
     quick = ("--rounds", "6", "--steps", "1", "--batch-size", "4", "--policy", "mixed_float16")
-    arguments = (model, "--data", "d.npz", *quick)
+    arguments = (model, "--data", "d.npz", *quick, "--no-roofline")
     assert run(*arguments, "--save", "base.json").exit_code == 0
     result = run(*arguments, "--save", "base.json")
     assert (result.exit_code, "'base.json' exists. Pass --force" in result.stderr) == (2, True)

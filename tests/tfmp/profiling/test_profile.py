@@ -209,7 +209,7 @@ def test_a_step_that_does_not_scale_its_loss_is_not_shrunk_by_a_scale():
         keras.optimizers.SGD(0.5), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     )
     model(X)
-    report = profile_training(model, (X, Y), rounds=2, steps=20, layers=False)
+    report = profile_training(model, (X, Y), rounds=2, steps=20, layers=False, roofline=False)
     assert [row.error for row in report.variants] == ["", ""]
     if keras.backend.backend() == "tensorflow":
         assert report.notes == (
@@ -231,7 +231,7 @@ def test_a_function_is_called_for_every_policy_and_all_start_alike():
         return model
 
     report = profile_training(
-        make, (X, Y), ("float32", "mixed_bfloat16"), rounds=1, steps=1, layers=False
+        make, (X, Y), ("float32", "mixed_bfloat16"), rounds=1, steps=1, layers=False, roofline=False
     )
     assert len(made) == 2
     wide, narrow = (row.loss for row in report.variants)
@@ -248,7 +248,7 @@ def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch):
         return original(self)
 
     monkeypatch.setattr(TrainingRun, "warm_up", warm_up)
-    report = profile_training(build(), (X, Y), rounds=1, steps=1, layers=False)
+    report = profile_training(build(), (X, Y), rounds=1, steps=1, layers=False, roofline=False)
     assert [row.error for row in report.variants] == ["", "out of memory"]
     assert report.notes == ("mixed_float16 did not run: out of memory",)
     assert report.answer == ("No 16-bit policy ran, so there is nothing to compare float32 with")
@@ -258,7 +258,14 @@ def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch):
 @pytest.mark.slow
 def test_traces_for_tensorboard_are_written(tmp_path):
     profile_training(
-        build(), (X, Y), ("float32",), rounds=1, steps=1, layers=False, log_dir=tmp_path
+        build(),
+        (X, Y),
+        ("float32",),
+        rounds=1,
+        steps=1,
+        layers=False,
+        roofline=False,
+        log_dir=tmp_path,
     )
     assert list((tmp_path / "float32").rglob("*.xplane.pb"))
 
@@ -273,6 +280,7 @@ def test_the_largest_batch_is_found_below_a_limit(monkeypatch):
         rounds=1,
         steps=1,
         layers=False,
+        roofline=False,
         batch_size=2,
         largest_batch=True,
         memory_limit=1,

@@ -1,0 +1,90 @@
+"""The limits of a profile's runs: roofline and input pipeline, from what the bench measured."""
+
+from collections.abc import Mapping
+from functools import cache
+
+import keras
+
+from tfmp.machine import Device, devices
+from tfmp.precision import has_tensor_cores
+from tfmp.profiling.layers import LayerProfile
+from tfmp.profiling.report import StepProfile
+from tfmp.profiling.runs import TrainingRun
+from tfmp.roofline import (
+    InputPipeline,
+    Peaks,
+    Roofline,
+    Setting,
+    find_peaks,
+    measure_pipeline,
+    place,
+)
+from tfmp.shared.batches import TrainingBatch, TrainingData
+from tfmp.shared.wording import first_line
+
+
+def find_limits(
+    runs: Mapping[str, TrainingRun],
+    rows: Mapping[str, StepProfile],
+    layers: tuple[LayerProfile, ...],
+    device: Device,
+) -> tuple[Roofline, list[str]]:
+    """Places each run's step, and each layer, under the roof of the device.
+
+    Returns:
+        The roofline without a pipeline, and notes about work that could not be counted.
+    """
+    notes: list[str] = []
+    settings = {name: _setting(run) for name, run in runs.items()}
+    dtypes = sorted({cost.dtype for layer in layers for cost in layer.costs.values()})
+    policies = {keras.DTypePolicy(row.policy).compute_dtype for row in rows.values()}
+    jit = any(setting.jit for setting in settings.values())
+    peaks = _peaks(device, tuple(sorted({*policies, *dtypes} - {"none"})), jit)
+    steps = {}
+    for name, run in runs.items():
+        step = rows[name].step
+        try:
+            work = run.work()
+        except Exception as error:  # a program that XLA cannot take may raise any error
+            notes.append(f"FLOPs of the step in {name} are unknown: {first_line(error)[:100]}")
+            continue
+        if step is not None:
+            none = work - work
+            steps[name] = place(work, none, step.median, peaks, settings[name], calls=1)
+            notes += [f"the step in {name}, FLOPs without {left}" for left in work.uncounted]
+    placed = {
+        layer.path: {
+            name: place(
+                cost.forward,
+                cost.backward,
+                cost.seconds,
+                peaks,
+                settings[name],
+                cost.tensor_cores if has_tensor_cores(device) else None,
+            )
+            for name, cost in layer.costs.items()
+            if cost.forward is not None and cost.backward is not None
+        }
+        for layer in layers
+    }
+    return Roofline(peaks, steps, placed), notes
+
+
+@cache
+def _peaks(device: Device, dtypes: tuple[str, ...], jit: bool) -> Peaks:
+    """The peaks, measured once in a process."""
+    return find_peaks(device, dtypes, jit)
+
+
+def _setting(run: TrainingRun) -> Setting:
+    jit = keras.backend.backend() == "jax" or bool(run.model.jit_compile)
+    return Setting(run.variant.policy, run.variant.uses_tf32, jit)
+
+
+def time_pipeline(
+    run: TrainingRun, data: TrainingData, batch: TrainingBatch, batch_size: int
+) -> InputPipeline:
+    """Times the input pipeline with a run's step; the run is trained."""
+    run.give_back()
+    with devices.tf32_switched(run.variant.tf32):
+        return measure_pipeline(run.model, data, batch, batch_size, str(run.variant))

@@ -1,0 +1,161 @@
+"""The limits of a device: FLOP/s by dtype, memory bandwidth, and the cost of starting work.
+
+Cards of NVIDIA come from the table of datasheets. Other devices are measured by short kernels: a
+large matrix product in each dtype, and a large copy. The cost of starting work is always measured.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfmp.machine import Device, timed
+from tfmp.roofline.cards import FLOAT32, TF32, datasheet
+from tfmp.roofline.work import Work
+from tfmp.shared.backend import Tensor, TensorTree
+
+MEASURED = "measured by a matrix product and a copy"
+
+# A matrix product of these sizes is a good share of the peak; it grows until it can be timed well.
+_FIRST_SIZE, _LAST_SIZE = 256, 8192
+_LONG_ENOUGH_S = 0.02
+_COPIED_BYTES = 2**26
+_TRIALS = 5
+
+# Small products in a row that no compiler can fuse: one pass each.
+_CHAIN = 64
+_TINY = 8
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The limits of a device.
+
+    Attributes:
+        flops: FLOP/s of matrix products by dtype; "tf32" for float32 numbers on Tensor Cores.
+        bandwidth: bytes that memory delivers in a second.
+        call_s: seconds of a compiled call that computes nothing.
+        pass_s: seconds that one more tiny pass adds to a call.
+        source: the datasheet, or the way the peaks were measured.
+    """
+
+    flops: Mapping[str, float]
+    bandwidth: float
+    call_s: float
+    pass_s: float
+    source: str
+
+    def compute_seconds(self, work: Work, tf32: bool = False) -> float:
+        """The least time for a program's FLOPs; float32 products may run as TF32.
+
+        All that is no product runs outside Tensor Cores, at the rate of float32.
+        """
+        names = {FLOAT32: TF32 if tf32 and TF32 in self.flops else FLOAT32}
+        products = sum(
+            flops / self.rate(names.get(dtype, dtype)) for dtype, flops in work.products.items()
+        )
+        return products + work.other / self.rate(FLOAT32)
+
+    def memory_seconds(self, work: Work) -> float:
+        """The least time for a program's bytes."""
+        return work.bytes / self.bandwidth
+
+    def rate(self, dtype: str) -> float:
+        """FLOP/s of products in a dtype; of one without units of its own, the float32 rate."""
+        return self.flops.get(dtype, self.flops[FLOAT32])
+
+
+def find_peaks(device: Device, dtypes: Iterable[str], jit: bool) -> Peaks:
+    """The limits of the device that the backend computes on.
+
+    Args:
+        device: the device.
+        dtypes: the dtypes whose rates are needed.
+        jit: whether models are compiled by XLA.
+    """
+    row = datasheet(device.name) if device.kind == "gpu" else None
+    call_s, pass_s = _overhead(jit)
+    if row is not None:
+        return Peaks(row.flops, row.bytes_per_second, call_s, pass_s, row.source)
+    wanted = dict.fromkeys([FLOAT32, *dtypes])
+    rates = {dtype: rate for dtype in wanted if (rate := _product_rate(dtype)) is not None}
+    bandwidth = _host_copy_rate() if device.kind == "cpu" else _copy_rate()
+    return Peaks(rates, bandwidth, call_s, pass_s, MEASURED)
+
+
+def _product_rate(dtype: str) -> float | None:
+    size = _FIRST_SIZE
+    while True:
+        try:
+            square = _random(size, dtype)
+            seconds = _fastest(_compiled(ops.matmul, jit=False), square, square)
+        except Exception:  # a backend may raise any error for a dtype that it cannot multiply in
+            return None
+        if seconds >= _LONG_ENOUGH_S or size >= _LAST_SIZE:
+            return 2 * float(size) ** 3 / seconds
+        size *= 2
+
+
+def _copy_rate() -> float:
+    numbers = ops.zeros((_COPIED_BYTES // 4,), "float32")
+    seconds = _fastest(_compiled(lambda values: ops.add(values, 1.0), jit=False), numbers)
+    return 2 * _COPIED_BYTES / seconds
+
+
+def _host_copy_rate() -> float:
+    """Bytes a second of all cores together, into memory that the process already has."""
+    threads = os.cpu_count() or 1
+    source, target = np.ones((2, threads, _COPIED_BYTES // threads), np.uint8)
+    with ThreadPoolExecutor(threads) as pool:
+
+        def copy() -> None:
+            list(pool.map(np.copyto, target, source))
+
+        copy()
+        seconds = min(timed(copy) for _ in range(_TRIALS))
+    return 2 * source.nbytes / seconds
+
+
+def _overhead(jit: bool) -> tuple[float, float]:
+    """Seconds of an empty call, and of one tiny pass in a call."""
+    tiny = _random(_TINY, FLOAT32)
+
+    def chain(values: Tensor) -> Tensor:
+        for _ in range(_CHAIN):
+            values = ops.matmul(values, tiny)
+        return values
+
+    empty = _fastest(_compiled(lambda values: ops.add(values, 1.0), jit), tiny, repeats=50)
+    long = _fastest(_compiled(chain, jit), tiny, repeats=20)
+    return empty, max(0.0, long - empty) / _CHAIN
+
+
+def _random(size: int, dtype: str) -> Tensor:
+    values = np.random.default_rng(0).standard_normal((size, size), np.float32)
+    return ops.cast(ops.convert_to_tensor(values / size), dtype)
+
+
+def _compiled(function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    import tensorflow as tf
+
+    return tf.function(function, jit_compile=jit, autograph=False)
+
+
+def _fastest(function: Callable[..., TensorTree], *arguments: Tensor, repeats: int = 1) -> float:
+    """Seconds of the fastest call: other work of the machine only adds time."""
+
+    def block() -> TensorTree:
+        for _ in range(repeats):
+            last = function(*arguments)
+        return last
+
+    block()
+    return min(timed(block) for _ in range(_TRIALS)) / repeats

@@ -1,0 +1,340 @@
+"""The input pipeline beside the training step: by itself, and together, inside `fit`.
+
+`fit` runs three times on the user's own data: with a step that only takes batches, with a step
+whose batch is on the device already, and as it is. All three have the same loop round them, so that
+the difference between the last two is time in which the device waits for data.
+"""
+
+import itertools
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import keras
+import numpy as np
+from keras import tree
+
+from tfmp.machine import measuring
+from tfmp.roofline.verdict import INPUT_BOUND
+from tfmp.shared.backend import TensorTree
+from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
+from tfmp.shared.report_files import JsonObject
+
+# XProf's input-pipeline analyzer calls a step "highly input-bound" from this share of waiting on,
+# and "moderately" from the smaller one.
+INPUT_BOUND_SHARE, NOTABLE_SHARE = 0.2, 0.05
+
+_SECONDS = 0.3  # of one measurement
+_MOST_BATCHES = 200
+_ROUNDS = 2  # the first compiles steps for batches of other sizes
+
+# A pipeline that hides less than this share of its time behind the step does not run beside it.
+_OVERLAPPING = 0.5
+
+
+@dataclass(frozen=True)
+class InputPipeline:
+    """Seconds of a batch.
+
+    Attributes:
+        variant: the variant whose step was used: the fastest.
+        kind: "tf.data", "PyDataset", "arrays" or "Python iterable".
+        data_s: the pipeline by itself.
+        step_s: the step by itself, with a batch on the device.
+        together_s: both, as in `fit`.
+        batches: number of batches in the last measurement.
+        advice: changes of the pipeline that would help.
+    """
+
+    variant: str
+    kind: str
+    data_s: float
+    step_s: float
+    together_s: float
+    batches: int
+    advice: tuple[str, ...] = ()
+
+    @property
+    def waiting_share(self) -> float:
+        """Share of the time in `fit` in which the step waits for data."""
+        return max(0.0, 1 - self.step_s / self.together_s) if self.together_s else 0.0
+
+    @property
+    def input_bound(self) -> bool:
+        """Whether the pipeline holds the training back, by XProf's limit."""
+        return self.waiting_share >= INPUT_BOUND_SHARE
+
+    @property
+    def at_most(self) -> float:
+        """How many times faster training would be with a pipeline that costs nothing."""
+        return max(1.0, self.together_s / self.step_s) if self.step_s else 1.0
+
+    @property
+    def text(self) -> str:
+        """The finding in one sentence."""
+        share = f"{self.waiting_share:.0%} of the time in fit is waiting for data"
+        if not self.input_bound:
+            return f"not {INPUT_BOUND}: {share}"
+        return f"{INPUT_BOUND}: {share}; a pipeline that keeps up buys at most {self.at_most:.2g}x"
+
+    def to_dict(self) -> JsonObject:
+        """Plain JSON types."""
+        return {
+            "verdict": INPUT_BOUND if self.input_bound else f"not {INPUT_BOUND}",
+            "variant": self.variant,
+            "kind": self.kind,
+            "data_s": self.data_s,
+            "step_s": self.step_s,
+            "together_s": self.together_s,
+            "waiting_share": self.waiting_share,
+            "at_most": self.at_most,
+            "batches": self.batches,
+            "advice": list(self.advice),
+        }
+
+
+def measure_pipeline(
+    model: keras.Model,
+    data: TrainingData,
+    batch: TrainingBatch,
+    batch_size: int,
+    variant: str,
+) -> InputPipeline:
+    """Times a pipeline, a step, and both.
+
+    Args:
+        model: a compiled model whose training step was made; it is trained.
+        data: the user's data.
+        batch: one batch of it.
+        batch_size: samples in a batch that is cut from arrays.
+        variant: name of the model's variant.
+
+    Raises:
+        ValueError: the data ends before it could be timed.
+    """
+    step = model.train_function
+    placed = batch.placed()
+    if isinstance(data, Iterator):
+        data = _Shared(data)
+
+    def only_data() -> "_Clock":
+        model.train_function = _take
+        return _fit(model, _arguments(data, batch_size))
+
+    def only_step() -> "_Clock":
+        model.train_function = _on(step, placed)
+        return _fit(model, {"x": _again_and_again([batch], batch_size)})
+
+    def together() -> "_Clock":
+        model.train_function = step
+        return _fit(model, _arguments(data, batch_size))
+
+    fastest: dict[Callable[[], _Clock], _Clock] = {}
+    try:
+        for _ in range(_ROUNDS):
+            for run in (together, only_data, only_step):
+                clock = run()
+                if clock.batches > 0:
+                    fastest[run] = min(clock, fastest.get(run, clock), key=_per_batch)
+    except ValueError:  # Keras takes no iterator without batches
+        if not (isinstance(data, _Shared) and data.ended):
+            raise
+    finally:
+        model.train_function = step
+    if len(fastest) < len((together, only_data, only_step)):
+        raise ValueError(
+            "the data can be read once and has ended: too few batches to time the input pipeline"
+        )
+    found = InputPipeline(
+        variant,
+        _kind(data),
+        data_s=fastest[only_data].per_batch,
+        step_s=fastest[only_step].per_batch,
+        together_s=fastest[together].per_batch,
+        batches=fastest[together].batches,
+    )
+    if found.waiting_share < NOTABLE_SHARE:
+        return found
+    return replace(found, advice=tuple(_advice(found, data, batch)))
+
+
+class _Clock(keras.callbacks.Callback):
+    """Times the batches of `fit` after the first, which fills buffers, and stops it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start = 0.0
+        self.batches = -1
+        self.seconds = 0.0
+
+    @property
+    def per_batch(self) -> float:
+        return self.seconds / self.batches
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        self.batches += 1
+        if not self.batches:
+            measuring.synchronize(logs)
+            self._start = time.perf_counter()
+            return
+        late = time.perf_counter() - self._start >= _SECONDS
+        if late or self.batches >= _MOST_BATCHES:
+            self._stop(logs)
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        if not self.seconds:  # data that can be read only once has ended
+            self._stop(logs)
+
+    def _stop(self, logs: Mapping[str, Any] | None) -> None:
+        measuring.synchronize(logs)
+        self.seconds = time.perf_counter() - self._start
+
+
+def _per_batch(clock: _Clock) -> float:
+    return clock.per_batch
+
+
+class _Repeated(keras.utils.PyDataset):
+    """A PyDataset that goes on from the beginning, with the same workers."""
+
+    def __init__(self, inner: keras.utils.PyDataset) -> None:
+        super().__init__(inner.workers, inner.use_multiprocessing, inner.max_queue_size)
+        self._inner = inner
+
+    def __len__(self) -> int:
+        return max(len(self._inner), 2 * _MOST_BATCHES)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._inner[index % len(self._inner)]
+
+
+class _Shared(Iterator[Any]):
+    """An iterator for several threads: TensorFlow goes on reading after `fit` has ended."""
+
+    def __init__(self, inner: Iterator[Any]) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self.ended = False
+
+    def __next__(self) -> Any:
+        with self._lock:
+            try:
+                return next(self._inner)
+            except StopIteration:
+                self.ended = True
+                raise
+
+
+def _fit(model: keras.Model, arguments: Mapping[str, Any]) -> _Clock:
+    clock = _Clock()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # data that ends is no mistake here
+        model.fit(**arguments, verbose=0, callbacks=[clock])
+    return clock
+
+
+def _take(*state_and_iterator: Any) -> Any:
+    """A training step that only takes its batch; on JAX it is called with the state, too."""
+    *state, iterator = state_and_iterator
+    next(iterator)
+    return ({}, state[0]) if state else {}
+
+
+def _on(step: Callable[..., Any], placed: TensorTree) -> Callable[..., Any]:
+    """A training step with a batch that is on the device."""
+    same = itertools.repeat(placed)
+
+    def run(*state_and_iterator: Any) -> Any:
+        return step(*state_and_iterator[:-1], same)
+
+    return run
+
+
+def _arguments(data: TrainingData, batch_size: int) -> dict[str, Any]:
+    """The arguments of `fit` for data in any form, so that the first epoch is long enough."""
+    if isinstance(data, tuple):
+        rows = 2 * _MOST_BATCHES * batch_size
+        whole = [tree.map_structure(lambda array: _longer(array, rows), part) for part in data]
+        names = ("x", "y", "sample_weight")
+        return {**dict(zip(names, whole, strict=False)), "batch_size": batch_size}
+    if isinstance(data, keras.utils.PyDataset):
+        return {"x": _Repeated(data)}
+    if _is_dataset(data):
+        return {"x": cast(Any, data).repeat()}
+    return {"x": _again_and_again(data, batch_size)}
+
+
+def _longer(array: Any, rows: int) -> Any:
+    """An array with at least so many rows, the same ones again and again."""
+    return array if len(array) >= rows else np.asarray(array)[np.arange(rows) % len(array)]
+
+
+def _again_and_again(data: TrainingData, batch_size: int) -> Iterator[tuple[TensorTree, ...]]:
+    while True:
+        for batch in labelled_batches(data, batch_size):
+            yield tuple(part for part in batch if part is not None)
+        if isinstance(data, Iterator):
+            return
+
+
+def _is_dataset(data: object) -> bool:
+    return any(kind.__module__.startswith("tensorflow.") for kind in type(data).__mro__)
+
+
+def _kind(data: TrainingData) -> str:
+    if isinstance(data, tuple):
+        return "arrays"
+    if isinstance(data, keras.utils.PyDataset):
+        return "PyDataset"
+    return "tf.data" if _is_dataset(data) else "Python iterable"
+
+
+def _advice(found: InputPipeline, data: TrainingData, batch: TrainingBatch) -> Iterator[str]:
+    """Changes of the pipeline that fit what it is."""
+    less = min(found.data_s, found.step_s)
+    hidden = found.data_s + found.step_s - found.together_s
+    overlaps = hidden >= _OVERLAPPING * less or less < NOTABLE_SHARE * found.together_s
+    if found.kind == "tf.data":
+        names = list(_stages(data))
+        if not overlaps and not (names and "Prefetch" in names[0]):
+            yield "end the pipeline with .prefetch(tf.data.AUTOTUNE): it then runs beside the step"
+        if any(name.strip("_") in ("MapDataset", "FlatMapDataset") for name in names):
+            yield "give .map(...) num_parallel_calls=tf.data.AUTOTUNE"
+        if overlaps and not any("Cache" in name for name in names):
+            yield "keep what fits into memory with .cache() after the expensive stages"
+    elif found.kind == "PyDataset":
+        workers = int(getattr(data, "workers", 1))
+        yield f"more workers: it has {workers} (workers=, use_multiprocessing=True for Python work)"
+    elif found.kind == "Python iterable":
+        yield (
+            "Python makes one batch at a time: a keras.utils.PyDataset with workers=, or tf.data "
+            "with .prefetch(tf.data.AUTOTUNE), works beside the step"
+        )
+    yield from _dtype_advice(batch)
+
+
+def _dtype_advice(batch: TrainingBatch) -> Iterator[str]:
+    for array in map(np.asarray, tree.flatten(batch.x)):
+        if array.dtype == np.float64:
+            yield "batches are float64: float32 from the start halves the pipeline's bytes"
+        elif array.dtype == np.float32 and array.ndim > 2 and _whole_bytes(array):
+            yield (
+                "batches are whole numbers up to 255 in float32: send uint8, a quarter of the "
+                "bytes, and rescale in the model (keras.layers.Rescaling)"
+            )
+
+
+def _whole_bytes(array: np.ndarray) -> bool:
+    within = array.min() >= 0 and 1 < array.max() <= 255
+    return bool(within and (array == array.astype(np.uint8)).all())
+
+
+def _stages(data: Any) -> Iterator[str]:
+    """The classes of a `tf.data` pipeline's stages, the last one first."""
+    while data is not None:
+        yield type(data).__name__
+        data = getattr(data, "_input_dataset", None)

@@ -1,0 +1,201 @@
+"""Where a program stands under the roof of its device, and the change that would help most.
+
+The roofline model (Williams, Waterman and Patterson, 2009) bounds a program's time by its FLOPs at
+the device's peak and by its bytes at the memory's bandwidth. A third bound is added: the time that
+starting its kernels takes.
+"""
+
+from dataclasses import dataclass
+
+from tfmp.precision import TensorCorePath, is_narrow
+from tfmp.roofline.peaks import Peaks
+from tfmp.roofline.work import Work
+from tfmp.shared.report_files import JsonObject
+
+COMPUTE_BOUND, MEMORY_BOUND = "compute-bound", "memory-bound"
+LAUNCH_BOUND, INPUT_BOUND = "launch-bound", "input-bound"
+
+# The roof is the limit of a program if it explains at least this share of its time.
+_LITTLE = 0.3
+
+# If the bytes would take so many times as long as the whole program, they came from a cache.
+_CACHED = 1.5
+
+# A change that could buy less is not worth naming.
+_WORTH_NAMING = 1.05
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The circumstances of a measurement.
+
+    Attributes:
+        policy: the precision policy.
+        tf32: whether float32 products may run as TF32.
+        jit: whether XLA compiles the model.
+    """
+
+    policy: str
+    tf32: bool = False
+    jit: bool = False
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change and its largest possible gain.
+
+    Attributes:
+        text: the change, in words.
+        at_most: how many times faster the part would be in the best case; None if unknown.
+    """
+
+    text: str
+    at_most: float | None = None
+
+    def __str__(self) -> str:
+        if self.at_most is None:
+            return self.text
+        return f"{self.text}: at most {self.at_most:.2g}x"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A layer or a step under the roof.
+
+    Attributes:
+        seconds: measured time.
+        forward: work of the forward pass; of a step, all of its work.
+        backward: work of the backward pass.
+        compute_s: the least time for its FLOPs.
+        memory_s: the least time for its bytes; 0 if they came from a cache.
+        launch_s: the time for starting its passes.
+        verdict: "compute-bound", "memory-bound", "launch-bound" or "input-bound".
+        advice: the change that would help most.
+    """
+
+    seconds: float
+    forward: Work
+    backward: Work
+    compute_s: float
+    memory_s: float
+    launch_s: float
+    verdict: str
+    advice: Advice
+
+    @property
+    def work(self) -> Work:
+        """Forward and backward together."""
+        return self.forward + self.backward
+
+    @property
+    def roof_s(self) -> float:
+        """The least time on this device."""
+        return max(self.compute_s, self.memory_s)
+
+    @property
+    def peak_share(self) -> float:
+        """Achieved share of the device's FLOP/s in the dtypes that were used."""
+        return self.compute_s / self.seconds if self.seconds else 0.0
+
+    @property
+    def bandwidth_share(self) -> float:
+        """Achieved share of the memory's bandwidth; 0 if the data came from a cache."""
+        return self.memory_s / self.seconds if self.seconds else 0.0
+
+    def to_dict(self) -> JsonObject:
+        """Plain JSON types."""
+        return {
+            "verdict": self.verdict,
+            "advice": self.advice.text,
+            "at_most": self.advice.at_most,
+            "seconds": self.seconds,
+            "flops_forward": self.forward.flops,
+            "flops_backward": self.backward.flops,
+            "bytes_forward": self.forward.bytes,
+            "bytes_backward": self.backward.bytes,
+            "passes": self.work.passes,
+            "arithmetic_intensity": self.work.intensity,
+            "compute_s": self.compute_s,
+            "memory_s": self.memory_s,
+            "launch_s": self.launch_s,
+            "peak_share": self.peak_share,
+            "bandwidth_share": self.bandwidth_share,
+            "uncounted": list(self.work.uncounted),
+        }
+
+
+def place(
+    forward: Work,
+    backward: Work,
+    seconds: float,
+    peaks: Peaks,
+    setting: Setting,
+    path: TensorCorePath | None = None,
+    calls: int = 0,
+) -> Placement:
+    """Compares a measured time with the limits of the device.
+
+    Args:
+        forward, backward: the work that was measured.
+        seconds: the measured time.
+        peaks: the device's limits.
+        setting: the circumstances.
+        path: a layer's way to Tensor Cores; None for a step, or without Tensor Cores.
+        calls: number of calls of compiled functions in the time.
+    """
+    work = forward + backward
+    compute_s = peaks.compute_seconds(work, setting.tf32)
+    memory_s = peaks.memory_seconds(work)
+    launch_s = calls * peaks.call_s + work.passes * peaks.pass_s
+    if memory_s > _CACHED * seconds > 0:
+        memory_s = 0.0
+    roof_s = max(compute_s, memory_s)
+    if launch_s > roof_s and roof_s < _LITTLE * seconds:
+        verdict = LAUNCH_BOUND
+    else:
+        verdict = COMPUTE_BOUND if compute_s >= memory_s else MEMORY_BOUND
+    advice = _advice(verdict, work, seconds, roof_s, peaks, setting, path)
+    return Placement(seconds, forward, backward, compute_s, memory_s, launch_s, verdict, advice)
+
+
+def _advice(
+    verdict: str,
+    work: Work,
+    seconds: float,
+    roof_s: float,
+    peaks: Peaks,
+    setting: Setting,
+    path: TensorCorePath | None,
+) -> Advice:
+    nearer = seconds / roof_s if roof_s and seconds > roof_s else None
+    if verdict == LAUNCH_BOUND:
+        text = "a larger batch" if setting.jit else "a larger batch or jit_compile=True"
+        return Advice(text, nearer)
+    narrow = is_narrow(setting.policy)
+    if narrow and path is not None and path.eligible and path.reason:
+        return Advice(f"Tensor Cores idle on odd sizes: pad {path.reason}", nearer)
+    if roof_s < _LITTLE * seconds:
+        change = "a larger batch" if setting.jit else "jit_compile=True"
+        return Advice(f"{change}, as kernels reach {roof_s / seconds:.0%} of the roof", nearer)
+    gain = 1.0 if narrow else _gain_of_16_bits(work, roof_s, peaks)
+    if gain >= _WORTH_NAMING:
+        if verdict == MEMORY_BOUND:
+            return Advice("mixed precision halves the bytes", gain)
+        return Advice("mixed precision, as 16 bits multiply faster", gain)
+    if verdict == MEMORY_BOUND and not setting.jit:
+        return Advice("jit_compile=True fuses passes over memory", nearer)
+    if verdict == MEMORY_BOUND:
+        return Advice("fewer or smaller activations: the memory is the limit")
+    if narrow and path is not None and not path.eligible:
+        return Advice(f"no Tensor Core path: {path.reason}")
+    return Advice("less arithmetic: the processor is the limit")
+
+
+def _gain_of_16_bits(work: Work, roof_s: float, peaks: Peaks) -> float:
+    """How many times lower the roof's time is if products and tensors have 16 bits."""
+    rates = [peaks.flops[dtype] for dtype in ("float16", "bfloat16") if dtype in peaks.flops]
+    if not rates:
+        return 1.0
+    products = sum(work.products.values()) / max(rates)
+    compute_s = products + work.other / peaks.rate("float32")
+    return roof_s / max(compute_s, peaks.memory_seconds(work) / 2, 1e-12)
