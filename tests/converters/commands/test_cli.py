@@ -344,7 +344,7 @@ def test_what_cannot_be_compared_is_told_before_anything_is_converted(
     folder, monkeypatch, command, arguments, message
 ):
     for kind in (OnnxFormat, TFLiteFormat):
-        monkeypatch.setattr(kind, "gpu_problem", lambda self: "none is here")
+        monkeypatch.setattr(kind, "gpu_problem", lambda self, asked=True: "none is here")
     np.save("far.npy", np.full(10, 7))
     result = tfmp_convert(command, "dense.keras", "--data", "few.npz", *arguments)
     assert result.exit_code == 2
