@@ -256,8 +256,7 @@ class NonFiniteWatch:
         for optimizer, freed in bound.items():
             optimizer.loss_scale = freed
         if bound:
-            reverting.drop_traced_functions(layer_tree.walk(self._model))
-            self._model.make_train_function(force=True)
+            reverting.trace_anew(self._model)
         return bool(bound)
 
     def _strategy(self) -> LossScale:

@@ -20,7 +20,7 @@ from tfmp.loss_scaling import (
     check_losses_arrived,
     scaled_optimizers,
 )
-from tfmp.precision import PrecisionPlan
+from tfmp.precision import PrecisionPlan, reverting
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 
@@ -161,7 +161,7 @@ class FitSession:
             if hasattr(self._model, "jax_state_sync"):
                 self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
             attach_loss_scale(self._model, StaticLossScale(1.0))
-            self._model.make_train_function(force=True)
+            reverting.trace_anew(self._model)
             self._recorder.optimizer_replaced()
         if all(known.check != UNSCALED_STEP for known in self._recorder.findings):
             self.add_findings([unscaled_step(self._model)])

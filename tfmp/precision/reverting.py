@@ -251,6 +251,15 @@ def drop_traced_functions(root: LayerNode) -> None:
                 setattr(node.layer, name, None)
 
 
+def trace_anew(model: keras.Model) -> None:
+    """Has the training function of a running `fit` traced anew, with Python attributes as they are.
+
+    On JAX `make_train_function(force=True)` would run the trace of the same step again.
+    """
+    drop_traced_functions(layer_tree.walk(model))
+    model.make_train_function(force=True)
+
+
 def _forget_jax_traces(function: object) -> None:
     """Clears the caches of the jitted functions that a Keras step function encloses.
 

@@ -1,0 +1,42 @@
+"""MixedPrecision with a `train_step` of the user's own, as JAX wants it."""
+
+import jax
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import tfmp
+
+
+class Own(keras.Sequential):
+    def train_step(self, state, data):
+        """Mentions scale_loss, which only the first step can tell from a call."""
+        weights, rest, own, metrics = state
+        x, y = data
+
+        def loss_of(weights, rest):
+            predicted, rest = self.stateless_call(weights, rest, x, training=True)
+            return ops.mean(ops.square(y - predicted)), rest
+
+        (loss, rest), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights, rest)
+        weights, own = self.optimizer.stateless_apply(own, gradients, weights)
+        return {"loss": loss}, (weights, rest, own, metrics)
+
+
+@pytest.mark.filterwarnings("ignore::tfmp.loss_scaling.optimizer.UnscaledLossWarning")
+def test_a_step_that_does_not_scale_is_traced_anew_without_a_scale():
+    weights = []
+    x = np.random.default_rng(0).standard_normal((64, 4)).astype("float32")
+    for callbacks in ([], [tfmp.MixedPrecision("mixed_float16", tfmp.DynamicLossScale(4.0, 2))]):
+        keras.utils.set_random_seed(0)
+        layers = keras.layers
+        net = Own([layers.Input((4,)), layers.Dense(8, "tanh"), layers.Dense(1)])
+        net.compile(keras.optimizers.SGD(0.01))
+        history = net.fit(
+            x, x[:, :1], batch_size=4, epochs=2, shuffle=False, verbose=0, callbacks=callbacks
+        )
+        weights.append(net.get_weights())
+    assert history.history["loss_scale"] == [1.0, 1.0]
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=0.03)  # the first step was scaled down
