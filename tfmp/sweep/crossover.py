@@ -42,8 +42,10 @@ class Crossover:
         fast, slow = (self._at(kind) for kind in (FASTER, SLOWER))
         start = self.faster_from
         but = f", and slower at {slow}" if slow else ""
+        if not fast and not slow:
+            return f"is neither faster nor slower than {self.base} beyond noise"
         if not fast:
-            return f"is slower than {self.base} at {slow}" if slow else f"is as fast as {self.base}"
+            return f"is slower than {self.base} at {slow}"
         if len(self.sizes) == 1 or start == self.sizes[0]:
             return f"is faster than {self.base} at {self._all()}"
         if start is not None and FASTER not in self.found[: self.sizes.index(start)]:

@@ -209,7 +209,9 @@ class SweepReport:
     def __str__(self) -> str:
         parts = [table(self.cells()), ""]
         if self.largest:
-            parts += [table(self.largest_cells()), f"The limit is {self.limit}.", ""]
+            parts += [table(self.largest_cells()), ""]
+        if self.largest or any(row.step is None for row in self.rows):
+            parts += [f"The limit of memory is {self.limit}.", ""]
         parts += [f"note: {note}" for note in self.notes]
         return "\n".join([*parts, *map(str, self.crossovers)]).rstrip()
 

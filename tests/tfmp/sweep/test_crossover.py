@@ -17,7 +17,7 @@ def judged(*found: str) -> Crossover:
     [
         ((FASTER,) * 4, 8, "is faster than float32 at every batch from 8 to 512"),
         ((SLOWER,) * 4, None, "is slower than float32 at every batch from 8 to 512"),
-        ((ALIKE,) * 4, None, "is as fast as float32"),
+        ((ALIKE,) * 4, None, "is neither faster nor slower than float32 beyond noise"),
         ((ALIKE, ALIKE, FASTER, FASTER), 128, "is faster than float32 from batch 128 on"),
         (
             (SLOWER, ALIKE, FASTER, FASTER),
