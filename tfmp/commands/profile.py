@@ -1,5 +1,7 @@
 """`tfmp profile`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tfmp.commands.options import (
@@ -18,6 +20,12 @@ from tfmp.commands.options import (
 from tfmp.commands.session import import_keras
 from tfmp.precision import FIXED_POLICIES
 from tfmp.profiling import TOLERANCE
+
+if TYPE_CHECKING:
+    from tfmp.profiling import ProfileReport
+
+# A slower step is measured so often again before it counts: other users of a machine come and go.
+_REPEATS = 2
 
 
 @click.command("profile")
@@ -131,25 +139,33 @@ def command(
         from tfmp.commands.inputs import load_model_or_builder, load_training_data
         from tfmp.profiling import profile_training
 
-        training_data = load_training_data(data)
-        report = profile_training(
-            load_model_or_builder(model),
-            training_data,
-            policies,
-            batch_size=batch_size,
-            rounds=rounds,
-            steps=steps,
-            layers=layers,
-            roofline=roofline,
-            keep_float32=keep_float32,
-            largest_batch=largest_batch,
-            memory_limit=memory_limit,
-            log_dir=log_dir,
-            nvtx=nvtx,
-            progress=None if quiet else show_stage,
-        )
-        if baseline is not None:
-            report = report.compared_with(baseline, tolerance)
+        def measured() -> "ProfileReport":
+            training_data = load_training_data(data)
+            report = profile_training(
+                load_model_or_builder(model),
+                training_data,
+                policies,
+                batch_size=batch_size,
+                rounds=rounds,
+                steps=steps,
+                layers=layers,
+                roofline=roofline,
+                keep_float32=keep_float32,
+                largest_batch=largest_batch,
+                memory_limit=memory_limit,
+                log_dir=log_dir,
+                nvtx=nvtx,
+                progress=None if quiet else show_stage,
+            )
+            return report if baseline is None else report.compared_with(baseline, tolerance)
+
+        report = measured()
+        for _ in range(_REPEATS):
+            if report.against is None or not report.against.only_slower:
+                break
+            if not quiet:
+                show_stage("slower than the baseline: measuring again")
+            report = measured()
         for path in reports:
             report.save(path)
     print_report(report, as_json)

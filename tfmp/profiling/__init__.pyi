@@ -18,7 +18,7 @@ from .profile import (
     reason_of as reason_of,
     whole_batches as whole_batches,
 )
-from .report import SUFFIXES as SUFFIXES
+from .report import SUFFIXES as SUFFIXES, ProfileReport as ProfileReport
 from .runs import (
     TrainingRun as TrainingRun,
     Variant as Variant,

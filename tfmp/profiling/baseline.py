@@ -75,6 +75,11 @@ class BaselineComparison:
         return tuple(change for change in self.changes if change.verdict == "worse")
 
     @property
+    def only_slower(self) -> bool:
+        """Whether steps became slower, and nothing else worse: the next run may tell otherwise."""
+        return {change.what for change in self.regressions} == {"step time"}
+
+    @property
     def answer(self) -> str:
         """One line that says whether anything became worse."""
         lost = self.regressions

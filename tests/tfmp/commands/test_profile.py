@@ -9,6 +9,12 @@ from click.testing import CliRunner
 
 from tfmp.commands.cli import main
 from tfmp.commands.options import parse_bytes
+from tfmp.machine.devices import CPU
+from tfmp.machine.measuring import Timing
+from tfmp.precision.tensor_cores import TensorCorePath
+from tfmp.profiling.layers import LayerCost, LayerProfile
+from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.shared.packages import processor_name
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
 
@@ -85,6 +91,34 @@ def test_a_model_from_a_function(model, tmp_path):
     assert "has to be a function that builds and compiles a model; it is a int" in result.stderr
     result = run("no_such_module:build", "--data", "d.npz")
     assert "MODEL 'no_such_module:build' cannot be imported: ModuleNotFoundError" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cores", "times", "status"),
+    [
+        ([0.01], True, 1, 0),
+        ([0.02, 0.01], True, 2, 0),  # somebody else was busy
+        ([0.02, 0.02, 0.02], True, 3, 1),
+        ([0.02], False, 1, 1),  # no noise takes a path away
+    ],
+)
+def test_a_slower_step_is_measured_again(model, monkeypatch, seconds, cores, times, status):
+    def report(each: float, cores: bool = True) -> ProfileReport:
+        row = StepProfile("float32", "float32", Timing((each,) * 10), 32)
+        cost = LayerCost("float16", 0.01, 1.0, TensorCorePath(cores, "" if cores else "other"))
+        layer = LayerProfile("dense", "Dense", 1, {"float32": cost})
+        here = {"processor": processor_name()}
+        return ProfileReport("net", CPU, "tensorflow", here, 10, 5, (row,), (layer,))
+
+    report(0.01).save("base.json")
+    measured = [report(each, cores) for each in seconds]
+    calls = []
+    monkeypatch.setattr(
+        "tfmp.profiling.profile_training", lambda *_, **__: calls.append(1) or measured.pop(0)
+    )
+    result = run(model, "--data", "d.npz", "--against", "base.json", "--policy", "float32")
+    assert (len(calls), result.exit_code) == (times, status), result.output
+    assert result.stderr.count("slower than the baseline: measuring again ...") == times - 1
 
 
 @pytest.mark.slow
