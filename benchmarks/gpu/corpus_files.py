@@ -309,7 +309,9 @@ def _keras(name: str, model: Any, x: Any, y: Any, tasks: dict[str, str]) -> Entr
 
     source = open_source(model)
     arrays = x if isinstance(x, dict) else {source.inputs[0].name: x}
-    labels = None if y is None else np.asarray(y)
+    # Labels of boxes need a metric of the user's own.
+    boxes = any(task.startswith("detection") for task in tasks.values())
+    labels = None if y is None or boxes else np.asarray(y)
     entry = _exported(
         name,
         "trained",
