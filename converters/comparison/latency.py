@@ -1,6 +1,5 @@
 """How long one call of a file or a model takes, as the report tells it."""
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from tfmp.converters.report import Latency
 from tfmp.converters.runners import RunnerInfo, TimedCalls, time_in_worker
 from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.atomic_file import temporary_folder
 
 # The model as it was trained, and as Keras's mixed precision runs it.
 _POLICIES = ("float32", "mixed_float16")
@@ -44,8 +44,8 @@ def keras_latencies(
         return (), ()
     found = []
     info = RunnerInfo("keras", device, None)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.keras"
+    with temporary_folder() as folder:
+        path = folder / "model.keras"
         try:
             source.keras_model.save(path)
             for policy in _POLICIES:
