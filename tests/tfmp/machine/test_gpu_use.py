@@ -124,8 +124,8 @@ def test_an_error_in_the_block_comes_through_and_ends_the_thread(monkeypatch):
 
 def test_the_beginning_does_not_count(monkeypatch):
     FakeNvml(cards=(busy_card(),)).install(monkeypatch)
-    with GpuWatch(H100, settling_s=60.0) as watch:
-        pass
+    with GpuWatch(H100, settling_s=60.0, interval_s=0.0) as watch:
+        threading.Event().wait(0.05)  # enough for many samples, if the thread took any
     assert watch.use.samples == 1  # the one at the end
 
 
