@@ -111,7 +111,14 @@ class FitRecorder:
         if self._start is None or self._latest is None or self._latest.gradients is None:
             return None
         began_at = self._start.steps - self._start.skipped_steps
-        return self._latest.gradients if self._latest.gradients.step >= began_at else None
+        gradients = self._latest.gradients
+        if gradients.step < began_at:
+            return None
+        if "float16" in self._plan.narrow_dtypes:
+            return gradients
+        # The gauges tell what FP16 would lose; bfloat16 has the range of float32.
+        kept = tuple(replace(row, underflow=0.0) for row in gradients.variables)
+        return replace(gradients, underflow=0.0, variables=kept)
 
     def whole_epoch_skipped(self) -> bool:
         """Whether no step of the epoch was applied, as of the latest reading."""

@@ -193,7 +193,10 @@ class TrainingReport:
             if offender.first_steps
         ]
         if self.gradients is not None:
-            lines.append(f"  gradients: {_described(self.gradients)}")
+            in_float16 = any(row.compute_dtype == "float16" for row in self.layers)
+            lines.append(
+                f"  gradients: {_described(self.gradients, in_float16 or not self.layers)}"
+            )
         if self.kept_float32:
             kept = listed([row.path for row in self.kept_float32], 4)
             lines.append(f"  kept in float32: {kept}")
@@ -204,9 +207,11 @@ class TrainingReport:
         return "\n".join(lines)
 
 
-def _described(health: GradientHealth) -> str:
-    parts = [f"norm {health.norm:.3g}", f"underflow {health.underflow:.1%}"]
-    if health.largest:
+def _described(health: GradientHealth, in_float16: bool) -> str:
+    parts = [f"norm {health.norm:.3g}"]
+    if in_float16:
+        parts.append(f"underflow {health.underflow:.1%}")
+    if health.largest and in_float16:
         parts.append(f"largest a factor 2^{health.headroom_bits:.0f} below 65504")
     if health.update_ratio is not None:
         parts.append(f"a step moves weights by {health.update_ratio:.1e} of their norm")

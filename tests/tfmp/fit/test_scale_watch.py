@@ -57,6 +57,20 @@ class Normalized(keras.Model):
         return self.out(x / ops.sqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + 1e-3))
 
 
+def test_bfloat16_loses_no_gradient_that_fp16_would():
+    keras.utils.set_random_seed(0)
+    relus = [layers.Dense(32, "relu"), layers.Dense(32, "relu")]  # zeros beside small values
+    net = keras.Sequential([layers.Input((8,)), *relus, layers.Dense(1)])
+    net.compile(keras.optimizers.Adam(1e-2), small_loss)
+    callback = MixedPrecision("mixed_bfloat16")
+    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
+    history = net.fit(x, x[:, :1], verbose=0, callbacks=[callback]).history
+    assert history["underflow"] == [0.0]
+    assert all(row.underflow == 0.0 for row in callback.report.gradients.variables)
+    assert "gradients: norm" in str(callback.report)
+    assert "65504" not in str(callback.report)
+
+
 @pytest.mark.parametrize("factor", [1e3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_gradients_that_no_scale_keeps_are_found_with_the_layer(factor):
     keras.utils.set_random_seed(0)
