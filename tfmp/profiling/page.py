@@ -12,10 +12,12 @@ from tfmp.profiling.report import (
     StepProfile,
 )
 from tfmp.profiling.tables import change_cells, layer_cells, step_cells
+from tfmp.roofline import roof_picture
 from tfmp.shared.html_page import Bar, page_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 # More layers than this are no longer read at a glance.
 _MOST_BARS = 15
@@ -42,6 +44,7 @@ def to_html(report: ProfileReport) -> str:
             noise=noise_note(report),
             more=max(0, len(report.layers) - _MOST_ROWS),
             limited_layers=limited_layers(report),
+            roof=_roof(report),
             pipeline_bars=pipeline_bars(report),
         )
         + "\n"
@@ -143,6 +146,15 @@ def limited_layers(report: ProfileReport) -> list[tuple[str, ...]]:
     if row is None or report.roofline is None:
         return []
     return report.roofline.layer_cells(row.variant, _MOST_ROWS)
+
+
+def _roof(report: ProfileReport) -> "Markup":
+    from markupsafe import Markup
+
+    row = report.best or report.baseline
+    if row is None or report.roofline is None:
+        return Markup("")
+    return Markup(roof_picture(report.roofline, row.variant))
 
 
 def pipeline_bars(report: ProfileReport) -> list[Bar]:

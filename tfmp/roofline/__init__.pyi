@@ -1,4 +1,5 @@
 from .counts import count_work as count_work
+from .figures import roof_picture as roof_picture
 from .lowering import (
     layer_work as layer_work,
     program_text as program_text,

@@ -15,6 +15,9 @@ from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.page import to_html
 from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.roofline import InputPipeline, Peaks, Roofline, Setting, Work, place
+from tfmp.roofline.cards import datasheet
+from tfmp.roofline.verdict import Placement
 
 A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
 
@@ -33,6 +36,30 @@ def layer(path: str, seconds: float, cores: TensorCorePath) -> LayerProfile:
     variants = ("float32", "float32 (TF32)", "mixed_float16")
     costs = {name: LayerCost("float16", seconds, seconds / 0.021, cores) for name in variants}
     return LayerProfile(path, "Conv2D", 1, costs)
+
+
+def roofline() -> Roofline:
+    """A step that waits for data, and layers below the roof of an A100."""
+    row = datasheet(A100.name)
+    peaks = Peaks(row.flops, row.bytes_per_second, 1e-5, 2e-6, row.source)
+    setting = Setting("mixed_float16")
+    none = Work()
+
+    def placed(flops: int, count: int, seconds: float) -> Placement:
+        return place(Work({"float16": flops}, flops // 90, count, 9), none, seconds, peaks, setting)
+
+    return Roofline(
+        peaks,
+        {"mixed_float16": placed(4 * 10**12, 10**10, 0.021)},
+        {
+            "backbone/stage_four/block_three/expanding_convolution": {
+                "mixed_float16": placed(3 * 10**12, 10**9, 0.012)
+            },
+            "pool": {"mixed_float16": placed(10**6, 10**10, 0.009)},
+            "head": {"mixed_float16": placed(10**6, 10**6, 0.001)},
+        },
+        InputPipeline("mixed_float16", "tf.data", 0.05, 0.02, 0.05, 90, ("workers & more",)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +85,7 @@ def report() -> ProfileReport:
         ),
         notes=("float64 did not run: out of memory",),
         log_dir="logs",
+        roofline=roofline(),
     )
     faster = replace(made.variants[2], step=made.variants[2].step.per(2))
     earlier = replace(made, variants=(*made.variants[:2], faster), environment={})
@@ -88,6 +116,14 @@ def test_says_everything(report):
         "✗ Worse than base.json: step time of mixed_float16",
         "mixed_float16 step time worse 10.7 ms then, 21.4 ms now (2.00 times)",
         "float64: not compared, as not measured for the baseline",
+        "mixed_float16 is compute-bound: ",
+        "against the peaks of the device (NVIDIA A100 datasheet (June 2021))",
+        "the input pipeline (tf.data): input-bound: 60% of the time in fit is waiting for data",
+        "advice: workers & more",
+        "Layers in mixed_float16 below the roof",
+        "memory-bound layer",
+        "launch-bound a larger batch or jit_compile=True",
+        "both ✗ 50 ms",
         "Limits of this profile",
         "Traces logs",
     ):

@@ -1,0 +1,73 @@
+"""The roofline as a picture: SVG that takes its colours from the page, light or dark."""
+
+from tfmp.roofline.cards import FLOAT32, TF32
+from tfmp.roofline.roof import Roofline, count_text
+from tfmp.roofline.verdict import COMPUTE_BOUND, LAUNCH_BOUND, MEMORY_BOUND, Placement
+from tfmp.shared.html_page import COLOURS, INK, QUIET, inline_svg
+
+_COLOURS = dict(zip((COMPUTE_BOUND, MEMORY_BOUND, LAUNCH_BOUND), COLOURS, strict=False))
+_MOST_NAMES = 5
+
+
+def roof_picture(roofline: Roofline, variant: str) -> str:
+    """The layers and the step of one variant below the roofs of the dtypes that they multiply in.
+
+    Empty without a step or layer that computes.
+    """
+    from matplotlib.figure import Figure
+
+    layers = {path: row[variant] for path, row in roofline.layers.items() if variant in row}
+    step = roofline.steps.get(variant)
+    named = {"the step": step, **layers} if step is not None else dict(layers)
+    points = {name: place for name, place in named.items() if place.work.flops and place.seconds}
+    if not points:
+        return ""
+    peaks = roofline.peaks
+    dtypes = {
+        TF32 if FLOAT32 in dtype and "TF32" in variant else dtype for dtype in _dtypes(points)
+    }
+    rates = {dtype: peaks.flops[dtype] for dtype in sorted(dtypes) if dtype in peaks.flops}
+    rates = rates or {FLOAT32: peaks.rate(FLOAT32)}
+    ridges = [rate / peaks.bandwidth for rate in rates.values()]
+    places = [*ridges, *(place.work.intensity for place in points.values())]
+    low, high = min(places) / 4, max(places) * 4
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xscale="log", yscale="log", xlabel="FLOPs for each byte", ylabel="FLOP/s")
+    for (dtype, rate), ridge in zip(rates.items(), ridges, strict=True):
+        roof = [low, ridge, high]
+        axes.plot(roof, [min(rate, x * peaks.bandwidth) for x in roof], color=QUIET, linewidth=1)
+        axes.annotate(dtype, (high, rate), (8, -3), textcoords="offset points", color=QUIET)
+    for verdict, colour in _COLOURS.items():
+        mine = [place for place in points.values() if place.verdict == verdict and place != step]
+        x = [place.work.intensity for place in mine]
+        y = [place.work.flops / place.seconds for place in mine]
+        axes.plot(x, y, "o", color=colour, markersize=5, label=f"{verdict} layer" if mine else None)
+    if "the step" in points and step is not None:
+        speed = step.work.flops / step.seconds
+        colour = _COLOURS[step.verdict]
+        axes.plot(step.work.intensity, speed, "*", color=colour, markersize=11, label="the step")
+    slowest = sorted(layers, key=lambda name: -layers[name].seconds)[:_MOST_NAMES]
+    for name in slowest:
+        if name in points:
+            at = (points[name].work.intensity, points[name].work.flops / points[name].seconds)
+            right = at[0] ** 2 > low * high  # names at the right edge go to the left
+            axes.annotate(
+                name.rpartition("/")[2],
+                at,
+                (-5 if right else 5, -9),
+                textcoords="offset points",
+                ha="right" if right else "left",
+                color=INK,
+                fontsize="small",
+            )
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _: count_text(value))
+    axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+    return inline_svg(figure, "roof")
+
+
+def _dtypes(points: dict[str, Placement]) -> set[str]:
+    return {dtype for place in points.values() for dtype in place.work.products}
