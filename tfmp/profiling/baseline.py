@@ -7,7 +7,7 @@ that document, so that they are compared by the same rules.
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,13 @@ class BaselineComparison:
     @property
     def answer(self) -> str:
         """One line that says whether anything became worse."""
-        lost = self.regressions
-        if lost:
-            names = listed([f"{change.what} of {change.variant}" for change in lost], _MOST_NAMED)
-            return f"Worse than {self.baseline}: {names}"
-        return f"Not worse than {self.baseline}, within {self.tolerance:.0%}"
+        if lost := self.regressions:
+            return f"Worse than {self.baseline}: {_named(lost)}"
+        answer = f"Not worse than {self.baseline}, within {self.tolerance:.0%}"
+        gained = [change for change in self.changes if change.verdict == "better"]
+        if gained:
+            answer += f"; better: {_named(gained)}. A new baseline would hold the gain"
+        return answer
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
@@ -96,6 +98,10 @@ class BaselineComparison:
         lines = [f"{change.verdict}: {change}" for change in self.changes]
         lines += [f"note: {caveat}" for caveat in self.caveats]
         return "\n".join([*lines, self.answer])
+
+
+def _named(changes: Sequence[Change]) -> str:
+    return listed([f"{change.what} of {change.variant}" for change in changes], _MOST_NAMED)
 
 
 class Baseline:
