@@ -10,6 +10,10 @@ from enum import StrEnum
 # tests (TOST, Schuirmann 1987) at 5 %.
 CONFIDENCE = 0.95
 
+# A number of seeds is advised with which a true difference as large as the one seen is proven with
+# this probability.
+_POWER = 0.8
+
 # Beyond it the advice is idle.
 _MOST_SEEDS = 1000
 
@@ -32,8 +36,8 @@ class Difference:
         mean: mean difference; above 0 the arm is better.
         low, high: one-sided bounds on the true mean, each at `CONFIDENCE`; infinite for one seed.
         margin: the difference that does not matter.
-        enough: number of seeds after which arms that differ by `mean` would be told apart or found
-            to be as good; None if no number of seeds would do.
+        enough: number of seeds with which arms that truly differ by `mean` are told apart, or found
+            to be as good, four times in five; None if it is above 1,000, or for one seed.
     """
 
     seeds: int
@@ -75,17 +79,20 @@ def paired_difference(
     )
 
 
-def _half_width(deviation: float, count: int) -> float:
+def _half_width(deviation: float, count: int, confidence: float = CONFIDENCE) -> float:
     """Distance of a one-sided bound from the mean, by Student's t distribution."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(count - 1, CONFIDENCE)) * deviation / math.sqrt(count)
+    return float(stdtrit(count - 1, confidence)) * deviation / math.sqrt(count)
 
 
 def _enough(mean: float, deviation: float, margin: float) -> int | None:
-    """The smallest number of seeds whose bounds would lie on one side of the margin."""
+    """The smallest number of seeds whose bounds lie on one side of the margin with `_POWER`.
+
+    The mean of new seeds differs from the true one, too: room for the bound would do half the time.
+    """
     room = abs(mean + margin)
     for count in range(2, _MOST_SEEDS + 1):
-        if _half_width(deviation, count) < room:
+        if _half_width(deviation, count) + _half_width(deviation, count, _POWER) < room:
             return count
     return None
