@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 import click
 
+from tfmp.precision import FIXED_POLICIES
 from tfmp.shared.report_files import JsonObject, check_report_path
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -34,6 +35,20 @@ def count_option(
 
 batch_size_option = count_option(
     "--batch-size", "Samples in each batch, if the data is arrays.", default=32
+)
+policies_option = click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice(FIXED_POLICIES),
+    help="Policy to measure; may be given several times. Default: float32 and mixed_float16.",
+)
+keep_float32_option = click.option(
+    "--keep-float32",
+    multiple=True,
+    metavar="NAME",
+    help="Layers to keep in float32: a name, a path or a regular expression. May be given several "
+    "times.",
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Print no progress on stderr.")
 json_option = click.option(

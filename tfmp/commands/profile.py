@@ -10,15 +10,16 @@ from tfmp.commands.options import (
     count_option,
     data_option,
     json_option,
+    keep_float32_option,
     memory_limit_option,
     mistakes_end_the_command,
+    policies_option,
     print_report,
     quiet_option,
     report_options,
     show_stage,
 )
 from tfmp.commands.session import import_keras
-from tfmp.precision import FIXED_POLICIES
 from tfmp.profiling import TOLERANCE
 
 if TYPE_CHECKING:
@@ -31,13 +32,7 @@ _REPEATS = 2
 @click.command("profile")
 @click.argument("model", metavar="MODEL")
 @data_option
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    type=click.Choice(FIXED_POLICIES),
-    help="Policy to measure; may be given several times. Default: float32 and mixed_float16.",
-)
+@policies_option
 @batch_size_option
 @count_option("--rounds", "Number of timings of each policy.", default=10)
 @count_option(
@@ -49,13 +44,7 @@ _REPEATS = 2
     default=True,
     help="Compare with the device's peaks, and time the input pipeline (the default).",
 )
-@click.option(
-    "--keep-float32",
-    multiple=True,
-    metavar="NAME",
-    help="Layers to keep in float32: a name, a path or a regular expression. May be given several "
-    "times.",
-)
+@keep_float32_option
 @click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
 @memory_limit_option(
     "Memory that a step may need in that search, such as 2GiB. On a CPU it is required."

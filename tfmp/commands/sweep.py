@@ -10,16 +10,17 @@ from tfmp.commands.options import (
     count_option,
     data_option,
     json_option,
+    keep_float32_option,
     memory_limit_option,
     mistakes_end_the_command,
     parse_sizes,
+    policies_option,
     print_report,
     quiet_option,
     report_options,
     show_stage,
 )
 from tfmp.commands.session import import_keras
-from tfmp.precision import FIXED_POLICIES
 
 if TYPE_CHECKING:
     import keras
@@ -42,13 +43,7 @@ if TYPE_CHECKING:
     callback=parse_sizes,
     help="Sizes of the model to measure; MODEL is then a function that takes one.",
 )
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    type=click.Choice(FIXED_POLICIES),
-    help="Policy to measure; may be given several times. Default: float32 and mixed_float16.",
-)
+@policies_option
 @click.option(
     "--mode",
     "modes",
@@ -59,13 +54,7 @@ if TYPE_CHECKING:
 @click.option("--xla", is_flag=True, help="Measure each policy without XLA and with it.")
 @count_option("--rounds", "Number of timings of each policy at each size.", default=10)
 @count_option("--steps", "Steps in one timing. Default: as many as last a quarter of a second.")
-@click.option(
-    "--keep-float32",
-    multiple=True,
-    metavar="NAME",
-    help="Layers to keep in float32: a name, a path or a regular expression. May be given several "
-    "times.",
-)
+@keep_float32_option
 @click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
 @click.option(
     "--largest-model",

@@ -1,6 +1,5 @@
 """ProfileReport: the cost of a training step under several policies, and whether 16 bits pay."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
 from tfmp.roofline import Roofline
-from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
+from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
 from tfmp.shared.wording import table
 
 SUFFIXES = (".json", ".html")
@@ -267,16 +266,10 @@ class ProfileReport:
         Raises:
             ValueError: the path has another suffix, or the file cannot be written.
         """
-        path = check_report_path(path, SUFFIXES)
-        if path.suffix == ".html":
-            from tfmp.profiling.page import to_html
+        from tfmp.profiling.page import to_html
 
-            text = to_html(self)
-        else:
-            text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        with writing_report(path) as new:
-            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        return path
+        renderers = {".json": lambda: json_text(self.to_dict()), ".html": lambda: to_html(self)}
+        return save_report(path, renderers)
 
 
 def _median(row: StepProfile) -> float:

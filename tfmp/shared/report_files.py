@@ -1,8 +1,9 @@
 """Files and folders that users name for results: checked before the work, written after it."""
 
+import json
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -48,6 +49,28 @@ def writing_report(path: Path) -> Iterator[Path]:
             f"A report file expects a folder that can be written to; received {str(path)!r}: "
             f"{error.strerror}. Choose another folder."
         ) from error
+
+
+def save_report(path: str | Path, renderers: Mapping[str, Callable[[], str]]) -> Path:
+    """Writes a report in the form of its file's suffix.
+
+    Args:
+        path: of the file.
+        renderers: by suffix, the function that gives the text.
+
+    Raises:
+        ValueError: the path has another suffix, or the file cannot be written.
+    """
+    path = check_report_path(path, tuple(renderers))
+    text = renderers[path.suffix]()
+    with writing_report(path) as new:
+        new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    return path
+
+
+def json_text(document: JsonObject) -> str:
+    """A report's JSON document; numbers have to be finite."""
+    return json.dumps(document, indent=2, allow_nan=False)
 
 
 def check_log_dir(folder: str | Path) -> Path:

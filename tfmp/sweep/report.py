@@ -1,6 +1,5 @@
 """SweepReport: speed and memory at every size, the largest sizes, and the crossover points."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tfmp.machine import Device, Memory, Timing, seconds_text
 from tfmp.profiling import BatchLimit, Variant
-from tfmp.shared.report_files import JsonObject, check_report_path, writing_report
+from tfmp.shared.report_files import JsonObject, json_text, save_report
 from tfmp.shared.wording import table
 from tfmp.sweep.crossover import Crossover, crossover
 
@@ -228,16 +227,10 @@ class SweepReport:
         Raises:
             ValueError: the path has another suffix, or the file cannot be written.
         """
-        path = check_report_path(path, SUFFIXES)
-        if path.suffix == ".html":
-            from tfmp.sweep.page import to_html
+        from tfmp.sweep.page import to_html
 
-            text = to_html(self)
-        else:
-            text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        with writing_report(path) as new:
-            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        return path
+        renderers = {".json": lambda: json_text(self.to_dict()), ".html": lambda: to_html(self)}
+        return save_report(path, renderers)
 
 
 def _pairs(rows: list[SweepRow]) -> list[tuple[str, str]]:
