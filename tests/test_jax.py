@@ -24,7 +24,8 @@ SLOW = (
     "fit/test_callback_bad_rows fit/test_callback_order fit/test_early_start "
     "fit/test_nonfinite_watch nonfinite/test_locate "
     "precision/test_policy precision/test_precision_layer_families profiling/test_profile "
-    "sweep/test_conductor roofline/test_lowering"
+    "sweep/test_conductor profiling/test_limits "
+    "roofline/test_lowering roofline/test_peaks roofline/test_pipeline"
 ).split()
 
 # What these show in one test each.
