@@ -11,7 +11,14 @@ from typing import Any
 
 import keras
 
-from tfmp.machine import ApartError, Device, available_memory, bytes_text, call_apart
+from tfmp.machine import (
+    ApartError,
+    Device,
+    available_memory,
+    bytes_text,
+    call_apart,
+    variables_set,
+)
 from tfmp.precision import Pattern
 from tfmp.profiling import (
     MOST_SAMPLES,
@@ -36,6 +43,9 @@ MODES = (TRAIN, PREDICT)
 
 _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
 _OUT_OF_MEMORY = "out of memory"
+
+# Otherwise a process takes the whole card, and its memory tells nothing.
+_SHARED_CARD = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 # Of the memory that is free: the rest of the computer goes on.
 _SHARE = 0.8
@@ -111,9 +121,11 @@ def profile_sweep(
         )
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
+    with variables_set(_SHARED_CARD):  # a tf.data.Dataset starts the card here, too
+        batch = whole_batches(data, max(sizes))[0].map(_as_array)
     job = Job(
         model,
-        whole_batches(data, max(sizes))[0].map(_as_array),
+        batch,
         modes[0],
         (),
         sizes[0],
@@ -288,9 +300,7 @@ class Sweep:
         variables = {
             "KERAS_BACKEND": keras.backend.backend(),
             "TF_CPP_MIN_LOG_LEVEL": "3",
-            # Otherwise a process takes the whole card, and its memory tells nothing.
-            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            **_SHARED_CARD,
         }
         if keras.backend.backend() == "jax":
             import jax
