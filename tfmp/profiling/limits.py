@@ -36,10 +36,11 @@ def find_limits(
     """
     notes: list[str] = []
     settings = {name: _setting(run) for name, run in runs.items()}
-    dtypes = sorted({cost.dtype for layer in layers for cost in layer.costs.values()})
-    policies = {keras.DTypePolicy(row.policy).compute_dtype for row in rows.values()}
-    jit = any(setting.jit for setting in settings.values())
-    peaks = _peaks(device, tuple(sorted({*policies, *dtypes} - {"none"})), jit)
+    layer_dtypes = {
+        layer.compute_dtype for run in runs.values() for layer in run.model._flatten_layers()
+    }
+    dtypes = tuple(sorted(dtype for dtype in layer_dtypes if dtype and "float" in dtype))
+    peaks = _peaks(device, dtypes, any(setting.jit for setting in settings.values()))
     steps = {}
     for name, run in runs.items():
         step = rows[name].step

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfmp.machine import Device, timed
+from tfmp.machine import Device, devices, timed
 from tfmp.roofline.cards import FLOAT32, TF32, datasheet
 from tfmp.roofline.work import Work
 from tfmp.shared.backend import Tensor, TensorTree
@@ -81,8 +81,12 @@ def find_peaks(device: Device, dtypes: Iterable[str], jit: bool) -> Peaks:
     call_s, pass_s = _overhead(jit)
     if row is not None:
         return Peaks(row.flops, row.bytes_per_second, call_s, pass_s, row.source)
-    wanted = dict.fromkeys([FLOAT32, *dtypes])
-    rates = {dtype: rate for dtype in wanted if (rate := _product_rate(dtype)) is not None}
+    with devices.tf32_switched(False if device.tf32 else None):
+        found = {dtype: _product_rate(dtype) for dtype in (FLOAT32, *dtypes)}
+    if device.tf32:
+        with devices.tf32_switched(True):
+            found[TF32] = _product_rate(FLOAT32)
+    rates = {dtype: rate for dtype, rate in found.items() if rate is not None}
     bandwidth = _host_copy_rate() if device.kind == "cpu" else _copy_rate()
     return Peaks(rates, bandwidth, call_s, pass_s, MEASURED)
 

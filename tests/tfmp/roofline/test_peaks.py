@@ -22,9 +22,11 @@ def test_a_card_has_its_datasheet():
     assert found.pass_s >= 0
 
 
-@pytest.mark.parametrize("device", [CPU, Device("gpu", "NVIDIA A10G", (8, 6))])
-def test_others_are_measured(device):
+@pytest.mark.parametrize(
+    ("device", "tf32"), [(CPU, set()), (Device("gpu", "NVIDIA A10G", (8, 6)), {"tf32"})]
+)
+def test_others_are_measured(device, tf32):
     found = find_peaks(device, ("bfloat16", "string"), jit=False)
     assert found.source == MEASURED
-    assert set(found.flops) == {"float32", "bfloat16"}  # text cannot be multiplied
+    assert set(found.flops) == {"float32", "bfloat16"} | tf32  # text cannot be multiplied
     assert min(*found.flops.values(), found.bandwidth) > 1e6
