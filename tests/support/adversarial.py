@@ -192,6 +192,9 @@ _IMAGE_MEAN = _graph("""agraph (float[N, 3, 256, 300] x) => (float[N, 3, 1, 1] y
 _POOL = _graph("""agraph (float[N, 4, 128, 128] x) => (float[N, 4, 1, 1] y) {
         y = GlobalAveragePool(x)
     }""")
+_WINDOWS = _graph("""agraph (float[N, 4, 32, 32] x) => (float[N, 4, 2, 2] y) {
+        y = AveragePool <kernel_shape = [16, 16], strides = [16, 16]> (x)
+    }""")
 _LOG_SUM_EXP = _graph("""agraph (float[N, 40] x) => (float[N, 1] y) <int64[1] a = {1}> {
         e = Exp(x)
         s = ReduceSum(e, a)
@@ -339,6 +342,10 @@ _SOFTPLUS = _graph("""agraph (float[N, 64] x) => (float[N, 64] y) <float one = {
     }""")
 
 
+def _activated(op: str) -> Callable[[], onnx.ModelProto]:
+    return _graph(f"agraph (float[N, 64] x) => (float[N, 64] y) {{ y = {op}(x) }}")
+
+
 def _cancel(size: int) -> Callable[[], onnx.ModelProto]:
     return _graph(
         f"agraph (float[N, {size}] x) => (float[N, 4] y) {{ y = MatMul(x, h) }}",
@@ -460,6 +467,15 @@ ADVERSARIES: tuple[Adversary, ...] = (
     ),
     Adversary("image_mean", True, _IMAGE_MEAN, _uniform(3, 256, 300, own=True)),
     Adversary("pool", True, _POOL, _uniform(4, 128, 128, high=10, own=True)),
+    *_both(
+        *("windows", _WINDOWS),
+        *(_uniform(4, 32, 32, low=200, high=400), _uniform(4, 32, 32, own=True)),
+    ),
+    *_both(
+        *("softplus_op", _activated("Softplus")),
+        *(_normal(64, shift=-7), _normal(64)),
+    ),
+    *_both("selu", _activated("Selu"), _normal(64, scale=0.004), _normal(64)),
     *_both(
         *("square_sum", _reduce("ReduceSumSquare", 64, "y = Mul(r, s)")),
         *(_normal(64, scale=60), _uniform(64, own=True)),

@@ -1,4 +1,4 @@
-"""Convolutions whose sums are held in FP16, as products of weights with shifted images.
+"""Convolutions and average pools whose sums are held in FP16: products with shifted images.
 
 The order of the terms is (position in the kernel, channel), as in implicit products over
 channels-last images.
@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder, slice_end
@@ -73,6 +74,29 @@ def sum_conv_transpose(build: SumBuilder, node: ir.Node, block: int) -> ir.Value
     flat = build.transpose(split, [0, 2, *range(3, 3 + spatial), 1])
     turned = [groups * shape[1], channels, *kernel]
     return _convolved(build, node, x, flat, turned, groups, (ones, dilations, [*before, *after]))
+
+
+def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """An average pool: a convolution of each channel with ones, over the pixels of each window."""
+    x, kernel = operand(node, 0), integers(node, "kernel_shape", [])
+    spatial = len(kernel)
+    if math.prod(kernel) <= block:
+        return None
+    if integer(node, "ceil_mode", 0):
+        raise NotStaticError
+    strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
+    pads = _pads(node, x, kernel, strides, dilations)
+    apart = build.reshape(x, [-1, 1], build.sizes(x, 2, 2 + spatial))
+    ones = build.floats(np.ones((1, *kernel, 1)))
+    window = strides, dilations, pads
+    total = _convolved(build, node, apart, ones, [1, 1, *kernel], 1, window)
+    count = build.floats(math.prod(kernel))
+    if any(pads) and not integer(node, "count_include_pad", 0):
+        image = build.op("Add", build.zeros_like(apart), build.floats(1))
+        taps = build.reshape(ones, [1, 1, *kernel])
+        count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=pads)
+    mean = build.op("Div", total, count)
+    return build.reshape(mean, build.sizes(x, 0, 2), build.sizes(mean, 2, 2 + spatial))
 
 
 def _spread(

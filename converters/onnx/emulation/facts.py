@@ -265,6 +265,37 @@ FACTS = (
     ),
     _fact(
         WEBGPU,
+        Kind.STEPS,
+        "BatchNormalization",
+        "BatchNormalization adds its epsilon in FP16 and rounds 1 / deviation and every product",
+        f"{_ORT}core/providers/webgpu/nn/batch_norm.cc (commit 0f72de7): value has the type of the "
+        "operand",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
+        "InstanceNormalization",
+        "InstanceNormalization multiplies by a factor and adds an addend that are FP16",
+        f"{_ORT}core/providers/webgpu/nn/instance_norm.cc (commit 0f72de7): channel_scale_shift",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
+        "Softplus",
+        "Softplus adds 1 to an exponential in FP16: below -8 it is zero",
+        "kernel webgpu::Softplus of the 1.27 library, whose results these steps give exactly",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
+        "HardSwish Mish Selu Softsign",
+        "activations without a kernel run as the ONNX standard's functions, each step an op in "
+        "FP16: Selu loses its digits near zero",
+        "onnx/onnx, onnx/defs/nn/defs.cc and onnx/defs/math/defs.cc (1.19); the 1.27 library has "
+        "no such kernels",
+    ),
+    _fact(
+        WEBGPU,
         Kind.WIDE,
         "GRU LSTM RNN",
         "recurrent ops have no kernel and run on the CPU in FP32",

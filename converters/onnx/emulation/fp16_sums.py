@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.emulation.convolutions import sum_conv, sum_conv_transpose
+from tfmp.converters.onnx.emulation.convolutions import sum_conv, sum_conv_transpose, sum_pool
 from tfmp.converters.onnx.emulation.einsum import sum_einsum
 from tfmp.converters.onnx.emulation.facts import Kind
 from tfmp.converters.onnx.emulation.fusions import kernel_of
@@ -24,7 +24,6 @@ from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
 from tfmp.converters.onnx.graph import (
     NotStaticError,
     integer,
-    integers,
     operand,
     optional,
     rank_of,
@@ -159,13 +158,6 @@ def _terms(value: ir.Value, axes: Sequence[int]) -> int | None:
     return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
-def _average_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """Windows of one block need nothing; larger ones are left."""
-    if math.prod(integers(node, "kernel_shape", [])) > block:
-        raise NotStaticError
-    return None
-
-
 def _softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
     rank = rank_of(x)
@@ -218,7 +210,7 @@ def _normalization(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | N
 _BUILDERS: dict[str, Build] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
-    "AveragePool": _average_pool,
+    "AveragePool": sum_pool,
     "CumSum": add_up,
     "Conv": sum_conv,
     "ConvTranspose": sum_conv_transpose,

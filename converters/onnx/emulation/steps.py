@@ -274,13 +274,7 @@ def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | 
     rank = rank_of(x)
     if integer(node, "axis", -1) % rank != rank - 1 or any(node.outputs[1:]):
         raise NotStaticError
-    axis = build.integers([-1]) if build.opset >= 18 else None
-    mean, square = (
-        build.op("ReduceMean", value, axis)
-        if axis is not None
-        else build.op("ReduceMean", value, axes=[-1])
-        for value in (x, build.op("Mul", x, x))
-    )
+    mean, square = (build.mean(value, [-1]) for value in (x, build.op("Mul", x, x)))
     variance = build.op("Sub", square, build.op("Mul", mean, mean))
     safe = build.op("Add", variance, build.floats(real(node, "epsilon", 1e-5)))
     inverse = build.rounded(build.op("Reciprocal", build.op("Sqrt", safe)))
@@ -296,6 +290,77 @@ def _elu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     powers = _exp_of(build, x)
     below = build.op("Mul", build.rounded(build.op("Sub", powers, build.floats(1))), alpha)
     return build.op("Where", build.op("Less", x, build.floats(0), dtype=ir.DataType.BOOL), below, x)
+
+
+def _selu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """The standard's function; so are those of Mish, HardSwish and Softsign."""
+    x = operand(node, 0)
+    alpha = _half(build, real(node, "alpha", 1.6732632423543772))
+    gamma = _half(build, real(node, "gamma", 1.0507009873554805))
+    powers = build.rounded(build.op("Mul", _exp_of(build, x), alpha))
+    below = build.rounded(build.op("Sub", powers, alpha))
+    negative = build.op("Less", x, build.floats(0), dtype=ir.DataType.BOOL)
+    return build.op("Mul", build.op("Where", negative, below, x), gamma)
+
+
+def _softplus(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    return _softplus_of(build, operand(node, 0))
+
+
+def _softplus_of(build: SumBuilder, x: ir.Value) -> ir.Value:
+    powers = _exp_of(build, build.op("Neg", build.op("Abs", x)))
+    total = build.rounded(build.op("Add", powers, build.floats(1)))
+    return build.op("Add", build.rounded(_log_of(build, total)), build.op("Relu", x))
+
+
+def _mish(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    x = operand(node, 0)
+    share = _tanh_of(build, build.rounded(_softplus_of(build, x)))
+    return build.op("Mul", x, build.rounded(share))
+
+
+def _hard_swish(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    x = operand(node, 0)
+    sloped = build.rounded(build.op("Mul", x, _half(build, 1 / 6)))
+    share = build.rounded(build.op("Add", sloped, build.floats(0.5)))
+    return build.op("Mul", x, build.op("Clip", share, build.floats(0), build.floats(1)))
+
+
+def _softsign(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    x = operand(node, 0)
+    above = build.rounded(build.op("Add", build.op("Abs", x), build.floats(1)))
+    return build.op("Div", x, above)
+
+
+def _batch_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    x, scale, bias, mean, variance = (_by_channel(build, node, index) for index in range(5))
+    epsilon = _half(build, real(node, "epsilon", 1e-5))
+    safe = build.rounded(build.op("Add", variance, epsilon))
+    deviation = build.rounded(build.op("Sqrt", safe))
+    inverse = build.rounded(build.op("Reciprocal", deviation))
+    centred = build.rounded(build.op("Sub", x, mean))
+    normal = build.rounded(build.op("Mul", centred, inverse))
+    return build.op("Add", build.rounded(build.op("Mul", normal, scale)), bias)
+
+
+def _instance_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """Sums are float32; then each channel has a factor and an addend in FP16."""
+    x, scale, bias = (_by_channel(build, node, index) for index in range(3))
+    axes = range(2, rank_of(x))
+    mean, square = (build.mean(value, axes) for value in (x, build.op("Mul", x, x)))
+    variance = build.op("Sub", square, build.op("Mul", mean, mean))
+    safe = build.op("Add", variance, build.floats(real(node, "epsilon", 1e-5)))
+    factor = build.op("Div", scale, build.op("Sqrt", safe))
+    addend = build.rounded(build.op("Sub", bias, build.op("Mul", mean, factor)))
+    scaled = build.rounded(build.op("Mul", x, build.rounded(factor)))
+    return build.op("Add", scaled, addend)
+
+
+def _by_channel(build: SumBuilder, node: ir.Node, index: int) -> ir.Value:
+    """An operand of a normalization; those behind the first have one number for each channel."""
+    value = operand(node, index)
+    rank = rank_of(operand(node, 0))
+    return build.reshape(value, [-1] + [1] * (rank - 2)) if index else value
 
 
 def _sigmoid(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -360,20 +425,27 @@ def _half(build: SumBuilder, number: float) -> ir.Value:
 
 # By the op that the kernel belongs to; None as a result where the kernel adds in FP32 after all.
 STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
+    "BatchNormalization": _batch_norm,
     "CumSum": lambda build, node, block: add_up(build, node, 1),
     "Elu": _elu,
     "Erf": _erf,
     "Exp": lambda build, node, block: _exp_of(build, operand(node, 0)),
     "FastGelu": _gelu,
     "Gelu": _gelu,
+    "HardSwish": _hard_swish,
+    "InstanceNormalization": _instance_norm,
     "LayerNormalization": _web_layer_norm,
     "Log": lambda build, node, block: _log_of(build, operand(node, 0)),
+    "Mish": _mish,
     "ReduceLogSum": _log_sum,
     "ReduceLogSumExp": _log_sum_exp,
     "ReduceMean": _mean,
     "ReduceSumSquare": _sum_square,
+    "Selu": _selu,
     "Sigmoid": _sigmoid,
     "SkipLayerNormalization": _skip_layer_norm,
+    "Softplus": _softplus,
+    "Softsign": _softsign,
     "Tanh": _tanh,
 }
 

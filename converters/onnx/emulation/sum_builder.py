@@ -134,6 +134,12 @@ class SumBuilder:
             return self.op("ReduceMax", value, self.integers([axis]))
         return self.op("ReduceMax", value, axes=[axis])
 
+    def mean(self, value: ir.Value, axes: Sequence[int]) -> ir.Value:
+        """The mean over axes in FP32, which stay with size 1."""
+        if self.opset >= 18:
+            return self.op("ReduceMean", value, self.integers(list(axes)))
+        return self.op("ReduceMean", value, axes=list(axes))
+
     def blocks(
         self, value: ir.Value, rank: int, axis: int, depth: int | None, size: int | None = None
     ) -> ir.Value:

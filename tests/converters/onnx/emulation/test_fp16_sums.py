@@ -251,6 +251,43 @@ def test_reductions(op: str, keep: int):
     )
 
 
+@pytest.mark.parametrize(
+    ("attributes", "pads", "counts_pads"),
+    [
+        ("strides = [2, 3]", 0, True),
+        ("pads = [2, 2, 2, 2]", 2, False),
+        ("pads = [2, 2, 2, 2], count_include_pad = 1", 2, True),
+        ('auto_pad = "SAME_UPPER"', 2, False),
+        ("dilations = [2, 1]", 0, True),
+    ],
+)
+def test_average_pools(attributes: str, pads: int, counts_pads: bool):
+    x = sixteenths(2, 3, 12, 13) + 90  # sums of small numbers would be exact
+    strides = (2, 3) if "strides" in attributes else (1, 1)
+    reach = (2, 1) if "dilations" in attributes else (1, 1)
+
+    def windows(array: np.ndarray) -> np.ndarray:
+        """The terms of each window, in the order of the kernel's positions."""
+        filled = np.pad(array, ((0, 0), (0, 0), (pads, pads), (pads, pads)))
+        size = [4 * d + 1 for d in reach]
+        views = np.lib.stride_tricks.sliding_window_view(filled, size, (2, 3))
+        taken = views[:, :, :: strides[0], :: strides[1], :: reach[0], :: reach[1]]
+        return taken.reshape(*taken.shape[:4], 25)
+
+    count = 25 if counts_pads else windows(np.ones_like(x)).sum(-1)
+
+    def expected(block: int) -> np.ndarray:
+        return rounded(held_in_fp16(blocks(windows(x), block)) / np.float32(count))
+
+    assert_sums(
+        "agraph (float[N, 3, 12, 13] x) => (float[N, 3, a, b] y)"
+        f" {{ y = AveragePool <kernel_shape = [5, 5], {attributes}> (x) }}",
+        {"x": x},
+        expected,
+        opset=19,
+    )
+
+
 def test_reductions_over_all_axes():
     x = sixteenths(40, 90)
     assert_sums(
@@ -416,10 +453,11 @@ def test_what_is_left_with_fp32_sums_is_named():
     converted, _ = half(
         parse(
             "agraph (float[N, 4, 8, 8] x) => (float[N, 4, a, b] y, float[N, 4, 8, 8] z)"
-            " { y = AveragePool <kernel_shape = [5, 5]> (x) z = LRN <size = 3> (x) }"
+            " { y = AveragePool <kernel_shape = [5, 5], ceil_mode = 1> (x) z = LRN <size = 3> (x) }"
         )
     )
     assert wide(converted, "pessimistic")[1] == "AveragePool, LRN"
     assert wide(converted, "pessimistic:25")[1] == "LRN"
+    assert wide(converted, "webgpu")[1] == "AveragePool"
     assert wide(converted, "gpu")[1] == ""
     assert DEFAULT_BLOCK == 16
