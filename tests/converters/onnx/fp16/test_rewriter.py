@@ -464,6 +464,15 @@ def test_what_onnx_runtime_cannot_load_in_fp16_stays_in_fp32():
     assert_close_in_fp16(model, {"x": np.eye(4, dtype=np.float32)})
 
 
+def test_a_normalization_whose_function_has_a_float32_epsilon_stays_in_fp32():
+    """onnx's checker and ONNX Runtime both expand MeanVarianceNormalization."""
+    node = "MeanVarianceNormalization <axes = [0, 1]> (x)"
+    model = parse(f"agraph (float[N, 4] x) => (float[N, 4] y) {{ y = {node} }}")
+    converted, report = half(model)
+    assert report.islands[0].reason.startswith("ONNX Runtime's CPU provider cannot load Mean")
+    assert run(converted, X)["y"].shape == X["x"].shape
+
+
 def test_a_loop_that_counts_past_2048_in_floats_makes_every_trip():
     """tf2onnx compares a loop's counter and its limit as floats."""
     model = parse("""
