@@ -157,9 +157,10 @@ def _stacking(model: onnx.ModelProto) -> onnx.ModelProto:
 def _as_promised(model: onnx.ModelProto) -> list[type[OpRun]]:
     """Ops whose inside is float32 by the standard's stash_type, of which the evaluator takes no
     notice; and InstanceNormalization, which every runtime of `facts` sums in float32 (ONNX Runtime
-    on CUDA by cuDNN; on WebGPU core/providers/webgpu/nn/instance_norm.cc, commit 0f72de7).
+    on CUDA by cuDNN; on WebGPU core/providers/webgpu/nn/instance_norm.cc, commit 0f72de7). The
+    evaluator takes the logarithm of Softmax for LogSoftmax, which no runtime does.
     """
-    kept = {"InstanceNormalization", "LayerNormalization", "RMSNormalization"}
+    kept = {"InstanceNormalization", "LayerNormalization", "LogSoftmax", "RMSNormalization"}
     return _wide_ops(model, kept.__contains__)
 
 
@@ -195,8 +196,9 @@ def _wide(domain: str, op_type: str, version: int) -> type[OpRun] | None:
     if not isinstance(made, type) or issubclass(made, OpFunction):
         return None
     whole: Any = made
+    ours = {"op_schema": onnx.defs.get_schema(op_type, version, domain), **_OURS}
     if op_type in _STATES:
-        return type(op_type, (made,), {"_run": _stepwise(whole, _STATES[op_type]), **_OURS})
+        return type(op_type, (made,), {"_run": _stepwise(whole, _STATES[op_type]), **ours})
 
     def _run(self: Any, *operands: Any, **attributes: Any) -> tuple[Any, ...]:
         if not any(map(_is_half, operands)):
@@ -207,7 +209,7 @@ def _wide(domain: str, op_type: str, version: int) -> type[OpRun] | None:
             v.astype(np.float16) if getattr(v, "dtype", None) == np.float32 else v for v in results
         )
 
-    return type(op_type, (made,), {"_run": _run, **_OURS})
+    return type(op_type, (made,), {"_run": _run, **ours})
 
 
 def _stepwise(whole: Any, count: int) -> Kernel:
@@ -253,6 +255,8 @@ def _ops(kernels: Mapping[str, Kernel]) -> list[type[OpRun]]:
 def _routed(op_type: str, kernel: Kernel) -> type[OpRun] | None:
     def _run(self: Any, *operands: Any, **attributes: Any) -> tuple[Any, ...]:
         if any(map(_is_half, operands)):
+            if not attributes:  # the evaluator hands those of unary ops on as members alone
+                attributes = {name: getattr(self, name) for name in self.attributes_names_}
             result = kernel(*operands, **attributes)
             if result is not None:
                 return (np.asarray(result),)
