@@ -15,7 +15,7 @@ CONFIDENCE = 0.95
 _POWER = 0.8
 
 # Beyond it the advice is idle.
-_MOST_SEEDS = 1000
+MOST_SEEDS = 1000
 
 
 class Finding(StrEnum):
@@ -92,7 +92,7 @@ def _enough(mean: float, deviation: float, margin: float) -> int | None:
     The mean of new seeds differs from the true one, too: room for the bound would do half the time.
     """
     room = abs(mean + margin)
-    for count in range(2, _MOST_SEEDS + 1):
+    for count in range(2, MOST_SEEDS + 1):
         if _half_width(deviation, count) + _half_width(deviation, count, _POWER) < room:
             return count
     return None

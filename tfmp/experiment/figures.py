@@ -7,8 +7,8 @@ from tfmp.experiment.arms import BASE
 from tfmp.experiment.report import ArmResult, ExperimentReport
 from tfmp.shared.html_page import COLOURS, INK, QUIET, Bar, inline_svg
 
-# The styles of lines, beside their colours.
-_STYLES = ("-", "--", "-.", ":", "-")
+# The styles of lines, beside their colours: one fewer, so that no two lines have both in common.
+_STYLES = ("-", "--", "-.", ":")
 
 # Losses beyond so many times the first one of float32 would hide all others.
 _HIGHEST = 2.0
@@ -29,13 +29,14 @@ def loss_curves(report: ExperimentReport) -> str:
         finite = [[loss for loss in each if math.isfinite(loss)] for each in points]
         shown = [(epoch, each) for epoch, each in zip(epochs, finite, strict=True) if each]
         if not shown:
-            axes.plot([], [], label=f"{result.arm.name} (not finite)", color=QUIET)
+            why = "not finite" if any(curves) else "failed"
+            axes.plot([], [], label=f"{result.arm.name} ({why})", color=QUIET)
             continue
         if result.arm.name == BASE:
             top = _HIGHEST * max(shown[0][1])
         x = [epoch for epoch, _ in shown]
         means = [sum(each) / len(each) for _, each in shown]
-        colour, style = COLOURS[place], _STYLES[place]
+        colour, style = COLOURS[place % len(COLOURS)], _STYLES[place % len(_STYLES)]
         axes.plot(x, means, label=result.arm.name, color=colour, linestyle=style)
         lowest = min(lowest, *(min(each) for _, each in shown), 0.0)
         low, high = [min(each) for _, each in shown], [max(each) for _, each in shown]
@@ -89,7 +90,7 @@ def metric_bars(report: ExperimentReport) -> list[Bar]:
     return [
         Bar(
             result.arm.name,
-            f"{report.number(value)}" if value is not None else "not finite",
+            "failed" if value is None else report.number(value),
             abs(value) / best if value is not None and best else 0.0,
             verdict=_verdict(result),
         )

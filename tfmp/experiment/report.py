@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tfmp.experiment.arms import BASE, Arm
-from tfmp.experiment.differences import Difference, Finding, paired_difference
+from tfmp.experiment.arms import BASE, TRAININGS, Arm
+from tfmp.experiment.differences import MOST_SEEDS, Difference, Finding, paired_difference
 from tfmp.experiment.results import Run
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
@@ -24,6 +24,10 @@ _STUCK_RATIO, _STUCK = 2.0, 0.2
 _VANISHED = 0.01
 # Of errors and reasons that are told of one arm.
 _MOST_REMARKS = 4
+# A metric that counts samples, as accuracy does, is so near to a whole number of them.
+_WHOLE = 0.01
+# Below it, six decimals would show nothing of a margin.
+_SMALL_MARGIN = 1e-5
 # Numbers below it are not normal in FP16.
 _SMALLEST_NORMAL = 2.0**-14
 
@@ -122,8 +126,12 @@ class ExperimentReport:
 
     def _resolution(self, base: Mapping[int, Run]) -> float:
         """What one test sample can change: exact for a share of samples, a scale for others."""
-        size = statistics.fmean(abs(run.metric or 0.0) for run in base.values())
-        return size / self.task["test_samples"]
+        samples = self.task["test_samples"]
+        sizes = [abs(run.metric or 0.0) for run in base.values()]
+        counts = [size * samples for size in sizes]
+        if max(sizes) <= 1 and all(abs(count - round(count)) < _WHOLE for count in counts):
+            return 1 / samples
+        return statistics.fmean(sizes) / samples
 
     @property
     def base(self) -> ArmResult:
@@ -158,26 +166,39 @@ class ExperimentReport:
     @property
     def conclusion(self) -> str:
         """A paragraph that names the arm to ship, and says why, and what the others lose."""
-        return " ".join([self._advice(), *self._losses(), *self._open()])
+        if self.base.metric is None:
+            return f"Nothing can be concluded: {self._base_failed()}."
+        losses = [f"{result.arm.name} loses: {self.why(result)}." for result in self.losing]
+        if self.base.failed:
+            losses.insert(0, f"Note that {self._base_failed()}.")
+        return " ".join([self._advice(), *losses, *self._open()])
+
+    def _base_failed(self) -> str:
+        runs = self.base.runs
+        errors = {run.error for run in runs if run.error}
+        if not runs:
+            return "float32 was not run"
+        why = "; ".join(sorted(errors)) or "its predictions are not finite"
+        return f"float32 itself failed with {self.base.failed} of {len(runs)} seeds: {why}"
 
     def _advice(self) -> str:
-        if self.base.metric is None:
-            return "Nothing can be concluded: float32 itself did not end with finite predictions."
         files = [result for result in self.results if result.arm.file]
+        if not files:
+            return "No file was made, so there is none to ship."
         best = self.shipped
         if best is None:
-            if not files:
-                return "No file was made, so there is none to ship."
+            margin = self.number(self.task["margin"])
             return (
-                "No file can be shipped on this evidence: none is proven to be as good as "
-                f"float32 within {self.number(self.task['margin'])}, or their drift reports fail."
+                "No file can be shipped on this evidence: none is proven to be as good as float32 "
+                f"within {margin} without a FAIL of its drift report."
             )
         size = best.median(lambda run: run.file_bytes)
-        drift = best.difference
-        assert drift is not None
+        assert best.difference is not None
+        interval = self._interval(best.difference)
+        relation = "better than" if best.finding is Finding.BETTER else "as good as"
         ship = (
-            f"Ship {best.arm.name}: its {self.task['metric']} of {self.number(best.metric)} is as "
-            f"good as float32's {self.number(self.base.metric)} ({self._interval(drift)}), "
+            f"Ship {best.arm.name}: its {self.task['metric']} of {self.number(best.metric)} is "
+            f"{relation} float32's {self.number(self.base.metric)} ({interval}), "
             f"and the file has {bytes_text(size or 0)}."
         )
         if best.verdict != "PASS":
@@ -186,38 +207,48 @@ class ExperimentReport:
 
     def _interval(self, difference: Difference) -> str:
         """The true difference, from its bounds, in the metric's own direction."""
-        low, high = difference.low * self.task["sign"], difference.high * self.task["sign"]
-        low, high = min(low, high), max(low, high)
+        low, high = sorted(self.task["sign"] * bound for bound in (difference.low, difference.high))
         return f"difference {self.number(low, True)} to {self.number(high, True)}"
 
-    def _losses(self) -> list[str]:
-        return [
-            f"{result.arm.name} loses: {self.why(result)}."
+    @property
+    def losing(self) -> tuple[ArmResult, ...]:
+        """The trainings that are worse than float32."""
+        return tuple(
+            result
             for result in self.results
-            if result.finding is Finding.WORSE and not result.arm.file
-        ]
+            if result.finding is Finding.WORSE and result.arm.name in TRAININGS
+            if result.arm.name != BASE
+        )
 
     def _open(self) -> list[str]:
-        undecided = [result for result in self.results if result.finding is Finding.OPEN]
-        undecided = [result for result in undecided if result.arm.name != BASE and result.runs]
+        undecided = [
+            (result.arm.name, result.difference)
+            for result in self.results
+            if result.difference and result.finding is Finding.OPEN
+        ]
         if not undecided:
             return []
-        names = joined([result.arm.name for result in undecided])
-        needs = [result.difference.enough for result in undecided if result.difference]
-        known = [count for count in needs if count is not None]
-        if self.seeds < 2:
+        names = joined([name for name, _ in undecided])
+        verb = "is" if len(undecided) == 1 else "are"
+        seeds = max(difference.seeds for _, difference in undecided)
+        if seeds < 2:
             return [f"One seed proves nothing about {names}: run at least 3."]
-        advice = f" About {max(known)} seeds would decide." if known else ""
-        return [f"{self.seeds} seeds leave open whether {names} is as good.{advice}"]
+        needs = [difference.enough for _, difference in undecided]
+        known = [count for count in needs if count is not None]
+        advice = f"More than {MOST_SEEDS:,} seeds would be needed to decide all of it."
+        if len(known) == len(needs):
+            advice = f"About {max(known)} seeds would probably decide."
+        return [f"{seeds} seeds leave open whether {names} {verb} as good. {advice}"]
 
     def why(self, result: ArmResult) -> str:
         """The reasons why a training is worse, as far as the counters show them."""
-        found = []
-        errors = {run.error for run in result.runs if run.error}
-        found += sorted(errors)
+        in_float16 = result.arm.training.startswith("float16")
+        found = sorted({run.error for run in result.runs if run.error})
         diverged = [run for run in result.runs if not run.error and not run.usable]
         if diverged:
-            found.append(f"predictions are not finite with {len(diverged)} of {self.seeds} seeds")
+            found.append(
+                f"predictions are not finite with {len(diverged)} of {len(result.runs)} seeds"
+            )
         if result.difference is not None and result.difference.finding is Finding.WORSE:
             found.append(
                 f"{self.task['metric']} {self.number(result.metric)} against "
@@ -225,14 +256,15 @@ class ExperimentReport:
             )
         stuck, normal = (each.median(lambda run: run.stuck) for each in (result, self.base))
         if stuck is not None and stuck >= max(_STUCK, _STUCK_RATIO * (normal or 0.0)):
+            cause = ", as their updates are less than half a spacing of FP16"
             found.append(
                 f"{stuck:.0%} of its weights did not move in the last epoch (float32: "
-                f"{normal or 0.0:.0%}), as their updates are less than half a spacing of FP16"
+                f"{normal or 0.0:.0%}){cause if in_float16 else ''}"
             )
         lost = result.median(lambda run: run.vanished)
         if result.arm.training != BASE and lost is not None and lost >= _VANISHED:
             found.append(f"{lost:.0%} of its gradients vanish in FP16 at its loss scale")
-        if result.arm.training.startswith("float16"):
+        if in_float16:
             found += self._limits_of_float16(result)
         return "; ".join(found) or "no counter shows why"
 
@@ -263,8 +295,11 @@ class ExperimentReport:
         """A metric as people read it, to a tenth of the margin."""
         if value is None:
             return "-"
+        sign = "+" if signed else ""
+        if self.task["margin"] < _SMALL_MARGIN:
+            return f"{value:{sign}.4g}"
         digits = max(0, len(f"{self.task['margin'] / 10:.10f}".rstrip("0").partition(".")[2]))
-        return f"{value:{'+' if signed else ''}.{min(digits, 6)}f}"
+        return f"{value:{sign}.{min(digits, 6)}f}"
 
     def cells(self) -> list[list[str]]:
         """The table of all arms, its heading first."""
@@ -336,6 +371,13 @@ class ExperimentReport:
             "why": self.why(result) if result.finding is Finding.WORSE else None,
         }
 
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        from tfmp.experiment import page
+        from tfmp.shared.html_page import framed
+
+        return framed(f"{page.headline(self)}. {self.conclusion}", page.to_html(self))
+
     def __str__(self) -> str:
         parts = [table(self.cells()), *(f"note: {note}" for note in self.notes)]
         parts += [f"{name}: {text}" for name, texts in self.remarks.items() for text in texts]
@@ -350,20 +392,10 @@ class ExperimentReport:
         path = check_report_path(path, SUFFIXES)
         if path.suffix == ".json":
             text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        elif path.suffix == ".md":
-            text = self._markdown()
         else:
-            from tfmp.experiment.page import to_html
+            from tfmp.experiment import page
 
-            text = to_html(self)
+            text = page.to_html(self) if path.suffix == ".html" else page.to_markdown(self)
         with writing_report(path) as new:
             new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
         return path
-
-    def _markdown(self) -> str:
-        heading, *rows = self.cells()
-        lines = [f"# Precision experiment: {self.task['name']}", "", self.conclusion, ""]
-        lines += ["| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows)]
-        lines += ["", f"{self.seeds} seeds, {self.task['epochs']} epochs, {self.task['device']}."]
-        lines += [f"- {note}" for note in self.notes]
-        return "\n".join(lines)
