@@ -2,7 +2,6 @@ from . import devices as devices, measuring as measuring
 from .child_process import (
     ORPHANED as ORPHANED,
     ApartError as ApartError,
-    available_memory as available_memory,
     call_apart as call_apart,
     deaf_to_ctrl_c as deaf_to_ctrl_c,
     end_with_parent as end_with_parent,
@@ -29,7 +28,11 @@ from .measuring import (
     seconds_text as seconds_text,
     timed as timed,
 )
-from .memory_left import card_memory as card_memory, free_memory as free_memory
+from .memory_left import (
+    card_memory as card_memory,
+    free_host_memory as free_host_memory,
+    free_memory as free_memory,
+)
 from .mps import mps_memory_limit as mps_memory_limit, mps_runs as mps_runs
 from .nvidia import read_nvidia as read_nvidia
 from .nvtx_ranges import Mark as Mark, nvtx_marks as nvtx_marks

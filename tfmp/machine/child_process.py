@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 
@@ -173,23 +173,3 @@ def variables_set(changed: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def available_memory() -> int:
-    """Bytes of memory that this computer, or the container of this process, has free now."""
-    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, StopIteration), open("/proc/meminfo", encoding="ascii") as file:
-        line = next(line for line in file if line.startswith("MemAvailable:"))
-        found = int(line.split()[1]) * 1024
-    with suppress(OSError, ValueError, KeyError):
-        group = "/sys/fs/cgroup/"
-        limit, used = (int(_content(f"{group}memory.{name}")) for name in ("max", "current"))
-        rows = (line.split() for line in _content(f"{group}memory.stat").splitlines())
-        # The cache of files gives way to a process that needs memory.
-        found = min(found, limit - used + int(dict(rows)["inactive_file"]))
-    return max(0, found)
-
-
-def _content(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.read()

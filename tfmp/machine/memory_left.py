@@ -49,7 +49,18 @@ def free_host_memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | 
     except (OSError, KeyError, ValueError):
         return None
     limit, used = _count(cgroup / "memory.max"), _count(cgroup / "memory.current")
-    return free if limit is None or used is None else max(0, min(free, limit - used))
+    if limit is None or used is None:
+        return free
+    # The cache of files gives way to a process that needs memory.
+    return max(0, min(free, limit - used + _cache(cgroup / "memory.stat")))
+
+
+def _cache(file: Path) -> int:
+    try:
+        rows = dict(line.split() for line in file.read_text("ascii").splitlines())
+        return int(rows["inactive_file"])
+    except (OSError, KeyError, ValueError):
+        return 0
 
 
 def _count(file: Path) -> int | None:

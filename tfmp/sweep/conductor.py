@@ -5,6 +5,7 @@ takes too much, costs its own row. All variants of a size take turns in one proc
 of the machine hits them alike.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,9 @@ import keras
 from tfmp.machine import (
     ApartError,
     Device,
-    available_memory,
     bytes_text,
     call_apart,
+    free_host_memory,
     variables_set,
 )
 from tfmp.precision import Pattern
@@ -181,7 +182,8 @@ class Sweep:
     ) -> None:
         self._job, self._tell = job, tell
         self._memory_limit = memory_limit
-        self._host_limit = memory_limit or int(_SHARE * available_memory())
+        free = free_host_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self._host_limit = memory_limit or int(_SHARE * free)
         self.notes: list[str] = []
         self.model_name = ""
         tell("looking for devices")

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tfmp.machine.child_process import ApartError, available_memory, call_apart, variables_set
+from tfmp.machine.child_process import ApartError, call_apart, variables_set
 
 MIB = 2**20
 
@@ -49,8 +49,3 @@ def test_variables_come_back(monkeypatch):
     with variables_set({"TFMP_ONE": "now", "TFMP_TWO": "now"}):
         assert (os.environ["TFMP_ONE"], os.environ["TFMP_TWO"]) == ("now", "now")
     assert (os.environ["TFMP_ONE"], os.environ.get("TFMP_TWO")) == ("before", None)
-
-
-def test_the_memory_that_is_free():
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 64 * MIB < available_memory() <= total

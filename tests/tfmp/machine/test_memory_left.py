@@ -11,18 +11,21 @@ MEMINFO = "MemTotal:       8000 kB\nMemFree:  100 kB\nMemAvailable:   4000 kB\n"
 
 
 @pytest.mark.parametrize(
-    ("limit", "used", "expected"),
+    ("limit", "used", "cache", "expected"),
     [
-        (None, None, 4000 * 1024),
-        ("max", "5", 4000 * 1024),
-        ("3000000", "1000000", 2000000),
-        ("99000000", "1000000", 4000 * 1024),
-        ("1000", "2000", 0),
+        (None, None, None, 4000 * 1024),
+        ("max", "5", None, 4000 * 1024),
+        ("3000000", "1000000", None, 2000000),
+        ("3000000", "1000000", "anon 700000\ninactive_file 300000", 2300000),
+        ("99000000", "1000000", None, 4000 * 1024),
+        ("1000", "2000", None, 0),
     ],
 )
-def test_the_computer_and_the_limit_of_a_container(tmp_path, limit, used, expected):
+def test_the_computer_and_the_limit_of_a_container(tmp_path, limit, used, cache, expected):
     (tmp_path / "meminfo").write_text(MEMINFO)
-    for name, text in (("memory.max", limit), ("memory.current", used)):
+    for name, text in (
+        ("memory.max", limit), ("memory.current", used), ("memory.stat", cache)
+    ):  # fmt: skip
         if text is not None:
             (tmp_path / name).write_text(text + "\n")
     assert free_host_memory(tmp_path / "meminfo", tmp_path) == expected
