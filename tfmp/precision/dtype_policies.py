@@ -30,7 +30,10 @@ class MixedFloat64(keras.DTypePolicy):
         At that point Keras turns a policy into its name, and makes a policy of its own by the name.
         It does not know this name, but it keeps the policies in a map as they are.
         """
-        return keras.dtype_policies.DTypePolicyMap(default_policy=cls())
+        policies = keras.dtype_policies.DTypePolicyMap(default_policy=cls())
+        # A saved map becomes the default of another one, which older releases of Keras name by it.
+        policies._name = policies.name
+        return policies
 
 
 MIXED_FLOAT64 = "mixed_float64"

@@ -61,11 +61,11 @@ class Facts:
 
 Rule = Callable[[LayerNode, Facts], Decision | None]
 
-_POOLS_VOLUMES = (
-    layers.MaxPooling3D
-    | layers.AveragePooling3D
-    | layers.AdaptiveMaxPooling3D
-    | layers.AdaptiveAveragePooling3D
+# Older releases of Keras lack the adaptive ones.
+_POOLS_VOLUMES = tuple(
+    getattr(layers, f"{kind}Pooling3D")
+    for kind in ("Max", "Average", "AdaptiveMax", "AdaptiveAverage")
+    if hasattr(layers, f"{kind}Pooling3D")
 )
 
 
