@@ -1,4 +1,4 @@
-"""How long `tfmp-convert` takes on a tiny model, as a ratio to `import tensorflow, keras`.
+"""How long imports and `tfmp-convert` on a tiny model take, as ratios to `import keras`.
 
     python benchmarks/command_time.py [--rounds 7]
 
@@ -28,10 +28,18 @@ x = np.random.default_rng(0).normal(size=(1000, 6)).astype("float32")
 np.savez("data.npz", features=x, labels=model.predict(x, verbose=0).argmax(1))
 """
 
+# Imports every optimizer and layer, as any training script does.
+BASELINE = "import keras; keras.Model"
+IMPORTS = [
+    BASELINE,
+    "import tfmp",
+    "import tfmp.converters",
+    "import keras, tfmp; keras.Model, tfmp.MixedPrecision()",
+    "import keras, tfmp.converters; keras.Model, tfmp.converters.convert",
+]
 CONVERT = [sys.executable, "-m", "tfmp.converters.commands"]
-BASELINE = "import tensorflow, keras"
 COMMANDS = {
-    BASELINE: [sys.executable, "-c", BASELINE],
+    **{code: [sys.executable, "-c", code] for code in IMPORTS},
     "tfmp-convert onnx": [*CONVERT, "onnx", "tiny.keras", "--force"],
     "tfmp-convert tflite": [*CONVERT, "tflite", "tiny.keras", "--force"],
     "tfmp-convert all --data --report": [
@@ -61,11 +69,11 @@ def main() -> None:
         for _ in range(rounds + 1):  # the first fills the disk cache
             for name, command in COMMANDS.items():
                 times[name].append(seconds(command, folder))
-    print(f"{'command':34} {'seconds':>8} {'ratio':>6} {'from':>6} {'to':>6}   ({rounds} rounds)")
+    print(f"{'command':68} {'seconds':>8} {'ratio':>6} {'from':>6} {'to':>6}   ({rounds} rounds)")
     for name, taken in times.items():
         ratios = [one / base for one, base in zip(taken[1:], times[BASELINE][1:], strict=True)]
         print(
-            f"{name:34} {statistics.median(taken[1:]):8.2f} {statistics.median(ratios):6.2f} "
+            f"{name:68} {statistics.median(taken[1:]):8.2f} {statistics.median(ratios):6.2f} "
             f"{min(ratios):6.2f} {max(ratios):6.2f}"
         )
 

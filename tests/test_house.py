@@ -243,7 +243,10 @@ def test_bare_converters_refuses_to_be_imported():
     assert "this package is `tfmp.converters`" in run.stderr
 
 
-HEAVY = ("tensorflow", "keras", "onnx", "onnxruntime", "matplotlib", "jinja2", "scipy", "rich")
+HEAVY = (
+    "tensorflow", "keras", "onnx", "onnxruntime", "matplotlib", "jinja2", "scipy", "rich",
+    "ai_edge_litert", "onnx_ir", "tf2onnx", "tf_keras", "ray",
+)  # fmt: skip
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -273,6 +276,18 @@ def test_imports_that_must_stay_light(statement: str):
         )
         == set()
     )
+
+
+@pytest.mark.slow
+def test_training_loads_no_runtime_of_the_converters():
+    script = """
+import keras, numpy, tfmp
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+x = numpy.ones((8, 4), "float32")
+model.fit(x, x[:, :1], verbose=0, callbacks=[tfmp.MixedPrecision("mixed_float16")])
+"""
+    assert loaded_by(script) == loaded_by("import keras")
 
 
 def test_the_lightness_test_sees_a_heavy_import():
