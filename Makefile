@@ -6,6 +6,9 @@ PYTEST ?= -n auto --dist worksteal
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# uv installs in a fraction of pip's time: it does where it is there.
+UV := $(shell command -v uv)
+INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 
 # Keeps TensorFlow's start-up chatter out of the output of these commands.
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -16,11 +19,11 @@ help:  ## show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 $(STAMP): pyproject.toml setup.cfg
-	@echo "== making the virtual environment $(VENV) and installing (a few minutes, once)"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "tfmp needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ..."; exit 2; }
+	@echo "== making the virtual environment $(VENV) and installing (once; $(if $(UV),a minute with uv,a few minutes with pip))"
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "tfmp needs Python 3.11, 3.12 or 3.13; name one with: make PYTHON=python3.11 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@$(INSTALL) --editable '.[test]'
 	@touch $@
 
 install: $(STAMP)  ## make the virtual environment (minutes, once)
@@ -56,10 +59,19 @@ test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (
 
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
 	@echo "== docs"
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(INSTALL) --quiet --editable '.[docs]'
 	@$(BIN)/python samples/digits_end_to_end.py build/demo > build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "read it: $(PYTHON) -m http.server --directory build/site"
+
+release: docs  ## build and check all that a release uploads, and say how; uploads nothing (3 minutes)
+	@echo "== release"
+	@$(INSTALL) --quiet --editable '.[release]'
+	@rm -rf dist build/lib
+	@$(BIN)/python -m build --outdir dist > build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@$(BIN)/twine check --strict dist/*
+	@$(BIN)/pytest --quiet tests/test_release.py
+	@$(BIN)/python tests/support/release_steps.py
 
 bench: $(STAMP)  ## measure against rivals; prints tables (hours)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -67,4 +79,4 @@ bench: $(STAMP)  ## measure against rivals; prints tables (hours)
 clean:  ## remove everything that these commands made
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install demo lint links types check test test-slow docs bench clean
+.PHONY: help install demo lint links types check test test-slow docs release bench clean
