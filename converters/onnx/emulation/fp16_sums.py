@@ -37,6 +37,9 @@ UNMODELLED = frozenset(
     MeanVarianceNormalization ReduceLogSumExp RNN""".split()
 )
 
+# Terms of a vector in WebGPU's shaders.
+_DOT = 4
+
 # Slices with steps, and axes as operands: what the rewrites are written in.
 _OLDEST_OPSET = 13
 
@@ -58,9 +61,9 @@ def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], profile: Profile) -> 
     """
     left = set()
     old = model.opset_imports.get("", 1) < _OLDEST_OPSET
-    block = profile.block or 1
     for index, node in enumerate(nodes):
         build = _builder(node, profile)
+        block = _block(node, profile)
         if build is None or old:
             if build is not None or (node.op_type in UNMODELLED and adds_up(node, profile)):
                 left.add(node.op_type)
@@ -85,6 +88,16 @@ def adds_up(node: ir.Node, profile: Profile) -> bool:
         return False
     stepwise = profile.ops(Kind.STEPS) | profile.ops(Kind.THREADS)
     return profile.adds_in_fp16(node.op_type) or kernel_of(node) in stepwise
+
+
+def _block(node: ir.Node, profile: Profile) -> int:
+    """How many terms a node adds before it rounds."""
+    block = profile.block or 1
+    turned = not integer(node, "transA", 0) and integer(node, "transB", 0)
+    if node.op_type in profile.ops(Kind.DOTS) and turned:
+        depth = size_of(operand(node, 1), -1)
+        return max(block, _DOT) if depth is not None and depth % _DOT == 0 else block
+    return block
 
 
 def _builder(node: ir.Node, profile: Profile) -> Build | None:

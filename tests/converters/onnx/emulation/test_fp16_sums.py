@@ -231,6 +231,19 @@ REDUCTIONS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 }
 
 
+@pytest.mark.parametrize(("depth", "turned", "terms"), [(60, 1, 4), (60, 0, 1), (61, 1, 1)])
+def test_webgpu_adds_dot_products_of_transposed_weights(depth: int, turned: int, terms: int):
+    x, w = sixteenths(3, depth), sixteenths(depth, 8)
+    given = np.ascontiguousarray(w.T) if turned else w
+    text = f"""agraph (float[N, {depth}] x) => (float[N, 8] y) {{
+        y = Gemm <transB = {turned}> (x, w)
+    }}"""
+    converted, _ = half(parse(text, w=given))
+    received = run_emulated(converted, {"x": x}, "webgpu")["y"]
+    np.testing.assert_array_equal(received, product(x, w, terms))
+    assert not np.array_equal(received, product(x, w, 5 - terms))
+
+
 @pytest.mark.parametrize("keep", [0, 1])
 @pytest.mark.parametrize("op", REDUCTIONS)
 def test_reductions(op: str, keep: int):
