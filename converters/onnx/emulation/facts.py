@@ -268,6 +268,15 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
+        "Acosh Asinh Atanh Cosh Sinh",
+        "hyperbolic functions are formulas in FP16: Asinh and Acosh square their operand, which "
+        "overflows past 255",
+        "W3C, WebGPU Shading Language, Accuracy of Floating Point Expressions; the 1.27 library on "
+        "Mesa 25.0 gives these numbers",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
         "LayerNormalization",
         "LayerNormalization rounds 1 / deviation and its products to FP16",
         f"{_ORT}core/providers/webgpu/nn/layer_norm.cc (commit 007a78e): x_element_t(inv_std_dev)",
@@ -292,7 +301,7 @@ FACTS = (
         Kind.STEPS,
         "Softplus",
         "Softplus adds 1 to an exponential in FP16: below -8 it is zero",
-        "kernel webgpu::Softplus of the 1.27 library, whose results these steps give exactly",
+        "kernel webgpu::Softplus of the 1.27 library, whose numbers these steps give",
     ),
     _fact(
         WEBGPU,
