@@ -82,10 +82,10 @@ def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     spatial = len(kernel)
     if math.prod(kernel) <= block:
         return None
-    if integer(node, "ceil_mode", 0):
-        raise NotStaticError
     strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
     pads = _pads(node, x, kernel, strides, dilations)
+    if integer(node, "ceil_mode", 0):
+        pads = _ceiled(pads, sizes_from(x, 2), kernel, strides, dilations)
     apart = build.reshape(x, [-1, 1], build.sizes(x, 2, 2 + spatial))
     ones = build.floats(np.ones((1, *kernel, 1)))
     window = strides, dilations, pads
@@ -215,3 +215,22 @@ def _pads(
     ]
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
     return [*small, *large] if how == "SAME_UPPER" else [*large, *small]
+
+
+def _ceiled(
+    pads: Sequence[int],
+    image: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[int]:
+    """Pads with as much behind as the last window needs, if it begins inside of the image."""
+    spatial = len(image)
+    before, after = pads[:spatial], list(pads[spatial:])
+    sizes = zip(image, kernel, strides, dilations, before, strict=True)
+    for axis, (n, k, s, d, first) in enumerate(sizes):
+        reach = d * (k - 1) + 1
+        last = -(-(n + first + after[axis] - reach) // s) * s
+        if last < n + first:
+            after[axis] = max(after[axis], last + reach - n - first)
+    return [*before, *after]

@@ -272,6 +272,7 @@ def test_reductions(op: str, keep: int):
         ("pads = [2, 2, 2, 2], count_include_pad = 1", 2, True),
         ('auto_pad = "SAME_UPPER"', 2, False),
         ("dilations = [2, 1]", 0, True),
+        ("strides = [2, 3], ceil_mode = 1", 1, False),
     ],
 )
 def test_average_pools(attributes: str, pads: int, counts_pads: bool):
@@ -281,7 +282,8 @@ def test_average_pools(attributes: str, pads: int, counts_pads: bool):
 
     def windows(array: np.ndarray) -> np.ndarray:
         """The terms of each window, in the order of the kernel's positions."""
-        filled = np.pad(array, ((0, 0), (0, 0), (pads, pads), (pads, pads)))
+        sides = (0 if "ceil" in attributes else pads, pads)
+        filled = np.pad(array, ((0, 0), (0, 0), sides, sides))
         size = [4 * d + 1 for d in reach]
         views = np.lib.stride_tricks.sliding_window_view(filled, size, (2, 3))
         taken = views[:, :, :: strides[0], :: strides[1], :: reach[0], :: reach[1]]
@@ -465,7 +467,7 @@ def test_sums_of_one_block_change_nothing():
 def test_what_is_left_with_fp32_sums_is_named():
     converted, _ = half(
         parse(
-            "agraph (float[N, 4, 8, 8] x) => (float[N, 4, a, b] y, float[N, 4, 8, 8] z)"
+            "agraph (float[N, 4, H, 8] x) => (float[N, 4, a, b] y, float[N, 4, H, 8] z)"
             " { y = AveragePool <kernel_shape = [5, 5], ceil_mode = 1> (x) z = LRN <size = 3> (x) }"
         )
     )
