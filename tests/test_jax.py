@@ -19,7 +19,8 @@ QUICK = (
 SLOW = (
     "calibration/test_measure colocation/test_run fit/test_callback "
     "fit/test_callback_adapting fit/test_callback_bad_rows fit/test_callback_order "
-    "fit/test_early_start fit/test_nonfinite_watch fit/test_preflight fit/test_scale_watch "
+    "fit/test_early_start fit/test_large_inputs fit/test_nonfinite_watch fit/test_preflight "
+    "fit/test_scale_watch "
     "loss_scaling/test_attach nonfinite/test_locate precision/test_policy "
     "precision/test_precision_layer_families precision/test_reverting_quantization "
     "precision/tracing/test_hazards profiling/test_limits profiling/test_profile "
@@ -32,6 +33,7 @@ SHORT = (
     "nonfinite/test_locate.py::test_a_loss_scale_that_is_too_high "
     "fit/test_callback.py::test_it_learns_what_float32_learns "
     "fit/test_callback_order.py::test_an_interrupted_run_goes_on[mixed-last] "
+    "fit/test_large_inputs.py::test_a_step_that_no_moved_layer_saves_is_refused_before_it "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
     "precision/test_precision_layer_families.py::test_a_family[dense-mixed_float16] "
     "roofline/test_lowering.py::test_a_layer_counted_by_hand[lstm-float32] "

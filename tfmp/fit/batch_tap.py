@@ -7,6 +7,7 @@ and hand them on.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,8 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
         batches = list(islice(iterator, model.steps_per_execution))
         if not batches:
             raise StopIteration
-        look(batches if strategy is None else _of_replicas(batches, strategy))
+        with _state_in_variables(model, state):
+            look(batches if strategy is None else _of_replicas(batches, strategy))
         # `look` may have put another one there: a function traced anew, or another tap.
         return model.train_function(*state, _iterator_over(batches, like=iterator))
 
@@ -88,6 +90,19 @@ def explain_next_failure(model: keras.Model, sentence: str) -> None:
             raise
 
     model.train_function = explained
+
+
+@contextmanager
+def _state_in_variables(model: keras.Model, state: list[TensorTree]) -> Iterator[None]:
+    """Gives the variables their values, which Keras takes out of them while `fit` runs on JAX."""
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    model._jax_state = dict(zip(_JAX_STATE, state[0], strict=True))
+    model.jax_state_sync()
+    yield  # after an error they keep them: `fit` is over
+    model._jax_state_synced = False
+    model._purge_model_variables(**dict.fromkeys(_JAX_STATE, True))
 
 
 def _hand_state_back(model: keras.Model, arguments: tuple[TensorTree, ...]) -> None:

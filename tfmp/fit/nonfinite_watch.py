@@ -197,7 +197,7 @@ class NonFiniteWatch:
 
     def _handle(self, now: StepCounters, batches: list[TensorTree]) -> None:
         try:
-            found, batch = _locate(self._model, batches, self._scale_when_held)
+            found, batch = locate_in(self._model, batches, self._scale_when_held)
             cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         except Exception as error:
             # A train_step of the user's own may use no loss and no call that can be replayed.
@@ -280,23 +280,34 @@ class NonFiniteWatch:
 
     def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:
         """Makes the layer that overflows compute in float32 from the next step on."""
-        if found is None or found.cause not in FIXED_BY_FLOAT32:
+        path = move_to_float32(self._model, found) if found is not None else None
+        if path is None:
             return ()
-        nodes = {node.path: node for node in layer_tree.walk(self._model).within()}
-        node = nodes.get(found.layer or layer_tree.ROOT)
-        if node is None:
-            return ()
-        head = node.head or node
-        moved = [part for part in head.unit() if part.layer.compute_dtype == "float16"]
-        if not moved:
-            return ()
-        reverting.move_to_float32(self._model, [part.layer for part in moved])
         self._model.make_train_function(force=True)
         for optimizer in scaled_optimizers(self._model):
             if optimizer.built:
                 # The overflow that is fixed now had driven it down.
                 optimizer.dynamic_scale.assign(optimizer.loss_scale.initial)
-        return (head.path,)
+        return (path,)
+
+
+def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:
+    """Switches the layer that a finding names, if that fixes it; returns its path.
+
+    The model's functions have to be traced anew.
+    """
+    if found.cause not in FIXED_BY_FLOAT32:
+        return None
+    nodes = {node.path: node for node in layer_tree.walk(model).within()}
+    node = nodes.get(found.layer or layer_tree.ROOT)
+    if node is None:
+        return None
+    head = node.head or node
+    moved = [part.layer for part in head.unit() if part.layer.compute_dtype == "float16"]
+    if not moved:
+        return None
+    reverting.move_to_float32(model, moved)
+    return head.path
 
 
 def beyond_backoff(
@@ -327,7 +338,7 @@ def beyond_backoff(
     return None
 
 
-def _locate(
+def locate_in(
     model: keras.Model, batches: list[TensorTree], loss_scale: float
 ) -> tuple[NonFinite | None, TensorTree]:
     """The first non-finite value, or None if all values are finite, and the batch it comes from."""

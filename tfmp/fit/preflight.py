@@ -10,8 +10,9 @@ import keras
 import numpy as np
 from keras import tree
 
+from tfmp.fit.large_inputs import is_float, too_large_inputs
 from tfmp.loss_scaling import held_optimizers
-from tfmp.nonfinite import ValueRange, range_of, stored_values
+from tfmp.nonfinite import ValueRange, range_of
 from tfmp.precision import (
     TENSOR_CORE_MULTIPLE,
     LayerNode,
@@ -21,7 +22,7 @@ from tfmp.precision import (
     is_narrow,
     layer_tree,
 )
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.shared.wording import joined, listed
@@ -281,7 +282,7 @@ def check_inputs(
         One finding for each part of the data with NaN or infinities, and one for each input past
         FP16's largest number, if a float16 layer reads inputs.
     """
-    return (*_not_finite(batches), *_too_large_inputs(model, plan, batches))
+    return (*_not_finite(batches), *too_large_inputs(model, plan, batches))
 
 
 def _not_finite(batches: list[TensorTree]) -> Iterable[Finding]:
@@ -291,7 +292,7 @@ def _not_finite(batches: list[TensorTree]) -> Iterable[Finding]:
         for part, values in zip(("x", "y", "sample_weight"), parts, strict=True):
             for path, value in tree.flatten_with_path(values):
                 name = ".".join(map(str, (part, *path)))
-                if not _is_float(value):
+                if not is_float(value):
                     continue
                 seen = range_of(value)
                 if not seen.finite:
@@ -307,61 +308,4 @@ def _bad_data(name: str, seen: ValueRange) -> Finding:
         f"{name} of the first batch holds {seen.describe_bad()}{row}: unless the model or its loss "
         "replaces them, the step is skipped, and in float32 it would ruin the weights",
         "Remove or replace these samples, with numpy.nan_to_num for example",
-    )
-
-
-def _too_large_inputs(
-    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
-) -> tuple[Finding, ...]:
-    readers = _float16_readers(layer_tree.walk(model), plan)
-    if not readers:
-        return ()
-    found: dict[str, Finding] = {}
-    for batch in batches:
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        for path, value in tree.flatten_with_path(x):
-            name = ".".join(map(str, path)) or "x"
-            largest = _largest_magnitude(value)
-            if largest >= FLOAT16.overflow_threshold:
-                found.setdefault(name, _too_large(name, largest, readers[0]))
-    return tuple(found.values())
-
-
-def _is_float(value: Tensor | None) -> bool:
-    return value is not None and "float" in keras.backend.standardize_dtype(value.dtype)
-
-
-def _largest_magnitude(value: Tensor | None) -> float:
-    if not _is_float(value):
-        return 0.0
-    values = stored_values(value)
-    return float(keras.ops.max(keras.ops.abs(values))) if values.shape[0] else 0.0
-
-
-def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[str]:
-    """Paths of the float16 layers that read a model's inputs directly."""
-    computes_in = {row.path: row.compute_dtype for row in plan.rows}
-    if not is_graph(root.layer):
-        # A model with code of its own casts its inputs before any layer sees them.
-        return [root.path] if computes_in[root.path] == "float16" else []
-    inputs = {id(tensor) for tensor in root.layer.inputs}
-    readers = []
-    for child in root.children:
-        calls = child.layer._inbound_nodes
-        if not any(id(tensor) in inputs for call in calls for tensor in call.input_tensors):
-            continue
-        if is_graph(child.layer):
-            readers += _float16_readers(child, plan)
-        elif computes_in[child.path] == "float16":
-            readers.append(child.path)
-    return readers
-
-
-def _too_large(name: str, largest: float, reader: str) -> Finding:
-    where = layer_tree.describe(reader)
-    return Finding(
-        "inputs past 65504",
-        "problem",
-        f"Input {name} reaches {largest:g}, infinite in float16, and {where} reads it in float16",
-        "Scale the data, or put a Rescaling or Normalization layer first: they stay in float32",
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 
 from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
+from tfmp.fit.large_inputs import reads_large_inputs, widen_readers
 from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
 from tfmp.fit.preflight import UNSCALED_STEP, check_inputs, unscaled_step
 from tfmp.fit.recorder import FitRecorder
@@ -23,6 +24,7 @@ from tfmp.loss_scaling import (
 from tfmp.precision import PrecisionPlan, reverting
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
+from tfmp.shared.wording import listed
 
 IDLE = "optimizer without a step"
 
@@ -75,7 +77,7 @@ class FitSession:
             self._log = TelemetryLog(log_dir)
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
         if plan.narrow_dtypes:
-            explain_next_failure(model, _DTYPE_FAILURE.format(policy=plan.policy))
+            self._explain_failure()
             tap_next_execution(model, self._look_at_inputs)
 
     def report(self) -> TrainingReport:
@@ -166,10 +168,23 @@ class FitSession:
         if all(known.check != UNSCALED_STEP for known in self._recorder.findings):
             self.add_findings([unscaled_step(self._model)])
 
+    def _explain_failure(self) -> None:
+        explain_next_failure(self._model, _DTYPE_FAILURE.format(policy=self._plan.policy))
+
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         if self._scale_watch is not None:
             self._scale_watch.hold(batches[0])
         self.add_findings(check_inputs(self._model, self._plan, batches))
+        if not reads_large_inputs(self._model, self._plan, batches):
+            return
+        moved = widen_readers(self._model, self._plan, batches)
+        if moved:
+            self._model.make_train_function(force=True)
+            self._explain_failure()
+            self._recorder.note(
+                "Inputs are past 65504. Moved to float32 before the first step: "
+                f"{listed(moved, 5)}."
+            )
 
     def _read(self, epoch_over: bool) -> None:
         recorder = self._recorder

@@ -89,6 +89,14 @@ def is_graph(layer: layers.Layer) -> bool:
     return _graph_outputs(layer) is not None
 
 
+def operations_of(layer: layers.Layer) -> list[keras.Operation]:
+    """The operations of a graph that are no layers: `keras.ops` called between its layers."""
+    if not is_graph(layer):
+        return []
+    operations = getattr(layer, "_operations", ())  # a Sequential has none
+    return [operation for operation in operations if not isinstance(operation, layers.Layer)]
+
+
 def output_layers(root: LayerNode) -> frozenset[int]:
     """The layers that compute a graph model's outputs, by id, without running anything.
 

@@ -1,0 +1,96 @@
+"""Inputs past 65504: the layers that they overflow in go to float32 before the first step."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp import MixedPrecision
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def data(peak):
+    x = np.random.default_rng(0).uniform(0, peak, (32, 8)).astype("float32")
+    x[:, 0] = peak
+    return x, x.mean(axis=1, keepdims=True) / peak
+
+
+def train(model, peak=100_000.0, epochs=2):
+    model.compile(keras.optimizers.Adam(1e-3), "mse")
+    watch = MixedPrecision("mixed_float16")
+    model.fit(*data(peak), batch_size=16, epochs=epochs, verbose=0, callbacks=[watch])
+    return watch.report
+
+
+def deep(*first) -> keras.Model:
+    names = ("first", "second", "third")
+    dense = [layers.Dense(8, name=name) for name in names]
+    return keras.Sequential([layers.Input((8,)), *first, *dense, layers.Dense(1, name="out")])
+
+
+class Own(keras.Model):
+    """Its inputs are cast to its own dtype before `call`."""
+
+    def __init__(self, casts=False):
+        super().__init__()
+        self.first = layers.Dense(8, kernel_initializer="identity", name="first")
+        self.late = layers.Dense(8, name="late")
+        self.out = layers.Dense(1, name="out")
+        self.casts = casts
+
+    def call(self, x):
+        x = self.first(x)
+        if self.casts:
+            x = ops.cast(x, self.late.compute_dtype)
+        return self.out(self.late(x))
+
+
+def graph() -> keras.Model:
+    inputs = keras.Input((8,))
+    x = layers.Dense(8, kernel_initializer="identity", name="first")(ops.abs(inputs))
+    return keras.Model(inputs, layers.Dense(1, name="out")(layers.Dense(8, name="late")(x)))
+
+
+@pytest.mark.parametrize("make", [deep, Own, graph], ids=["sequential", "subclassed", "operation"])
+def test_layers_that_large_inputs_overflow_in_are_moved_before_the_first_step(make):
+    model = make()
+    report = train(model)
+    assert report.skipped_steps < report.steps
+    assert np.isfinite(report.curves["loss"]).all()
+    assert model.get_layer("first").compute_dtype == "float32"
+    assert report.events[0].text.startswith("Inputs are past 65504. Moved to float32 before the")
+
+
+def test_layers_behind_a_rescaling_stay_in_16_bits():
+    model = deep(layers.Rescaling(1e-5))
+    assert not train(model).events
+    assert model.get_layer("first").compute_dtype == "float16"
+
+
+def test_a_step_that_no_moved_layer_saves_is_refused_before_it():
+    model = Own(casts=True)
+    model(np.ones((1, 8), "float32"))
+    before = model.get_weights()
+    with pytest.raises(ValueError, match="before its first step") as caught:
+        train(model)
+    assert "Input x reaches 100000, FP16 ends at 65504" in str(caught.value)
+    assert "put a Rescaling or Normalization layer first" in str(caught.value)
+    for now, then in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+class Scaling(Own):
+    """Its own step hands the model smaller numbers than it gets."""
+
+    def train_step(self, *arguments):
+        *state, (x, y) = arguments
+        return super().train_step(*state, (x / 1e5, y))
+
+
+def test_a_step_of_the_users_own_that_scales_its_inputs_is_not_refused():
+    report = train(Scaling(casts=True))
+    assert report.skipped_steps < report.steps
