@@ -143,11 +143,12 @@ def _lost_values(gauges: Gauges) -> np.ndarray:
     The number of values falls by a constant factor from each pair of binades to the pair below, as
     it does where a density is smooth: by 4 if it is flat around 0. The geometric series goes on
     below FP16's smallest number, and zeros bound it. A gradient without any other value is lost if
-    the next one towards the loss lies below FP16's normal numbers itself.
+    the next one towards the loss lies below FP16's normal numbers itself. Where all are 0, as with
+    sample weights of 0, nothing tells of a loss: layers next to it are float32.
     """
     zeros = gauges.values - gauges.nonzero
     lost = np.zeros(len(zeros))
-    after_it_is_tiny = bool(np.max(gauges.largest, initial=0.0) < FLOAT16.smallest_normal)
+    after_it_is_tiny = bool(0 < np.max(gauges.largest, initial=0.0) < FLOAT16.smallest_normal)
     for place in reversed(range(len(zeros))):
         if not gauges.values[place]:
             continue
