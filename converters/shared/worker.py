@@ -258,7 +258,10 @@ def serve(target: str) -> None:
         held.append(getattr(import_module(module), name))
 
     def construct() -> None:
-        held[0] = held[0](*incoming.get())
+        args = incoming.get()
+        if isinstance(args, Exception):
+            raise args
+        held[0] = held[0](*args)
 
     def call() -> object:
         method, args = incoming.get()
@@ -286,6 +289,9 @@ def _read_requests(requests: BinaryIO, incoming: "queue.SimpleQueue[Any]") -> No
             # The caller closed the pipe or died: leave, whatever the main thread is stuck in.
             drop_drafts()
             os._exit(0)
+        except Exception as error:  # names a function that this process cannot import
+            incoming.put(error)
+            return
 
 
 def _reply(replies: BinaryIO, work: Callable[[], object]) -> None:

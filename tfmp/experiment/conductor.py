@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from pickle import PickleError
+from textwrap import shorten
 from typing import Any
 
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
@@ -17,10 +18,14 @@ from tfmp.experiment.tasks import Task
 from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.packages import installed_versions
 from tfmp.shared.progress import ignore_count, ignore_stage, listening
-from tfmp.shared.wording import first_line
+from tfmp.shared.report_files import check_folder
+from tfmp.shared.wording import first_line, shown
 
 _LAB = "tfmp.experiment.lab:Lab"
 _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "onnxruntime", "ai-edge-litert", "numpy")
+
+# Characters of an error: Keras tells all arguments of a layer that fails.
+_LONGEST_ERROR = 300
 
 # Training of one arm may take so long; `minutes` only ends the experiment between two runs.
 _LONGEST_RUN_S = 24 * 3600.0
@@ -71,19 +76,22 @@ def compare(
             check_number(name, value, above=0)
     if isinstance(task, str):
         check_name(task)
+    elif not isinstance(task, Task):
+        raise TypeError(f"task expects a tfmp.Task or a name, received {shown(task)}.")
+    place = check_folder("folder", folder)
     began = time.monotonic()
     with ExitStack() as stack:
         told = stack.enter_context(listening(progress, count))
         told("preparing the task")
         bench = stack.enter_context(_Bench(task, epochs, margin))
         about = bench.describe()
-        place = _folder(Path(folder), about)
+        kept_runs = _kept(place, about)
         runs: list[Run] = []
         todo = [(arm, seed) for seed in range(seeds) for arm in chosen]
         late = 0
         for done, (arm, seed) in enumerate(todo):
             told.count(done, len(todo))
-            kept = place.load(arm.name, seed)
+            kept = kept_runs.load(arm.name, seed)
             if kept is not None:
                 runs.append(kept)
                 continue
@@ -91,8 +99,8 @@ def compare(
                 late += 1
                 continue
             told(f"{arm.name}, seed {seed}")
-            runs.append(bench.run(arm, seed, place, runs))
-            place.keep(runs[-1])
+            runs.append(bench.run(arm, seed, kept_runs, runs))
+            kept_runs.keep(runs[-1])
         told.count(len(todo), len(todo))
     return ExperimentReport(
         task=about,
@@ -104,16 +112,10 @@ def compare(
     )
 
 
-def _folder(path: Path, about: dict[str, Any]) -> Folder:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(
-            f"folder expects a folder that can be written to; received {str(path)!r}: "
-            f"{error.strerror}. Choose another folder."
-        ) from error
+def _kept(path: Path, about: dict[str, Any]) -> Folder:
+    """The results that were made of the same task by the same packages."""
     decides = ("name", "epochs", "batch_size", "fingerprint", "backend", "device", "metric")
-    return Folder(path, {name: about[name] for name in decides})
+    return Folder(path, {name: about[name] for name in decides} | installed_versions(_PACKAGES))
 
 
 class _Bench:
@@ -134,6 +136,13 @@ class _Bench:
             self._ships.close()
 
     def _started(self, environment: dict[str, str] | None = None) -> Worker:
+        task = self._arguments[0]
+        if isinstance(task, Task) and "__main__" in (task.build.__module__, task.metric.__module__):
+            raise ValueError(
+                "task expects functions of a module, which another process can import; received "
+                "functions of the script or notebook itself. Write them to a file, and name the "
+                "task as FILE.py:function."
+            )
         try:
             return Worker(
                 _LAB,
@@ -173,13 +182,13 @@ class _Bench:
             trained = next((run for run in runs if (run.arm, run.seed) == key), None)
             if trained is None or not trained.usable:
                 why = trained.error if trained else "it was not trained with this seed"
-                why = why or "its predictions are not finite"
+                why = why or "its predictions or their metric are not finite"
                 return Run(arm.name, seed, error=f"{arm.training} has no model to convert: {why}")
             output = folder.place(arm.name, seed, "")
             return self._shipping().call("ship", arm.name, seed, str(model), str(output))
         except WorkerError as error:
             self._replace(arm)
-            return Run(arm.name, seed, error=error.reason)
+            return Run(arm.name, seed, error=shorten(error.reason, _LONGEST_ERROR))
         except (InputError, ConversionError, RunnerError) as error:
             return Run(arm.name, seed, error=first_line(error))
 

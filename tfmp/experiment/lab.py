@@ -1,8 +1,8 @@
 """The work of the experiment's own process: trains models, makes files of them, measures both."""
 
-import hashlib
 import math
 import statistics
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,15 +13,18 @@ import keras
 import numpy as np
 
 from tfmp.calibration import GradientReport, calibrate
-from tfmp.converters import convert
+from tfmp.converters import convert, open_source
 from tfmp.experiment.arms import BASE, FILES, TRAININGS, Arm, Training
 from tfmp.experiment.loading import load_task
+from tfmp.experiment.models import build, build_float32, fingerprint, in_16_bits
 from tfmp.experiment.results import Run
 from tfmp.experiment.tasks import Task
 from tfmp.fit import MixedPrecision
 from tfmp.loss_scaling import LossScale, ScheduledLossScale, attach_loss_scale, read_counters
 from tfmp.machine import PeakMemory, devices
 from tfmp.precision import policy_scope, revert
+from tfmp.shared.atomic_file import replacing
+from tfmp.shared.wording import first_line
 
 # Samples of the gradients that are looked at in float32.
 _GRADIENT_BATCHES = 8
@@ -43,7 +46,8 @@ class Lab:
     def describe(self) -> dict[str, Any]:
         """Everything that results depend on, and what a report says of the task."""
         task = self._task
-        model = task.build()
+        model = build_float32(task)
+        self._metric(model)  # a mistake in it is told before anything is trained
         return {
             "name": task.name,
             "about": task.about or "",
@@ -52,12 +56,12 @@ class Lab:
             "margin": task.margin,
             "epochs": task.epochs,
             "batch_size": task.batch_size,
-            "train_samples": len(task.train[1]),
+            "train_samples": len(_first(task.train[1])),
             "test_samples": len(_first(task.test[1])),
             "weights": int(model.count_params()),
             "optimizer": type(model.optimizer).__name__,
             "epsilon": getattr(model.optimizer, "epsilon", None),
-            "fingerprint": _fingerprint(task, model),
+            "fingerprint": fingerprint(task, model),
             "backend": keras.backend.backend(),
             "device": str(devices.visible_devices()[0]),
         }
@@ -89,10 +93,11 @@ class Lab:
             callbacks=callbacks,
         )
         memory = meter.read()
+        metric = self._metric(model)
         run = Run(
             arm=name,
             seed=seed,
-            metric=self._metric(model.predict(self._task.test[0], verbose=0)),
+            metric=metric,
             losses=tuple(map(float, history.history["loss"])),
             steps=watch.steps,
             seconds_per_step=watch.seconds_per_step,
@@ -109,7 +114,8 @@ class Lab:
         if training.policy == "float32":
             run = replace(run, vanished=self._vanished(model))
         if training.policy != "float16":
-            model.save(model_file)
+            with replacing(Path(model_file)) as new:  # another experiment may read it
+                model.save(new)
             run = replace(run, file=model_file)
         return run
 
@@ -125,8 +131,9 @@ class Lab:
         kind = FILES[Arm(name).file]
         task = self._task
         path = Path(f"{output}.{kind.format}")
+        own = vars(sys.modules[task.build.__module__])  # where its layers are defined
         artifact = convert(
-            model_file,
+            open_source(model_file, custom_objects=own),
             kind.format,
             path,
             kind.precision,
@@ -165,22 +172,40 @@ class Lab:
         """The model with the initial weights of this seed, which are the same for all arms."""
         keras.backend.clear_session()
         keras.utils.set_random_seed(seed)
-        model = self._task.build()
+        model = build(self._task)
         if training.policy != "float16":
             return model
         weights = model.get_weights()
         with policy_scope("float16"):
-            model = self._task.build()
+            model = build(self._task)
+        if not in_16_bits(model):
+            raise ValueError(
+                "the function build sets dtypes itself, so that this model cannot be built in "
+                "float16. Leave them to the global policy"
+            )
         model.set_weights(weights)
         if training.loss_scale is not None:
             attach_loss_scale(model, self._loss_scale(training, model))
         return model
 
-    def _metric(self, predictions: Any) -> float:
+    def _metric(self, model: keras.Model) -> float:
+        """The metric on the test samples; NaN if the predictions are not finite."""
+        x, labels = self._task.test
+        predictions = model.predict(x, verbose=0)
+        if isinstance(predictions, list | tuple):
+            predictions = dict(zip(model.output_names, predictions, strict=True))
+        if isinstance(predictions, Mapping) and len(predictions) == 1:
+            (predictions,) = predictions.values()
         values = predictions.values() if isinstance(predictions, Mapping) else [predictions]
         if not all(np.isfinite(np.asarray(each, np.float64)).all() for each in values):
             return math.nan
-        return float(self._task.metric(predictions, self._task.test[1]))
+        try:
+            return float(self._task.metric(predictions, labels))
+        except Exception as error:
+            raise ValueError(
+                "Task(metric=...) expects a function that gives one number for predictions and "
+                f"labels; it raised {type(error).__name__}: {first_line(error)}"
+            ) from error
 
     def _loss_scale(self, training: Training, model: keras.Model) -> str | float | LossScale:
         if isinstance(training.loss_scale, Mapping):
@@ -220,16 +245,6 @@ def _scaling(model: keras.Model, training: Training) -> dict[str, Any]:
         return {}
     counters = read_counters(model.optimizer)
     return {"loss_scale": counters.loss_scale, "skipped_steps": counters.skipped_steps}
-
-
-def _fingerprint(task: Task, model: keras.Model) -> str:
-    digest = hashlib.sha256(model.to_json().encode())
-    digest.update(repr(keras.saving.serialize_keras_object(model.optimizer)).encode())
-    for part in (*task.train, *task.test):
-        arrays = part.values() if isinstance(part, Mapping) else [part]
-        for array in arrays:
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]
 
 
 class _Batches(keras.utils.PyDataset):

@@ -178,7 +178,7 @@ class ExperimentReport:
         errors = {run.error for run in runs if run.error}
         if not runs:
             return "float32 was not run"
-        why = "; ".join(sorted(errors)) or "its predictions are not finite"
+        why = "; ".join(sorted(errors)) or "its predictions or their metric are not finite"
         return f"float32 itself failed with {self.base.failed} of {len(runs)} seeds: {why}"
 
     def _advice(self) -> str:
@@ -246,9 +246,8 @@ class ExperimentReport:
         found = sorted({run.error for run in result.runs if run.error})
         diverged = [run for run in result.runs if not run.error and not run.usable]
         if diverged:
-            found.append(
-                f"predictions are not finite with {len(diverged)} of {len(result.runs)} seeds"
-            )
+            share = f"{len(diverged)} of {len(result.runs)} seeds"
+            found.append(f"predictions or their metric are not finite with {share}")
         if result.difference is not None and result.difference.finding is Finding.WORSE:
             found.append(
                 f"{self.task['metric']} {self.number(result.metric)} against "

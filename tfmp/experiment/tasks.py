@@ -105,8 +105,10 @@ class Task:
                     "calling it."
                 )
         check_number("Task(margin=...)", self.margin, above=0)
-        check_count("Task(epochs=...)", self.epochs)
-        check_count("Task(batch_size=...)", self.batch_size)
+        object.__setattr__(self, "margin", float(self.margin))  # NumPy's are no JSON
+        for name in ("epochs", "batch_size"):
+            count = check_count(f"Task({name}=...)", getattr(self, name))
+            object.__setattr__(self, name, count)
         for name in ("train", "test"):
             _check_arrays(name, getattr(self, name))
 
@@ -126,9 +128,18 @@ def _check_arrays(name: str, data: Any) -> None:
         raise ValueError(
             f"Task({name}=...) expects a tuple (x, y) of arrays, received {type(data).__name__}."
         )
+    import numpy as np
+
     arrays = [
         array for part in data for array in (part.values() if isinstance(part, Mapping) else [part])
     ]
+    for array in arrays:
+        if not (isinstance(array, np.ndarray) and array.ndim):
+            raise ValueError(
+                f"Task({name}=...) expects NumPy arrays with an axis of samples, received "
+                f"{type(array).__name__}. Convert it with numpy.asarray; several inputs or outputs "
+                "are a dict of arrays by name."
+            )
     sizes = {len(array) for array in arrays}
     if len(sizes) != 1 or 0 in sizes:
         found = ", ".join(map(str, sorted(sizes)))

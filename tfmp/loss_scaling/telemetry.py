@@ -16,7 +16,7 @@ from tfmp.loss_scaling.counters import Counters, packed_size, unpack
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import scaled_optimizers
-from tfmp.shared.report_files import JsonObject, check_log_dir, json_number
+from tfmp.shared.report_files import JsonObject, check_folder, json_number
 from tfmp.shared.wording import shown
 
 # As many as tf.summary.histogram has.
@@ -273,7 +273,7 @@ class TelemetryLog:
     """
 
     def __init__(self, log_dir: str | Path, tensorboard: bool = True) -> None:
-        self.log_dir = check_log_dir(log_dir)
+        self.log_dir = check_folder("log_dir", log_dir)
         self._lines = (self.log_dir / "tfmp.jsonl").open("a", encoding="utf-8")
         self._events = None
         if tensorboard:

@@ -39,7 +39,7 @@ from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import Progress, listening
-from tfmp.shared.report_files import check_log_dir
+from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import first_line, shown
 
 _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
@@ -115,7 +115,7 @@ def profile_training(
     if largest_batch:
         check_memory_limit(memory_limit)
     if log_dir is not None:
-        check_log_dir(log_dir)  # before minutes of measuring, not after
+        check_folder("log_dir", log_dir)  # before minutes of measuring, not after
     if isinstance(model, keras.Model):
         check_compiled(model)
     elif not callable(model):

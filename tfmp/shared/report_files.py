@@ -73,8 +73,12 @@ def json_text(document: JsonObject) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def check_log_dir(folder: str | Path) -> Path:
-    """The folder for logs, made if it does not exist.
+def check_folder(name: str, folder: str | Path) -> Path:
+    """A folder for results, made if it does not exist.
+
+    Args:
+        name: the argument, for the error.
+        folder: its value.
 
     Raises:
         ValueError: it cannot be made or written to.
@@ -86,7 +90,7 @@ def check_log_dir(folder: str | Path) -> Path:
             pass
     except OSError as error:
         raise ValueError(
-            f"log_dir expects a folder that can be written to; received {str(folder)!r}: "
+            f"{name} expects a folder that can be written to; received {str(folder)!r}: "
             f"{error.strerror}. Choose another folder."
         ) from error
     return folder

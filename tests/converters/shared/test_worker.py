@@ -51,6 +51,17 @@ def test_it_is_another_process_without_the_callers_modules(worker: Worker) -> No
     assert "tensorflow" not in modules
 
 
+def local() -> None:
+    """A function of a module that the child is told to find elsewhere."""
+
+
+def test_arguments_that_the_process_cannot_read_end_the_first_call(monkeypatch) -> None:
+    monkeypatch.setattr(local, "__module__", "__main__")
+    monkeypatch.setattr(sys.modules["__main__"], "local", local, raising=False)
+    with start(local) as worker, pytest.raises(WorkerError, match="Can't get attribute 'local'"):
+        worker.call("identity")
+
+
 def test_environment_is_added_to_the_callers() -> None:
     with start(environment={"TFMP_TEST_WORKER": "yes"}) as worker:
         assert worker.call("environment", "TFMP_TEST_WORKER") == "yes"

@@ -98,11 +98,57 @@ def test_a_task_that_cannot_be_made_is_told(tmp_path):
         compare(local, folder=tmp_path)
 
 
+def test_functions_of_the_script_itself_are_refused(tmp_path):
+    def build():
+        """Stands for a function of `__main__`, which no other process can import."""
+
+    build.__module__ = "__main__"
+    with pytest.raises(ValueError, match="functions of the script or notebook itself"):
+        compare(Task("local", build, (X, Y), (X, Y), np.mean, 0.1), folder=tmp_path)
+    with pytest.raises(TypeError, match=r"expects a tfmp\.Task or a name, received 3"):
+        compare(3, folder=tmp_path)
+
+
+def test_the_folder_is_checked_before_the_task_is_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="folder expects a folder that can be written to"):
+        compare("missing.py:task", folder=tmp_path / "file")
+
+
+@pytest.mark.slow
+def test_outputs_in_a_list_have_names(tmp_path):
+    report = compare(TINY.replace(":task", ":two_outputs"), ["float32+onnx"], 1, folder=tmp_path)
+    assert [run.error for run in report.runs] == ["", ""]
+    assert report.runs[1].metric == pytest.approx(report.runs[0].metric, abs=0.01)
+    assert report.task["train_samples"] == 128
+
+
+@pytest.mark.slow
+def test_a_model_that_sets_its_own_dtypes_has_no_float16(tmp_path):
+    report = compare(TINY.replace(":task", ":stubborn"), ["float16"], 1, folder=tmp_path)
+    assert report.runs[0].usable
+    assert "cannot be built in float16" in report.runs[1].error
+
+
+@pytest.mark.slow
+def test_layers_of_the_task_file_are_known_to_the_converter(tmp_path):
+    report = compare(TINY.replace(":task", ":own_layer"), ["float32+onnx"], 1, folder=tmp_path)
+    assert [run.error for run in report.runs] == ["", ""]
+
+
+@pytest.mark.slow
+def test_a_metric_that_raises_is_told_before_the_training(tmp_path):
+    with pytest.raises(ValueError, match=r"one number .* it raised RuntimeError: broken"):
+        compare(TINY.replace(":task", ":broken_metric"), folder=tmp_path)
+
+
 @pytest.mark.slow
 def test_a_training_without_finite_predictions_makes_no_file(tmp_path, monkeypatch):
     report = compare(f"{SUPPORT / 'tiny_task.py'}:diverging", ["float32+onnx"], 1, folder=tmp_path)
     assert report.runs[0].metric != report.runs[0].metric
-    assert "float32 has no model to convert: its predictions are not finite" in report.runs[1].error
+    assert (
+        "float32 has no model to convert: its predictions or their metric" in report.runs[1].error
+    )
     assert report.conclusion.startswith("Nothing can be concluded")
 
 

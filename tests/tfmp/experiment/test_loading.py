@@ -1,5 +1,7 @@
 """Tasks: from names, files and functions, and the ones that come with tfmp."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,8 @@ def task(**changed) -> Task:
         ),
         ({"test": (X, Y[:3])}, r"same number of samples, 1 or more; received 3, 4 samples"),
         ({"test": ({"a": X[:0]}, Y[:0])}, r"received 0 samples"),
+        ({"test": ([X, X], Y)}, r"expects NumPy arrays with an axis of samples, received list"),
+        ({"test": (X[0, 0], Y)}, r"expects NumPy arrays .* received float32"),
     ],
 )
 def test_wrong_arguments(changed, message):
@@ -95,3 +99,8 @@ def test_files_bring_their_training_and_float32():
 def test_an_unknown_arm_is_named():
     with pytest.raises(ValueError, match=r"float32\+onnx.*; received 'float16\+onnx'"):
         check_arms(["float16+onnx"])
+
+
+def test_numbers_of_numpy_become_json():
+    found = task(margin=np.float32(0.5), epochs=np.int64(3))
+    assert json.dumps([found.margin, found.epochs]) == "[0.5, 3]"

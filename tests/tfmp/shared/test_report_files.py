@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tfmp.shared.report_files import check_log_dir, check_report_path, json_number, writing_report
+from tfmp.shared.report_files import check_folder, check_report_path, json_number, writing_report
 
 SUFFIXES = (".json", ".html")
 
@@ -33,11 +33,11 @@ def test_a_report_is_written_whole_or_refused_in_words(tmp_path):
 
 
 def test_a_folder_for_logs_is_made_or_refused_in_words(tmp_path):
-    assert check_log_dir(tmp_path / "a" / "b").is_dir()
+    assert check_folder("log_dir", tmp_path / "a" / "b").is_dir()
     assert list((tmp_path / "a" / "b").iterdir()) == []
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"log_dir expects a folder .* received '.*file': "):
-        check_log_dir(tmp_path / "file")
+        check_folder("log_dir", tmp_path / "file")
 
 
 @pytest.mark.parametrize(
