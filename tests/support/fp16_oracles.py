@@ -158,9 +158,13 @@ def _as_promised(model: onnx.ModelProto) -> list[type[OpRun]]:
     """Ops whose inside is float32 by the standard's stash_type, of which the evaluator takes no
     notice; and InstanceNormalization, which every runtime of `facts` sums in float32 (ONNX Runtime
     on CUDA by cuDNN; on WebGPU core/providers/webgpu/nn/instance_norm.cc, commit 0f72de7). The
-    evaluator takes the logarithm of Softmax for LogSoftmax, which no runtime does.
+    evaluator takes the logarithm of Softmax for LogSoftmax, which no runtime does, and NumPy adds
+    float16 in float32 along the last axis only.
     """
-    kept = {"InstanceNormalization", "LayerNormalization", "LogSoftmax", "RMSNormalization"}
+    kept = {
+        *("InstanceNormalization", "LayerNormalization", "LogSoftmax"),
+        *("ReduceSum", "RMSNormalization"),
+    }
     return _wide_ops(model, kept.__contains__)
 
 
