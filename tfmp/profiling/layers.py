@@ -360,7 +360,6 @@ def _tensors(
             if not isinstance(leaf, _Like):
                 return leaf
             like, value = next(remaining)
-            value = ops.multiply(value, ops.cast(1, value.dtype))  # a tensor to carry the mask
             if like.mask is not None:
                 set_keras_mask(value, like.mask)
             return value

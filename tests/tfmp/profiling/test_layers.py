@@ -1,0 +1,45 @@
+"""Layers are counted as the model calls them: with their masks, and without work of our own."""
+
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp.profiling.layers import _counted, _Like, _TimedCall
+
+ELEMENTS = 4 * 6 * 8
+SEEN = np.array([[True] * 3 + [False] * 3] * 4)
+
+
+def counted(layer: keras.layers.Layer, mask=None):
+    layer.build((4, 6, 8))
+    like = _Like((4, 6, 8), "float32", mask)
+    return _counted(_TimedCall(SimpleNamespace(layer=layer), (like,), {}))
+
+
+@pytest.mark.parametrize("mask", [None, SEEN])
+def test_an_activation_counts_its_own_operation_and_no_other(mask):
+    forward, _ = counted(layers.ReLU(), None if mask is None else ops.convert_to_tensor(mask))
+    assert forward.other == ELEMENTS
+    assert forward.bytes == 4 * 2 * ELEMENTS
+
+
+def test_a_product_reads_its_input_once():
+    forward, _ = counted(layers.Dense(3, use_bias=False))
+    assert forward.products == {"float32": 2 * ELEMENTS * 3}
+    assert forward.other == 0
+    assert forward.bytes == 4 * (ELEMENTS + 8 * 3 + 4 * 6 * 3)
+
+
+def test_a_layer_gets_the_mask_of_its_input():
+    seen = []
+
+    class Pooling(layers.GlobalAveragePooling1D):
+        def call(self, inputs, mask=None):
+            seen.append(mask is not None)
+            return super().call(inputs, mask)
+
+    counted(Pooling(), ops.convert_to_tensor(SEEN))
+    assert all(seen)
