@@ -139,7 +139,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     outside, index = 0.5**n, 0
     # One more measurement may be left out at each end while both tails stay unlikely enough.
     while index + 1 <= (n - 1) // 2:
-        outside += math.comb(n, index + 1) * 0.5**n
+        outside += math.comb(n, index + 1) / 2**n
         if 2 * outside > 1 - confidence:
             break
         index += 1

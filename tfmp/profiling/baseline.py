@@ -25,6 +25,9 @@ TOLERANCE = 0.1
 # The rate of wrong alarms that one comparison may have, over all its variants.
 WRONG_ALARMS = 0.01
 
+# The exact rank test takes minutes from more pairs on; by then the normal distribution is as good.
+_MOST_PAIRS = 100 * 100
+
 # More versions than this are not read one by one.
 _MOST_NAMED = 3
 
@@ -141,7 +144,7 @@ class Baseline:
                 for name in self._steps
                 if all(name in costs for costs in self._layers.values())
             }
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ValueError(
                 f"A baseline expects {_EXPECTED}; {name!r} is damaged: {_missing(error)}. {_AGAIN}"
             ) from error
@@ -170,7 +173,7 @@ class Baseline:
         """The new profile against this one.
 
         A step is slower if its rounds lie above the earlier ones, lengthened by the tolerance, by
-        the exact one-sided rank test of Mann and Whitney. Whatever the distribution of the noise,
+        the one-sided rank test of Mann and Whitney. Whatever the distribution of the noise,
         if it is the same on both sides, steps within the tolerance raise an alarm in
         `WRONG_ALARMS` of all comparisons or fewer, over all variants together.
 
@@ -249,10 +252,12 @@ class _Step:
         seconds = row["step"]["seconds"] if row["step"] is not None else None
         if seconds is not None and not (seconds and all(map(_is_positive, seconds))):
             raise ValueError("the seconds of a step are not numbers above 0")
-        self.step = Timing(tuple(seconds)) if seconds else None
+        self.step = Timing(tuple(map(float, seconds))) if seconds else None
         self.batch_size = int(row["batch_size"])
         self.error = str(row["error"])
         memory = row["memory"]
+        if memory and not 0 <= memory["bytes"] < math.inf:
+            raise ValueError("the bytes of a step are no number from 0 on")
         self.memory = Memory(int(memory["bytes"]), str(memory["source"])) if memory else None
         kernels = row["kernels"]
         self.used = {str(k): float(v) for k, v in kernels["layers"].items()} if kernels else {}
@@ -278,19 +283,22 @@ def read_baseline(path: str | Path) -> Baseline:
     return Baseline(document, str(path))
 
 
-def check_run(baseline: Baseline, policies: int, rounds: int) -> None:
+def check_run(baseline: Baseline, policies: int, rounds: int, tolerance: float) -> None:
     """Refuses a run that could not be compared, before minutes of measuring.
 
     Args:
         baseline: the earlier profile.
         policies: number of policies that the run measures.
         rounds: number of timings of each.
+        tolerance: as in `Baseline.comparison`.
 
     Raises:
-        ValueError: it is on another device or backend, or has too few rounds.
+        ValueError: it is on another device or backend, or has too few rounds, or the tolerance is
+            no share.
     """
     import keras
 
+    check_tolerance(tolerance)
     device = devices.visible_devices()[0].name
     baseline.check_place(device, keras.backend.backend(), processor_name())
     _check_rounds(rounds, rounds_needed(WRONG_ALARMS / policies), "this run")
@@ -351,7 +359,8 @@ def _longer(one: Timing, other: Timing, limit: float, level: float) -> bool:
     from scipy.stats import mannwhitneyu
 
     lengthened = [limit * value for value in other.seconds]
-    found = mannwhitneyu(one.seconds, lengthened, alternative="greater", method="exact")
+    method = "exact" if len(one.seconds) * len(lengthened) <= _MOST_PAIRS else "asymptotic"
+    found = mannwhitneyu(one.seconds, lengthened, alternative="greater", method=method)
     return bool(found.pvalue <= level)
 
 

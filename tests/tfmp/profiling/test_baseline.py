@@ -72,6 +72,13 @@ def test_slower_steps_raise_an_alarm_through_noise(kind, ratio, least):
     assert share_of_alarms(ratio, kind, 200) >= least
 
 
+def test_many_rounds_are_compared_within_seconds():
+    rng = np.random.default_rng(3)
+    then = profile(noisy(rng, 0.02, "skewed", 1500))
+    assert compared(then, profile(noisy(rng, 0.02, "skewed", 1500))).changes[0].verdict == "same"
+    assert compared(then, profile(noisy(rng, 0.03, "skewed", 1500))).changes[0].verdict == "worse"
+
+
 def test_a_change_that_may_be_noise_is_told_and_raises_no_alarm():
     then = [0.010, 0.011, 0.012, 0.013, 0.030, 0.031, 0.009, 0.012]
     now = [value * 1.3 for value in then]
@@ -214,7 +221,7 @@ def test_another_processor_is_another_device():
 def test_a_run_that_could_not_be_compared_does_not_begin():
     baseline = Baseline(profile([0.01] * 6).to_dict(), "base.json")
     with pytest.raises(ValueError, match="Make a baseline here with `tfmp profile --save`"):
-        check_run(baseline, 1, 10)
+        check_run(baseline, 1, 10, 0.1)
 
 
 GOOD = profile([0.01] * 6).to_dict()
@@ -232,6 +239,10 @@ GOOD = profile([0.01] * 6).to_dict()
         ('{"schema": "tfmp.profile/1"}', r"is damaged: it lacks 'model'"),
         (json.dumps(GOOD).replace("0.01,", "-1,"), r"seconds of a step are not numbers above 0"),
         (json.dumps(GOOD).replace("0.01,", '"x",'), r"is damaged"),
+        (json.dumps(GOOD).replace("0.01,", f"1{'0' * 400},"), r"is damaged"),
+        (json.dumps(GOOD).replace(str(GIB), "Infinity"), r"is damaged: the bytes of a step"),
+        (json.dumps(GOOD).replace(str(GIB), "-1"), r"is damaged: the bytes of a step"),
+        (json.dumps(GOOD).replace('"batch_size": 32', '"batch_size": Infinity'), r"is damaged"),
         (json.dumps(GOOD).replace("tensor_cores", "cores"), r"is damaged: it lacks 'tensor_cores'"),
     ],
 )
