@@ -15,6 +15,8 @@ from tfmp.shared.report_files import JsonObject, check_report_path
 Command = TypeVar("Command", bound=Callable[..., None])
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_MOST_BYTES = 2**63
+_MOST_DIGITS = 18
 
 data_option = click.option(
     "--data",
@@ -83,7 +85,7 @@ def parse_bytes(context: click.Context, parameter: click.Parameter, text: str | 
     if text is None:
         return None
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
-    if not found or not float(found[1]):
+    if not found or not 0 < float(found[1]) < _MOST_BYTES:
         raise click.BadParameter(
             f"expected an amount of memory above 0 such as 2GiB or 512MiB, received {text!r}."
         )
@@ -97,7 +99,7 @@ def parse_sizes(
     if text is None:
         return ()
     found = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in found):
+    if not all(part.isdecimal() and len(part) <= _MOST_DIGITS and int(part) for part in found):
         raise click.BadParameter(
             f"expected whole numbers above 0 with commas between them, such as 8,32,128, received "
             f"{text!r}."

@@ -124,7 +124,7 @@ def command(
         policies = policies or ("float32", "mixed_float16")
         baseline = read_baseline(against) if against is not None else None
         if baseline is not None:
-            check_run(baseline, len(policies), rounds)
+            check_run(baseline, len(policies), rounds, tolerance)
         from tfmp.commands.inputs import load_model_or_builder, load_training_data
         from tfmp.profiling import profile_training
 
@@ -160,3 +160,5 @@ def command(
     print_report(report, as_json)
     if report.against is not None and report.against.regressions:
         raise click.exceptions.Exit(1)
+    if report.baseline is None:
+        raise click.exceptions.Exit(2)

@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -357,7 +357,7 @@ def whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
     """Some batches of one shape: another shape would compile another step."""
     found: list[TrainingBatch] = []
     shapes: list[tuple[int, ...]] = []
-    for batch in islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES):
+    for batch in _readable(islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES)):
         here = [tuple(part.shape) for part in tree.flatten(batch) if hasattr(part, "shape")]
         shapes = shapes if found else here
         if here == shapes:
@@ -365,6 +365,18 @@ def whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
     if not found or not found[0].samples:
         raise ValueError("data expects at least one batch with samples; received no such batch.")
     return found[:_MOST_BATCHES]
+
+
+def _readable(batches: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
+    """The batches; an error of the user's own code becomes a mistake in the data."""
+    try:
+        yield from batches
+    except (TypeError, ValueError):
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"data expects batches; reading one raised {type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 def as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:

@@ -6,6 +6,13 @@ from collections.abc import Sequence
 # More sentences than this are not read one by one where they say the same of many places.
 _READ_EACH = 3
 
+# Lines of an error that only say where it came from.
+_WHERE = re.compile(
+    r"Graph execution error:|Exception encountered when calling |Detected at node |"
+    r"<stack trace unavailable>|  File \""
+)
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+
 # A name or a number: in quotes, behind "in" or "layer", or with a digit or a sign of paths.
 _VARIABLE = re.compile(r"'[^']*'|(?<=\bin )\S+|(?<=\blayer )\S+|\S*[\d_/]\S*")
 _DTYPE = re.compile(r"\W*b?(FP|float)\d+\W*")
@@ -28,9 +35,14 @@ def joined(names: Sequence[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text; the name of its class where it has no text."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    """The first line of an error's text; the name of its class where it has no text.
+
+    Lines of Keras and TensorFlow that only say where an error came from do not count, if there are
+    others.
+    """
+    lines = [line for line in _COLOURS.sub("", str(error)).strip().splitlines() if line.strip()]
+    telling = [line for line in lines if not _WHERE.match(line)] or lines
+    return telling[0] if telling else type(error).__name__
 
 
 def alike_once(sentences: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 
+import click
 import keras
 import numpy as np
 import pytest
@@ -178,3 +179,25 @@ def test_bad_input_is_one_message_and_status_2(model, arguments, message):
 )
 def test_amounts_of_memory(text, count):
     assert parse_bytes(None, None, text) == count
+
+
+@pytest.mark.parametrize("text", ["0", "9" * 400 + "g", "-1"])
+def test_amounts_that_no_computer_has(text):
+    with pytest.raises(click.BadParameter, match="expected an amount of memory above 0"):
+        parse_bytes(None, None, text)
+
+
+def test_a_model_that_no_policy_can_train_ends_with_status_2(model):
+    np.savez("wrong.npz", features=X, labels=np.ones((12, 3, 3, 3), "float32"))
+    result = run(model, "--data", "wrong.npz", *FAST, "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["answer"] == "Nothing could be measured: no variant ran"
+
+
+def test_data_that_raises_is_one_message_and_status_2(model, tmp_path):
+    (tmp_path / "failing_data.py").write_text(
+        "def batches():\n    yield from ()\n    raise OSError('the disk is gone')\n"
+    )
+    result = run(model, "--data", "failing_data:batches", *FAST)
+    assert result.exit_code == 2
+    assert "reading one raised OSError: the disk is gone" in result.stderr

@@ -2,6 +2,7 @@
 
 import json
 
+import click
 import keras
 import numpy as np
 import pytest
@@ -74,3 +75,5 @@ def test_no_such_file():
 def test_sizes_of_an_option():
     assert parse_sizes(None, None, "8, 32,128") == (8, 32, 128)
     assert parse_sizes(None, None, None) == ()
+    with pytest.raises(click.BadParameter, match="expected whole numbers above 0"):
+        parse_sizes(None, None, "9" * 5000)

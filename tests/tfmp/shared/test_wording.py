@@ -22,6 +22,20 @@ def test_long_lists_are_cut_and_counted(names, text):
         (ValueError("\n no such shape \n at line 3"), "no such shape "),
         (ValueError(), "ValueError"),
         (RuntimeError("  "), "RuntimeError"),
+        (
+            RuntimeError(
+                'Graph execution error:\n\nDetected at node Cast defined at\n  File "a.py"'
+                "\n\nCast is not supported\n\t [[{{node Cast}}]]"
+            ),
+            "Cast is not supported",
+        ),
+        (
+            ValueError(
+                "Exception encountered when calling Net.call().\n\n\x1b[1mno scope\x1b[0m\n"
+            ),
+            "no scope",
+        ),
+        (ValueError("Graph execution error:"), "Graph execution error:"),
     ],
 )
 def test_an_error_is_told_by_its_first_line_or_its_class(error, text):
