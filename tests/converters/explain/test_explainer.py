@@ -325,11 +325,12 @@ def test_it_is_left_out_unless_asked_for(overflow, tmp_path: Path) -> None:
 
 def test_the_report_survives_its_json(overflow) -> None:
     report = overflow[0]
-    assert DriftReport.from_dict(report.to_dict()) == report
+    # As text: from Python 3.13 on, a NaN in a dataclass makes it unequal to itself.
+    assert repr(DriftReport.from_dict(report.to_dict())) == repr(report)
 
 
 def test_shards_keep_their_explanations_to_themselves(overflow, tmp_path: Path) -> None:
-    assert merge_reports([overflow[0]]) == overflow[0]
+    assert repr(merge_reports([overflow[0]])) == repr(overflow[0])
     model = keras_models.dense()
     file = convert(model, output=tmp_path / "a.onnx")
     parts = [validate(model, file, samples(8, 6, seed=s), explain=s == 1) for s in (1, 2)]
