@@ -49,7 +49,7 @@ def from_onnx(
         model = ir.load(path)
         _check_depth(path, model.graph)
         _check_places(path, model)
-        session = cpu_session(path)
+        session = _session(path, model)
         model.graph.sort()  # ONNX Runtime takes nodes in any order
     except InputError:
         raise
@@ -88,6 +88,24 @@ def from_onnx(
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     return OnnxSource(origin, inputs, outputs, model, forward, layout)
+
+
+# ONNX Runtime has hardly any kernels of older operators, whose attributes had other types, too.
+_OLDEST_OPSET = 7
+
+
+def _session(path: Path, model: ir.Model) -> OrtSession:
+    try:
+        return cpu_session(path)
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        opset = model.opset_imports.get("", _OLDEST_OPSET)
+        if opset >= _OLDEST_OPSET:
+            raise
+        raise InputError(
+            f"{path}: is of opset {opset}, and ONNX Runtime does not run it "
+            f"({first_line(error)}). Bring it to a later opset first: "
+            "onnx.version_converter.convert_version(model, 13)."
+        ) from error
 
 
 def _on_maps(error: BaseException | None) -> bool:

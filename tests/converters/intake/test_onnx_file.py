@@ -92,3 +92,10 @@ def test_results_that_are_maps_are_told(tmp_path: Path):
     )
     with pytest.raises(InputError, match=r"gives its results as maps.*zipmap=False\."):
         open_source(tmp_path / "forest.onnx")
+
+
+def test_a_file_of_an_opset_that_nothing_runs_says_how_to_renew_it(tmp_path: Path):
+    path = tmp_path / "old.onnx"
+    onnx.save(parse("agraph (float[4] x) => (float[4] y) { y = Relu(x) }", opset=5), path)
+    with pytest.raises(InputError, match=r"old\.onnx: is of opset 5, .*convert_version\(model, 13"):
+        open_source(path)
