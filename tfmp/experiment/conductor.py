@@ -166,7 +166,7 @@ class _Bench:
         try:
             about = self._trains.call("describe")
         except WorkerError as error:
-            raise ValueError(error.reason.removeprefix("ValueError: ")) from error
+            raise ValueError(f"{error.reason.removeprefix('ValueError: ')}.") from error
         except RunnerError as error:
             raise ValueError(str(error)) from error
         self._on_tensorflow = about["backend"] == "tensorflow"

@@ -98,10 +98,13 @@ def _file_module(path: Path) -> Any:
     """A file of the user as a module, which finds its neighbours as a script would."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    taken = sys.modules.get(path.stem)
+    if taken is not None and getattr(taken, "__file__", None) != str(path.resolve()):
+        raise ValueError(f"{path.name!r} has the name of a module in use; rename the file.")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    spec = spec_from_file_location(path.stem, path)
+    spec = spec_from_file_location(path.stem, path.resolve())
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

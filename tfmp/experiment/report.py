@@ -168,16 +168,18 @@ class ExperimentReport:
         """A paragraph that names the arm to ship, and says why, and what the others lose."""
         if self.base.metric is None:
             return f"Nothing can be concluded: {self._base_failed()}."
-        losses = [f"{result.arm.name} loses: {self.why(result)}." for result in self.losing]
+        losses = [
+            f"{each.arm.name} {'loses' if each.difference else 'fails'}: {self.why(each)}."
+            for each in self.losing
+        ]
         if self.base.failed:
             losses.insert(0, f"Note that {self._base_failed()}.")
         return " ".join([self._advice(), *losses, *self._open()])
 
     def _base_failed(self) -> str:
-        runs = self.base.runs
-        errors = {run.error for run in runs if run.error}
-        if not runs:
+        if not (runs := self.base.runs):
             return "float32 was not run"
+        errors = {run.error for run in runs if run.error}
         why = "; ".join(sorted(errors)) or "its predictions or their metric are not finite"
         return f"float32 itself failed with {self.base.failed} of {len(runs)} seeds: {why}"
 
@@ -187,19 +189,17 @@ class ExperimentReport:
             return "No file was made, so there is none to ship."
         best = self.shipped
         if best is None:
-            margin = self.number(self.task["margin"])
             return (
                 "No file can be shipped on this evidence: none is proven to be as good as float32 "
-                f"within {margin} without a FAIL of its drift report."
+                f"within {self.number(self.task['margin'])} without a FAIL of its drift report."
             )
-        size = best.median(lambda run: run.file_bytes)
         assert best.difference is not None
         interval = self._interval(best.difference)
         relation = "better than" if best.finding is Finding.BETTER else "as good as"
         ship = (
             f"Ship {best.arm.name}: its {self.task['metric']} of {self.number(best.metric)} is "
             f"{relation} float32's {self.number(self.base.metric)} ({interval}), "
-            f"and the file has {bytes_text(size or 0)}."
+            f"and the file has {bytes_text(best.median(lambda run: run.file_bytes) or 0)}."
         )
         if best.verdict != "PASS":
             ship += " Its drift report is INCONCLUSIVE: validate it on more samples first."

@@ -91,7 +91,7 @@ def test_no_run_begins_after_the_time(tmp_path):
 
 @pytest.mark.slow
 def test_a_task_that_cannot_be_made_is_told(tmp_path):
-    with pytest.raises(ValueError, match="there is no file"):
+    with pytest.raises(ValueError, match=r"there is no file 'missing\.py'\.$"):
         compare("missing.py:task", folder=tmp_path)
     local = Task("local", lambda: None, (X, Y), (X, Y), lambda p, y: 0.0, 0.1)
     with pytest.raises(ValueError, match="sent to another process"):

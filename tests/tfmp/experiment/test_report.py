@@ -74,6 +74,12 @@ def test_pure_float16_says_why_it_loses():
     assert "epsilon" not in harmless
 
 
+def test_an_arm_that_crashed_with_each_seed_fails():
+    crashed = [Run("float16", 0, error="the process was ended by SIGSEGV")]
+    found = report(BASE, crashed)
+    assert "float16 fails: the process was ended by SIGSEGV" in found.conclusion
+
+
 def test_scaling_is_not_blamed_for_gradients_that_it_saves():
     lost = runs("float16_scaled", [0.5, 0.5, 0.5])
     base = [Run(**{**run.to_dict(), "losses": run.losses, "vanished": 0.3}) for run in BASE]
