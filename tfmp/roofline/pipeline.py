@@ -18,7 +18,7 @@ import numpy as np
 from keras import tree
 
 from tfmp.machine import measuring
-from tfmp.roofline.verdict import INPUT_BOUND
+from tfmp.roofline.verdict import INPUT_BOUND, times_text
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
 from tfmp.shared.report_files import JsonObject
@@ -29,6 +29,10 @@ INPUT_BOUND_SHARE, NOTABLE_SHARE = 0.2, 0.05
 
 _SECONDS = 0.3  # of one measurement
 _MOST_BATCHES = 200
+
+# Arrays that are shorter are made longer up to this size, so that an epoch lasts long enough.
+_LONGER_BYTES, _LEAST_BATCHES = 2**28, 8
+
 _ROUNDS = 2  # the first compiles steps for batches of other sizes
 
 # A pipeline that hides less than this share of its time behind the step does not run beside it.
@@ -78,7 +82,8 @@ class InputPipeline:
         share = f"{self.waiting_share:.0%} of the time in fit is waiting for data"
         if not self.input_bound:
             return f"not {INPUT_BOUND}: {share}"
-        return f"{INPUT_BOUND}: {share}; a pipeline that keeps up buys at most {self.at_most:.2g}x"
+        gain = times_text(self.at_most)
+        return f"{INPUT_BOUND}: {share}; a pipeline that keeps up buys at most {gain}"
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
@@ -257,15 +262,20 @@ def _on(step: Callable[..., Any], placed: TensorTree) -> Callable[..., Any]:
 def _arguments(data: TrainingData, batch_size: int) -> dict[str, Any]:
     """The arguments of `fit` for data in any form, so that the first epoch is long enough."""
     if isinstance(data, tuple):
-        rows = 2 * _MOST_BATCHES * batch_size
-        whole = [tree.map_structure(lambda array: _longer(array, rows), part) for part in data]
-        names = ("x", "y", "sample_weight")
-        return {**dict(zip(names, whole, strict=False)), "batch_size": batch_size}
+        rows = batch_size * _batches_of_arrays(data, batch_size)
+        whole = TrainingBatch(*data).map(lambda array: _longer(array, rows))
+        return {**whole._asdict(), "batch_size": batch_size}
     if isinstance(data, keras.utils.PyDataset):
         return {"x": _Repeated(data)}
     if _is_dataset(data):
         return {"x": cast(Any, data).repeat()}
     return {"x": _again_and_again(data, batch_size)}
+
+
+def _batches_of_arrays(data: tuple[TensorTree, ...], batch_size: int) -> int:
+    """Number of batches that arrays are made long enough for."""
+    row = sum(np.asarray(array[:1]).nbytes for array in tree.flatten(data) if array is not None)
+    return max(_LEAST_BATCHES, min(2 * _MOST_BATCHES, _LONGER_BYTES // max(1, row * batch_size)))
 
 
 def _longer(array: Any, rows: int) -> Any:
@@ -302,8 +312,13 @@ def _advice(found: InputPipeline, data: TrainingData, batch: TrainingBatch) -> I
         names = list(_stages(data))
         if not overlaps and not (names and "Prefetch" in names[0]):
             yield "end the pipeline with .prefetch(tf.data.AUTOTUNE): it then runs beside the step"
-        if any(name.strip("_") in ("MapDataset", "FlatMapDataset") for name in names):
+        if any(name.strip("_") == "MapDataset" for name in names):
             yield "give .map(...) num_parallel_calls=tf.data.AUTOTUNE"
+        if any(name.strip("_") == "FlatMapDataset" for name in names):
+            yield (
+                "from_generator and flat_map work on one element at a time: .interleave(..., "
+                "num_parallel_calls=tf.data.AUTOTUNE) works on several"
+            )
         if overlaps and not any("Cache" in name for name in names):
             yield "keep what fits into memory with .cache() after the expensive stages"
     elif found.kind == "PyDataset":

@@ -25,6 +25,11 @@ _CACHED = 1.5
 _WORTH_NAMING = 1.05
 
 
+def times_text(factor: float) -> str:
+    """A factor in two digits: 1.4x, 65x, 4,300x."""
+    return f"{factor:.2g}x" if factor < 99 else f"{float(f'{factor:.2g}'):,.0f}x"
+
+
 @dataclass(frozen=True)
 class Setting:
     """The circumstances of a measurement.
@@ -55,7 +60,7 @@ class Advice:
     def __str__(self) -> str:
         if self.at_most is None:
             return self.text
-        return f"{self.text}: at most {self.at_most:.2g}x"
+        return f"{self.text}: at most {times_text(self.at_most)}"
 
 
 @dataclass(frozen=True)

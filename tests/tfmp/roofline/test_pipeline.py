@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from keras import layers
 
-from tfmp.roofline.pipeline import InputPipeline, _dtype_advice, measure_pipeline
+from tfmp.roofline.pipeline import (
+    InputPipeline,
+    _advice,
+    _arguments,
+    _batches_of_arrays,
+    _dtype_advice,
+    measure_pipeline,
+)
 from tfmp.shared.batches import TrainingBatch
 
 X = np.ones((64, 8), np.float32)
@@ -94,3 +101,27 @@ def test_advice_on_dtypes():
     assert "send uint8" in text
     assert not list(_dtype_advice(TrainingBatch(pixels / 255, Y[:1])))
     assert not list(_dtype_advice(TrainingBatch(pixels.astype("uint8"), Y[:1])))
+
+
+@pytest.mark.parametrize(("width", "batches"), [(1, 400), (2**18, 32), (2**24, 8)])
+def test_short_arrays_are_not_made_longer_than_memory_bears(width, batches):
+    x = np.broadcast_to(np.float32(1), (3, width))
+    assert _batches_of_arrays(({"x": x}, None), 8) == batches
+
+
+def test_arrays_keep_their_form_and_need_no_weights():
+    arguments = _arguments(({"a": X}, Y, None), 2)
+    assert arguments["x"]["a"].shape == (800, 8)
+    assert arguments["y"].shape == (800, 1)
+    assert arguments["sample_weight"] is None
+
+
+def test_advice_names_a_stage_that_the_pipeline_has():
+    tf = pytest.importorskip("tensorflow")
+    found = InputPipeline("float32", "tf.data", data_s=3.0, step_s=1.0, together_s=3.0, batches=5)
+    data = tf.data.Dataset.from_generator(lambda: [1], output_signature=tf.TensorSpec(()))
+    generated = list(_advice(found, data, BATCH))
+    assert any(".interleave(" in text for text in generated)
+    assert not any(".map(" in text for text in generated)
+    mapped = list(_advice(found, tf.data.Dataset.range(3).map(lambda n: n), BATCH))
+    assert any(".map(" in text for text in mapped)

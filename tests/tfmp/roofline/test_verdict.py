@@ -5,7 +5,14 @@ import pytest
 from tfmp.precision.tensor_cores import TensorCorePath
 from tfmp.roofline.cards import TABLE, datasheet
 from tfmp.roofline.peaks import Peaks
-from tfmp.roofline.verdict import COMPUTE_BOUND, LAUNCH_BOUND, MEMORY_BOUND, Setting, place
+from tfmp.roofline.verdict import (
+    COMPUTE_BOUND,
+    LAUNCH_BOUND,
+    MEMORY_BOUND,
+    Setting,
+    place,
+    times_text,
+)
 from tfmp.roofline.work import Work
 
 # Ten FLOPs in the time of a byte in float32, a hundred on Tensor Cores.
@@ -107,3 +114,8 @@ def test_every_row_is_plausible_and_names_its_source():
         assert (row.tf32 is None) == (row.bf16 is None)
         assert 100 < row.bandwidth < 10_000
     assert len({row.pattern for row in TABLE}) == len(TABLE)
+
+
+def test_factors_are_read_without_exponents():
+    texts = ["1.4x", "65x", "99x", "100x", "4,300x", "190,000x"]
+    assert [times_text(each) for each in (1.4, 65, 98.9, 99.6, 4321, 1.9e5)] == texts
