@@ -11,7 +11,16 @@ from keras import layers, tree
 
 from tfmp.precision import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values
-from tfmp.precision.tracing.hazards import PRODUCT, PROMOTION, SQUARE, SUM, Fact, of_constant
+from tfmp.precision.tracing.exponents import Value, fits
+from tfmp.precision.tracing.hazards import (
+    EXPONENTIAL,
+    PRODUCT,
+    PROMOTION,
+    SQUARE,
+    SUM,
+    Fact,
+    of_constant,
+)
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.packages import user_line
 
@@ -204,6 +213,10 @@ def _operations() -> int:
 
 
 _SUMS = ("Sum", "Mean", "Cumsum", "EuclideanNorm")
+# So many operations behind an exponential are looked at.
+_FARTHEST_SOURCE = 8
+
+_EXPONENTIALS = ("Exp", "Expm1")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D", "Conv3D")
 # The lengths of their sums lie in the data.
 _SUMS_OF_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum")
@@ -236,8 +249,31 @@ def _tensorflow_facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[
         elif op.type == "Cast" and _promotes(op.inputs[0].dtype.name, op.outputs[0].dtype.name):
             frames = ((frame.filename, frame.lineno) for frame in reversed(op.traceback))
             yield Fact(owners[place], PROMOTION, "float32", line=user_line(frames))
+        elif op.type in _EXPONENTIALS and not fits(_tensorflow_value(op.inputs[0])):
+            yield Fact(owners[place], EXPONENTIAL, op.inputs[0].dtype.name)
         elif op.type in _SUMS_OF_SEGMENTS and op.inputs[0].dtype.is_floating:
             yield Fact(owners[place], SUM, op.inputs[0].dtype.name, math.inf)
+
+
+def _tensorflow_value(tensor: Tensor, steps: int = _FARTHEST_SOURCE) -> Value:
+    """The operations behind a tensor, so many steps back."""
+    import tensorflow as tf
+
+    op = tensor.op
+    sources = tuple(_tensorflow_value(one, steps - 1) for one in op.inputs) if steps else ()
+    if op.type == "Mul" and op.inputs[0] is op.inputs[1]:
+        sources = sources[:1] * 2
+    known = tf.get_static_value(tensor) if not op.inputs or op.type == "Cast" else None
+    kind = "max_over_axes" if op.type == "Max" else op.type.lower()
+    if not steps:
+        kind = ""
+    power = tf.get_static_value(op.inputs[1]) if op.type == "Pow" else None
+    return Value(
+        kind,
+        sources,
+        None if known is None else np.asarray(known),
+        float(np.ravel(power)[0]) if power is not None else 1.0,
+    )
 
 
 def _squares(op: "tf.Operation") -> bool:
@@ -333,11 +369,13 @@ class _JaxFacts:
     def __init__(self, jaxpr: "Jaxpr", constants: Sequence[Tensor]) -> None:
         self.found: list[Fact] = []
         self._inside: list[int] = []
+        self._values: dict[int, Value] = {}
         self._read(jaxpr, dict(zip(map(id, jaxpr.constvars), constants, strict=True)))
 
     def _read(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
         sums: dict[int, float] = {}
         for equation in jaxpr.eqns:
+            self._note(equation, constants)
             begun, ended = _layer_of(equation, _BEGIN), _layer_of(equation)
             if begun is not None and begun not in self._inside[-1:]:
                 self._inside.append(begun)
@@ -346,9 +384,30 @@ class _JaxFacts:
             elif self._inside and begun is None:
                 self._look(equation, constants, sums)
             for inner in _inner_jaxprs(equation):
-                passed = zip(inner.invars, equation.invars, strict=False)
+                passed = list(zip(inner.invars, equation.invars, strict=False))
                 known = {id(own): _value(outer, constants) for own, outer in passed}
+                for own, outer in passed:
+                    self._values[id(own)] = self._known(outer, constants)
                 self._read(inner, {key: value for key, value in known.items() if value is not None})
+                for outer, own in zip(equation.outvars, inner.outvars, strict=False):
+                    self._values[id(outer)] = self._known(own, constants)
+
+    def _known(self, argument: object, constants: dict[int, Tensor]) -> Value:
+        value = _value(argument, constants)
+        if value is not None:
+            return Value(constant=np.asarray(value))
+        return self._values.get(id(argument), Value())
+
+    def _note(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> None:
+        """Notes how a value came about, for the exponentials of it."""
+        name = equation.primitive.name
+        made = Value(
+            {"max": "max_of_two", "min": "min_of_two"}.get(name, name),
+            tuple(self._known(argument, constants) for argument in equation.invars),
+            power=float(equation.params.get("y", 1)) if name == "integer_pow" else 1.0,
+        )
+        for variable in equation.outvars:
+            self._values[id(variable)] = made
 
     def _look(
         self, equation: "JaxprEqn", constants: dict[int, Tensor], sums: dict[int, float]
@@ -375,6 +434,9 @@ class _JaxFacts:
         ):
             if equation.params.get("y", 2) >= 2:
                 self.found.append(Fact(layer, SQUARE, dtype))
+        elif equation.primitive.name in ("exp", "exp2", "expm1"):
+            if not fits(self._known(equation.invars[0], constants)):
+                self.found.append(Fact(layer, EXPONENTIAL, dtype))
         elif equation.primitive.name in ("dot_general", "conv_general_dilated"):
             self.found.append(Fact(layer, PRODUCT, str(equation.invars[0].aval.dtype)))
         elif equation.primitive.name == "convert_element_type":

@@ -20,6 +20,7 @@ SUM = "sum"
 SQUARE = "square"
 PRODUCT = "product"
 PROMOTION = "promotion"
+EXPONENTIAL = "exponential"
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Fact:
 
     Attributes:
         layer: id of the layer whose own code has it.
-        kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution) or
-            `PROMOTION` (16 bits become float32).
+        kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution),
+            `PROMOTION` (16 bits become float32) or `EXPONENTIAL` (of a number that may be large).
         dtype: the dtype that the operation computes in.
         number: the constant, or the number of values in a sum (infinity if it is unknown).
         line: file and line of the user's code that promotes, if it is known.
@@ -75,6 +76,8 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
         if fact.kind == SUM and fact.dtype == "float16" and fact.number >= LONG_SUM:
             many = f"{fact.number:.0f}" if np.isfinite(fact.number) else "any number of"
             found.setdefault(fact.layer, f"sums {many} values in float16")
+        if fact.kind == EXPONENTIAL and fact.dtype == "float16":
+            found.setdefault(fact.layer, "its exponentials are infinite in float16 from 11.1 on")
     # A norm or a variance, which divides by its root: no NaN tells of an infinite one.
     sums = {fact.layer for fact in trial if fact.kind == SUM}
     for fact in trial:

@@ -47,6 +47,7 @@ def masked(x):
 
 
 SQUARES = "sums squares that are infinite in float16 from 256 on"
+EXPONENTIALS = "its exponentials are infinite in float16 from 11.1 on"
 
 
 @pytest.mark.parametrize(
@@ -68,17 +69,54 @@ SQUARES = "sums squares that are infinite in float16 from 256 on"
         (lambda x: x / ops.sqrt(ops.sum(x * x, axis=-1, keepdims=True)), SQUARES),
         (lambda x: x / ops.sqrt(ops.mean(x**2, axis=-1, keepdims=True)), SQUARES),
         (lambda x: x / ops.norm(x, axis=-1, keepdims=True), SQUARES),
+        (lambda x: ops.log(1 + ops.exp(3 * x)), EXPONENTIALS),
+        (lambda x: ops.exp(0.5 * x), EXPONENTIALS),
+        (lambda x: ops.exp(-x), EXPONENTIALS),
+        (lambda x: ops.expm1(x), EXPONENTIALS),
+        (lambda x: ops.exp(ops.where(x > 0, x, 0.0)), EXPONENTIALS),
+        (lambda x: ops.exp(x - ops.mean(x, axis=-1, keepdims=True)), EXPONENTIALS),
     ],
-    ids="mask where epsilon sum norm cumsum root_mean_square product power short_norm".split(),
+    ids=(
+        "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
+        "softplus deviation negative minus_1 positive centered"
+    ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
     assert reason_of(function) == reason
     assert reason_of(function, "mixed_bfloat16") is None
 
 
+def own_softmax(x):
+    exponentials = ops.exp(x - ops.max(x, axis=-1, keepdims=True))
+    return exponentials / ops.sum(exponentials, axis=-1, keepdims=True)
+
+
+ACTIVATIONS = (
+    "softmax log_softmax softplus silu elu selu celu gelu log_sigmoid sigmoid tanh hard_silu mish "
+    "tanh_shrink exponential_linear"
+).split()
+KNOWN_ACTIVATIONS = [name for name in ACTIVATIONS if hasattr(keras.activations, name)]
+
+
+@pytest.mark.parametrize("name", [*KNOWN_ACTIVATIONS, "logsumexp", "logaddexp"])
+def test_the_exponentials_of_keras_itself_are_let_through(name):
+    functions = {
+        "logsumexp": lambda x: ops.logsumexp(x, axis=-1),
+        "logaddexp": lambda x: ops.logaddexp(x, 2 * x),
+    }
+    assert reason_of(functions.get(name) or getattr(keras.activations, name)) is None
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        own_softmax,
+        lambda x: ops.exp(-ops.square(x)),
+        lambda x: ops.exp(-0.5 * (x * x)),
+        lambda x: ops.exp(-ops.abs(x) / 2.0),
+        lambda x: ops.exp(ops.clip(x, -5.0, 5.0)),
+        lambda x: ops.exp(ops.minimum(x, 4.0)),
+        in_float32(ops.exp),
         in_float32(masked),
         in_float32(lambda x: x / (ops.sum(x, axis=1, keepdims=True) + 1e-9)),
         lambda x: ops.where(x > 0, x, -6e4),
@@ -90,7 +128,10 @@ def test_what_fp16_cannot_hold_is_found(function, reason):
         lambda x: ops.max(x, axis=1),  # begins with an infinity, in every precision
         lambda x: x * 0.0,
     ],
-    ids="mask sum -6e4 1e-3 short_sum mean root_mean_square relu2 max zero".split(),
+    ids=(
+        "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
+        "root_mean_square relu2 max zero"
+    ).split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
     assert reason_of(function) is None
