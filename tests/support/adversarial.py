@@ -475,7 +475,7 @@ ADVERSARIES: tuple[Adversary, ...] = (
         *("softplus_op", _activated("Softplus")),
         *(_normal(64, shift=-7), _normal(64)),
     ),
-    *_both("asinh", _activated("Asinh"), _normal(64, scale=200), _normal(64, scale=8)),
+    *_both("asinh", _activated("Asinh"), _normal(64, scale=200), _normal(64)),
     *_both("selu", _activated("Selu"), _normal(64, scale=0.004), _normal(64)),
     *_both(
         *("square_sum", _reduce("ReduceSumSquare", 64, "y = Mul(r, s)")),
