@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmp.colocation.mode_names import AUTO, PROCESSES
-from tfmp.machine import ORPHANED, deaf_to_ctrl_c, end_with_parent, variables_set, why_it_ended
+from tfmp.machine import (
+    ORPHANED,
+    bytes_text,
+    deaf_to_ctrl_c,
+    end_with_parent,
+    variables_set,
+    why_it_ended,
+)
 from tfmp.shared.atomic_file import remove_abandoned
 from tfmp.shared.framework_start import held_back
 from tfmp.shared.progress import SILENT, Progress, Told
@@ -148,6 +155,7 @@ class _Child:
     def __init__(self, job: "Job", settings: Settings, keep: bool, progress: Progress) -> None:
         context = multiprocessing.get_context("spawn")
         self.job = job
+        self._memory_limit = settings.memory_limit
         self._progress = progress
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -172,7 +180,7 @@ class _Child:
             kind, content = self.pipe.recv()
         except (EOFError, OSError):
             self._process.join()
-            self._error = why_it_ended(self._process.exitcode)
+            self._error = _why_it_ended(self._process.exitcode, self._memory_limit)
             self.state = _DONE
             return
         if kind == _STEP:
@@ -246,6 +254,14 @@ def _share_of_card(memory_limit: int, device: str) -> float | None:
 
     whole = card_memory(device)
     return min(1.0, memory_limit / whole) if whole else None
+
+
+def _why_it_ended(code: int | None, memory_limit: int | None) -> str:
+    """The likely reason; frameworks abort where they get no more memory."""
+    why = why_it_ended(code)
+    if memory_limit is None or code is None or code >= 0:
+        return why
+    return f"{why}; it may use {bytes_text(memory_limit)}: pass a higher memory_limit"
 
 
 def _settings(memory_limit: int | None) -> Settings:

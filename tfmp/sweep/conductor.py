@@ -144,7 +144,9 @@ def profile_sweep(
             for row in sweep.over_batches(replace(job, mode=mode, model_size=size), sizes)
         ]
         if not any(row.step for row in rows):
-            raise ValueError(f"No size could be measured; the first one: {rows[0].error}.")
+            raise ValueError(
+                f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
+            )
         asked = {"batch": largest_batch, "model": largest_model}
         largest = [
             each for what, wanted in asked.items() if wanted for each in sweep.largest(what, rows)

@@ -42,3 +42,15 @@ def test_a_child_is_heard_and_started():
     assert ours.recv() == ("ready", None)
     ours.send("go")
     parent.wait_for_go()
+
+
+@pytest.mark.parametrize(
+    ("code", "limit", "end"),
+    [
+        (-6, 20 * 2**20, "by SIGABRT; it may use 20 MiB: pass a higher memory_limit"),
+        (-6, None, "by SIGABRT"),
+        (3, 20 * 2**20, "around its own work"),
+    ],
+)
+def test_a_process_that_is_aborted_is_told_with_its_limit(code, limit, end):
+    assert processes._why_it_ended(code, limit).endswith(end)
