@@ -13,7 +13,7 @@ import keras
 from keras import layers, tree
 
 from tfmp.precision import NARROW_DTYPES, policy_named
-from tfmp.precision.layer_tree import LayerNode, describe, is_builtin
+from tfmp.precision.layer_tree import LayerNode, describe, is_builtin, operations_of
 from tfmp.precision.tracing.graph_walk import Graph, Inputs, Marks, producers, trace
 from tfmp.precision.tracing.hazards import Fact
 from tfmp.shared.backend import Tensor, TensorTree
@@ -254,18 +254,20 @@ def _set_policies(root: LayerNode, policies: Mapping[int, str | None]) -> None:
 @contextmanager
 def _watched_calls(root: LayerNode, run: _Run) -> Iterator[None]:
     """Puts a wrapper before every layer's `call` on the instance, where Keras looks it up."""
-    nodes = list(root.within())
-    before = [vars(node.layer).get("call") for node in nodes]
+    watchers = [(node.layer, _watcher(node, run)) for node in root.within()]
+    for node in root.within():
+        watchers += [(one, _operation_watcher(one, run)) for one in operations_of(node.layer)]
+    before = [vars(one).get("call") for one, _ in watchers]
     try:
-        for node in nodes:
-            object.__setattr__(node.layer, "call", _watcher(node, run))
+        for one, watcher in watchers:
+            object.__setattr__(one, "call", watcher)
         yield
     finally:
-        for node, own in zip(nodes, before, strict=True):
+        for (one, _), own in zip(watchers, before, strict=True):
             if own is None:
-                object.__delattr__(node.layer, "call")
+                object.__delattr__(one, "call")
             else:
-                object.__setattr__(node.layer, "call", own)
+                object.__setattr__(one, "call", own)
 
 
 def _watcher(node: LayerNode, run: _Run) -> Callable[..., TensorTree]:
@@ -273,6 +275,18 @@ def _watcher(node: LayerNode, run: _Run) -> Callable[..., TensorTree]:
 
     def watched(*args: object, **kwargs: object) -> TensorTree:
         return run.call_layer(node, call, args, kwargs)
+
+    return watched
+
+
+def _operation_watcher(operation: keras.Operation, run: _Run) -> Callable[..., TensorTree]:
+    call = operation.call
+
+    def watched(*args: object, **kwargs: object) -> TensorTree:
+        (args, kwargs), begin = run.marks.begin(operation, (args, kwargs))
+        outputs = call(*args, **kwargs)
+        run.marks.end(operation, begin)
+        return run.marks.add(operation, outputs)
 
     return watched
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import keras
 import numpy as np
-from keras import layers, tree
+from keras import tree
 
 from tfmp.precision import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class Marks:
     """The layers that returned each traced tensor, and whose code made each operation.
 
+    The operations of a graph between its layers are marked as layers are.
+
     Attributes:
         tensorflow: ids of the layers that returned a tensor, by its id.
         owners: ids of the layers whose own code made an operation, by its place in the graph.
@@ -42,27 +44,30 @@ class Marks:
         self.owners: dict[int, int] = {}
         self._alive: list[Tensor] = []
 
-    def add(self, layer: layers.Layer, outputs: TensorTree) -> TensorTree:
+    def add(self, layer: keras.Operation, outputs: TensorTree) -> TensorTree:
         """Marks a layer's results, and returns them marked: use them in place of the others."""
         return tree.map_structure(lambda tensor: self._add(layer, tensor), outputs)
 
-    def begin(self, layer: layers.Layer, arguments: TensorTree) -> tuple[TensorTree, int]:
+    def begin(self, layer: keras.Operation, arguments: TensorTree) -> tuple[TensorTree, int]:
         """Marks the begin of a layer's own code; returns its arguments marked, and a place."""
         if keras.backend.backend() == "jax":
+            marked: dict[int, Tensor] = {}  # x * x has to stay a square
 
             def mark(tensor: Tensor) -> Tensor:
-                return _named(tensor, layer, _BEGIN) if keras.ops.is_tensor(tensor) else tensor
+                if not keras.ops.is_tensor(tensor):
+                    return tensor
+                return marked.setdefault(id(tensor), _named(tensor, layer, _BEGIN))
 
             return tree.map_structure(mark, arguments), 0
         return arguments, _operations()
 
-    def end(self, layer: layers.Layer, begin: int) -> None:
+    def end(self, layer: keras.Operation, begin: int) -> None:
         """Marks the end of a layer's code, after the layers in it have ended theirs."""
         if keras.backend.backend() != "jax":
             for place in range(begin, _operations()):
                 self.owners.setdefault(place, id(layer))
 
-    def _add(self, layer: layers.Layer, tensor: Tensor) -> Tensor:
+    def _add(self, layer: keras.Operation, tensor: Tensor) -> Tensor:
         if not keras.ops.is_tensor(tensor):
             return tensor
         if keras.backend.backend() == "jax":
@@ -307,7 +312,7 @@ _BEGIN = "tfmp-begin/"
 _CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
 
 
-def _named(tensor: Tensor, layer: layers.Layer, prefix: str = _PREFIX) -> Tensor:
+def _named(tensor: Tensor, layer: keras.Operation, prefix: str = _PREFIX) -> Tensor:
     from jax.ad_checkpoint import checkpoint_name
 
     marked = checkpoint_name(tensor, f"{prefix}{id(layer)}")

@@ -1,6 +1,7 @@
 """Facts that have to be known before a model's layers can be decided, by id of the layer."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import keras
@@ -8,6 +9,11 @@ import keras
 from tfmp.precision import layer_tree
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.tracing.dry_run import DryRun, DryRunError, dry_run, is_custom, needs_dry_run
+from tfmp.precision.tracing.graph_operations import (
+    feeding_layers,
+    has_operations,
+    with_sums_behind,
+)
 from tfmp.precision.tracing.hazards import hazards, promoted
 
 
@@ -60,6 +66,9 @@ def gather(
     for entry in entries:
         if not needs_dry_run(entry):
             outputs |= layer_tree.output_layers(entry)
+            if has_operations(entry):
+                with suppress(DryRunError):
+                    as_they_are[entry] = dry_run(entry)
             continue
         try:
             as_they_are[entry] = dry_run(entry)
@@ -73,7 +82,8 @@ def gather(
         try:
             trial = dry_run(entry, policies, before.inputs)
         except DryRunError as error:
-            give_up(entry, error)
+            if needs_dry_run(entry):
+                give_up(entry, error)
             continue
         failed.update(trial.failed)
         unsafe |= trial.unsafe_losses
@@ -81,7 +91,7 @@ def gather(
         lines.update(promoted(trial.facts))
         if base != "mixed_float16":
             continue  # bfloat16 has the range of float32
-        found = hazards(before.facts, trial.facts)
+        found = hazards(before.facts, with_sums_behind(entry, trial.facts))
         if id(entry.layer) not in trial.unsafe_losses:
             notes += _own_code_of_model(entry, found)
         for node in entry.within():
@@ -89,6 +99,7 @@ def gather(
                 # It computes with the results of its layers: they are switched with it.
                 reason = found[id(node.layer)]
                 out_of_range.update((id(part.layer), reason) for part in node.within())
+        out_of_range.update(feeding_layers(entry, found))
     return Evidence(
         frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines
     )

@@ -1,0 +1,100 @@
+"""Operations between the layers of a graph: they compute in the dtypes that layers hand them."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import keras
+from keras import layers
+
+from tfmp.precision.layer_tree import LayerNode, only_moves_values, operations_of, output_layers
+from tfmp.precision.tracing.hazards import SQUARE, SUM, Fact
+
+
+def has_operations(root: LayerNode) -> bool:
+    """Whether a model has `keras.ops` between the layers of a graph, so that a run shows more."""
+    return any(operations_of(node.layer) for node in root.within())
+
+
+def with_sums_behind(root: LayerNode, facts: Iterable[Fact]) -> list[Fact]:
+    """The facts, and a sum of its own for each operation whose squares another one sums."""
+    facts = list(facts)
+    known = {id(one): one for node in root.within() for one in operations_of(node.layer)}
+    squares = {fact.layer for fact in facts if fact.kind == SQUARE}
+    for fact in facts[:]:
+        if fact.kind == SUM and fact.layer in known:
+            behind = _operations_behind(known[fact.layer])
+            facts += [Fact(key, SUM, fact.dtype) for key in behind & squares]
+    return facts
+
+
+def feeding_layers(root: LayerNode, found: Mapping[int, str]) -> dict[int, str]:
+    """The layers to keep in float32 so that operations compute in it, with the reason.
+
+    Args:
+        root: the tree of the model.
+        found: reasons to compute in float32, by id of the operation.
+    """
+    nodes = {id(node.layer): node for node in root.within()}
+    kept: dict[int, str] = {}
+    for node in root.within():
+        for operation in operations_of(node.layer):
+            reason = found.get(id(operation))
+            if reason is None:
+                continue
+            for layer in _nearest_layers(operation):
+                if id(layer) in nodes:
+                    for part in _that_compute(nodes[id(layer)]):
+                        kept.setdefault(part, f"feeds {operation.name}, which {reason}")
+    return kept
+
+
+def _that_compute(node: LayerNode) -> set[int]:
+    """The layers that a result of this one comes from: of a model, the layers at its outputs."""
+    if isinstance(node.layer, keras.Model):
+        return set(output_layers(node)) | {id(node.layer)}
+    return {id(part.layer) for part in node.within()}
+
+
+def _nearest_layers(operation: keras.Operation) -> list[layers.Layer]:
+    """The layer whose float32 makes an operation float32: one operand promotes the others.
+
+    Layers that move values are float32 with the layers before them.
+    """
+    found: list[layers.Layer] = []
+    pending, seen = deque([operation]), {id(operation)}
+    while pending:
+        for source in _sources(pending.popleft()):
+            if id(source) in seen:
+                continue
+            seen.add(id(source))
+            if isinstance(source, layers.InputLayer):
+                continue
+            if not isinstance(source, layers.Layer):
+                pending.append(source)
+                continue
+            found.append(source)
+            if not only_moves_values(source):
+                return found
+            pending.appendleft(source)
+    return found
+
+
+def _operations_behind(operation: keras.Operation) -> set[int]:
+    """Ids of an operation and of those before it, up to the layers."""
+    pending, found = [operation], {id(operation)}
+    while pending:
+        for source in _sources(pending.pop()):
+            if not isinstance(source, layers.Layer) and id(source) not in found:
+                found.add(id(source))
+                pending.append(source)
+    return found
+
+
+def _sources(operation: keras.Operation) -> list[keras.Operation]:
+    """The operations that make an operation's operands, as far as they are floating-point."""
+    return [
+        tensor._keras_history.operation
+        for node in operation._inbound_nodes
+        for tensor in node.input_tensors
+        if "float" in keras.backend.standardize_dtype(tensor.dtype)
+    ]
