@@ -63,8 +63,12 @@ class InputPipeline:
 
     @property
     def waiting_share(self) -> float:
-        """Share of the time in `fit` in which the step waits for data."""
-        return max(0.0, 1 - self.step_s / self.together_s) if self.together_s else 0.0
+        """Share of the time in `fit` in which the step waits for data.
+
+        No step waits longer for a batch than making one takes: more is noise of the machine.
+        """
+        waiting = min(self.together_s - self.step_s, self.data_s)
+        return max(0.0, waiting / self.together_s) if self.together_s else 0.0
 
     @property
     def input_bound(self) -> bool:
@@ -74,7 +78,7 @@ class InputPipeline:
     @property
     def at_most(self) -> float:
         """How many times faster training would be with a pipeline that costs nothing."""
-        return max(1.0, self.together_s / self.step_s) if self.step_s else 1.0
+        return 1 / (1 - self.waiting_share) if self.waiting_share < 1 else 1.0
 
     @property
     def text(self) -> str:

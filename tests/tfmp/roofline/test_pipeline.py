@@ -95,6 +95,12 @@ def test_the_share_of_waiting():
     assert (faster.waiting_share, faster.at_most) == (0.0, 1.0)
 
 
+def test_a_machine_that_was_busy_makes_no_pipeline_slow():
+    busy = InputPipeline("float32", "arrays", data_s=0.01, step_s=1.0, together_s=2.0, batches=5)
+    assert not busy.input_bound
+    assert (busy.waiting_share, busy.at_most) == (0.005, pytest.approx(1.005, abs=1e-4))
+
+
 def test_advice_on_dtypes():
     pixels = np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3)
     (text,) = _dtype_advice(TrainingBatch(pixels, Y[:1]))
