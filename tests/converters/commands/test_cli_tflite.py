@@ -223,6 +223,7 @@ def test_constants_and_layers_behind_a_fail_are_named(tmp_path: Path, models: Mo
     assert any("overflows in FP16: layer large" in text for text in candidate.reasons)
 
 
+@pytest.mark.slow
 def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
     tflite = format_named("tflite")
     if problem := tflite.gpu_problem():

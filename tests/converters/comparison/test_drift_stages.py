@@ -41,6 +41,7 @@ def drifts(stages: tuple[Stage, ...]) -> dict[str, float]:
     return {stage.name: stage.outputs[0].rel_l2 for stage in stages}
 
 
+@pytest.mark.slow
 def test_each_step_has_the_drift_of_its_kind(report):
     half, full, tflite = report.candidates
     for candidate in (half, tflite):

@@ -77,6 +77,7 @@ def test_a_named_mode_is_refused_before_it_starts(free, monkeypatch):
         run.colocate(jobs, "threads")
 
 
+@pytest.mark.slow
 def test_auto_leaves_out_the_modes_that_do_not_fit(free, monkeypatch):
     free(13)
     taken = []

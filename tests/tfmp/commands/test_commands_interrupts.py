@@ -143,6 +143,7 @@ def test_ctrl_c_in_doctor(monkeypatch):
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_report_is_written_leaves_the_one_before(monkeypatch, tmp_path):
     import keras
     import numpy as np

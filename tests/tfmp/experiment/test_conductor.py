@@ -54,6 +54,7 @@ def test_files_are_measured_against_their_training(done):
             assert run.rel_l2 < 1e-2
 
 
+@pytest.mark.slow
 def test_an_interrupted_experiment_goes_on(done):
     _, folder, _ = done
     first = next(folder.glob("float32-seed0-*.run.json"))

@@ -33,6 +33,7 @@ def mirrored() -> dict:
     return result_of(start("mirrored_fit.py", "20"), seconds=300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poisoned", ["first_replica", "second_replica"])
 def test_a_nan_on_either_replica_skips_the_step_on_both(mirrored, poisoned):
     assert mirrored[poisoned] == {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}

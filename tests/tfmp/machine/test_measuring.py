@@ -54,6 +54,7 @@ def test_compile_time_is_what_the_first_call_took_more():
     assert measuring.compile_seconds(0.5, (1.0,)) == 0.0
 
 
+@pytest.mark.slow
 def test_the_peak_is_seen_after_it_was_given_back():
     def metered():
         meter = PeakMemory()

@@ -77,6 +77,7 @@ def measured():
     return model, before, report
 
 
+@pytest.mark.slow
 def test_the_model_is_left_as_it_was(measured):
     model, before, _ = measured
     assert all((a == b).all() for a, b in zip(before, snapshot(model), strict=True))
@@ -240,6 +241,7 @@ def test_a_function_is_called_for_every_policy_and_all_start_alike():
     assert report.layers == ()
 
 
+@pytest.mark.slow
 def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch):
     original = TrainingRun.warm_up
 

@@ -224,6 +224,7 @@ def test_real_processes_measure_and_tell_of_sizes_that_fail():
     assert failed.error == same.error == "13 brings bad luck"
 
 
+@pytest.mark.slow
 def test_the_work_of_a_process(machine):
     """In this process, which has loaded the frameworks already."""
     profile_sweep(sized_models.small, DATA, batch_sizes=(4,), rounds=1, steps=1)
