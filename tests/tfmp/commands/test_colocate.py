@@ -124,7 +124,8 @@ def test_jobs_in_processes_end_as_alone_and_fail_alone():
     assert report["half"].model is None
     assert [job.name for job in report.failed] == ["huge", "killed"]
     assert report["killed"].error == (
-        "its process was ended by SIGKILL, as the system does where memory runs out"
+        "its process was ended by SIGKILL, as the system does where memory runs out; it may use "
+        "4 GiB: pass a higher memory_limit"
     )
     assert report["huge"].out_of_memory
     assert report["huge"].error.startswith("out of memory: ")
