@@ -96,7 +96,8 @@ class Environment:
     """A fresh virtual environment, made by uv."""
 
     def __init__(self, folder: Path, python: str) -> None:
-        uv = shutil.which("uv")
+        beside = Path(sys.executable).parent  # the extra "test" puts it there
+        uv = shutil.which("uv", path=f"{beside}{os.pathsep}{os.environ['PATH']}")
         if uv is None:
             pytest.skip("uv is not installed")
         self._uv, self._bin = uv, folder / "venv" / "bin"
