@@ -45,7 +45,7 @@ class Gauges(NamedTuple):
         largest: the largest magnitude.
         update_ratio: norm of the change that a step made, divided by the norm of the weights; from
             up to `SAMPLE` weights.
-        sample: those weights before the measured step, `SAMPLE` for each variable in turn.
+        sample: those weights after the measured step, `SAMPLE` for each variable in turn.
     """
 
     measured_at: Tensor
@@ -107,14 +107,14 @@ def measure(
     grads: Sequence[Tensor | None],
     weights: Sequence[Tensor],
 ) -> Tensor:
-    """The packed gauges after a step that is about to be applied.
+    """The packed gauges after a step that was applied.
 
     Args:
         vector: the packed gauges before.
         scale: the loss scale.
         iterations: the inner optimizer's iterations before the step.
         grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
-        weights: the values of the variables before the step.
+        weights: the values of the variables after the step.
     """
     before = unpack(vector)
     rows = [_of_gradient(grad) for grad in grads]
@@ -139,16 +139,17 @@ def measure(
 def _of_gradient(grad: Tensor | None) -> tuple[Tensor, ...]:
     if grad is None:
         return tuple(ops.zeros((), "float32") for _ in range(6))
-    flat = ops.reshape(ops.cast(getattr(grad, "values", grad), "float32"), (-1,))
-    size = ops.abs(flat)
+    # In its own shape: XLA would transpose gradients on every step for a branch that flattens them.
+    values = ops.cast(getattr(grad, "values", grad), "float32")
+    size = ops.abs(values)
 
     def count(condition: Tensor) -> Tensor:
         return ops.sum(ops.cast(condition, "float32"))
 
     zeros, below, above = count(size == 0), count(size < _LOWEST), count(size < _NEXT)
-    total = ops.cast(ops.size(flat), "float32")
+    total = ops.cast(ops.size(values), "float32")
     largest = ops.max(size, initial=0.0)
-    return total, total - zeros, below - zeros, above - below, largest, _norm(flat)
+    return total, total - zeros, below - zeros, above - below, largest, _norm(values)
 
 
 def _norm(values: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
@@ -379,21 +380,31 @@ class LossScaleOptimizer(migration.KerasNames, keras.optimizers.LossScaleOptimiz
         variables: list[keras.Variable],
     ) -> None:
         def commit() -> None:
-            after = transitions.after_finite(self.loss_scale, self._snapshot)
-            self._measure(grads, variables)
+            is_rare = self._is_rare(self._snapshot())
             update()
+            # One condition, as every one costs time, and after the update, which then need not
+            # wait for whatever reads the weights.
+            ops.cond(is_rare, measure_and_move, count)
+
+        def count() -> None:
+            self.step_counter.assign_add(1)
+
+        def measure_and_move() -> None:
+            now = self._snapshot()
+            now = now._replace(iterations=now.iterations - 1)  # as they were before the update
+            # Not `read`, which would copy each of them whole.
+            weights = [variable.value for variable in self._trainable_variables]
+            after, measured = rarely_run(self._after_rare_step)(
+                now, read(self.gauges), self._all_of(grads, variables), weights
+            )
             self._assign(after)
+            self.gauges.assign(measured)
 
         def skip() -> None:
-            self._assign(transitions.after_skip(self.loss_scale, self._snapshot(), finite))
+            after_skip = rarely_run(partial(transitions.after_skip, self.loss_scale))
+            self._assign(after_skip(self._snapshot(), finite))
 
         ops.cond(ops.all(finite), commit, skip)
-
-    def _measure(self, grads: Gradients, variables: list[keras.Variable]) -> None:
-        def measure() -> None:
-            self.gauges.assign(self._measured(self._all_of(grads, variables)))
-
-        ops.cond(self._is_measured(), measure, lambda: None)
 
     def _assign(self, after: Transition) -> None:
         for variable, value in zip(self._scale_variables, after, strict=True):
@@ -444,10 +455,9 @@ class LossScaleOptimizer(migration.KerasNames, keras.optimizers.LossScaleOptimiz
         with keras.StatelessScope(state_mapping=mapping):
             grads = self._scaled_again(list(grads))
 
-        def own_after(values: Transition, measured: Tensor | None = None) -> list[Tensor]:
+        def own_after(values: Transition, measured: Tensor) -> list[Tensor]:
             new = dict(zip(map(id, self._scale_variables), values, strict=True))
-            if measured is not None:
-                new[id(self.gauges)] = measured
+            new[id(self.gauges)] = measured
             return [
                 new.get(id(variable), value)
                 for variable, value in zip(self._variables, optimizer_variables, strict=False)
@@ -455,23 +465,23 @@ class LossScaleOptimizer(migration.KerasNames, keras.optimizers.LossScaleOptimiz
 
         def update() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
-                after = transitions.after_finite(self.loss_scale, self._snapshot)
+                now, gauges_before = self._snapshot(), read(self.gauges)
                 unscaled = self._unscale(grads, self._trainable_variables)
-                measured = branch(
-                    self._is_measured(),
-                    lambda: self._measured(grads, trainable_variables),
-                    lambda: read(self.gauges),
-                )
             trainable, inner = self.inner_optimizer.stateless_apply(
                 list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
+            )
+            after, measured = branch(
+                self._is_rare(now),
+                lambda: self._after_rare_step(now, gauges_before, grads, trainable),
+                lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
             )
             return list(trainable), own_after(after, measured) + list(inner)
 
         def skip() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
                 after = transitions.after_skip(self.loss_scale, self._snapshot(), finite)
-            inner = list(optimizer_variables[own_count:])
-            return list(trainable_variables), own_after(after) + inner
+                inner = list(optimizer_variables[own_count:])
+                return list(trainable_variables), own_after(after, read(self.gauges)) + inner
 
         with keras.StatelessScope(state_mapping=mapping):
             finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
@@ -506,17 +516,36 @@ class LossScaleOptimizer(migration.KerasNames, keras.optimizers.LossScaleOptimiz
         self._measure_every = gauges.interval_for(steps)
         self._measure_first = int(ops.convert_to_numpy(self.inner_optimizer._iterations))
 
-    def _is_measured(self) -> Tensor:
-        iterations = read(self.inner_optimizer._iterations)
-        return gauges.is_due(iterations, self._measure_every, self._measure_first)
+    def _is_measured(self, now: Snapshot) -> Tensor:
+        return gauges.is_due(now.iterations, self._measure_every, self._measure_first)
 
-    def _measured(self, grads: Gradients, weights: Sequence[Tensor] | None = None) -> Tensor:
-        """The gauges after a step with these gradients, one for each built variable."""
-        if weights is None:
-            # Not `read`, which would copy each of them whole.
-            weights = [variable.value for variable in self._trainable_variables]
-        now = read(self.gauges), read(self.dynamic_scale), read(self.inner_optimizer._iterations)
-        return rarely_run(gauges.measure)(*now, grads, weights)
+    def _is_rare(self, now: Snapshot) -> Tensor:
+        """Whether more happens at a step that is applied than that it is counted."""
+        measured = self._is_measured(now)
+        moves = transitions.moves_after_finite(self.loss_scale, now)
+        return measured if moves is False else ops.logical_or(moves, measured)
+
+    def _after_rare_step(
+        self,
+        now: Snapshot,
+        gauges_before: Tensor,
+        grads: Gradients,
+        weights: Sequence[Tensor],
+    ) -> tuple[Transition, Tensor]:
+        """The scale, the counters and the gauges after a step that was applied.
+
+        Args:
+            now: the snapshot before the step.
+            gauges_before: the gauges before it.
+            grads: the scaled gradients, one for each built variable.
+            weights: the values of these variables after the step.
+        """
+        measured = branch(
+            self._is_measured(now),
+            lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
+            lambda: gauges_before,
+        )
+        return transitions.after_finite(self.loss_scale, now), measured
 
     def _scale_now(self) -> Tensor:
         return read(self.dynamic_scale) if self.built else self.loss_scale.initial

@@ -62,8 +62,9 @@ def branch(
 
     Outside `jax.jit`, `lax.cond` would compile both branches anew on every step.
     """
-    import jax
+    if backend.backend() == "jax":
+        import jax
 
-    if isinstance(predicate, jax.core.Tracer):
-        return ops.cond(predicate, if_true, if_false)
-    return if_true() if predicate else if_false()
+        if not isinstance(predicate, jax.core.Tracer):
+            return if_true() if predicate else if_false()
+    return ops.cond(predicate, if_true, if_false)

@@ -1,6 +1,5 @@
 """The effect of a step on the loss scale and the counters, as pure functions of tensors."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from keras import ops
@@ -31,23 +30,32 @@ class Snapshot(NamedTuple):
 Transition = tuple[Tensor, Tensor, Tensor]
 
 
-def after_finite(strategy: LossScale, read: Callable[[], Snapshot]) -> Transition:
+def moves_after_finite(strategy: LossScale, now: Snapshot) -> Tensor | bool:
+    """Whether the scale moves if the step is applied; False if it never does.
+
+    Args:
+        strategy: decides how the scale moves.
+        now: the snapshot before the step.
+    """
+    return strategy.moves_after_finite(_counted_finite(now)[0])
+
+
+def after_finite(strategy: LossScale, now: Snapshot) -> Transition:
     """The values after a step that is applied.
 
     Args:
         strategy: decides how the scale moves.
-        read: takes a snapshot. It is called again where the scale moves, because values that a
-            conditional branch takes from outside are computed on every step.
+        now: the snapshot before the step.
     """
-    now, state, _ = _counted_finite(read())
-
-    def moved() -> Transition:
-        then, before, counters = _counted_finite(read())
-        return _moved(then, before, strategy.after_finite(before), counters)
-
-    due = strategy.moves_after_finite(state)
-    unmoved = (now.scale, state.streak, now.counters)
-    return unmoved if due is False else ops.cond(due, moved, lambda: unmoved)
+    state, counters = _counted_finite(now)
+    moves = strategy.moves_after_finite(state)
+    if moves is False:
+        return now.scale, state.streak, now.counters
+    moved = [
+        ops.where(moves, ops.cast(after, before.dtype), before)
+        for after, before in zip(strategy.after_finite(state), state, strict=True)
+    ]
+    return _moved(now, state, ScaleState(*moved), counters)
 
 
 def after_skip(strategy: LossScale, now: Snapshot, finite: Tensor) -> Transition:
@@ -70,9 +78,9 @@ def _counted(now: Snapshot) -> tuple[ScaleState, Counters]:
     return ScaleState(now.scale, now.streak, counters.strikes, steps), counters
 
 
-def _counted_finite(now: Snapshot) -> tuple[Snapshot, ScaleState, Counters]:
+def _counted_finite(now: Snapshot) -> tuple[ScaleState, Counters]:
     state, counters = _counted(now)
-    return now, state._replace(streak=now.streak + 1), counters
+    return state._replace(streak=now.streak + 1), counters
 
 
 def _moved(now: Snapshot, before: ScaleState, after: ScaleState, counters: Counters) -> Transition:
