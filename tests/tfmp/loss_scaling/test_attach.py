@@ -215,6 +215,17 @@ def test_the_gradients_of_another_optimizers_loss_are_refused():
     assert float(variable.value[0]) == pytest.approx(0.9)
 
 
+def test_both_losses_may_be_scaled_before_either_gradient_is_applied():
+    variable = keras.Variable([1.0])
+    pair = [LossScaleOptimizer(keras.optimizers.SGD(0.1), 8.0) for _ in range(2)]
+    for optimizer in pair:
+        optimizer.stands_beside(pair)
+    gradients = [[keras.ops.reshape(one.scale_loss(1.0), (1,))] for one in pair]
+    for optimizer, gradient in zip(pair, gradients, strict=True):
+        optimizer.apply(gradient, [variable])
+    assert float(variable.value[0]) == pytest.approx(0.8)
+
+
 @pytest.mark.parametrize("attached_before", [False, True])
 def test_variables_that_came_after_the_optimizer_was_built_are_told_before_the_first_step(
     attached_before,

@@ -1,0 +1,251 @@
+"""The step of a loss-scale optimizer: in place with TensorFlow, as a pure function with JAX."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import keras
+from keras import ops
+
+from tfmp.loss_scaling import gauges, gradients, transitions
+from tfmp.loss_scaling.strategies import LossScale
+from tfmp.loss_scaling.tracing import branch, rarely_run, read
+from tfmp.loss_scaling.transitions import Snapshot, Transition
+from tfmp.shared.backend import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# One for each variable; None for a variable without a gradient.
+Gradients: TypeAlias = list[Tensor | None]
+
+
+class ScaledSteps(keras.optimizers.LossScaleOptimizer):
+    """Divides gradients, and applies them or skips the step.
+
+    Attributes:
+        loss_scale: the strategy object.
+        dynamic_scale, step_counter, counters, gauges: variables, as of `LossScaleOptimizer`.
+    """
+
+    loss_scale: LossScale
+    dynamic_scale: keras.Variable
+    step_counter: keras.Variable
+    counters: keras.Variable
+    gauges: keras.Variable
+    _measure_every: int
+    _measure_first: int
+
+    # --- TensorFlow: variables are updated in place, replicas need to agree first ---
+
+    def _apply_on_tensorflow(self, grads: Gradients, variables: list[keras.Variable]) -> None:
+        import tensorflow as tf
+
+        replica = tf.distribute.get_replica_context()
+        if replica is None:
+            raise ValueError(
+                "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
+                "cross-replica context. Call it inside the function given to strategy.run()."
+            )
+        finite = self._finite_flags(grads, variables, replica.num_replicas_in_sync)
+        if replica.num_replicas_in_sync > 1:
+            # Replicas hold the gradients of their own data until the inner optimizer reduces them.
+            # In float32, because not every collective and device reduces integers.
+            guilty = ops.cast(ops.logical_not(finite), "float32")
+            finite = replica.all_reduce(tf.distribute.ReduceOp.SUM, guilty) == 0
+
+        def update(grads: Gradients) -> None:
+            self.inner_optimizer.apply(self._unscale(grads, variables), variables)
+
+        if tf.__internal__.distribute.strategy_supports_no_merge_call():
+            self._apply_or_skip(finite, lambda: update(grads), grads, variables)
+            return
+
+        # A branch that merges replicas, as the inner optimizer's update does, is only allowed
+        # when the condition itself is evaluated across replicas.
+        def across_replicas(
+            strategy: "tf.distribute.Strategy", finite: Tensor, grads: Gradients
+        ) -> None:
+            def first(value: Tensor | None) -> Tensor | None:
+                return None if value is None else strategy.experimental_local_results(value)[0]
+
+            self._apply_or_skip(
+                first(finite),
+                lambda: strategy.extended.call_for_each_replica(update, args=(grads,)),
+                [first(grad) for grad in grads],
+                variables,
+            )
+
+        replica.merge_call(across_replicas, args=(finite, grads))
+
+    def _apply_or_skip(
+        self,
+        finite: Tensor,
+        update: Callable[[], object],
+        grads: Gradients,
+        variables: list[keras.Variable],
+    ) -> None:
+        def commit() -> None:
+            is_rare = self._is_rare(self._snapshot())
+            update()
+            # One condition, as every one costs time, and after the update, which then need not
+            # wait for whatever reads the weights.
+            ops.cond(is_rare, measure_and_move, count)
+
+        def count() -> None:
+            self.step_counter.assign_add(1)
+
+        def measure_and_move() -> None:
+            now = self._snapshot()
+            now = now._replace(iterations=now.iterations - 1)  # as they were before the update
+            # Not `read`, which would copy each of them whole.
+            weights = [variable.value for variable in self._trainable_variables]
+            after, measured = rarely_run(self._after_rare_step)(
+                now, read(self.gauges), self._all_of(grads, variables), weights
+            )
+            self._assign(after)
+            self.gauges.assign(measured)
+
+        def skip() -> None:
+            after_skip = rarely_run(partial(transitions.after_skip, self.loss_scale))
+            self._assign(after_skip(self._snapshot(), finite))
+
+        ops.cond(ops.all(finite), commit, skip)
+
+    def _assign(self, after: Transition) -> None:
+        for variable, value in zip(self._scale_variables, after, strict=True):
+            variable.assign(value)
+
+    @property
+    def _scale_variables(self) -> tuple[keras.Variable, keras.Variable, keras.Variable]:
+        return self.dynamic_scale, self.step_counter, self.counters
+
+    def _snapshot(self) -> Snapshot:
+        # The bare counter, not `iterations`, which gradient accumulation divides.
+        return Snapshot(*map(read, (*self._scale_variables, self.inner_optimizer._iterations)))
+
+    # --- JAX: the whole step is a function from old values to new ones ---
+
+    def _stateless_step(
+        self,
+        optimizer_variables: list[Tensor],
+        grads: Gradients,
+        trainable_variables: list[Tensor],
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        own_count = len(self._variables)
+        mapping = list(zip(self.variables, optimizer_variables, strict=True))
+
+        def own_after(values: Transition, measured: Tensor) -> list[Tensor]:
+            new = dict(zip(map(id, self._scale_variables), values, strict=True))
+            new[id(self.gauges)] = measured
+            return [
+                new.get(id(variable), value)
+                for variable, value in zip(self._variables, optimizer_variables, strict=False)
+            ]
+
+        def update() -> tuple[list[Tensor], list[Tensor]]:
+            with keras.StatelessScope(state_mapping=mapping):
+                now, gauges_before = self._snapshot(), read(self.gauges)
+                unscaled = self._unscale(grads, self._trainable_variables)
+            trainable, inner = self.inner_optimizer.stateless_apply(
+                list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
+            )
+            after, measured = branch(
+                self._is_rare(now),
+                lambda: self._after_rare_step(now, gauges_before, grads, trainable),
+                lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
+            )
+            return list(trainable), own_after(after, measured) + list(inner)
+
+        def skip() -> tuple[list[Tensor], list[Tensor]]:
+            with keras.StatelessScope(state_mapping=mapping):
+                after = transitions.after_skip(self.loss_scale, self._snapshot(), finite)
+                inner = list(optimizer_variables[own_count:])
+                return list(trainable_variables), own_after(after, read(self.gauges)) + inner
+
+        with keras.StatelessScope(state_mapping=mapping):
+            finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
+        return branch(ops.all(finite), update, skip)
+
+    def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
+        everything = self._trainable_variables
+        trainable, own = self._stateless_step(
+            [variable.value for variable in self.variables],
+            self._all_of(grads, variables),
+            [variable.value for variable in everything],
+        )
+        for variable, value in zip([*everything, *self.variables], [*trainable, *own], strict=True):
+            variable.assign(value)
+
+    # --- shared by both ---
+
+    def _all_of(self, grads: Gradients, variables: Sequence[keras.Variable]) -> Gradients:
+        """One gradient, or None, for each variable that the optimizer was built with."""
+        gradient_of = {
+            self._get_variable_index(variable): grad
+            for variable, grad in zip(variables, grads, strict=True)
+        }
+        return [gradient_of.get(index) for index in range(len(self._trainable_variables))]
+
+    def _is_measured(self, now: Snapshot) -> Tensor:
+        return gauges.is_due(now.iterations, self._measure_every, self._measure_first)
+
+    def _is_rare(self, now: Snapshot) -> Tensor:
+        """Whether more happens at a step that is applied than that it is counted."""
+        measured = self._is_measured(now)
+        moves = transitions.moves_after_finite(self.loss_scale, now)
+        return measured if moves is False else ops.logical_or(moves, measured)
+
+    def _after_rare_step(
+        self,
+        now: Snapshot,
+        gauges_before: Tensor,
+        grads: Gradients,
+        weights: Sequence[Tensor],
+    ) -> tuple[Transition, Tensor]:
+        """The scale, the counters and the gauges after a step that was applied.
+
+        Args:
+            now: the snapshot before the step.
+            gauges_before: the gauges before it.
+            grads: the scaled gradients, one for each built variable.
+            weights: the values of these variables after the step.
+        """
+        measured = branch(
+            self._is_measured(now),
+            lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
+            lambda: gauges_before,
+        )
+        return transitions.after_finite(self.loss_scale, now), measured
+
+    def _scale_now(self) -> Tensor:
+        return read(self.dynamic_scale) if self.built else self.loss_scale.initial
+
+    def _unscale(self, grads: Gradients, variables: Sequence[keras.Variable | None]) -> Gradients:
+        scale = self._scale_now()
+        return [
+            grad
+            if grad is None or self._overwrite_variable_with_gradient(variable)
+            else gradients.unscale(grad, scale)
+            for grad, variable in zip(grads, variables, strict=True)
+        ]
+
+    def _finite_flags(
+        self, grads: Gradients, variables: Sequence[keras.Variable], replicas: int
+    ) -> Tensor:
+        """Boolean vector over the built variables; a missing gradient counts as finite."""
+        places = [
+            self._get_variable_index(variable)
+            for grad, variable in zip(grads, variables, strict=True)
+            if grad is not None
+        ]
+        verdicts = gradients.all_finite(
+            [grad for grad in grads if grad is not None],
+            read(self.dynamic_scale),
+            self.loss_scale.floor,
+            replicas,
+        )
+        flags: list[Tensor] = [True] * len(self._trainable_variables)
+        for place, verdict in zip(places, verdicts, strict=True):
+            flags[place] = verdict
+        return ops.stack(flags)
