@@ -14,8 +14,9 @@ from keras import layers, tree
 
 from tfmp.precision import NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode, describe, is_builtin, operations_of
-from tfmp.precision.tracing.graph_walk import Graph, Inputs, Marks, producers, trace
+from tfmp.precision.tracing.graph_walk import new_marks, producers, trace
 from tfmp.precision.tracing.hazards import Fact
+from tfmp.precision.tracing.traced_graph import Graph, Inputs
 from tfmp.shared.backend import Tensor, TensorTree
 
 # Layers that compute in one of these may be switched to float32.
@@ -133,7 +134,7 @@ class _Run:
         self.root = root
         self.nodes = {id(node.layer): node for node in root.within()}
         self.may_switch = may_switch
-        self.marks = Marks()
+        self.marks = new_marks()
         self.failed: dict[int, str] = {}
         self.called: list[LayerNode] = []
         self.attempts: dict[int, int] = {}

@@ -1,0 +1,263 @@
+"""Traces a function on JAX: a jaxpr, which is a list of equations."""
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+from keras import tree
+
+from tfmp.precision.tracing.exponents import Value, fits
+from tfmp.precision.tracing.hazards import (
+    EXPONENTIAL,
+    PRODUCT,
+    PROMOTION,
+    SQUARE,
+    SUM,
+    Fact,
+    of_constant,
+)
+from tfmp.precision.tracing.traced_graph import (
+    Graph,
+    Inputs,
+    Origin,
+    Traceable,
+    over_tensors,
+    promotes,
+)
+from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.packages import user_line
+
+if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr, JaxprEqn, Var
+
+_PREFIX = "tfmp/"
+_BEGIN = "tfmp-begin/"
+# Equations whose inner jaxpr runs exactly once, on their own inputs.
+_CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
+
+
+class JaxMarks:
+    """The `Marks` of a jaxpr: equations in it, which carry the ids of layers as their names."""
+
+    def add(self, layer: keras.Operation, outputs: TensorTree) -> TensorTree:
+        """Marks a layer's results."""
+        return over_tensors(lambda tensor: _named(tensor, layer), outputs)
+
+    def begin(self, layer: keras.Operation, arguments: TensorTree) -> tuple[TensorTree, int]:
+        """Marks the arguments of a layer's own code."""
+        marked: dict[int, Tensor] = {}  # x * x has to stay a square
+
+        def mark(tensor: Tensor) -> Tensor:
+            return marked.setdefault(id(tensor), _named(tensor, layer, _BEGIN))
+
+        return over_tensors(mark, arguments), 0
+
+    def end(self, layer: keras.Operation, begin: int) -> None:
+        """The marks of its results end a layer's code."""
+
+
+def _named(tensor: Tensor, layer: keras.Operation, prefix: str = _PREFIX) -> Tensor:
+    from jax.ad_checkpoint import checkpoint_name
+
+    marked = checkpoint_name(tensor, f"{prefix}{id(layer)}")
+    if hasattr(tensor, "_keras_mask"):
+        marked._keras_mask = tensor._keras_mask
+    return marked
+
+
+def trace_jax(function: Traceable, inputs: Inputs) -> Graph:
+    """A function's jaxpr; a tensor that a layer returned goes through an equation with a name.
+
+    Args:
+        function: called once, with traced tensors; it marks some of them.
+        inputs: the shapes and dtypes of these tensors.
+    """
+    import jax
+
+    structure = (inputs.keywords, inputs.positional)
+
+    # Keras keeps shapes in containers of its own, which JAX does not look into.
+    def flat_function(*leaves: Tensor) -> list[Tensor]:
+        outputs = function(*tree.pack_sequence_as(structure, list(leaves)))
+        return [output for output in tree.flatten(outputs) if keras.ops.is_tensor(output)]
+
+    # One symbol for every unknown size, as Keras has it for its own shape inference; at least 2,
+    # so that no axis of it broadcasts by accident.
+    (symbol,) = jax.export.symbolic_shape("(n)", constraints=["n >= 2"])
+    size = symbol if inputs.size is None else inputs.size
+    specs = [
+        jax.ShapeDtypeStruct(tuple(size if n is None else n for n in spec.shape), spec.dtype)
+        for spec in tree.flatten(structure)
+    ]
+    closed = jax.make_jaxpr(flat_function)(*specs)
+    return _Graph(closed.jaxpr, closed.consts)
+
+
+class _Graph:
+    def __init__(self, jaxpr: "Jaxpr", constants: Sequence[Tensor]) -> None:
+        self.outputs: list[Hashable] = list(map(id, jaxpr.outvars))
+        self.facts = _Facts(jaxpr, constants).found
+        self.inside_loops: set[int] = set()
+        self._origins: dict[Hashable, Origin] = {}
+        self._alive = jaxpr  # its variables are known by their ids
+        self._read(jaxpr)
+
+    def origin(self, tensor: Hashable) -> Origin:
+        return self._origins.get(tensor, Origin(None, ()))
+
+    def _read(self, jaxpr: "Jaxpr") -> None:
+        for equation in jaxpr.eqns:
+            inner = _inner_jaxprs(equation)
+            sources = tuple(map(id, equation.invars))
+            if _layer_of(equation) is not None:
+                self._connect(equation.outvars, Origin(_layer_of(equation), sources))
+            elif _layer_of(equation, _BEGIN) is not None:
+                self._connect(equation.outvars, Origin(None, sources, is_operation=False))
+            elif equation.primitive.name in _CALLS and len(inner) == 1:
+                self._inline(equation, inner[0])
+            else:
+                self._connect(equation.outvars, Origin(None, sources))
+                for part in inner:
+                    self.inside_loops.update(_layers_in(part))
+
+    def _inline(self, equation: "JaxprEqn", inner: "Jaxpr") -> None:
+        self._read(inner)
+        for outer, result in zip(equation.outvars, inner.outvars, strict=False):
+            self._connect([outer], Origin(None, (id(result),), is_operation=False))
+        for argument, outer in zip(inner.invars, equation.invars, strict=False):
+            # JAX shares the jaxpr of a function that is called twice: both calls lie behind it.
+            known = self._origins.get(id(argument), Origin(None, ()))
+            sources = (*known.sources, id(outer))
+            self._connect([argument], Origin(None, sources, is_operation=False))
+
+    def _connect(self, variables: "Iterable[Var]", origin: Origin) -> None:
+        for variable in variables:
+            self._origins[id(variable)] = origin
+
+
+def _layer_of(equation: "JaxprEqn", prefix: str = _PREFIX) -> int | None:
+    name = str(equation.params.get("name", "")) if equation.primitive.name == "name" else ""
+    return int(name.removeprefix(prefix)) if name.startswith(prefix) else None
+
+
+class _Facts:
+    """Reads a jaxpr in the order in which it was traced: layers begin and end in it."""
+
+    def __init__(self, jaxpr: "Jaxpr", constants: Sequence[Tensor]) -> None:
+        self.found: list[Fact] = []
+        self._inside: list[int] = []
+        self._values: dict[int, Value] = {}
+        self._read(jaxpr, dict(zip(map(id, jaxpr.constvars), constants, strict=True)))
+
+    def _read(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
+        sums: dict[int, float] = {}
+        for equation in jaxpr.eqns:
+            self._note(equation, constants)
+            begun, ended = _layer_of(equation, _BEGIN), _layer_of(equation)
+            if begun is not None and begun not in self._inside[-1:]:
+                self._inside.append(begun)
+            elif ended is not None and ended in self._inside:
+                del self._inside[self._inside.index(ended) :]
+            elif self._inside and begun is None:
+                self._look(equation, constants, sums)
+            for inner in _inner_jaxprs(equation):
+                passed = list(zip(inner.invars, equation.invars, strict=False))
+                known = {id(own): _value(outer, constants) for own, outer in passed}
+                for own, outer in passed:
+                    self._values[id(own)] = self._known(outer, constants)
+                self._read(inner, {key: value for key, value in known.items() if value is not None})
+                for outer, own in zip(equation.outvars, inner.outvars, strict=False):
+                    self._values[id(outer)] = self._known(own, constants)
+
+    def _known(self, argument: object, constants: dict[int, Tensor]) -> Value:
+        value = _value(argument, constants)
+        if value is not None:
+            return Value(constant=np.asarray(value))
+        return self._values.get(id(argument), Value())
+
+    def _note(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> None:
+        """Notes how a value came about, for the exponentials of it."""
+        name = equation.primitive.name
+        made = Value(
+            {"max": "max_of_two", "min": "min_of_two"}.get(name, name),
+            tuple(self._known(argument, constants) for argument in equation.invars),
+            power=float(equation.params.get("y", 1)) if name == "integer_pow" else 1.0,
+        )
+        for variable in equation.outvars:
+            self._values[id(variable)] = made
+
+    def _look(
+        self, equation: "JaxprEqn", constants: dict[int, Tensor], sums: dict[int, float]
+    ) -> None:
+        layer = self._inside[-1]
+        if not equation.outvars:
+            return
+        dtype = str(getattr(equation.outvars[0].aval, "dtype", ""))
+        if not _inner_jaxprs(equation):
+            for argument in equation.invars:
+                value = _value(argument, constants)
+                if value is not None:
+                    converts = equation.primitive.name == "convert_element_type"
+                    used = dtype if converts else str(value.dtype)
+                    self.found += of_constant(layer, used, np.asarray(value))
+        if equation.primitive.name in ("reduce_sum", "cumsum", "scatter-add"):
+            number = _summed(equation)
+            self.found.append(Fact(layer, SUM, dtype, number))
+            sums[id(equation.outvars[0])] = number
+        elif equation.primitive.name in ("broadcast_in_dim", "reshape", "squeeze"):
+            sums[id(equation.outvars[0])] = sums.get(id(equation.invars[0]), 0)
+        elif equation.primitive.name in ("square", "integer_pow") or (
+            equation.primitive.name == "mul" and equation.invars[0] is equation.invars[1]
+        ):
+            if equation.params.get("y", 2) >= 2:
+                self.found.append(Fact(layer, SQUARE, dtype))
+        elif equation.primitive.name in ("exp", "exp2", "expm1"):
+            if not fits(self._known(equation.invars[0], constants)):
+                self.found.append(Fact(layer, EXPONENTIAL, dtype))
+        elif equation.primitive.name in ("dot_general", "conv_general_dilated"):
+            self.found.append(Fact(layer, PRODUCT, str(equation.invars[0].aval.dtype)))
+        elif equation.primitive.name == "convert_element_type":
+            if promotes(str(getattr(equation.invars[0].aval, "dtype", "")), dtype):
+                traced = equation.source_info.traceback
+                frames = traced.frames if traced is not None else ()
+                line = user_line((frame.file_name, frame.line_num) for frame in frames)
+                self.found.append(Fact(layer, PROMOTION, dtype, line=line))
+            # JAX sums float16 in float32, and rounds the sum.
+            number = sums.get(id(equation.invars[0]), 0)
+            if number:
+                self.found.append(Fact(layer, SUM, dtype, number))
+
+
+def _value(argument: object, constants: dict[int, Tensor]) -> Tensor | None:
+    value = getattr(argument, "val", constants.get(id(argument)))
+    return value if value is None or hasattr(value, "dtype") else np.asarray(value)
+
+
+def _summed(equation: "JaxprEqn") -> float:
+    if equation.primitive.name == "scatter-add":
+        return math.inf  # the lengths of its sums lie in the data
+    shape = equation.invars[0].aval.shape
+    axes = equation.params.get("axes", (equation.params.get("axis"),))
+    sizes = [shape[axis] for axis in axes]
+    return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else math.inf
+
+
+def _inner_jaxprs(equation: "JaxprEqn") -> "list[Jaxpr]":
+    found = []
+    for value in tree.flatten(list(equation.params.values())):
+        value = getattr(value, "jaxpr", value)
+        if hasattr(value, "eqns"):
+            found.append(value)
+    return found
+
+
+def _layers_in(jaxpr: "Jaxpr") -> set[int]:
+    found = set()
+    for equation in jaxpr.eqns:
+        layer = _layer_of(equation)
+        found |= {layer} if layer is not None else set()
+        for inner in _inner_jaxprs(equation):
+            found |= _layers_in(inner)
+    return found
