@@ -80,6 +80,7 @@ _TITLES = joined([format.title for format in all_formats()])
 )
 @options.converting(all_formats(), metavar="DIR", written="Folder for the files.", required=True)
 def all_command(model: str, written: Written, intake: Intake, asked: Asked, shown: Shown) -> None:
+    """Convert MODEL to every format, and compare the files with it in one run."""
     stem = Path(model).stem
     outputs: dict[str, str | None] = {
         format.name: str(Path(str(written.output)) / f"{stem}{format.suffix}")

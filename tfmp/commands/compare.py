@@ -89,6 +89,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
+    """Train a task in several precisions, or write an example of a task."""
     if init is not None:
         _write_example(Path(init), force)
         return

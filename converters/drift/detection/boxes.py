@@ -168,6 +168,15 @@ def _agree(
 
 
 def counted_rows(changed: np.ndarray, shown: np.ndarray) -> Counted:
+    """The decisions on detections, where each sample has some of its own.
+
+    Args:
+        changed: (samples,), the number of detections that were lost, appeared or changed.
+        shown: (samples,), the number of detections that were compared.
+
+    Returns:
+        The counts, and the share of each sample's detections that changed.
+    """
     decisions = Decisions(
         samples=int(np.count_nonzero(shown)),
         decisions=int(shown.sum()),

@@ -82,6 +82,12 @@ def _of_flips(output: OutputDrift) -> Decisions:
 
 
 def clustered(counted: Decisions, repeated: float) -> Clustered:
+    """The changes among decisions that come in clusters: a sample's stand and fall together.
+
+    Args:
+        counted: the decisions and the changes among them.
+        repeated: how often a sample occurs on average.
+    """
     return Clustered(
         counted.samples,
         counted.decisions,
