@@ -1,5 +1,6 @@
 """The report of a training as one self-contained HTML file, and as Markdown."""
 
+import math
 from collections import Counter
 
 from tfmp.fit import figures
@@ -135,7 +136,7 @@ def _evidence(report: TrainingReport) -> dict[str, str]:
     if report.gradients is not None:
         health = report.gradients
         found["Gradients"] = f"norm {health.norm:.3g} in step {health.step + 1}"
-        if health.largest:
+        if math.isfinite(health.headroom_bits):
             bits = f"a factor 2^{health.headroom_bits:.0f} below {FLOAT16.max:g}"
             found["Gradients"] += f", the largest {bits} after scaling"
         if health.update_ratio is not None:

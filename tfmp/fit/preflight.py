@@ -95,6 +95,8 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
     optimizers = [planned.model.optimizer, *(place.optimizer for place in places)]
     if any(isinstance(one, keras.optimizers.LossScaleOptimizer) for one in optimizers):
         return
+    if not any(keras.ops.convert_to_numpy(one.iterations) for one in optimizers if one):
+        return  # compiled a moment ago: nothing was lost yet
     for node in planned.root.within():
         if node.path != layer_tree.ROOT and node.layer.compute_dtype == "float16":
             yield Finding(

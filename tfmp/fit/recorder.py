@@ -118,7 +118,7 @@ class FitRecorder:
             return gradients
         # The gauges tell what FP16 would lose; bfloat16 has the range of float32.
         kept = tuple(replace(row, underflow=0.0) for row in gradients.variables)
-        return replace(gradients, underflow=0.0, variables=kept)
+        return replace(gradients, underflow=0.0, headroom_bits=math.inf, variables=kept)
 
     def whole_epoch_skipped(self) -> bool:
         """Whether no step of the epoch was applied, as of the latest reading."""
@@ -127,7 +127,9 @@ class FitRecorder:
 
     def scalars(self) -> tuple[int, dict[str, float]]:
         """The latest reading for telemetry: the step, and numbers by name."""
-        scalars = dict(self._latest.scalars()) if self._latest is not None else {}
+        scalars = {}
+        if self._latest is not None:
+            scalars.update(replace(self._latest, gradients=self.health()).scalars())
         if self._seconds_per_step:
             scalars["seconds_per_step"] = self._seconds_per_step[-1]
         return self._steps(), scalars

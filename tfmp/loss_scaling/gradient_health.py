@@ -54,7 +54,8 @@ class GradientHealth:
         norm_jump: robust z-score, in powers of two, of the norm that stands out most upwards in
             the last 32 measured steps; 3.5 and more is odd. None for fewer than 8 of them.
         underflow: estimated share of all values that is zero in FP16 though it is not in float32.
-        headroom_bits: powers of two between the largest scaled gradient and 65504.
+        headroom_bits: powers of two between the largest scaled gradient and 65504; infinite if all
+            are 0, and in training without FP16 layers.
         update_ratio: median over the variables; None if no variable's is known.
         variables: one row for each trainable variable that has a gradient.
     """
@@ -79,7 +80,7 @@ class GradientHealth:
             "gradient_norm": self.norm,
             "gradient_norm_jump": self.norm_jump,
             "underflow": self.underflow,
-            "headroom_bits": self.headroom_bits if self.largest else None,
+            "headroom_bits": self.headroom_bits if math.isfinite(self.headroom_bits) else None,
             "update_ratio": self.update_ratio,
         }
         return {name: value for name, value in numbers.items() if value is not None}

@@ -42,6 +42,8 @@ def test_a_plan_that_keeps_every_layer_in_float32_says_so():
 
 def test_mixed_layers_that_were_trained_without_scaling():
     model = chain(layers.Dense(8, dtype="mixed_float16", name="half"))
+    assert findings(model) == {}  # it has taken no step, as a clone of a planned model
+    model.optimizer.iterations.assign(1)
     found = findings(model)["unwrapped optimizer"]
     assert "half already computed in float16, but the optimizer did not scale" in found.message
     assert "tfmp.LossScaleOptimizer(optimizer)" in found.fix

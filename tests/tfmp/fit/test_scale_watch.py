@@ -10,6 +10,7 @@ from keras import layers, ops
 from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale
 from tfmp.calibration import GradientReport
 from tfmp.calibration.report import LayerGradients, histogram_of
+from tfmp.fit import page
 from tfmp.fit.scale_watch import high_scale, measured_underflow
 from tfmp.loss_scaling import GradientHealth
 from tfmp.loss_scaling.gradient_health import VariableHealth
@@ -57,18 +58,22 @@ class Normalized(keras.Model):
         return self.out(x / ops.sqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + 1e-3))
 
 
-def test_bfloat16_loses_no_gradient_that_fp16_would():
+def test_bfloat16_loses_no_gradient_that_fp16_would(tmp_path):
     keras.utils.set_random_seed(0)
     relus = [layers.Dense(32, "relu"), layers.Dense(32, "relu")]  # zeros beside small values
     net = keras.Sequential([layers.Input((8,)), *relus, layers.Dense(1)])
     net.compile(keras.optimizers.Adam(1e-2), small_loss)
-    callback = MixedPrecision("mixed_bfloat16")
+    callback = MixedPrecision("mixed_bfloat16", log_dir=tmp_path)
     x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
     history = net.fit(x, x[:, :1], verbose=0, callbacks=[callback]).history
     assert history["underflow"] == [0.0]
     assert all(row.underflow == 0.0 for row in callback.report.gradients.variables)
     assert "gradients: norm" in str(callback.report)
     assert "65504" not in str(callback.report)
+    assert "65504" not in page.to_html(callback.report)
+    (record,) = map(json.loads, (tmp_path / "tfmp.jsonl").read_text().splitlines())
+    assert record["underflow"] == 0.0
+    assert "headroom_bits" not in record
 
 
 @pytest.mark.parametrize("factor", [1e3, pytest.param(1.0, marks=pytest.mark.slow)])
