@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.drift.decisions import Decisions
+from tfmp.converters.drift.detection import SCORE, Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.tasks import DECLARED, Kind, Task
 from tfmp.converters.drift.totals import Totals, measure
@@ -179,6 +180,8 @@ def drift_of(
     """
     if not totals.unit:  # some batch was not: what the others counted at 0.5 means nothing
         totals = replace(totals, half=Decisions(), threshold_flips=0)
+    if not totals.detections:
+        totals = replace(totals, boxes=Decisions(), fit=Fit())
     by_equality = totals.unequal_rows > 0 or totals.ulps == ()
     distances = {} if by_equality else _distances(totals)
     task = _told(known, labels, totals) if not by_equality else None
@@ -291,6 +294,8 @@ def task_from_values(totals: Totals, by_equality: bool) -> Task:
         return OTHER
     if by_equality:
         return Task(Kind.IDS, why="its values are compared by equality")
+    if _are_detections(totals):
+        return Task(Kind.DETECTION, why="its rows are two corners, a score and a class")
     if totals.unit and totals.normalized and totals.distributions:
         return Task(Kind.CLASSIFICATION, why="its values lie in [0, 1] and add up to 1")
     if totals.unit and totals.one_score:
@@ -298,6 +303,13 @@ def task_from_values(totals: Totals, by_equality: bool) -> Task:
     if totals.unit and totals.class_scores:
         return Task(Kind.MULTILABEL, why="its values lie in [0, 1] and do not add up to 1")
     return OTHER
+
+
+def _are_detections(totals: Totals) -> bool:
+    """Whether rows are detections by their values, and some are no padding."""
+    slices = totals.slices
+    counted = totals.detections and totals.boxes.samples > 0 and slices.count > SCORE
+    return counted and bool(slices.edges[1, SCORE] > 0)
 
 
 def _decision(task: Task, totals: Totals) -> str | None:

@@ -17,7 +17,7 @@ from tfmp.converters.drift.decisions import (
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detection import Fit, by_boxes, pair_rows
+from tfmp.converters.drift.detection import Fit, are_detections, by_boxes, pair_rows
 from tfmp.converters.drift.distances import Distances, TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.places import Places, measure_places
@@ -76,7 +76,8 @@ class Totals:
         half: decisions of probabilities at 0.5, valid if `unit` holds.
         zero: decisions of logits at 0.
         equality: decisions for a value itself.
-        boxes: detections, each with its counterpart or without.
+        boxes: detections, each with its counterpart or without, valid if `detections` holds.
+        detections: whether all rows are detections, as declared or by `are_detections`.
         fit: how well detections fit their counterparts.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
@@ -125,6 +126,7 @@ class Totals:
     zero: Decisions = field(default_factory=Decisions)
     equality: Decisions = field(default_factory=Decisions)
     boxes: Decisions = field(default_factory=Decisions)
+    detections: bool = True
     fit: Fit = field(default_factory=Fit)
     unmatched: Decisions = field(default_factory=Decisions)
     slices: Slices = field(default_factory=Slices)
@@ -192,9 +194,11 @@ def _measure(
     if task is not None and task.kind is Kind.CLASSIFICATION:
         reference, candidate = without_masks(reference, candidate, task.axis)
     boxes, fit = None, Fit()
-    if task is not None and task.kind is Kind.DETECTION and reference.ndim > 1:
-        one, other = (np.moveaxis(values, task.axis, -1) for values in (reference, candidate))
-        boxes, fit = by_boxes(one, other, task.columns)
+    detections = are_detections(reference) if task is None else task.kind is Kind.DETECTION
+    if detections and reference.ndim > 1:
+        given = task or Task(Kind.DETECTION)
+        one, other = (np.moveaxis(values, given.axis, -1) for values in (reference, candidate))
+        boxes, fit = by_boxes(one, other, given.columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = pair_rows(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
@@ -217,6 +221,7 @@ def _measure(
         **distances.fields,
         **found,
         **readings,
+        detections=detections,
         fit=fit,
         **sliced,
         rows=_rows(

@@ -239,3 +239,41 @@ def _(rng):
     scores = anchors(rng)[..., 4:]
     scores[scores < 0.01] **= 2
     return Outputs({"scores": scores}, {"scores": flushed(scores)})
+
+
+def ended(rng: np.random.Generator) -> np.ndarray:
+    """[320, 20, 6]: corners in pixels, score and class, as detectors with their own end give."""
+    scores = -np.sort(-rng.uniform(0.05, 0.99, (320, 20, 1)), axis=1)
+    corner = rng.uniform(0, 500, (320, 20, 2))
+    size = rng.uniform(15, 140, corner.shape)
+    classes = rng.integers(0, 80, (320, 20, 1))
+    return np.concatenate([corner, corner + size, scores, classes], axis=-1)
+
+
+@benign("undeclared detections of which neighbours change places")
+def _(rng):
+    """Two boxes of one score stand in another order; the same boxes are drawn."""
+    found = ended(rng)
+    received = half(found)
+    for sample, row in np.argwhere(found[:, :-1, 4] - found[:, 1:, 4] < 5e-4):
+        received[sample, [row, row + 1]] = received[sample, [row + 1, row]]
+    return Outputs({"output0": found.astype(np.float32)}, {"output0": received})
+
+
+@harmful("undeclared detections of which one in sixteen tells another class")
+def _(rng):
+    """A cat is told as a dog; boxes are a hundred times as large as numbers of classes."""
+    found = ended(rng)
+    received = half(found)
+    wrong = rng.random(found.shape[:2]) < 0.06
+    received[wrong, 5] = (received[wrong, 5] + 1) % 80
+    return Outputs({"output0": found.astype(np.float32)}, {"output0": received})
+
+
+@harmful("undeclared detections whose scores are all near one half")
+def _(rng):
+    """A threshold keeps all of them, or none."""
+    found = ended(rng)
+    received = half(found)
+    received[..., 4] = half(0.5 + 0.1 * found[..., 4])
+    return Outputs({"output0": found.astype(np.float32)}, {"output0": received})

@@ -2,9 +2,11 @@
 
 import numpy as np
 from verdict_case import (
+    UNSURE,
     Cases,
     Outputs,
     half,
+    one,
     regress,
     sigmoid,
 )
@@ -202,3 +204,50 @@ def _(rng):
     exact, rounded = regress(rng, 300, scale=15, offset=-50, width=400)
     shape = (300, 20, 20)
     return Outputs({"mel": exact.reshape(shape)}, {"mel": rounded.reshape(shape)})
+
+
+@benign("headings that turn over at north", UNSURE)
+def _(rng):
+    """A few of them were 0.0002 and are 6.283, which is the same direction."""
+    exact = rng.uniform(0, 2 * np.pi, 600)
+    exact[:8] = rng.uniform(0, 5e-4, 8)
+    received = exact + 1e-3 * rng.standard_normal(600)
+    received[:8] = -1e-3
+    return one("heading", exact, half(received % (2 * np.pi)))
+
+
+@harmful("headings of which one in twenty points backwards")
+def _(rng):
+    """Ships are told to turn round; others turn over at north as before."""
+    exact = rng.uniform(0, 2 * np.pi, 600)
+    exact[:8] = rng.uniform(0, 5e-4, 8)
+    received = exact + np.where(np.arange(600) % 20 == 19, np.pi, 0)
+    received[:8] = -1e-3
+    return one("heading", exact, half(received % (2 * np.pi)))
+
+
+def rotations(rng: np.random.Generator) -> np.ndarray:
+    """600 quaternions of length 1, eight of which turn by half a turn."""
+    found = rng.standard_normal((600, 4))
+    found[:8, 0] = 1e-5
+    found *= np.sign(found[:, :1])
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+@benign("quaternions that change their sign", UNSURE)
+def _(rng):
+    """The first number crosses 0, and the model keeps it positive: the same rotation."""
+    exact = rotations(rng)
+    received = exact.copy()
+    received[:8] *= -1
+    return one("rotation", exact, half(received))
+
+
+@harmful("quaternions of which one in twenty turns the other way")
+def _(rng):
+    """The arm turns left and not right; the sign of others changes without effect."""
+    exact = rotations(rng)
+    received = exact.copy()
+    received[:8] *= -1
+    received[19::20, 1:] *= -1
+    return one("rotation", exact, half(received))

@@ -25,6 +25,9 @@ _TIE = 0.02
 # Sets of more rows are compared in their order: assignment takes cubic time.
 MOST_PAIRS = 500
 
+# Columns of rows as detectors give them that end with their own suppression.
+SCORE, _CLASS = 4, 5
+
 # Errors of detections are summed in whole millionths, which merge exactly.
 MILLION = 1_000_000
 
@@ -73,10 +76,28 @@ def by_boxes(
     return counted_rows(np.array(changed, np.int64), np.array(shown, np.int64)), whole
 
 
+def are_detections(values: np.ndarray) -> bool:
+    """Whether rows are known by their values: two corners, a score and a class, the best first.
+
+    Args:
+        values: an output, batch first; without rows nothing speaks against it.
+    """
+    if values.ndim != 3 or values.shape[2] <= _CLASS:
+        return False
+    corners, score, named = values[..., :4], values[..., SCORE], values[..., _CLASS]
+    return bool(
+        ((score >= 0) & (score <= 1)).all()
+        and (np.diff(score, axis=1) <= 0).all()
+        and (named == np.rint(named)).all()
+        and (corners[..., 2:] >= corners[..., :2]).all()
+    )
+
+
 def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int, Fit]:
     """Detections of one sample without a counterpart, detections in all, and how others fit."""
     rest = [column for column in range(one.shape[1]) if column not in columns]
-    scores = [c for c in rest if _is_score(one[:, c]) and len(one)]
+    telling = one if one.any() else other  # rows of zeros are padding
+    scores = [c for c in rest if len(telling) and _is_score(telling[:, c])]
     one, other = (rows[_is_shown(rows, scores)] for rows in (one, other))
     most = max(len(one), len(other))
     if not len(one) or not len(other):
@@ -114,7 +135,7 @@ def _is_score(values: np.ndarray) -> bool:
 
 def _is_shown(rows: np.ndarray, scores: list[int]) -> np.ndarray:
     if not scores:
-        return np.ones(len(rows), bool)
+        return np.asarray(rows.any(axis=1))
     return np.nan_to_num(rows[:, scores], nan=np.inf).max(axis=1) >= SHOWN
 
 

@@ -17,6 +17,7 @@ from tfmp.converters.drift.verdict.check import (
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
 from tfmp.converters.drift.verdict.elsewhere import Elsewhere, elsewhere_checks
+from tfmp.converters.drift.verdict.equivalents import without_equivalents
 from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
 from tfmp.converters.shared.errors import InputError
@@ -80,7 +81,8 @@ def judge(
         checks += soundness_checks(output, nonfinite_inputs)
     checks += [fault("overflow", "", text) for text in overflows]
     for output in outputs:
-        checks += closeness_checks(output, budget.for_output(output.name))
+        limits = budget.for_output(output.name)
+        checks += without_equivalents(output, limits, closeness_checks(output, limits))
     for output in outputs:
         checks += decision_checks(output, budget.for_output(output.name))
         checks += meaning_checks(output, budget.for_output(output.name))

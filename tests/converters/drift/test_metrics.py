@@ -396,3 +396,16 @@ def test_values_in_several_pieces_are_counted_like_those_in_one() -> None:
     assert sum(whole.ulps) == reference.size
     off = np.abs(candidate.astype(float) - reference) / ulp(reference)
     assert whole.ulps[1] == np.count_nonzero((off > 0) & (off < 0.5))
+
+
+def test_rows_are_detections_as_long_as_all_of_them_are() -> None:
+    accumulator = OutputAccumulator("y")
+    accumulator.update(np.zeros((4, 2, 6), np.float32), np.zeros((4, 2, 6), np.float32))
+    assert accumulator.result().task.kind is Kind.OTHER  # padding, as far as anybody knows
+    rows = np.float32([[[10, 10, 50, 60, 0.9, 7], [100, 90, 130, 140, 0.8, 3]]])
+    accumulator.update(rows, rows[:, ::-1])
+    found = accumulator.result()
+    assert (found.task.kind, found.decided, found.changed) == (Kind.DETECTION, 6, 0)
+    accumulator.update(-rows, -rows)
+    found = accumulator.result()
+    assert (found.task.kind, found.decisions, found.totals.fit.matched) == (Kind.OTHER, None, 0)

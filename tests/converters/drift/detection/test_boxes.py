@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.detection.boxes import MILLION, by_boxes
+from tfmp.converters.drift.detection.boxes import MILLION, are_detections, by_boxes
 
 # Corners and a score.
 FOUND = np.array(
@@ -34,6 +34,15 @@ def test_missing_and_new_detections():
     assert changed(FOUND, FOUND[:, :1]) == (2, 3)
     assert changed(FOUND[:, :0]) == (3, 3)
     assert changed(FOUND[:, :0], FOUND[:, :0]) == (0, 1)
+
+
+def test_rows_of_zeros_are_padding():
+    nothing, ghost = np.zeros((1, 300, 5), np.float32), np.zeros((1, 300, 5), np.float32)
+    assert changed(nothing, nothing) == (0, 1)
+    ghost[:, 0] = FOUND[:, 0]
+    assert changed(ghost, nothing) == changed(nothing, ghost) == (1, 1)
+    ghost[:, 0, 4] = 0.01
+    assert changed(ghost, nothing) == (0, 1)
 
 
 def test_a_score_that_falls_and_a_class_that_is_another():
@@ -109,3 +118,23 @@ def test_landmarks_in_pixels_are_no_scores():
 def test_a_sample_without_detections_is_right_on_both_sides():
     (counted, _), _ = by_boxes(FOUND[:, :0], FOUND[:, :0], ())
     assert (counted.samples, counted.decisions, counted.changed) == (1, 1, 0)
+
+
+ENDED = np.concatenate([FOUND, [[[7], [0], [7]]]], axis=-1).astype(np.float32)
+
+
+def test_rows_that_are_known_by_their_values():
+    assert are_detections(ENDED)
+    assert are_detections(np.zeros((2, 3, 6)))
+    assert are_detections(ENDED[:, :0])
+    assert not are_detections(FOUND)
+    assert not are_detections(ENDED[0])
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [(0, 60), (4, 1.5), (4, 0.1), (4, np.nan), (5, 0.5)], ids=str
+)
+def test_rows_that_are_something_else(column, value):
+    other = ENDED.copy()
+    other[0, 0, column] = value
+    assert not are_detections(other)
