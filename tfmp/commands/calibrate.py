@@ -7,9 +7,9 @@ from tfmp.commands.options import (
     check_reports,
     count_option,
     data_option,
+    deliver,
     json_option,
     mistakes_end_the_command,
-    print_report,
     report_options,
 )
 from tfmp.commands.session import import_keras
@@ -55,6 +55,4 @@ def command(
 
         training_data = load_training_data(data)
         report = calibrate(load_model(model), training_data, batches, batch_size, margin)
-        for path in reports:
-            report.save(path)
-    print_report(report, as_json)
+        deliver(report, reports, as_json)

@@ -9,9 +9,9 @@ import click
 from tfmp.commands.options import (
     check_reports,
     count_option,
+    deliver,
     json_option,
     mistakes_end_the_command,
-    print_report,
     quiet_option,
     report_options,
     show_stage,
@@ -112,9 +112,7 @@ def command(
             folder=folder,
             progress=(lambda text: None) if quiet else show_stage,
         )
-        for path in reports:
-            report.save(path)
-    print_report(report, as_json)
+        deliver(report, reports, as_json)
     context.exit(0 if report.complete else EXIT_INCOMPLETE)
 
 

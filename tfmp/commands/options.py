@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import click
@@ -43,6 +44,7 @@ policies_option = click.option(
     "policies",
     multiple=True,
     type=click.Choice(FIXED_POLICIES),
+    default=("float32", "mixed_float16"),
     help="Policy to measure; may be given several times. Default: float32 and mixed_float16.",
 )
 keep_float32_option = click.option(
@@ -129,6 +131,20 @@ class Report(Protocol):
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
+
+
+class SavedReport(Report, Protocol):
+    """A report that can be written to a file."""
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report in the format of the path's suffix."""
+
+
+def deliver(report: SavedReport, paths: Iterable[str], as_json: bool) -> None:
+    """Writes a report to files, then prints it."""
+    for path in paths:
+        report.save(path)
+    print_report(report, as_json)
 
 
 def print_report(report: Report, as_json: bool) -> None:

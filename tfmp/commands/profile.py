@@ -1,6 +1,7 @@
 """`tfmp profile`."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,12 +10,12 @@ from tfmp.commands.options import (
     check_reports,
     count_option,
     data_option,
+    deliver,
     json_option,
     keep_float32_option,
     memory_limit_option,
     mistakes_end_the_command,
     policies_option,
-    print_report,
     quiet_option,
     report_options,
     show_stage,
@@ -66,9 +67,8 @@ _REPEATS = 2
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),
-    default=TOLERANCE,
-    show_default=True,
-    help="Share by which a step may take longer, or need more memory, with --against.",
+    help="Share by which a step may take longer, or need more memory, with --against. "
+    f"Default: {TOLERANCE}.",
 )
 @click.option(
     "--nvtx",
@@ -81,24 +81,14 @@ _REPEATS = 2
 def command(
     model: str,
     data: str,
-    policies: tuple[str, ...],
-    batch_size: int,
-    rounds: int,
-    steps: int | None,
-    layers: bool,
-    roofline: bool,
-    keep_float32: tuple[str, ...],
-    largest_batch: bool,
-    memory_limit: int | None,
-    log_dir: str | None,
     save: str | None,
     against: str | None,
-    tolerance: float,
-    nvtx: bool,
+    tolerance: float | None,
     reports: tuple[str, ...],
     force: bool,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Time the training step of MODEL under several policies, and say whether 16 bits pay.
 
@@ -109,56 +99,60 @@ def command(
     the data or the file of --against cannot be used.
     """
     import_keras()
-    from tfmp.profiling import SUFFIXES, check_run, read_baseline
+    from tfmp.profiling import SUFFIXES, check_run, profile_training, read_baseline
 
     with mistakes_end_the_command():
-        if memory_limit is not None and not largest_batch:
-            raise ValueError(
-                "--memory-limit bounds the search of --largest-batch: give both options, or leave "
-                "--memory-limit out."
-            )
+        _check_pairs(options, against, tolerance)
+        tolerance = TOLERANCE if tolerance is None else tolerance
         check_reports(reports, SUFFIXES, force)
         if save is not None:
             check_reports([save], [".json"], force)
             reports += (save,)
-        policies = policies or ("float32", "mixed_float16")
         baseline = read_baseline(against) if against is not None else None
         if baseline is not None:
-            check_run(baseline, len(policies), rounds, tolerance)
+            check_run(baseline, len(options["policies"]), options["rounds"], tolerance)
         from tfmp.commands.inputs import load_model_or_builder, load_training_data
-        from tfmp.profiling import profile_training
 
         def measured() -> "ProfileReport":
             training_data = load_training_data(data)
             report = profile_training(
                 load_model_or_builder(model),
                 training_data,
-                policies,
-                batch_size=batch_size,
-                rounds=rounds,
-                steps=steps,
-                layers=layers,
-                roofline=roofline,
-                keep_float32=keep_float32,
-                largest_batch=largest_batch,
-                memory_limit=memory_limit,
-                log_dir=log_dir,
-                nvtx=nvtx,
                 progress=None if quiet else show_stage,
+                **options,  # named like its arguments
             )
             return report if baseline is None else report.compared_with(baseline, tolerance)
 
-        report = measured()
-        for _ in range(_REPEATS):
-            if report.against is None or not report.against.only_slower:
-                break
-            if not quiet:
-                show_stage("slower than the baseline: measuring again")
-            report = measured()
-        for path in reports:
-            report.save(path)
-    print_report(report, as_json)
+        report = _measured_again_if_slower(measured, quiet)
+        deliver(report, reports, as_json)
     if report.against is not None and report.against.regressions:
         raise click.exceptions.Exit(1)
     if report.baseline is None:
         raise click.exceptions.Exit(2)
+
+
+def _check_pairs(options: dict[str, Any], against: str | None, tolerance: float | None) -> None:
+    """Refuses an option that does nothing without another."""
+    if options["memory_limit"] is not None and not options["largest_batch"]:
+        raise ValueError(
+            "--memory-limit bounds the search of --largest-batch: give both options, or leave "
+            "--memory-limit out."
+        )
+    if tolerance is not None and against is None:
+        raise ValueError(
+            "--tolerance widens the comparison of --against: give both options, or leave "
+            "--tolerance out."
+        )
+
+
+def _measured_again_if_slower(
+    measured: "Callable[[], ProfileReport]", quiet: bool
+) -> "ProfileReport":
+    report = measured()
+    for _ in range(_REPEATS):
+        if report.against is None or not report.against.only_slower:
+            break
+        if not quiet:
+            show_stage("slower than the baseline: measuring again")
+        report = measured()
+    return report

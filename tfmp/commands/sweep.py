@@ -1,7 +1,7 @@
 """`tfmp sweep`."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,13 +9,13 @@ from tfmp.commands.options import (
     check_reports,
     count_option,
     data_option,
+    deliver,
     json_option,
     keep_float32_option,
     memory_limit_option,
     mistakes_end_the_command,
     parse_sizes,
     policies_option,
-    print_report,
     quiet_option,
     report_options,
     show_stage,
@@ -70,21 +70,13 @@ if TYPE_CHECKING:
 def command(
     model: str,
     data: str,
-    batch_sizes: tuple[int, ...],
     model_sizes: tuple[int, ...],
-    policies: tuple[str, ...],
     modes: tuple[str, ...],
-    xla: bool,
-    rounds: int,
-    steps: int | None,
-    keep_float32: tuple[str, ...],
-    largest_batch: bool,
-    largest_model: bool,
-    memory_limit: int | None,
     reports: tuple[str, ...],
     force: bool,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Time MODEL over batch sizes and model sizes under several policies.
 
@@ -105,22 +97,12 @@ def command(
         report = profile_sweep(
             builder,
             load_training_data(data),
-            policies or ("float32", "mixed_float16"),
-            batch_sizes=batch_sizes,
             model_sizes=model_sizes,
             modes=modes or MODES,
-            xla=xla,
-            rounds=rounds,
-            steps=steps,
-            keep_float32=keep_float32,
-            largest_batch=largest_batch,
-            largest_model=largest_model,
-            memory_limit=memory_limit,
             progress=None if quiet else show_stage,
+            **options,  # named like its arguments
         )
-        for path in reports:
-            report.save(path)
-    print_report(report, as_json)
+        deliver(report, reports, as_json)
 
 
 class _Loaded:

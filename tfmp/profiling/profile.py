@@ -116,13 +116,7 @@ def profile_training(
         check_memory_limit(memory_limit)
     if log_dir is not None:
         check_folder("log_dir", log_dir)  # before minutes of measuring, not after
-    if isinstance(model, keras.Model):
-        check_compiled(model)
-    elif not callable(model):
-        raise TypeError(
-            "profile_training expects a compiled Keras model or a function that returns one, "
-            f"received {shown(model)}."
-        )
+    _check_trainable(model)
     mark = nvtx_marks(nvtx)
     batches = whole_batches(data, batch_size)
     device = devices.visible_devices()[0]
@@ -137,20 +131,17 @@ def profile_training(
         bench.look_at_kernels(log_dir, device)
         if largest_batch:
             bench.search_batches(memory_limit)
-    return ProfileReport(
-        model=bench.name,
-        device=device,
-        backend=keras.backend.backend(),
-        environment={**installed_versions(_PACKAGES), "processor": processor_name()},
-        rounds=rounds,
-        steps_per_round=bench.steps,
-        variants=tuple(bench.rows.values()),
-        layers=bench.layers,
-        notes=tuple(bench.notes),
-        log_dir=str(log_dir) if log_dir is not None else None,
-        gpu_note=bench.gpu_note,
-        roofline=bench.roofline,
-    )
+    return bench.report(device, rounds, log_dir)
+
+
+def _check_trainable(model: ModelOrBuilder) -> None:
+    if isinstance(model, keras.Model):
+        check_compiled(model)
+    elif not callable(model):
+        raise TypeError(
+            "profile_training expects a compiled Keras model or a function that returns one, "
+            f"received {shown(model)}."
+        )
 
 
 class ProfilingBench:
@@ -347,6 +338,25 @@ class ProfilingBench:
 
     def _tell_size(self, name: str, size: int) -> None:
         self._tell(f"trying a batch of {size} in {name}")
+
+    def report(
+        self, device: devices.Device, rounds: int, log_dir: str | Path | None
+    ) -> ProfileReport:
+        """The results so far."""
+        return ProfileReport(
+            model=self.name,
+            device=device,
+            backend=keras.backend.backend(),
+            environment={**installed_versions(_PACKAGES), "processor": processor_name()},
+            rounds=rounds,
+            steps_per_round=self.steps,
+            variants=tuple(self.rows.values()),
+            layers=self.layers,
+            notes=tuple(self.notes),
+            log_dir=str(log_dir) if log_dir is not None else None,
+            gpu_note=self.gpu_note,
+            roofline=self.roofline,
+        )
 
 
 def _block(run: TrainingRun, steps: int) -> Callable[[], float]:
