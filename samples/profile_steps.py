@@ -25,7 +25,7 @@ def main() -> None:
     y = np.arange(64) % 10
 
     policies = ("float32", "mixed_float16", "mixed_bfloat16")
-    print(tfmp.profile_training(model, (x, y), policies, batch_size=16, rounds=3, steps=3))
+    print(tfmp.profile_training(model, (x, y), policies, batch_size=16, rounds=6, steps=3))
 
 
 if __name__ == "__main__":

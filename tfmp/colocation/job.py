@@ -1,5 +1,6 @@
 """Job: a model's training among several on a device, and its batch at each step."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -8,7 +9,6 @@ from typing import TypeAlias
 
 import keras
 import numpy as np
-from keras import tree
 
 from tfmp.loss_scaling import LossScale, as_loss_scale
 from tfmp.precision import Pattern, check_policy
@@ -218,11 +218,5 @@ class JobBatches:
 
 def _arrays(data: tuple[TensorTree, ...]) -> TrainingBatch:
     """All samples as one batch of arrays that rows can be taken of."""
-    whole = next(labelled_batches(data, len(tree.flatten(data[0])[0]) or 1), None)
-    if whole is None:
-        return TrainingBatch(np.zeros(0), np.zeros(0))
-    whole = whole.map(np.asarray)
-    sizes = sorted({len(array) for array in tree.flatten(tuple(whole)) if array is not None})
-    if len(sizes) != 1:
-        raise ValueError(f"data expects arrays with as many rows each; received {sizes} rows.")
-    return whole
+    whole = next(labelled_batches(data, sys.maxsize), None)
+    return TrainingBatch(np.zeros(0), np.zeros(0)) if whole is None else whole.map(np.asarray)

@@ -13,6 +13,7 @@ from .facts import Machine as Machine, read_machine as read_machine
 from .gpu_use import GpuUse as GpuUse, GpuWatch as GpuWatch
 from .measuring import (
     DEVICE_MEMORY as DEVICE_MEMORY,
+    FEWEST_FOR_INTERVAL as FEWEST_FOR_INTERVAL,
     PROCESS_NOISE_BYTES as PROCESS_NOISE_BYTES,
     Memory as Memory,
     PeakMemory as PeakMemory,

@@ -128,19 +128,25 @@ def paired_ratio(of: Timing, to: Timing) -> float:
     return statistics.median(ratios(of, to))
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
-    """An interval that holds the true median with that confidence, whatever the distribution.
+# Fewer measurements have no interval of their median at 95 %: 2 * 0.5**5 is more than 5 %.
+FEWEST_FOR_INTERVAL = 6
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """An interval that holds the true median with 95 % confidence, whatever the distribution.
 
     Its ends are order statistics: of n measurements, each is above the median with probability
-    1/2. Fewer than six cannot reach 95 %: the interval then goes from the smallest to the largest.
+    1/2. None for fewer than `FEWEST_FOR_INTERVAL` measurements.
     """
     ordered = sorted(values)
     n = len(ordered)
+    if n < FEWEST_FOR_INTERVAL:
+        return None
     outside, index = 0.5**n, 0
     # One more measurement may be left out at each end while both tails stay unlikely enough.
     while index + 1 <= (n - 1) // 2:
         outside += math.comb(n, index + 1) / 2**n
-        if 2 * outside > 1 - confidence:
+        if 2 * outside > 0.05:
             break
         index += 1
     return ordered[index], ordered[n - 1 - index]
@@ -350,7 +356,7 @@ def seconds_text(seconds: float) -> str:
 
 def bytes_text(count: float) -> str:
     """Bytes as people read them: 1.5 GiB."""
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count:.0f} B"

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from tfmp.machine import Device, GpuUse, Memory, Timing, median_interval, paired_ratio, ratios
+from tfmp.machine import (
+    FEWEST_FOR_INTERVAL,
+    Device,
+    GpuUse,
+    Memory,
+    Timing,
+    median_interval,
+    paired_ratio,
+    ratios,
+)
 from tfmp.precision import has_tensor_cores, is_narrow
 from tfmp.profiling.baseline import (
     SCHEMA,
@@ -130,7 +139,10 @@ class ProfileReport:
         return paired_ratio(base.step, row.step)
 
     def speedup_range(self, row: StepProfile) -> tuple[float, float] | None:
-        """The interval that holds the true median of the speed-up with 95 % confidence."""
+        """The interval that holds the true median of the speed-up with 95 % confidence.
+
+        None for a variant that did not run, and for fewer than six rounds.
+        """
         base = self.baseline
         if base is None or base.step is None or row.step is None:
             return None
@@ -150,8 +162,13 @@ class ProfileReport:
         return max(narrow, key=lambda row: self.speedup(row) or 0.0, default=None)
 
     @property
+    def is_open(self) -> bool:
+        """Whether there are too few rounds to say whether 16 bits are worth it."""
+        return self.best is not None and self.speedup_range(self.best) is None
+
+    @property
     def worth_it(self) -> bool:
-        """Whether 16 bits save a worthwhile amount of time or memory."""
+        """Whether 16 bits were seen to save a worthwhile amount of time or memory."""
         best = self.best
         speedup, between = (self.speedup(best), self.speedup_range(best)) if best else (None, None)
         if best is None or speedup is None or between is None:
@@ -169,18 +186,30 @@ class ProfileReport:
             return "Nothing could be measured: no variant ran"
         if best is None:
             return f"No 16-bit policy ran, so there is nothing to compare {base.variant} with"
+        held = self.held_back_by
+        found = self._gain(best, base)
+        return f"{found}; held back by {', '.join(held)}" if held else found
+
+    def _gain(self, best: StepProfile, base: StepProfile) -> str:
         speedup, memory = self.speedup(best) or 0.0, self.memory_ratio(best)
-        low, high = self.speedup_range(best) or (speedup, speedup)
-        is_it = "is worth it" if self.worth_it else "is not worth it"
+        between = self.speedup_range(best)
         saved = "" if memory is None else f" and {memory:.2g} times the memory"
+        if between is None:
+            n = self.rounds
+            rounds = "1 round, which gives" if n == 1 else f"{n} rounds, which give"
+            return (
+                f"Whether {best.variant} is worth it on {self.device.name} is open: {speedup:.2f} "
+                f"times the speed{saved} of {base.variant} in {rounds} no interval: measure "
+                f"{FEWEST_FOR_INTERVAL} or more"
+            )
+        is_it = "is worth it" if self.worth_it else "is not worth it"
         found = (
             f"{best.variant} {is_it} on {self.device.name}: {speedup:.2f} times the speed "
-            f"({low:.2f} to {high:.2f}){saved} of {base.variant}"
+            f"({between[0]:.2f} to {between[1]:.2f}){saved} of {base.variant}"
         )
-        if low < 1 < high and speedup >= WORTHWHILE_SPEEDUP:
+        if between[0] < 1 < between[1] and speedup >= WORTHWHILE_SPEEDUP:
             found += ", which may be noise: measure more rounds"
-        held = self.held_back_by
-        return f"{found}; held back by {', '.join(held)}" if held else found
+        return found
 
     @property
     def held_back_by(self) -> tuple[str, ...]:

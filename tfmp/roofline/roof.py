@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.pipeline import InputPipeline
-from tfmp.roofline.verdict import LAUNCH_BOUND, Placement
+from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
 from tfmp.shared.report_files import JsonObject
 
 Cells = list[tuple[str, ...]]
@@ -102,8 +102,8 @@ def _numbers(place: Placement) -> tuple[str, str, str, str, str]:
         sign + count_text(work.flops),
         bytes_text(work.bytes),
         f"{work.intensity:.3g}",
-        f"{place.peak_share:.0%}",
-        f"{place.bandwidth_share:.0%}" if place.memory_s else "cached",
+        share_text(place.peak_share),
+        share_text(place.bandwidth_share) if place.memory_s else "cached",
     )
 
 

@@ -30,6 +30,11 @@ def times_text(factor: float) -> str:
     return f"{factor:.2g}x" if factor < 99 else f"{float(f'{factor:.2g}'):,.0f}x"
 
 
+def share_text(share: float) -> str:
+    """A share in whole percent; one that rounds to 0 is not nothing: 41%, under 1%."""
+    return "under 1%" if 0 < share < 0.005 else f"{share:.0%}"
+
+
 @dataclass(frozen=True)
 class Setting:
     """The circumstances of a measurement.
@@ -181,7 +186,8 @@ def _advice(
         return Advice(f"Tensor Cores idle on odd sizes: pad {path.reason}", nearer)
     if roof_s < _LITTLE * seconds:
         change = "a larger batch" if setting.jit else "jit_compile=True"
-        return Advice(f"{change}, as kernels reach {roof_s / seconds:.0%} of the roof", nearer)
+        reached = share_text(roof_s / seconds)
+        return Advice(f"{change}, as kernels reach {reached} of the roof", nearer)
     gain = 1.0 if narrow else _gain_of_16_bits(work, roof_s, peaks)
     if gain >= _WORTH_NAMING:
         if verdict == MEMORY_BOUND:

@@ -70,11 +70,13 @@ def labelled_batches(data: TrainingData, size: int) -> Iterator[TrainingBatch]:
 
     Raises:
         TypeError: the data has another form, or a batch has no targets.
+        ValueError: arrays that are cut into batches have different lengths.
     """
     import keras
 
     if isinstance(data, tuple):
         whole = _unpacked(data)
+        _check_lengths(whole)
         for start in range(0, whole.samples, size):
             yield whole.map(itemgetter(slice(start, start + size)))
     elif isinstance(data, keras.utils.PyDataset):
@@ -97,4 +99,37 @@ def _unpacked(batch: object) -> TrainingBatch:
             "A batch expects (x, y) or (x, y, sample_weight); received "
             f"{type(batch).__name__}{size}. Gradients need targets."
         )
-    return TrainingBatch(*batch)
+    unpacked = TrainingBatch(*batch)
+    for name, array in _arrays(unpacked):
+        _check_array(name, array)
+    return unpacked
+
+
+def _arrays(batch: TrainingBatch) -> Iterator[tuple[str, Tensor]]:
+    """Each array with the name of its part."""
+    from keras import tree
+
+    for name, part in batch._asdict().items():
+        yield from ((name, array) for array in tree.flatten(part) if array is not None)
+
+
+def _check_array(name: str, array: object) -> None:
+    objects = isinstance(array, np.ndarray) and array.dtype == object and array.size
+    first = array.flat[0] if objects else None  # type: ignore[attr-defined]
+    if getattr(array, "shape", ()) == ():
+        received = f"single values of type {type(array).__name__}"
+    elif isinstance(first, list | tuple | np.ndarray):
+        received = f"an array of {type(first).__name__}s"
+    else:
+        return
+    raise TypeError(
+        f"data expects arrays in {name}; received {received}. Pass a numpy.array of numbers, in "
+        "which all rows have the same length: pad shorter ones."
+    )
+
+
+def _check_lengths(whole: TrainingBatch) -> None:
+    lengths = [(name, array.shape[0]) for name, array in _arrays(whole)]
+    if len({length for _, length in lengths}) > 1:
+        found = " and ".join(f"{length} in {name}" for name, length in dict.fromkeys(lengths))
+        raise ValueError(f"data expects arrays of as many samples each; received {found}.")

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import keras
+import numpy as np
+from keras import tree
 
 from tfmp.machine import (
     ApartError,
@@ -33,7 +35,7 @@ from tfmp.profiling import (
 )
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
 from tfmp.shared.backend import check_backend
-from tfmp.shared.batches import TrainingData
+from tfmp.shared.batches import TrainingBatch, TrainingData
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import listening
 from tfmp.shared.wording import shown
@@ -110,20 +112,14 @@ def profile_sweep(
     check_policies(policies)
     sizes = _sizes("batch_sizes", batch_sizes, least=1)
     models = _sizes("model_sizes", model_sizes, least=0)
-    for mode in modes:
-        check_choice("modes", mode, MODES)
-    if not modes:
-        raise ValueError(f"modes expects one or more of {', '.join(MODES)}, received none.")
-    _check_model(model, bool(models) or largest_model)
-    if largest_model and not models:
-        raise ValueError(
-            "largest_model expects model_sizes, whose first one is where the search begins; "
-            "received none. Pass a size, such as model_sizes=(64,)."
-        )
+    _check_modes(modes)
+    _check_model(model, models, largest_model)
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
     with variables_set(_SHARED_CARD):  # a tf.data.Dataset starts the card here, too
-        batch = whole_batches(data, max(sizes))[0].map(_as_array)
+        batch = whole_batches(data, sizes[-1])[0].map(np.asarray)
+    host_limit = memory_limit or int(_SHARE * _free_memory())
+    _check_data_fits(batch, sizes[-1], host_limit)
     job = Job(
         model,
         batch,
@@ -135,33 +131,14 @@ def profile_sweep(
         None if steps is None else check_count("steps", steps),
         tuple(as_list(keep_float32)),
     )
+    asked = {"batch": largest_batch, "model": largest_model}
     with listening(progress) as told:
-        sweep = Sweep(job, policies, xla, memory_limit, told)
-        rows = [
-            row
-            for mode in dict.fromkeys(modes)
-            for size in models or (None,)
-            for row in sweep.over_batches(replace(job, mode=mode, model_size=size), sizes)
-        ]
-        if not any(row.step for row in rows):
-            raise ValueError(
-                f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
-            )
-        asked = {"batch": largest_batch, "model": largest_model}
+        sweep = Sweep(job, policies, xla, memory_limit, host_limit, told)
+        rows = sweep.over_sizes(modes, models, sizes)
         largest = [
             each for what, wanted in asked.items() if wanted for each in sweep.largest(what, rows)
         ]
-    return SweepReport(
-        model=sweep.model_name or getattr(model, "name", "") or getattr(model, "__name__", "model"),
-        device=sweep.device,
-        backend=keras.backend.backend(),
-        environment={**installed_versions(_PACKAGES), "processor": processor_name()},
-        rounds=rounds,
-        rows=tuple(rows),
-        largest=tuple(largest),
-        limit=sweep.limit_text,
-        notes=tuple(dict.fromkeys(sweep.notes)),
-    )
+    return sweep.report(rows, largest)
 
 
 class Sweep:
@@ -180,12 +157,11 @@ class Sweep:
         policies: Sequence[str],
         xla: bool,
         memory_limit: int | None,
+        host_limit: int,
         tell: Callable[[str], None],
     ) -> None:
         self._job, self._tell = job, tell
-        self._memory_limit = memory_limit
-        free = free_host_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self._host_limit = memory_limit or int(_SHARE * free)
+        self._memory_limit, self._host_limit = memory_limit, host_limit
         self.notes: list[str] = []
         self.model_name = ""
         tell("looking for devices")
@@ -205,6 +181,44 @@ class Sweep:
             self.notes.append("JAX always compiles with XLA: there is no step without it")
             return found
         return tuple(replace(variant, xla=on) for on in (False, True) for variant in found)
+
+    def over_sizes(
+        self, modes: Sequence[str], models: Sequence[int], batch_sizes: Sequence[int]
+    ) -> list[SweepRow]:
+        """The rows of all modes and sizes.
+
+        Raises:
+            ValueError: nothing could be measured.
+        """
+        rows = [
+            row
+            for mode in dict.fromkeys(modes)
+            for size in models or (None,)
+            for row in self.over_batches(
+                replace(self._job, mode=mode, model_size=size), batch_sizes
+            )
+        ]
+        if not any(row.step for row in rows):
+            raise ValueError(
+                f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
+            )
+        return rows
+
+    def report(self, rows: Sequence[SweepRow], largest: Sequence[Largest]) -> SweepReport:
+        """The report of these results."""
+        model = self._job.model
+        name = getattr(model, "name", "") or getattr(model, "__name__", "model")
+        return SweepReport(
+            model=self.model_name or name,
+            device=self.device,
+            backend=keras.backend.backend(),
+            environment={**installed_versions(_PACKAGES), "processor": processor_name()},
+            rounds=self._job.rounds,
+            rows=tuple(rows),
+            largest=tuple(largest),
+            limit=self.limit_text,
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
 
     def over_batches(self, job: Job, batch_sizes: Sequence[int]) -> list[SweepRow]:
         """The rows of one mode and model size, from small to large batches."""
@@ -329,7 +343,15 @@ def _sizes(name: str, sizes: Sequence[int], least: int) -> tuple[int, ...]:
     return found
 
 
-def _check_model(model: ModelSource, sized: bool) -> None:
+def _check_modes(modes: Sequence[str]) -> None:
+    for mode in modes:
+        check_choice("modes", mode, MODES)
+    if not modes:
+        raise ValueError(f"modes expects one or more of {', '.join(MODES)}, received none.")
+
+
+def _check_model(model: ModelSource, sizes: Sequence[int], largest_model: bool) -> None:
+    sized = bool(sizes) or largest_model
     if isinstance(model, keras.Model) and not sized:
         check_compiled(model)
     elif isinstance(model, keras.Model) or not callable(model):
@@ -339,9 +361,23 @@ def _check_model(model: ModelSource, sized: bool) -> None:
             if sized
             else f"profile_sweep expects {kind} that returns one, received {shown(model)}."
         )
+    if largest_model and not sizes:
+        raise ValueError(
+            "largest_model expects model_sizes, whose first one is where the search begins; "
+            "received none. Pass a size, such as model_sizes=(64,)."
+        )
 
 
-def _as_array(array: object) -> object:
-    import numpy as np
+def _free_memory() -> int:
+    return free_host_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    return np.asarray(array)
+
+def _check_data_fits(batch: TrainingBatch, size: int, limit: int) -> None:
+    """Refuses a batch whose data alone takes more memory than a process may."""
+    arrays = tree.flatten(tuple(part for part in batch if part is not None))
+    needed = size * sum(array.nbytes // max(1, len(array)) for array in arrays)
+    if needed > limit:
+        raise ValueError(
+            f"batch_sizes expects batches that fit into memory; the data of one with {size} "
+            f"samples alone takes {bytes_text(needed)}, and a process may take {bytes_text(limit)}."
+        )

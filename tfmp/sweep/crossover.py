@@ -1,5 +1,6 @@
 """Crossover points: the sizes from which on one way to compute is faster than another."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -86,5 +87,5 @@ def crossover(
 
 
 def _judged(base: Timing, step: Timing) -> str:
-    low, high = median_interval(ratios(base, step))
+    low, high = median_interval(ratios(base, step)) or (0.0, math.inf)
     return FASTER if low > 1 else SLOWER if high < 1 else ALIKE

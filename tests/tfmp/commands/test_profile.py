@@ -43,7 +43,7 @@ def test_a_table_and_an_answer(model):
     assert "Tensor Cores" in result.stdout
     assert "roofline (measured by a matrix product and a copy):" in result.stdout
     assert "the input pipeline (arrays): " in result.stdout
-    assert result.stdout.splitlines()[-1].startswith("mixed_float16 is")
+    assert result.stdout.splitlines()[-1].startswith("Whether mixed_float16 is worth it on")
 
 
 @pytest.mark.slow
@@ -163,6 +163,7 @@ def test_a_baseline_is_kept_compared_with_and_not_overwritten(model, tmp_path):
         (("--data", "d.npz", "--against", "no.json"), "received 'no.json': No such file"),
         (("--data", "d.npz", "--against", "m.keras"), "'m.keras' is no whole JSON document"),
         (("--data", "d.npz", "--tolerance", "-1"), "-1.0 is not in the range x>=0"),
+        (("--data", "d.npz", "--tolerance", "0.1"), "of --against: give both options, or leave"),
         (("--data", "d.npz", "--log-dir", "m.keras/logs"), "expects a folder that can be written"),
     ],
 )

@@ -391,13 +391,13 @@ def test_what_kernels_used_is_told_by_layer():
 
 
 def test_a_speed_up_within_the_noise_is_not_worth_it():
-    wide, narrow = Timing((1.0, 2.0, 1.0, 3.0)), Timing((2.0, 1.0, 0.5, 1.0))
+    wide, narrow = Timing((1.0, 2.0, 1.0, 3.0) * 2), Timing((2.0, 1.0, 0.5, 1.0) * 2)
     report = ProfileReport(
         "m",
         CPU,
         "jax",
         {},
-        4,
+        8,
         1,
         (StepProfile("float32", "float32", wide, 8), StepProfile("mixed", "mixed_float16", narrow)),
     )
@@ -407,31 +407,53 @@ def test_a_speed_up_within_the_noise_is_not_worth_it():
     assert "may be noise: measure more rounds" in report.answer
 
 
+@pytest.mark.parametrize(
+    ("rounds", "words"),
+    [(1, "in 1 round, which gives no interval"), (5, "in 5 rounds, which give no interval")],
+)
+def test_too_few_rounds_have_no_interval_and_leave_the_answer_open(rounds, words):
+    report = recorded(A100, 2.0, 0.6, rounds=rounds)
+    assert report.speedup_range(report.best) is None
+    assert not report.worth_it
+    assert f"is open: 2.00 times the speed and 0.6 times the memory of float32 {words}" in (
+        report.answer
+    )
+    assert "measure 6 or more" in report.answer
+    assert "(2.00 to 2.00)" not in report.answer
+    assert "? too few rounds" in report._repr_html_()
+    assert not recorded(A100, 2.0, rounds=6).is_open
+
+
 def test_noise_of_the_process_is_no_reason_for_16_bits():
     rows = tuple(
-        StepProfile(name, name, Timing((1.0,)), 8, memory=Memory(size, PROCESS_MEMORY))
+        StepProfile(name, name, Timing((1.0,) * 6), 8, memory=Memory(size, PROCESS_MEMORY))
         for name, size in (("float32", 40_000), ("mixed_float16", 3_000))
     )
-    report = ProfileReport("m", CPU, "jax", {}, 1, 1, rows)
+    report = ProfileReport("m", CPU, "jax", {}, 6, 1, rows)
     assert not report.worth_it
     assert "memory of" not in report.answer
 
 
 def recorded(
-    device: Device = CPU, speed: float = 1.0, memory: float = 1.0, costs=(), name: str = "m"
+    device: Device = CPU,
+    speed: float = 1.0,
+    memory: float = 1.0,
+    costs=(),
+    name: str = "m",
+    rounds: int = 6,
 ) -> ProfileReport:
     """A report with a mixed_float16 so many times as fast, in so much of the memory."""
-    narrow = tuple(1.0 / speed for _ in range(3))
+    narrow = tuple(1.0 / speed for _ in range(rounds))
     return ProfileReport(
         model=name,
         device=device,
         backend="tensorflow",
         environment={},
-        rounds=3,
+        rounds=rounds,
         steps_per_round=1,
         variants=(
             StepProfile(
-                "float32", "float32", Timing((1.0,) * 3), 8, memory=Memory(1000, DEVICE_MEMORY)
+                "float32", "float32", Timing((1.0,) * rounds), 8, memory=Memory(1000, DEVICE_MEMORY)
             ),
             StepProfile(
                 "mixed_float16",

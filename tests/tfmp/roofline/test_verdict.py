@@ -30,6 +30,7 @@ TINY = Work({"float32": 10**6}, 0, 10**5, 40)
         (MOVES, 0.012, MEMORY_BOUND, "halves the bytes", 2.0),
         (TINY, 0.0005, LAUNCH_BOUND, "a larger batch or jit_compile=True", 5000.0),
         (MULTIPLIES, 0.1, COMPUTE_BOUND, "kernels reach 10% of the roof", 10.0),
+        (MULTIPLIES, 2.1, COMPUTE_BOUND, "kernels reach under 1% of the roof", 210.0),
     ],
 )
 def test_the_limit_of_a_float32_program(work, seconds, verdict, advice, at_most):

@@ -50,6 +50,47 @@ def test_data_without_targets_is_refused(data, message):
         list(labelled_batches(data, 2))
 
 
+RAGGED = [[1.0, 2.0], [3.0]]
+ROWS = np.empty(2, object)
+ROWS[:] = RAGGED
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((X.tolist(), Y), "arrays in x; received single values of type float. Pass a numpy.array"),
+        ((RAGGED, Y), "all rows have the same length: pad shorter ones"),
+        ((X[:2], RAGGED), "arrays in y; received single values of type float"),
+        ((ROWS, Y[:2]), "arrays in x; received an array of lists"),
+        ([(X, Y), (RAGGED, Y[:2])], "arrays in x; received single values of type float"),
+        ((1.0, Y), "arrays in x; received single values of type float"),
+    ],
+)
+def test_nested_lists_are_refused_with_the_next_step(data, message):
+    with pytest.raises(TypeError, match=message):
+        list(labelled_batches(data, 2))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((X, Y[:3]), "received 5 in x and 3 in y"),
+        (({"a": X, "b": X[:4]}, Y), "received 5 in x and 4 in x and 5 in y"),
+        ((X, Y, np.ones(6)), "received 5 in x and 5 in y and 6 in sample_weight"),
+    ],
+)
+def test_arrays_of_different_lengths_are_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        list(labelled_batches(data, 2))
+
+
+def test_words_and_a_graph_with_more_edges_than_nodes_are_no_mistakes():
+    words = np.array(["a", "b"], object)
+    assert next(labelled_batches((words, Y[:2]), 2)).samples == 2
+    edges = {"nodes": X, "edges": X[:3]}
+    assert len(list(labelled_batches([(edges, Y)], 2))) == 1
+
+
 def test_a_batch_on_the_device_is_as_fit_hands_it_to_a_step():
     batch = TrainingBatch({"a": X}, Y)
     x, y = batch.placed()

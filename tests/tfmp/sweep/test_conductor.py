@@ -184,6 +184,16 @@ def test_tf32_and_xla_are_variants(machine, monkeypatch):
         ({"batch_sizes": ()}, ValueError, "batch_sizes expects at least one size"),
         ({"batch_sizes": "8,32"}, TypeError, "batch_sizes expects whole numbers, such as"),
         ({"batch_sizes": (0,)}, ValueError, "batch_sizes"),
+        (
+            {"batch_sizes": (8, 10**11)},
+            ValueError,
+            "of one with 100000000000 samples alone takes .*iB, and a process may take",
+        ),
+        (
+            {"batch_sizes": (8,), "memory_limit": 100},
+            ValueError,
+            "with 8 samples alone takes .* may take 100 B",
+        ),
         ({"modes": ()}, ValueError, "modes expects one or more of train, predict"),
         ({"modes": ("fit",)}, ValueError, "modes"),
         ({"policies": ("fp16",)}, ValueError, "fp16"),
