@@ -59,6 +59,7 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
             raise StopIteration
         with _state_in_variables(model, state):
             look(batches if strategy is None else _of_replicas(batches, strategy))
+        state = _state_again(model, state)
         # `look` may have put another one there: a function traced anew, or another tap.
         return model.train_function(*state, _iterator_over(batches, like=iterator))
 
@@ -101,8 +102,14 @@ def _state_in_variables(model: keras.Model, state: list[TensorTree]) -> Iterator
     model._jax_state = dict(zip(_JAX_STATE, state[0], strict=True))
     model.jax_state_sync()
     yield  # after an error they keep them: `fit` is over
+
+
+def _state_again(model: keras.Model, state: list[TensorTree]) -> list[TensorTree]:
+    """The state that `fit` is to go on with: the model may have another loss scale."""
+    if keras.backend.backend() != "jax":
+        return state
     model._jax_state_synced = False
-    model._purge_model_variables(**dict.fromkeys(_JAX_STATE, True))
+    return [model._get_jax_state(**dict.fromkeys((*_JAX_STATE, "purge_model_variables"), True))]
 
 
 def _hand_state_back(model: keras.Model, arguments: tuple[TensorTree, ...]) -> None:

@@ -249,6 +249,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_means()
         if self._session:
             self._session.ended()
+            self._last_report, self._session = self._session.report(), None
 
     @contextmanager
     def _reported(self) -> Iterator[None]:

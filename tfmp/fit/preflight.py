@@ -3,8 +3,10 @@
 import inspect
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import FunctionType
 
 import keras
 import numpy as np
@@ -133,17 +135,37 @@ def clipping_of_scaled_gradients(planned: PlannedModel) -> Iterable[Finding]:
 
 
 def _own_step(model: keras.Model) -> tuple[str, str]:
-    """The source of a train_step of the user's own, and of all its class; empty without them."""
+    """The source of a train_step of the user's own, and of its class and the functions that this
+    calls; empty without them."""
     step = type(model).train_step
     if step.__module__.startswith("keras."):
         return "", ""
     own = [kind for kind in type(model).__mro__ if not kind.__module__.startswith("keras.")]
     try:
-        # A method that the step calls may scale the loss.
-        helpers = "".join(inspect.getsource(kind) for kind in own if kind is not object)
+        # A method or a function that the step calls may scale the loss.
+        helpers = _with_functions([kind for kind in own if kind is not object])
         return inspect.getsource(step), helpers
     except (OSError, TypeError):
         return "", ""
+
+
+def _with_functions(kinds: list[type]) -> str:
+    """The source of classes, and of the functions of their modules that their code calls."""
+    sources: dict[object, str] = {}
+    pending: list[type | FunctionType] = [*kinds]
+    while pending:
+        item = pending.pop()
+        if item in sources:
+            continue
+        sources[item] = inspect.getsource(item)
+        names = vars(sys.modules[item.__module__])
+        called = (names.get(name) for name in re.findall(r"\b(\w+)\(", sources[item]))
+        pending += [one for one in called if isinstance(one, FunctionType) and _is_users(one)]
+    return "".join(sources.values())
+
+
+def _is_users(function: FunctionType) -> bool:
+    return (function.__module__ or "").split(".")[0] not in ("keras", "tensorflow", "jax", "numpy")
 
 
 def unscaled_step(model: keras.Model) -> Finding:

@@ -7,7 +7,12 @@ import keras
 
 from tfmp.calibration import GradientReport, calibrate
 from tfmp.loss_scaling import DynamicLossScale, GradientHealth, LossScale, scaled_optimizers
-from tfmp.nonfinite import Vanished, vanished_gradients
+from tfmp.nonfinite import (
+    Vanished,
+    has_own_gradients,
+    unscalable_gradients,
+    vanished_gradients,
+)
 from tfmp.precision import layer_tree
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
@@ -17,6 +22,7 @@ from tfmp.shared.wording import listed
 UNDERFLOW = "underflow"
 VANISHING = "vanishing gradients"
 HIGH_SCALE = "high loss scale"
+UNSCALABLE = "gradients that cannot be scaled"
 
 # Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
 _MOST_REPLAYS = 3
@@ -48,6 +54,22 @@ class ScaleWatch:
     def hold(self, batch: TensorTree) -> None:
         """Keeps a batch of the data for replays."""
         self._batch = batch
+
+    def own_gradients(self) -> Finding | None:
+        """The finding about code of the model that a loss scale misleads."""
+        optimizer = scaled_optimizers(self._model)[0]
+        scale = float(optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale)
+        if scale == 1.0 or not has_own_gradients(self._model):
+            return None
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
+        try:
+            names = unscalable_gradients(self._model, x, y, weight, scale)
+        except Exception:
+            return None  # a step that cannot be replayed
+        if not names:
+            return None
+        self._told |= {UNDERFLOW, VANISHING}  # a higher scale is no way out
+        return unscalable(names)
 
     def look(self, health: GradientHealth) -> list[Finding]:
         """The findings of a measurement; called when the device can be read."""
@@ -103,6 +125,19 @@ def measured_underflow(
     if better <= scale or (share < _LOST_SHARE and not gone):
         return None
     return _lost(f"{share:.0%} of the gradient values are 0", gone, scale, better, strategy)
+
+
+def unscalable(names: Sequence[str]) -> Finding:
+    """The finding about gradients that do not grow with the loss."""
+    return Finding(
+        UNSCALABLE,
+        "warning",
+        f"The gradients of {listed(names, 3)} do not grow with the loss scale: a custom gradient "
+        "clips or changes them by fixed amounts. The loss scale is 1 from here on, so small "
+        "gradients may be lost in FP16",
+        "Pass policy='mixed_bfloat16', which needs no loss scale, or let that gradient do without "
+        "fixed amounts",
+    )
 
 
 def vanishing(found: Vanished | None) -> Finding | None:

@@ -160,13 +160,24 @@ class FitSession:
         if all(optimizer.loss_was_scaled is not False for optimizer in optimizers):
             return
         if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
-            if hasattr(self._model, "jax_state_sync"):
-                self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
-            attach_loss_scale(self._model, StaticLossScale(1.0))
-            reverting.trace_anew(self._model)
-            self._recorder.optimizer_replaced()
+            self._scale_by_1()
         if all(known.check != UNSCALED_STEP for known in self._recorder.findings):
             self.add_findings([unscaled_step(self._model)])
+
+    def _fix_own_gradients(self, watch: ScaleWatch) -> None:
+        """Takes the loss scale away from a model whose own gradients do not grow with it."""
+        finding = watch.own_gradients()
+        if finding is not None:
+            self._scale_by_1()
+            self._explain_failure()
+            self.add_findings([finding])
+
+    def _scale_by_1(self) -> None:
+        if hasattr(self._model, "jax_state_sync"):
+            self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
+        attach_loss_scale(self._model, StaticLossScale(1.0))
+        reverting.trace_anew(self._model)
+        self._recorder.optimizer_replaced()
 
     def _explain_failure(self) -> None:
         explain_next_failure(self._model, _DTYPE_FAILURE.format(policy=self._plan.policy))
@@ -174,6 +185,7 @@ class FitSession:
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         if self._scale_watch is not None:
             self._scale_watch.hold(batches[0])
+            self._fix_own_gradients(self._scale_watch)
         self.add_findings(check_inputs(self._model, self._plan, batches))
         if not reads_large_inputs(self._model, self._plan, batches):
             return

@@ -7,6 +7,10 @@ from .replay import (
     Gradients as Gradients,
     ReplayedStep as ReplayedStep,
 )
+from .scale_response import (
+    has_own_gradients as has_own_gradients,
+    unscalable_gradients as unscalable_gradients,
+)
 from .value_range import (
     ValueRange as ValueRange,
     range_of as range_of,

@@ -48,8 +48,8 @@ def vanished_gradients(
     """
     step = replay.make_step(model, x, y, sample_weight)
     with replay.in_float32(list(step.root.within())):
-        exact = _magnitudes(step, scale)
-    narrow = _magnitudes(step, scale)
+        exact = magnitudes(step, scale)
+    narrow = magnitudes(step, scale)
     lost = tuple(
         path
         for path, values in exact.items()
@@ -59,7 +59,7 @@ def vanished_gradients(
     return Vanished(lost, layer) if layer else None
 
 
-def _magnitudes(step: ReplayedStep, scale: float) -> dict[str, np.ndarray]:
+def magnitudes(step: ReplayedStep, scale: float) -> dict[str, np.ndarray]:
     """The magnitudes of each weight's scaled gradient, by path of the weight."""
     found = replay.gradients(step, {}, scale).weights
     return {

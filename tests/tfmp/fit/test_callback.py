@@ -343,6 +343,15 @@ def test_a_second_fit_reports_itself_alone():
     assert callback.report.offenders == ()
 
 
+def test_a_later_training_without_the_callback_changes_no_report():
+    net = model()
+    callback = MixedPrecision("float32")
+    fit(net, callback, *data())
+    steps = callback.report.steps
+    net.fit(*data(), verbose=0)
+    assert callback.report.steps == steps > 0
+
+
 def test_the_report_has_plan_time_and_json():
     callback = MixedPrecision("mixed_float16", keep_float32="hidden")
     fit(model(), callback, *data(), epochs=2, validation_split=0.25)

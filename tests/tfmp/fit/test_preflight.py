@@ -64,13 +64,24 @@ class Careful(keras.Sequential):
         raise NotImplementedError
 
 
+def scaled_by(optimizer, loss):
+    return optimizer.scale_loss(loss)
+
+
+class Helped(keras.Sequential):
+    def train_step(self, *arguments):
+        scaled_by(self.optimizer, 1.0)
+        raise NotImplementedError
+
+
 class Delegating(keras.Sequential):
     def train_step(self, *arguments):
         return super().train_step(*arguments)
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_found"), [(Forgetful, True), (Careful, False), (Delegating, False)]
+    ("kind", "is_found"),
+    [(Forgetful, True), (Careful, False), (Helped, False), (Delegating, False)],
 )
 def test_a_train_step_that_forgets_to_scale(kind, is_found):
     model = kind([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])

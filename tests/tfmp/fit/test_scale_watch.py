@@ -168,3 +168,51 @@ def health(headroom_bits: float, scale: float = 1024.0) -> GradientHealth:
 def test_a_fixed_scale_that_all_but_overflows_is_lowered(strategy, bits, fix):
     found = high_scale(health(bits), strategy)
     assert (found and found.fix) == fix
+
+
+def clipped(x):
+    @ops.custom_gradient
+    def passed_on(x):
+        def grad(*args, upstream=None):
+            (upstream,) = args if upstream is None else (upstream,)
+            return ops.clip(upstream, -1.0, 1.0)
+
+        return x, grad
+
+    return passed_on(x)
+
+
+def reversed_(x):
+    @ops.custom_gradient
+    def passed_on(x):
+        def grad(*args, upstream=None):
+            (upstream,) = args if upstream is None else (upstream,)
+            return -upstream
+
+        return x, grad
+
+    return passed_on(x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [clipped, reversed_])
+def test_gradients_that_own_code_clips_train_without_a_loss_scale(own):
+    def trained(callbacks):
+        keras.utils.set_random_seed(0)
+        first = layers.Dense(16, "relu", name="first")
+        parts = [layers.Input((8,)), first, layers.Lambda(own), layers.Dense(8), layers.Dense(1)]
+        net = keras.Sequential(parts)
+        net.compile(keras.optimizers.SGD(0.05), "mse")
+        x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
+        y = x.sum(axis=1, keepdims=True)
+        fit = net.fit(x, y, batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
+        return fit.history["loss"][-1]
+
+    callback = MixedPrecision("mixed_float16")
+    mixed, exact = trained([callback]), trained([])
+    found = [str(f) for f in callback.report.findings if "cannot be scaled" in f.check]
+    assert bool(found) is (own is clipped)
+    if own is clipped:
+        assert "first/kernel" in found[0]
+        assert callback.report.loss_scales[-1].loss_scale == 1.0
+        assert mixed == pytest.approx(exact, rel=0.1)
