@@ -25,7 +25,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 SCHEMA = "tfmp.gpu/1"
@@ -193,12 +192,7 @@ class StageWorker:
     def __enter__(self) -> "StageWorker":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Ends the process and all that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)

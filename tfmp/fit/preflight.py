@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import tree
 
-from tfmp.fit.large_inputs import is_float, too_large_inputs
+from tfmp.fit.large_inputs import is_float
 from tfmp.loss_scaling import held_optimizers
 from tfmp.nonfinite import ValueRange, range_of
 from tfmp.precision import (
@@ -292,24 +292,12 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check_inputs(
-    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
-) -> tuple[Finding, ...]:
-    """Searches the batches of one execution for values that are not finite or that FP16 loses.
+def not_finite_data(batches: list[TensorTree]) -> tuple[Finding, ...]:
+    """One finding for each part of the data with NaN or infinities.
 
     Args:
-        model: the model with the plan applied.
-        plan: the applied plan.
-        batches: the batches as `fit` has them.
-
-    Returns:
-        One finding for each part of the data with NaN or infinities, and one for each input past
-        FP16's largest number, if a float16 layer reads inputs.
+        batches: the batches of one execution, as `fit` has them.
     """
-    return (*_not_finite(batches), *too_large_inputs(model, plan, batches))
-
-
-def _not_finite(batches: list[TensorTree]) -> Iterable[Finding]:
     found: dict[str, Finding] = {}
     for batch in batches:
         parts = keras.utils.unpack_x_y_sample_weight(batch)

@@ -7,9 +7,9 @@ from pathlib import Path
 import keras
 
 from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
-from tfmp.fit.large_inputs import reads_large_inputs, widen_readers
+from tfmp.fit.large_inputs import reads_large_inputs, too_large_inputs, widen_readers
 from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
-from tfmp.fit.preflight import UNSCALED_STEP, check_inputs, unscaled_step
+from tfmp.fit.preflight import UNSCALED_STEP, not_finite_data, unscaled_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
@@ -186,7 +186,8 @@ class FitSession:
         if self._scale_watch is not None:
             self._scale_watch.hold(batches[0])
             self._fix_own_gradients(self._scale_watch)
-        self.add_findings(check_inputs(self._model, self._plan, batches))
+        self.add_findings(not_finite_data(batches))
+        self.add_findings(too_large_inputs(self._model, self._plan, batches))
         if not reads_large_inputs(self._model, self._plan, batches):
             return
         moved = widen_readers(self._model, self._plan, batches)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import bytes_text
@@ -137,12 +137,7 @@ class GpuWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._thread is None:
             return
         self._over.set()

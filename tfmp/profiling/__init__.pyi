@@ -16,7 +16,6 @@ from .profile import (
     check_policies as check_policies,
     profile_training as profile_training,
     reason_of as reason_of,
-    whole_batches as whole_batches,
 )
 from .report import SUFFIXES as SUFFIXES, ProfileReport as ProfileReport
 from .runs import (

@@ -2,17 +2,15 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 
 import keras
 import numpy as np
-from keras import tree
 
 from tfmp.machine import (
     GpuWatch,
@@ -36,16 +34,13 @@ from tfmp.roofline import Roofline
 from tfmp.shared.arguments import check_compiled, check_count
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
-from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
+from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import Progress, listening
 from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import first_line, shown
 
 _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
-
-# More batches than this make no step more typical, and all of them are kept on the device.
-_MOST_BATCHES = 8
 
 _TRACED_STEPS = 5
 
@@ -361,32 +356,6 @@ class ProfilingBench:
 
 def _block(run: TrainingRun, steps: int) -> Callable[[], float]:
     return lambda: run.run(steps)
-
-
-def whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
-    """Some batches of one shape: another shape would compile another step."""
-    found: list[TrainingBatch] = []
-    shapes: list[tuple[int, ...]] = []
-    for batch in _readable(islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES)):
-        here = [tuple(part.shape) for part in tree.flatten(batch) if hasattr(part, "shape")]
-        shapes = shapes if found else here
-        if here == shapes:
-            found.append(batch)
-    if not found or not found[0].samples:
-        raise ValueError("data expects at least one batch with samples; received no such batch.")
-    return found[:_MOST_BATCHES]
-
-
-def _readable(batches: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
-    """The batches; an error of the user's own code becomes a mistake in the data."""
-    try:
-        yield from batches
-    except (TypeError, ValueError):
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"data expects batches; reading one raised {type(error).__name__}: {first_line(error)}"
-        ) from error
 
 
 def as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:

@@ -1,16 +1,21 @@
 """Batches that a model trains on, from the forms that users have their data in."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.wording import first_line
 
 # A tuple (x, y) or (x, y, sample_weight) of arrays, or an iterable of batches with this form: a
 # list, a `tf.data.Dataset`, a `keras.utils.PyDataset`.
 TrainingData: TypeAlias = tuple[TensorTree, ...] | Iterable[Sequence[TensorTree]]
+
+# More batches than this make no step more typical, and all of them are kept on the device.
+_MOST_BATCHES = 8
 
 
 class TrainingBatch(NamedTuple):
@@ -90,6 +95,39 @@ def labelled_batches(data: TrainingData, size: int) -> Iterator[TrainingBatch]:
             "data expects (x, y) arrays, or an iterable of (x, y) batches such as a "
             f"tf.data.Dataset; received {type(data).__name__}."
         )
+
+
+def whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
+    """Some batches of one shape: another shape would compile another step.
+
+    Raises:
+        TypeError, ValueError: as of `labelled_batches`, or there is no batch, or reading one raised
+            an error.
+    """
+    from keras import tree
+
+    found: list[TrainingBatch] = []
+    shapes: list[tuple[int, ...]] = []
+    for batch in _readable(islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES)):
+        here = [tuple(part.shape) for part in tree.flatten(batch) if hasattr(part, "shape")]
+        shapes = shapes if found else here
+        if here == shapes:
+            found.append(batch)
+    if not found or not found[0].samples:
+        raise ValueError("data expects at least one batch with samples; received no such batch.")
+    return found[:_MOST_BATCHES]
+
+
+def _readable(batches: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
+    """The batches; an error of the user's own code becomes a mistake in the data."""
+    try:
+        yield from batches
+    except (TypeError, ValueError):
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"data expects batches; reading one raised {type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 def _unpacked(batch: object) -> TrainingBatch:

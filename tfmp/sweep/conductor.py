@@ -31,11 +31,10 @@ from tfmp.profiling import (
     check_policies,
     search,
     variants_of,
-    whole_batches,
 )
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
 from tfmp.shared.backend import check_backend
-from tfmp.shared.batches import TrainingBatch, TrainingData
+from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import listening
 from tfmp.shared.wording import shown

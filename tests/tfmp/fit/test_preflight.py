@@ -6,7 +6,8 @@ import pytest
 from keras import layers, ops
 
 from tfmp import LossScaleOptimizer, MixedPrecision, plan
-from tfmp.fit.preflight import check_inputs, preflight_findings
+from tfmp.fit.large_inputs import too_large_inputs
+from tfmp.fit.preflight import not_finite_data, preflight_findings
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +206,7 @@ def test_sizes_that_are_no_multiples_of_8_are_one_finding():
 def input_findings(model, *batches):
     made = plan(model, "mixed_float16")
     made.apply()
-    return check_inputs(model, made, list(batches))
+    return (*not_finite_data(list(batches)), *too_large_inputs(model, made, list(batches)))
 
 
 def batch(largest):
@@ -276,7 +277,7 @@ def test_inputs_are_named():
     made = plan(model, "mixed_float16")
     made.apply()
     x = {"a": ops.ones((4, 8)), "b": ops.full((4, 8), 1e5)}
-    (found,) = check_inputs(model, made, [(x, ops.zeros((4, 2)))])
+    (found,) = too_large_inputs(model, made, [(x, ops.zeros((4, 2)))])
     assert found.message.startswith("Input b reaches 100000")
 
 
