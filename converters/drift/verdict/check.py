@@ -150,3 +150,13 @@ def advised_once(checks: Sequence[Check]) -> list[Check]:
             given.add(advised[1])
         found.append(check)
     return found
+
+
+def number_beside(measured: float, limit: float) -> str:
+    """A number with as many digits as show on which side of its limit it is, and at least three."""
+    for digits in range(3, 17):
+        text = f"{measured:.{digits}g}"
+        shown = float(text)
+        if (shown > limit, shown < limit) == (measured > limit, measured < limit):
+            return text
+    return f"{measured:.17g}"

@@ -14,7 +14,14 @@ from tfmp.converters.drift import (
     fewest_samples,
     sample_errors,
 )
-from tfmp.converters.drift.verdict.check import Check, Verdict, advice, against, p_over
+from tfmp.converters.drift.verdict.check import (
+    Check,
+    Verdict,
+    advice,
+    against,
+    number_beside,
+    p_over,
+)
 from tfmp.converters.drift.verdict.variation import (
     CORRECT,
     FEW_ROUNDINGS,
@@ -99,7 +106,7 @@ def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         # Written in this way so that NaN, for which every comparison is False, does not pass.
         within = measured <= limit
         text = (
-            f"output {output.name!r}: {name} {_number(measured, limit)} is "
+            f"output {output.name!r}: {name} {number_beside(measured, limit)} is "
             f"{'within' if within else 'over'} the budget of {limit:.10g}"
         )
         broken = output.nonfinite or output.infinite_lost  # then nothing was summed
@@ -150,9 +157,9 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     if bad == 0 or share is None:
         verdict = Verdict.PASS if bad == 0 else Verdict.FAIL
         text = (
-            f"{where}: the worst of {samples:,} samples is off by {_number(worst, limit)} of its "
-            f"own size, budget {limit:.10g}; at most {upper:.2%} of all samples are off by more "
-            f"({budget.confidence:.0%} confidence)"
+            f"{where}: the worst of {samples:,} samples is off by {number_beside(worst, limit)} of "
+            f"its own size, budget {limit:.10g}; at most {upper:.2%} of all samples are off by "
+            f"more ({budget.confidence:.0%} confidence)"
         )
         return [Check("sample_rel_l2", output.name, worst, None, None, limit, verdict, text)]
     verdict = against(lower, upper, share)
@@ -212,7 +219,7 @@ def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
     within = worst <= limit
     text = (
         f"output {output.name!r}: the worst of {output.samples:,} samples is off by "
-        f"{_number(worst, limit)} of its own size, budget {limit:.10g}"
+        f"{number_beside(worst, limit)} of its own size, budget {limit:.10g}"
     )
     if not within:
         text += "; the share of such samples was not recorded. Validate again"
@@ -255,8 +262,8 @@ def _slice_check(
     if word == "place":
         where += " on axis 1"
     text = (
-        f"output {output.name!r}: {where} is off by {_number(measured, limit)} of its own size or "
-        f"variation, budget {limit:.10g}"
+        f"output {output.name!r}: {where} is off by {number_beside(measured, limit)} of its own "
+        f"size or variation, budget {limit:.10g}"
     )
     verdict = Verdict.PASS
     if broken.any():
@@ -289,9 +296,10 @@ def _variation(output: OutputDrift, limit: float) -> list[Check]:
         return []
     measured = float(np.sqrt(slices.error_sq.sum() / whole)) / VARIATION
     verdict = Verdict.PASS if measured <= limit else Verdict.FAIL
+    told = number_beside(measured * VARIATION, limit * VARIATION)
     text = (
-        f"output {output.name!r}: vectors are off by {_number(measured * VARIATION, limit)} of "
-        f"what tells them apart, budget {limit * VARIATION:.3g}"
+        f"output {output.name!r}: vectors are off by {told} of what tells them apart, budget "
+        f"{limit * VARIATION:.10g}"
     )
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
 
@@ -389,13 +397,3 @@ def _deviation(output: OutputDrift, slices: Slices) -> np.ndarray:
     each = _each(output, slices)
     variance = slices.reference_sq / each - (slices.reference_sum / each) ** 2
     return np.sqrt(np.maximum(variance, 0.0))
-
-
-def _number(measured: float, limit: float) -> str:
-    """With as many digits as show on which side of the limit it is; limits are told in full."""
-    for digits in range(3, 17):
-        text = f"{measured:.{digits}g}"
-        shown = float(text)
-        if (shown > limit, shown < limit) == (measured > limit, measured < limit):
-            return text
-    return repr(measured)

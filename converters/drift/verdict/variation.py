@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.converters.drift import BANDS, DriftBudget, Kind, OutputDrift, Places
-from tfmp.converters.drift.verdict.check import Check, Verdict
+from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
 from tfmp.shared.numerics import FLOAT16, ulp
 
 # What a slice says is its variation: an error of 0.1 of three standard deviations is 0.3 of one.
@@ -199,9 +199,10 @@ def _worst(output: OutputDrift, parts: list[_Part], limit: float, excused: float
         text = f"output {output.name!r}: its values do not vary beside their size"
         return Check("slice_rel_l2", output.name, 0.0, None, None, limit, Verdict.PASS, text)
     part, verdict = min(found, key=lambda each: (rank.index(each[1]), -each[0].ratio))
+    told = number_beside(part.ratio, limit * VARIATION)
     text = (
-        f"output {output.name!r}: {part.what} is off by {part.ratio:.3g} of its own size, budget "
-        f"{limit * VARIATION:.3g}"
+        f"output {output.name!r}: {part.what} is off by {told} of its own size, budget "
+        f"{limit * VARIATION:.10g}"
     )
     if verdict is not Verdict.PASS and _is_rounding(part):
         text += NO_NUMBERS
@@ -256,9 +257,10 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
         return []
     at = int(np.where(wrong, ratio, -1.0).argmax())
     where = f"a place in channel {at // each} of {channels}" if channels > 1 else "a place"
+    told = number_beside(ratio.flat[at], limit * VARIATION)
     text = (
         f"output {output.name!r}: {where} is off by "
-        f"{ratio.flat[at]:.3g} of what tells samples apart there, budget {limit * VARIATION:.3g}, "
+        f"{told} of what tells samples apart there, budget {limit * VARIATION:.10g}, "
         f"and by {error.flat[at] / usual.flat[at // each]:.3g} times as much as others; "
         f"{np.count_nonzero(wrong):,} of {wrong.size:,} places that are followed are over it"
     )
@@ -294,8 +296,8 @@ def _small_values(output: OutputDrift, limit: float) -> list[Check]:
     verdict = verdict if wrong.any() else Verdict.PASS
     told = f"values below 1/{4**worst} of their sample's size" if worst else "large values"
     text = (
-        f"output {output.name!r}: {told} are off by {relative[worst]:.3g} of their own size, "
-        f"budget {limit:.10g}"
+        f"output {output.name!r}: {told} are off by {number_beside(relative[worst], limit)} of "
+        f"their own size, budget {limit:.10g}"
     )
     if worst:
         text += (
@@ -334,9 +336,10 @@ def _one_score(output: OutputDrift, limit: float) -> list[Check]:
         return []
     part = _Part("", float((errors[bulk] ** 2).sum()), variation, size, float(bulk.sum()))
     verdict = _verdict(part, limit)
+    told = number_beside(part.ratio, limit * VARIATION)
     text = (
-        f"output {output.name!r}: scores are off by {part.ratio:.3g} of what tells most of them "
-        f"apart, budget {limit * VARIATION:.3g}"
+        f"output {output.name!r}: scores are off by {told} of what tells most of them apart, "
+        f"budget {limit * VARIATION:.10g}"
     )
     known = output.known
     ranks = known is None or known.kind in _DECIDING

@@ -1,12 +1,14 @@
 """What tells samples or places apart, small values beside large ones, and scores that rank."""
 
+import re
+
 import numpy as np
 import pytest
 
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Task
-from tfmp.converters.drift.verdict.check import Verdict, overall
+from tfmp.converters.drift.verdict.check import Check, Verdict, overall
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.variation import variation_ratio
 
@@ -162,3 +164,28 @@ class TestSinglePlaces:
         noisy = quiet + 2e-3 * GENERATOR.standard_normal(quiet.shape)
         checks = closeness_checks(drift(quiet, noisy), DriftBudget())
         assert not any("a place in channel" in check.text for check in checks)
+
+
+class TestNumbers:
+    """A number and its budget are told with as many digits as tell them apart."""
+
+    SCANS = TestBetweenSamples.SCANS
+    SCORES = GENERATOR.standard_normal((500, 1)) + 20
+
+    @pytest.mark.parametrize(
+        ("values", "count"), [(SCANS, 4), (SCORES, 3)], ids=["scans", "scores"]
+    )
+    def test_one_that_is_just_over_its_budget(self, values, count):
+        output = drift(values, values + 0.3 * GENERATOR.standard_normal(values.shape))
+
+        def slices(limit: float) -> list[Check]:
+            checks = closeness_checks(output, DriftBudget(slice_rel_l2=limit))
+            return [check for check in checks if check.name == "slice_rel_l2"]
+
+        measured = [check.measured for check in slices(1e-9)]
+        assert len(measured) == count
+        for place, number in enumerate(measured):
+            text = slices(round(number * (1 - 1e-5), 9))[place].text
+            told, budget = re.search(r"off by (\S+) of .* budget (\d\.\d+)", text).groups()
+            assert float(told) > float(budget)
+            assert float(told) == pytest.approx(float(budget), rel=1e-3)
