@@ -40,3 +40,40 @@ def test_a_step_that_does_not_scale_is_traced_anew_without_a_scale():
     assert history.history["loss_scale"] == [1.0, 1.0]
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=0.03)  # the first step was scaled down
+
+
+class Scaling(keras.Sequential):
+    in_scope = True
+
+    def train_step(self, state, data):
+        weights, rest, own, metrics = state
+        x, y = data
+
+        def scaled(loss):
+            if not self.in_scope:
+                return self.optimizer.scale_loss(loss)
+            mapping = zip(self.optimizer.variables, own, strict=True)
+            with keras.StatelessScope(state_mapping=mapping):
+                return self.optimizer.scale_loss(loss)
+
+        def loss_of(weights, rest):
+            predicted, rest = self.stateless_call(weights, rest, x, training=True)
+            loss = ops.mean(ops.square(y - predicted))
+            return scaled(loss), (loss, rest)
+
+        value_and_grad = jax.value_and_grad(loss_of, has_aux=True)
+        (_, (loss, rest)), gradients = value_and_grad(weights, rest)
+        weights, own = self.optimizer.stateless_apply(own, gradients, weights)
+        return {"loss": loss}, (weights, rest, own, metrics)
+
+
+def test_a_step_that_scales_without_the_values_of_the_scale_is_told_how_to():
+    x = np.random.default_rng(0).standard_normal((16, 4)).astype("float32")
+    net = Scaling([keras.layers.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+    net.compile("sgd")
+    callback = tfmp.MixedPrecision("mixed_float16")
+    net.fit(x, x[:, :1], verbose=0, callbacks=[callback])
+    assert callback.report.loss_scales[-1].loss_scale > 1.0
+    net.in_scope = False
+    with pytest.raises(ValueError, match=r"with keras\.StatelessScope\(state_mapping=zip"):
+        net.fit(x, x[:, :1], verbose=0, callbacks=[callback])

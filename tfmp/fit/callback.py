@@ -34,7 +34,7 @@ from tfmp.precision import (
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
-from tfmp.shared.report_files import check_report_path
+from tfmp.shared.report_files import check_is_path, check_report_path
 
 # Numbers by name, which Keras hands from callback to callback.
 Logs: TypeAlias = dict[str, float]
@@ -106,6 +106,9 @@ class MixedPrecision(keras.callbacks.Callback):
         _check_log_every(log_every)
         check_choice("on_nonfinite", on_nonfinite, ON_NONFINITE, "'report' is the default.")
         check_count("max_consecutive_skips", max_consecutive_skips, hint="50 is the default.")
+        for name, folder in (("log_dir", log_dir), ("save_failing", save_failing)):
+            if folder is not None:
+                check_is_path(name, folder)
         self.policy = policy
         self.loss_scale = loss_scale
         self.keep_float32 = keep_float32

@@ -137,7 +137,7 @@ def _evidence(report: TrainingReport) -> dict[str, str]:
         health = report.gradients
         found["Gradients"] = f"norm {health.norm:.3g} in step {health.step + 1}"
         if math.isfinite(health.headroom_bits):
-            bits = f"a factor 2^{health.headroom_bits:.0f} below {FLOAT16.max:g}"
+            bits = f"a factor 2^{round(health.headroom_bits)} below {FLOAT16.max:g}"
             found["Gradients"] += f", the largest {bits} after scaling"
         if health.update_ratio is not None:
             found["Update"] = f"a step moves weights by {health.update_ratio:.1e} of their norm"

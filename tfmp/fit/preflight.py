@@ -172,13 +172,18 @@ def unscaled_step(model: keras.Model) -> Finding:
     """The finding for a model whose training step takes gradients of the unscaled loss."""
     names = [place.name for place in held_optimizers(model)] or ["self.optimizer"]
     each = " the optimizer that applies them:" if len(names) > 1 else ""
+    scope = ""
+    if keras.backend.backend() == "jax":
+        mapping = f"zip({names[0]}.variables, optimizer_variables)"
+        scope = f" within keras.StatelessScope(state_mapping={mapping})"
     return Finding(
         UNSCALED_STEP,
         "warning",
         f"{type(model).__name__}.train_step never calls scale_loss, so that a loss scale other "
         "than 1 would only shrink its gradients; without one, small gradients are lost in FP16",
         f"In train_step, take the gradients of{each and ' a loss scaled by'}{each} "
-        + joined([f"{name}.scale_loss(loss)" for name in names]),
+        + joined([f"{name}.scale_loss(loss)" for name in names])
+        + scope,
     )
 
 

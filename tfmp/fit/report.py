@@ -212,7 +212,7 @@ def _described(health: GradientHealth, in_float16: bool) -> str:
     if in_float16:
         parts.append(f"underflow {health.underflow:.1%}")
     if math.isfinite(health.headroom_bits):
-        parts.append(f"largest a factor 2^{health.headroom_bits:.0f} below 65504")
+        parts.append(f"largest a factor 2^{round(health.headroom_bits)} below 65504")
     if health.update_ratio is not None:
         parts.append(f"a step moves weights by {health.update_ratio:.1e} of their norm")
     if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:

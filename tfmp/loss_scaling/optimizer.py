@@ -161,7 +161,7 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
         self._given_to_unscale.pop(replica_index(), None)
         if not self.enabled:
             return loss
-        scale = self.dynamic_scale if self.built else self.loss_scale.initial
+        scale = self._scale_now()
         if backend.is_float_dtype(getattr(loss, "dtype", "float32")):
             loss = ops.cast(loss, backend.result_type(getattr(loss, "dtype", float), "float32"))
         return ops.multiply(loss, scale)

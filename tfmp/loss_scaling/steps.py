@@ -219,7 +219,19 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         return transitions.after_finite(self.loss_scale, now), measured
 
     def _scale_now(self) -> Tensor:
-        return read(self.dynamic_scale) if self.built else self.loss_scale.initial
+        if not self.built:
+            return self.loss_scale.initial
+        try:
+            return read(self.dynamic_scale)
+        except TypeError:
+            if self.dynamic_scale._value is not None:
+                raise
+            raise ValueError(
+                "scale_loss and unscale expect the values of the optimizer's variables, which "
+                "fit keeps out of them on JAX. In train_step, call them within\n"
+                "    with keras.StatelessScope("
+                "state_mapping=zip(optimizer.variables, optimizer_variables)):"
+            ) from None
 
     def _unscale(self, grads: Gradients, variables: Sequence[keras.Variable | None]) -> Gradients:
         scale = self._scale_now()

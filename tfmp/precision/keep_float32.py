@@ -41,7 +41,7 @@ def match_keep(
         for pattern in _as_list(patterns):
             matched = _match(pattern, tree)
             if not matched:
-                raise ValueError(_nothing_matched(pattern, tree))
+                raise ValueError(_nothing_matched("keep", pattern, tree))
             for node in matched:
                 key, by_name = id(node.layer), pattern in (node.layer.name, node.path)
                 before = named.get(key)
@@ -105,7 +105,7 @@ def match_keep_float32(patterns: Pattern | Iterable[Pattern], tree: LayerNode) -
     for pattern in _as_list(patterns):
         matched = _match(pattern, tree)
         if not matched:
-            raise ValueError(_nothing_matched(pattern, tree))
+            raise ValueError(_nothing_matched("keep_float32", pattern, tree))
         for node in matched:
             for part in node.within():
                 kept.setdefault(id(part.layer), _text(pattern))
@@ -155,7 +155,7 @@ def _text(pattern: Pattern) -> str:
     return pattern if isinstance(pattern, str) else getattr(pattern, "__name__", repr(pattern))
 
 
-def _nothing_matched(pattern: Pattern, tree: LayerNode) -> str:
+def _nothing_matched(argument: str, pattern: Pattern, tree: LayerNode) -> str:
     nodes = [node for node in tree.within() if node.path != ROOT]
     if isinstance(pattern, type):
         known = sorted({type(node.layer).__name__ for node in nodes})
@@ -169,7 +169,7 @@ def _nothing_matched(pattern: Pattern, tree: LayerNode) -> str:
     else:
         hint = f"The model's {kind} names are: {listed(known, 8)}."
     return (
-        f"keep_float32 {_text(pattern)!r} matches no layer of the model. {hint} "
+        f"{argument} {_text(pattern)!r} matches no layer of the model. {hint} "
         "print(tfmp.plan(model)) lists every path."
     )
 

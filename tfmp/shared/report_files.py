@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,18 +10,31 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tfmp.shared.atomic_file import replacing
+from tfmp.shared.wording import shown
 
 # An object of a JSON document, as `json.dumps` takes it.
 JsonObject: TypeAlias = dict[str, Any]
+
+
+def check_is_path(name: str, path: object) -> Path:
+    """The path that a user passed as an argument.
+
+    Raises:
+        TypeError: it is no path.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{name} expects a path, a string or pathlib.Path; received {shown(path)}.")
+    return Path(path)
 
 
 def check_report_path(path: str | Path, suffixes: Sequence[str]) -> Path:
     """Accepts the path of a report that can be written.
 
     Raises:
+        TypeError: it is no path.
         ValueError: it has another suffix, or its folder does not exist.
     """
-    path = Path(path)
+    path = check_is_path("report", path)
     if path.suffix not in suffixes:
         raise ValueError(
             f"A report file expects one of the suffixes {', '.join(suffixes)}; received "
@@ -81,9 +95,10 @@ def check_folder(name: str, folder: str | Path) -> Path:
         folder: its value.
 
     Raises:
+        TypeError: it is no path.
         ValueError: it cannot be made or written to.
     """
-    folder = Path(folder)
+    folder = check_is_path(name, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

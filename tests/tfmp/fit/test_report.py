@@ -117,6 +117,12 @@ def test_the_file_of_a_report_is_checked_before_the_training(tmp_path):
         MixedPrecision(report=tmp_path / "none" / "x.html")
 
 
+@pytest.mark.parametrize("name", ["report", "log_dir", "save_failing"])
+def test_paths_are_checked_before_the_training(name):
+    with pytest.raises(TypeError, match=f"{name} expects a path, .*; received 3 of type int"):
+        MixedPrecision(**{name: 3})
+
+
 def test_a_notebook_shows_the_page():
     headline, page = headline_and_page(GOOD._repr_html_())
     assert headline == f"✓ {GOOD.conclusion}"

@@ -77,6 +77,11 @@ def test_what_matches_nothing_is_an_error_with_what_is_close(tree, pattern, text
     assert "print(tfmp.plan(model)) lists every path." in str(caught.value)
 
 
+def test_a_pattern_in_keep_that_matches_nothing_is_said_to_be_there(tree):
+    with pytest.raises(ValueError, match="keep 'heads' matches no layer of the model"):
+        match_keep({"float32": ["heads"]}, tree)
+
+
 def test_an_invalid_regular_expression_is_explained(tree):
     with pytest.raises(ValueError, match=r"received 'dense\[': unterminated character set"):
         match_keep_float32("dense[", tree)
