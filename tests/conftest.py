@@ -14,6 +14,22 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
+def keep_to_own_cores() -> None:
+    """Gives each worker of xdist its share of the cores, before a framework counts them.
+
+    NumPy, TensorFlow and the runtimes otherwise make threads for all cores in every worker: their
+    waiting for each other takes a quarter of all computing time.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
+    if workers and sys.platform == "linux":
+        cores = sorted(os.sched_getaffinity(0))
+        worker = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        os.sched_setaffinity(0, cores[worker % len(cores) :: workers])
+
+
+keep_to_own_cores()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that run many others in a process of their own begin first: no worker waits for them.
 
