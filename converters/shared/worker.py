@@ -282,16 +282,18 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _read_requests(requests: BinaryIO, incoming: "queue.SimpleQueue[Any]") -> None:
-    while True:
-        try:
+    try:
+        while True:
             incoming.put(pickle.load(requests))
-        except EOFError:
-            # The caller closed the pipe or died: leave, whatever the main thread is stuck in.
-            drop_drafts()
-            os._exit(0)
-        except Exception as error:  # names a function that this process cannot import
-            incoming.put(error)
-            return
+    except EOFError:
+        pass
+    except Exception as error:  # names a function that this process cannot import
+        incoming.put(error)
+        while requests.read(1 << 20):  # the rest of it: no later message has a beginning
+            pass
+    # The caller closed the pipe or died: leave, whatever the main thread is stuck in.
+    drop_drafts()
+    os._exit(0)
 
 
 def _reply(replies: BinaryIO, work: Callable[[], object]) -> None:
