@@ -39,6 +39,7 @@ def test_a_nan_on_one_device_skips_the_step_on_both(data_parallel):
     assert model.layers[0].compute_dtype == "float16"
 
 
+@pytest.mark.slow
 def test_a_layer_that_overflows_on_one_device_is_found_and_moved(data_parallel):
     model = keras_models.overflowing_sums()
     model.compile(keras.optimizers.SGD(1e-6), "mse")
