@@ -1,16 +1,21 @@
 """Every sample runs and does what it says."""
 
+import contextlib
 import json
 import re
 import runpy
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from notebook_cells import headline_and_page
 from repository import ROOT
+
+from tfmp.converters.commands.cli import main
 
 SAMPLES = ROOT / "samples"
 
@@ -35,9 +40,19 @@ SHOWN = {
 }
 
 
+def run_command(command: Any, start=subprocess.run, **options: Any) -> Any:
+    """`subprocess.run`, but for `tfmp-convert`: that runs here, where TensorFlow has started."""
+    if Path(command[0]).name != "tfmp-convert":
+        return start(command, **options)
+    with contextlib.chdir(options["cwd"]):
+        status = main(command[1:], standalone_mode=False)
+    return subprocess.CompletedProcess(command, status or 0)
+
+
 @pytest.fixture
 def run(capfd, monkeypatch, converter):
     """Runs a sample in this process: what it and its commands print, and its exit status."""
+    monkeypatch.setattr(subprocess, "run", run_command)
 
     def in_process(sample: str, *arguments: object) -> tuple[str, object]:
         monkeypatch.syspath_prepend(str(SAMPLES))

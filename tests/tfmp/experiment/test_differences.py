@@ -39,8 +39,15 @@ def test_seeds_that_agree_by_chance_are_not_certain():
     assert paired_difference([0.9] * 3, [0.9] * 3, 0.1, 0.009).finding is Finding.AS_GOOD
 
 
-@pytest.mark.parametrize("seeds", [3, 8])
-@pytest.mark.parametrize("deviation", [0.003, 0.02])
+@pytest.mark.parametrize(
+    ("seeds", "deviation"),
+    [
+        (3, 0.02),
+        (8, 0.003),
+        pytest.param(3, 0.003, marks=pytest.mark.slow),
+        pytest.param(8, 0.02, marks=pytest.mark.slow),
+    ],
+)
 def test_an_arm_at_the_margin_passes_at_most_as_often_as_told(seeds: int, deviation: float):
     """An arm that is worse by the margin exactly is called as good in at most 5 % of experiments.
 
