@@ -131,6 +131,8 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text += (
             f"; the true {limit.change} is at {side} {limit.text(bound)} "
             f"({budget.confidence:.0%} confidence), {limit.budget}"
+            if math.isfinite(bound)
+            else f"; these samples do not bound the true {limit.change}, {limit.budget}"
         )
     else:
         text += f"; the true {limit.change} is not proven to be over the {limit.budget}"

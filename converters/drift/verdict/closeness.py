@@ -1,11 +1,8 @@
 """Checks of distances: of an output as a whole, of each sample, and of each channel or column."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tfmp.converters.drift import (
-    MOST_SLICES,
     DriftBudget,
     Kind,
     OutputDrift,
@@ -22,34 +19,15 @@ from tfmp.converters.drift.verdict.check import (
     number_beside,
     p_over,
 )
-from tfmp.converters.drift.verdict.variation import (
-    CORRECT,
-    FEW_ROUNDINGS,
-    NO_NUMBERS,
-    ONE_NUMBER,
-    VARIATION,
-    live_samples,
-    variation_checks,
+from tfmp.converters.drift.verdict.slice_errors import (
+    CONSTANT,
+    EVERYWHERE,
+    SliceErrors,
+    deviation_of,
+    slice_errors,
+    values_of_each,
 )
-from tfmp.shared.numerics import ulp
-
-# A slice smaller than this share of the largest one, and than FP16's smallest numbers, is float32's
-# own rounding noise.
-_NOISE, _SMALLEST = 1e-6, 1e-6
-
-# Channels below this share of the typical one are that noise; up to `_NOISE` they may be.
-_SURE_NOISE = 3e-9
-
-# A slice that varies by less than this share of what it did is dead, and no noise excuses that.
-_DEAD = 0.05
-
-# So many numbers are features of one scale, and noise drowns a share of them. One that speaks on
-# less than this share of the samples may be silent.
-_FEATURES, _SOME, _RARE = 64, 0.05, 0.01
-
-# Errors up to twice the typical one are noise that the model adds everywhere, so nothing is lost by
-# itself; it takes so many slices to say what is typical.
-_EVERYWHERE, _TYPICAL_OF = 2.0, 8
+from tfmp.converters.drift.verdict.variation import NO_NUMBERS, VARIATION, variation_checks
 
 # Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
 _LOUD = 0.05
@@ -59,22 +37,6 @@ _MOST = 0.95
 
 # Outputs of so many numbers are as many measures; of more, they are a signal or a vector.
 _FEW = 16
-
-# A label whose probability varies by less than this share of others' is the same for all samples.
-_STEADY = 1e-3
-
-# Probabilities below it change no answer.
-_NEGLIGIBLE = 2.0**-20
-
-# Numbers up to 1 that are larger are as good as 1.
-_SURE = 0.99
-
-# A channel of a feature map is a sum over terms of the size of the typical channel, which FP16
-# rounds to about this share of it. That much is excused where the channel still says something.
-_ROUNDING, _SPEAKING = 2.0**-10, 0.5
-
-# A slice that varies by a smaller share of its size is a constant.
-_CONSTANT = 1e-5
 
 
 def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
@@ -86,10 +48,6 @@ def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         *_samples(output, budget),
         *_slices(output, budget),
     ]
-
-
-def _is_guess(output: OutputDrift) -> bool:
-    return output.known is None and output.task.kind in (Kind.BINARY, Kind.MULTILABEL)
 
 
 def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
@@ -208,7 +166,7 @@ def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarr
     each = output.totals.values / max(1, output.samples)
     if output.task.kind is Kind.CLASSIFICATION and usual > _LOUD * each**0.5:
         return np.zeros(len(absolute), bool)
-    return absolute <= max(_EVERYWHERE * usual, float(np.quantile(right, _MOST)))
+    return absolute <= max(EVERYWHERE * usual, float(np.quantile(right, _MOST)))
 
 
 def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
@@ -250,7 +208,7 @@ def _slice_check(
     few = _bad_samples(output, budget)
     if few.any():  # they are judged by themselves, and may be all that is wrong here
         theirs = float((output.totals.rows.values[few, 0] ** 2).sum())
-        left = np.sqrt(np.maximum(slices.error_sq - theirs, 0) / _each(output, slices))
+        left = np.sqrt(np.maximum(slices.error_sq - theirs, 0) / values_of_each(output, slices))
         with np.errstate(divide="ignore", invalid="ignore"):
             errors = np.where(left == 0, 0.0, left / found.scale)
     over = (errors > limit) & ~found.tolerated
@@ -259,7 +217,7 @@ def _slice_check(
     worst = int(np.where(chosen if chosen.any() else True, errors, -1.0).argmax())
     measured = float(errors[worst])
     where = "value" if slices.count == 1 else f"{word} {worst} of {slices.count:,}"
-    if word == "place":
+    if word == "place" and slices.count > 1:
         where += " on axis 1"
     text = (
         f"output {output.name!r}: {where} is off by {number_beside(measured, limit)} of its own "
@@ -291,8 +249,8 @@ def _variation(output: OutputDrift, limit: float) -> list[Check]:
     slices = output.totals.slices
     if not slices.count:
         return []
-    whole = float((_deviation(output, slices) ** 2 * _each(output, slices)).sum())
-    if whole <= _CONSTANT**2 * float(slices.reference_sq.sum()):
+    whole = float((deviation_of(output, slices) ** 2 * values_of_each(output, slices)).sum())
+    if whole <= CONSTANT**2 * float(slices.reference_sq.sum()):
         return []
     measured = float(np.sqrt(slices.error_sq.sum() / whole)) / VARIATION
     verdict = Verdict.PASS if measured <= limit else Verdict.FAIL
@@ -304,96 +262,8 @@ def _variation(output: OutputDrift, limit: float) -> list[Check]:
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
 
 
-@dataclass(frozen=True)
-class SliceErrors:
-    """The error of each channel or column.
-
-    Attributes:
-        errors: root-mean-square error relative to `scale`.
-        scale: the root mean square, or three standard deviations if that is less: an offset hides
-            no variation.
-        tolerated: whether the slice is noise of float32 in the reference, or FP16 can hold it no
-            better.
-        rounding: whether the error is that of correct rounding, so that the offset is to blame.
-        offset: whether, besides, FP16 has but one or two numbers for all that the slice says.
-        noise: whether the error is no larger than that of the other slices.
-    """
-
-    errors: np.ndarray
-    scale: np.ndarray
-    tolerated: np.ndarray
-    rounding: np.ndarray
-    offset: np.ndarray
-    noise: np.ndarray
-
-
-def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
-    """The errors of channels or columns, relative to their own size or variation."""
-    totals = output.totals
-    each = _each(output, slices)
-    error, size = (np.sqrt(sums / each) for sums in (slices.error_sq, slices.reference_sq))
-    deviation = _deviation(output, slices)
-    low, high = slices.edges[0], slices.edges[1]
-    largest = np.maximum(np.abs(low), np.abs(high))
-    varies = (high - low > _CONSTANT * largest) & (deviation > _CONSTANT * size)
-    scale = np.where(varies, np.minimum(size, VARIATION * deviation), size)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(error == 0, 0.0, error / scale)
-    relative = np.where(np.isnan(relative), np.inf, relative)
-    typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
-    tolerated = (size < _NOISE * size.max(initial=0.0)) & (size < _SMALLEST)
-    if totals.unit and output.task.kind is Kind.MULTILABEL and not _is_guess(output):
-        tolerated |= size < _NEGLIGIBLE
-    noise = np.zeros_like(tolerated)
-    if totals.values > totals.samples * slices.count or output.task.kind is Kind.RECONSTRUCTION:
-        tolerated |= size < _SURE_NOISE * typical
-        noise |= size < _NOISE * typical
-        speaking = relative < _SPEAKING if output.task.kind is not Kind.RECONSTRUCTION else True
-        tolerated |= (error < _ROUNDING * typical) & speaking
-    spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
-    rounding = (error <= CORRECT * spacing) & (scale < size)
-    offset = (error <= FEW_ROUNDINGS * spacing) & (deviation < ONE_NUMBER * spacing)
-    rounding |= offset
-    if np.abs(slices.edges[:2]).max(initial=0.0) <= 1:  # a sigmoid or tanh that is sure
-        tolerated |= offset & (size > _SURE)
-    if totals.unit and output.task.kind in (Kind.BINARY, Kind.MULTILABEL) and not _is_guess(output):
-        tolerated |= rounding
-    right = error[relative <= _SPEAKING / 5]
-    if len(error) >= _TYPICAL_OF and len(right) >= len(error) / 10:
-        noise |= error <= _EVERYWHERE * float(np.median(right))
-    if output.task.kind is Kind.MULTILABEL and not _is_guess(output):
-        tolerated |= noise & (deviation < _STEADY * deviation.max(initial=0.0))
-    said = slices.edges[3] - slices.edges[2]
-    dead = varies & (said < _DEAD * (high - low))
-    rare = size < _RARE**0.5 * (high - low)
-    drowned = noise & (relative > _SPEAKING / 5) & (rare | ~dead)
-    if len(error) >= _FEATURES and np.count_nonzero(drowned) <= _SOME * len(error):
-        tolerated |= drowned
-    noise &= ~dead
-    return SliceErrors(relative, scale, tolerated, rounding, offset, noise)
-
-
 def _is_little_beside_offset(output: OutputDrift, slices: Slices, found: SliceErrors) -> bool:
     """Whether a number of a few loses a tenth of its variation, and nobody says that it may."""
     few = output.totals.values == output.totals.samples * slices.count and slices.count <= _FEW
     lost = found.rounding & ~found.tolerated & (found.errors > 1 / 10 / VARIATION)
     return few and output.known is None and bool(lost.any())
-
-
-def _each(output: OutputDrift, slices: Slices) -> np.ndarray:
-    """The number of values of each slice, without samples that are zero throughout."""
-    totals = output.totals
-    values = totals.values * live_samples(output) / max(1, output.samples)
-    sizes = totals.places.sizes
-    size = slices.count
-    if size == MOST_SLICES and sizes:  # then neighbours share a slice
-        size = max(size, sizes[0] if slices is totals.planes else sizes[-1])
-    first = np.arange(slices.count + 1) * size // slices.count
-    return np.maximum(1.0, np.diff(first) * values / size)
-
-
-def _deviation(output: OutputDrift, slices: Slices) -> np.ndarray:
-    """The standard deviation of each slice of the reference."""
-    each = _each(output, slices)
-    variance = slices.reference_sq / each - (slices.reference_sum / each) ** 2
-    return np.sqrt(np.maximum(variance, 0.0))

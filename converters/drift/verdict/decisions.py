@@ -128,7 +128,7 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
         )
     ties = counted.changed - counted.firm
     if ties:
-        text += f", {ties:,} of them ties in the reference"
+        text += f", {ties:,} of them {'a tie' if ties == 1 else 'ties'} in the reference"
     text += f"; the true rate is at {bound_text(verdict, lower, upper, budget)}"
     if verdict is Verdict.INCONCLUSIVE:
         without = firm.upper(budget.confidence)
@@ -139,12 +139,14 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
             text += "sample has more ties than those that were seen"
     text += f", budget {limit:.2%}"
     if verdict is Verdict.INCONCLUSIVE:
+        guess = output.known is None and output.rel_l2 is not None  # that it decides at all
         if without <= limit:
             text += ". Only ties are over the budget, which no rounding could keep"
-            if output.known is None and output.rel_l2 is not None:
-                verdict = Verdict.PASS  # that it decides at all is a guess; distances say the rest
+            verdict = Verdict.PASS if guess else verdict  # distances say the rest
+        elif firm.rate <= limit < every.rate and not guess:
+            text += ". Ties take it over the budget, so more samples will not decide"
         else:
-            text += _advice(every, budget, limit)
+            text += _advice(every, firm, budget, limit)
     p = firm.p_over(limit)
     return Check("flip_rate", output.name, every.rate, lower, upper, limit, verdict, text, p)
 
@@ -158,23 +160,29 @@ def _noun(output: OutputDrift) -> str:
     }.get(output.task.kind, "values")
 
 
-def _advice(every: Clustered, budget: DriftBudget, limit: float) -> str:
+def _advice(every: Clustered, firm: Clustered, budget: DriftBudget, limit: float) -> str:
     """How many samples would decide, at this rate and clustering."""
+    passing = every if every.rate <= limit else firm  # too many ties pass where nobody decides
 
     def decides(count: int) -> bool:
-        more = count / every.samples
-        grown = Clustered(
-            count,
-            round(every.decisions * more),
-            round(every.changed * more),
-            round(every.changed_sq * more),
-            round(every.changed_decisions * more),
-            round(every.decisions_sq * more),
-            every.repeated,
-        )
-        return min(grown.p_under(limit), grown.p_over(limit)) <= 1 - budget.confidence
+        p = min(_grown(passing, count).p_under(limit), _grown(firm, count).p_over(limit))
+        return p <= 1 - budget.confidence
 
     return advice(fewest_samples(decides, every.samples), "rate")
+
+
+def _grown(rate: Clustered, count: int) -> Clustered:
+    """The rate, had it been seen on another number of samples."""
+    more = count / rate.samples
+    return Clustered(
+        count,
+        round(rate.decisions * more),
+        round(rate.changed * more),
+        round(rate.changed_sq * more),
+        round(rate.changed_decisions * more),
+        round(rate.decisions_sq * more),
+        rate.repeated,
+    )
 
 
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:

@@ -122,7 +122,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
     distinct = round(samples / repeated)
     checks = []
     if distinct < budget.min_samples:
-        compared = f"{samples:,} samples were compared"
+        compared = f"{samples:,} {'sample was' if samples == 1 else 'samples were'} compared"
         if distinct < samples:
             compared += f", of which {distinct:,} {'is' if distinct == 1 else 'are'} distinct"
         text = (

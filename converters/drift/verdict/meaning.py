@@ -47,15 +47,19 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
         what += " (" + lost[0].text.partition(": ")[2].partition("; a class may")[0] + ")"
     text = (
         f"output {output.name!r}: no declaration tells what it means, and if its last axis held "
-        f"scores of classes, {what}. Declare it: --task {output.name}=classification, or "
-        "regression, embedding or other if its values are no scores"
+        f"scores of classes, {what}. "
     )
     moved = variation_ratio(output)
     if firm.lower(budget.confidence) > _MANY * limit and moved > _MUCH:
         text += (
-            f". Values are off by {moved:.3g} of what tells samples apart, so none of them holds"
+            f"As numbers, its values are off by {moved:.3g} of what tells samples apart, so no "
+            "declaration helps"
         )
         return [fault("meaning", output.name, text, firm.rate)]
+    text += (
+        f"Declare it: --task {output.name}=classification, or regression, embedding or other if "
+        "its values are no scores"
+    )
     return [doubt("meaning", output.name, text, firm.rate)]
 
 

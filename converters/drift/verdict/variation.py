@@ -36,6 +36,9 @@ _NOISE = 1e-6
 # Places that it takes to have variation beside their mean.
 _FEWEST_PLACES = 3
 
+# And samples to tell how much single places vary: of hundreds, some hardly do among a few.
+_FEWEST_SAMPLES = 10
+
 # Numbers are small for a reason, and not by chance, where nearly all samples have one sign.
 _ONE_SIGN = 0.9
 
@@ -236,9 +239,9 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
     places = output.totals.places
     spread, channels = places.spread, places.channels
     each = (spread.count - channels - (channels > 1)) // channels
-    if len(places.sizes) < 2 or each < _FEWEST_PLACES:
-        return []
     samples = live_samples(output)
+    if len(places.sizes) < 2 or each < _FEWEST_PLACES or samples < _FEWEST_SAMPLES:
+        return []
     kept = slice(channels * each)
     error, size = (
         np.sqrt(sums[kept].reshape(channels, each) / samples)

@@ -74,6 +74,7 @@ def test_a_primary_metric_that_is_open_says_what_would_decide() -> None:
         assert " samples at this drop would decide" in found.text
     found = check(score(0.9, 0.9, None))
     assert found.verdict == "INCONCLUSIVE"
+    assert "; these samples do not bound the true drop, budget 1.00%" in found.text
     assert found.text.endswith("It takes more samples to say how certain this is")
 
 

@@ -208,6 +208,26 @@ class TestSlices:
         noisy = reference + 0.4 * GENERATOR.standard_normal(reference.shape)
         assert check("slice_rel_l2", drift(reference, noisy)).verdict is Verdict.INCONCLUSIVE
 
+    def test_features_that_are_silent_have_no_noise(self):
+        features = np.maximum(GENERATOR.standard_normal((20, 300)), 0)
+        features[:, 100:] = 0
+        features[0, :4] = 0.02
+        features[1:, :4] = 0
+        noisy = features + 3e-3 * (features > 0) * GENERATOR.choice([-1, 1], features.shape)
+        assert check("slice_rel_l2", drift(features, noisy)).verdict is Verdict.PASS
+
+    def test_scores_that_all_became_smaller_are_no_noise(self):
+        boxes = GENERATOR.uniform(1, 640, (200, 50, 4))
+        scores = 0.9 * (GENERATOR.random((200, 50, 12)) < 0.005)
+        reference = np.concatenate([boxes, scores], axis=2)
+        noisy, halved = half(reference), half(reference)
+        noisy[..., 4:] += 0.03 * GENERATOR.standard_normal(scores.shape)
+        halved[..., 4:] /= 2
+        assert check("slice_rel_l2", drift(reference, noisy)).verdict is Verdict.INCONCLUSIVE
+        found = check("slice_rel_l2", drift(reference, halved))
+        assert found.verdict is Verdict.FAIL
+        assert found.text.endswith("12 such columns are over it")
+
     def test_places_on_the_first_axis(self):
         reference = GENERATOR.standard_normal((100, 6, 4, 4))
         dead = reference.copy()

@@ -85,6 +85,12 @@ class TestRate:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "500 of them ties in the reference" in found.text
         assert "Only ties are over the budget" in found.text
+        few = check("flip_rate", drift(near[:100], np.roll(near[:100], 1, axis=1)))
+        assert few.text.endswith("Ties take it over the budget, so more samples will not decide")
+        once = np.concatenate([np.roll(near[:1], 1, axis=1), near[1:100]])
+        assert (
+            "1 of them a tie in the reference" in check("flip_rate", drift(near[:100], once)).text
+        )
 
     def test_reports_of_before_decisions_were_counted(self):
         found = drift(scores(TOKENS[:, 0]), scores(TOKENS[:, 0]))

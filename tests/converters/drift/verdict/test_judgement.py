@@ -268,6 +268,7 @@ class TestEvidence:
             "58 samples were compared; fewer than 59 (min_samples) certify nothing. Pass more data"
         )
         assert judge([regression(samples=59)]).verdict is Verdict.PASS
+        assert judge([regression(samples=1)]).reasons[-1].startswith("1 sample was compared; fewer")
 
     def test_nothing_compared(self) -> None:
         assert judge([]).verdict is Verdict.INCONCLUSIVE

@@ -159,6 +159,13 @@ class TestSinglePlaces:
         assert "a place in channel 3 of 7 is off by" in text
         assert judged(self.HOURS, half(self.HOURS))[0] is Verdict.PASS
 
+    def test_a_few_samples_do_not_tell_how_much_a_place_varies(self):
+        near = self.HOURS[:2].copy()
+        near[1, 7, 3] = near[0, 7, 3] + 1e-3
+        noisy = near.copy()
+        noisy[:, 7, 3] += 0.05
+        assert judged(near, noisy)[0] is Verdict.PASS
+
     def test_noise_of_places_that_hardly_vary(self):
         quiet = self.HOURS * np.geomspace(1, 1e-3, 48)[:, None]
         noisy = quiet + 2e-3 * GENERATOR.standard_normal(quiet.shape)
