@@ -19,7 +19,8 @@ QUICK = (
 # Minutes of compiling.
 SLOW = (
     "calibration/test_measure colocation/test_run fit/test_callback "
-    "fit/test_callback_adapting fit/test_callback_bad_rows fit/test_callback_order "
+    "fit/test_callback_adapting fit/test_callback_bad_rows fit/test_callback_data "
+    "fit/test_callback_order fit/test_callback_readings "
     "fit/test_early_start fit/test_large_inputs fit/test_nonfinite_watch fit/test_preflight "
     "fit/test_scale_watch "
     "loss_scaling/test_attach nonfinite/test_locate precision/test_policy "

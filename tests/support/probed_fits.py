@@ -1,0 +1,32 @@
+"""A small classifier, its data, and a fit with a callback, for tests of `MixedPrecision`."""
+
+import keras
+import numpy as np
+from keras import layers
+
+CLASSES = 3
+
+
+def model(*middle, optimizer="adam", **compile_options) -> keras.Model:
+    net = keras.Sequential(
+        [
+            layers.Input((4,)),
+            layers.Dense(8, activation="relu", name="hidden"),
+            *middle,
+            layers.Dense(CLASSES, activation="softmax", name="out"),
+        ]
+    )
+    net.compile(optimizer, "sparse_categorical_crossentropy", **compile_options)
+    return net
+
+
+def data(rows=48, poisoned=()) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(0).standard_normal((rows, 4)).astype("float32")
+    y = (np.abs(x.sum(axis=1)) % CLASSES).astype("int32")
+    x[list(poisoned)] = np.nan
+    return x, y
+
+
+def fit(net, callback, x, y, **options):
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0, **options}
+    return net.fit(x, y, callbacks=[callback], **options)
