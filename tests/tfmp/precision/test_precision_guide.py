@@ -47,7 +47,10 @@ def test_the_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     }
     for code in blocks("python"):
         exec(code, names)
-    assert "skipped 0 of 4 steps" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "skipped 0 of 4 steps" in printed
+    for text in blocks("text")[1:]:
+        assert text in printed
 
 
 def test_the_plan_is_printed_as_the_page_has_it():

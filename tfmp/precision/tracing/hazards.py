@@ -77,7 +77,7 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
             many = f"{fact.number:.0f}" if np.isfinite(fact.number) else "any number of"
             found.setdefault(fact.layer, f"sums {many} values in float16")
         if fact.kind == EXPONENTIAL and fact.dtype == "float16":
-            found.setdefault(fact.layer, "its exponentials are infinite in float16 from 11.1 on")
+            found.setdefault(fact.layer, "takes exponentials, infinite in float16 from 11.1 on")
     # A norm or a variance, which divides by its root: no NaN tells of an infinite one.
     sums = {fact.layer for fact in trial if fact.kind == SUM}
     for fact in trial:
