@@ -83,6 +83,8 @@ class Totals:
             both sides.
         slices: distances by channel or column, where they were measured.
         planes: distances by place on axis 1, of outputs of rank 3 and more.
+        corners: whether all rows of four are two corners, of which the second is never the smaller.
+        extents: distances of what lies between these, widths and heights, valid if `corners` holds.
         places: a few places of each sample, where slices were measured.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
             its decisions that changed, as `SHARES` lists them.
@@ -131,6 +133,8 @@ class Totals:
     unmatched: Decisions = field(default_factory=Decisions)
     slices: Slices = field(default_factory=Slices)
     planes: Slices = field(default_factory=Slices)
+    corners: bool = True
+    extents: Slices = field(default_factory=Slices)
     places: Places = field(default_factory=Places)
     rows: Sketch = field(default_factory=Sketch)
 
@@ -282,14 +286,28 @@ def _distances(
     if several and axis == 1:
         measured = measure_distances(reference, candidate, planes=True)
         slices = planes = Slices.summed(measured.planes)
+        extents: TotalsFields = {"corners": False}
     else:
         if several:
             reference, candidate = (np.moveaxis(each, axis, -1) for each in (reference, candidate))
         measured = measure_distances(reference, candidate, columns=True, planes=several)
         slices, planes = Slices.summed(measured.columns), Slices.summed(measured.planes)
+        extents = _extents(reference, candidate)
     if kind is Kind.EMBEDDING:
         planes = Slices()
-    return measured, {"slices": slices, "planes": planes, "places": places}
+    return measured, {"slices": slices, "planes": planes, "places": places, **extents}
+
+
+def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+    """Distances between the corners of boxes, which the corners' own do not show."""
+    if reference.shape[-1] != 4 or not (reference[..., 2:] >= reference[..., :2]).all():
+        return {"corners": False}
+    with np.errstate(invalid="ignore", over="ignore"):
+        one, other = (
+            np.subtract(values[..., 2:], values[..., :2], dtype=np.float64)
+            for values in (reference, candidate)
+        )
+    return {"extents": Slices.of(one, other, -1)}
 
 
 def _rows(

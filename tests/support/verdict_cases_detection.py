@@ -7,6 +7,7 @@ from verdict_case import (
     Outputs,
     flushed,
     half,
+    one,
     sigmoid,
 )
 
@@ -286,3 +287,24 @@ def _(rng):
     received = half(found)
     received[..., 4:] = half(received[..., 4:] / 2)
     return Outputs({"output0": found.transpose(0, 2, 1)}, {"output0": received.transpose(0, 2, 1)})
+
+
+def small_boxes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Centres of 500 boxes in images of 2000 pixels, and their sizes of 6 to 30 pixels."""
+    return rng.uniform(200, 1800, (500, 2)), rng.uniform(6, 30, (500, 2))
+
+
+@benign("the box of one small object in a large image")
+def _(rng):
+    """Corners are off by half a pixel."""
+    centre, size = small_boxes(rng)
+    exact = np.concatenate([centre - size / 2, centre + size / 2], axis=1)
+    return one("bbox", exact, half(exact))
+
+
+@harmful("the box of one small object in a large image, always of average size")
+def _(rng):
+    """Its centre is right; objects of 6 pixels get a box of 18, and those of 30, too."""
+    centre, size = small_boxes(rng)
+    exact = np.concatenate([centre - size / 2, centre + size / 2], axis=1)
+    return one("bbox", exact, half(np.concatenate([centre - 9, centre + 9], axis=1)))

@@ -27,13 +27,23 @@ from tfmp.converters.drift.verdict.slice_errors import (
     slice_errors,
     values_of_each,
 )
-from tfmp.converters.drift.verdict.variation import NO_NUMBERS, VARIATION, variation_checks
+from tfmp.converters.drift.verdict.variation import (
+    CORRECT,
+    NO_NUMBERS,
+    ONE_NUMBER,
+    VARIATION,
+    variation_checks,
+)
+from tfmp.shared.numerics import ulp
 
 # Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
 _LOUD = 0.05
 
 # Errors of samples up to those of nearly all that are right are noise, too.
 _MOST = 0.95
+
+# Boxes that tell how much their sizes vary.
+_FEWEST = 10
 
 # Outputs of so many numbers are as many measures; of more, they are a signal or a vector.
 _FEW = 16
@@ -197,6 +207,7 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     checks += [_slice_check(output, first, "place", limit, budget)] if first.count else []
     few = _bad_samples(output, budget)
     excused = float((output.totals.rows.values[few, 0] ** 2).sum()) if few.any() else None
+    checks += _extents(output, limit) if excused is None else []
     return checks + variation_checks(output, budget, excused)
 
 
@@ -242,6 +253,37 @@ def _slice_check(
             "noise beside them. Compare it by itself, or declare what the output means (--task)"
         )
     return Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)
+
+
+def _extents(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether widths and heights are right between corners that are far from zero."""
+    extents, corners = output.totals.extents, output.totals.slices
+    each = output.totals.values / 4
+    known = output.totals.corners and extents.count and corners.count == 4
+    if not known or each < _FEWEST:
+        return []
+    size = np.sqrt(corners.reference_sq / each).reshape(2, 2).max(axis=0)
+    spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
+    variance = np.maximum(extents.reference_sq - extents.reference_sum**2 / each, 0) / each
+    error, deviation = np.sqrt(extents.error_sq / each), np.sqrt(variance)
+    varies = deviation > np.maximum(ONE_NUMBER * spacing, CONSTANT * size)
+    if not varies.any():
+        return []
+    ratio = np.where(varies, error / np.where(varies, deviation, 1.0), 0.0)
+    worst = int(ratio.argmax())
+    told = number_beside(float(ratio[worst]), limit * VARIATION)
+    text = (
+        f"output {output.name!r}: what lies between columns {worst} and {worst + 2}, such as the "
+        f"size of a box, is off by {told} of what tells samples apart, budget "
+        f"{limit * VARIATION:.10g}"
+    )
+    verdict = Verdict.PASS if ratio[worst] <= limit * VARIATION else Verdict.FAIL
+    # Each of two corners is rounded.
+    if verdict is Verdict.FAIL and error[worst] <= 2**0.5 * CORRECT * spacing[worst]:
+        verdict = Verdict.INCONCLUSIVE
+        text += NO_NUMBERS
+    measured = float(ratio[worst]) / VARIATION
+    return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
 
 
 def _variation(output: OutputDrift, limit: float) -> list[Check]:

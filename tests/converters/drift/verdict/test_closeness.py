@@ -208,6 +208,29 @@ class TestSlices:
         noisy = reference + 0.4 * GENERATOR.standard_normal(reference.shape)
         assert check("slice_rel_l2", drift(reference, noisy)).verdict is Verdict.INCONCLUSIVE
 
+    def test_boxes_of_a_few_pixels_have_a_size(self):
+        corner = GENERATOR.uniform(200, 1800, (300, 2))
+        boxes = np.concatenate([corner, corner + GENERATOR.uniform(6, 30, corner.shape)], axis=1)
+        average = half(np.concatenate([corner, corner + 18], axis=1))
+        name = "what lies between columns"
+
+        def about_sizes(reference, candidate):
+            checks = closeness_checks(drift(reference, candidate), DriftBudget())
+            return next((each for each in checks if name in each.text), None)
+
+        assert about_sizes(boxes, half(boxes)).verdict is Verdict.PASS
+        found = about_sizes(boxes, average)
+        assert found.verdict is Verdict.FAIL
+        assert "such as the size of a box, is off by 1" in found.text
+        tiny = np.concatenate([corner, corner + GENERATOR.uniform(2, 5, corner.shape)], axis=1)
+        rounded = about_sizes(tiny, half(tiny))
+        assert rounded.verdict is Verdict.INCONCLUSIVE
+        assert "FP16 has no numbers between" in rounded.text
+        assert about_sizes(boxes[:5], average[:5]) is None
+        boxes[7] = boxes[7, ::-1]
+        assert (boxes[7, 2:] < boxes[7, :2]).any()
+        assert about_sizes(boxes, average) is None
+
     def test_features_that_are_silent_have_no_noise(self):
         features = np.maximum(GENERATOR.standard_normal((20, 300)), 0)
         features[:, 100:] = 0
