@@ -176,7 +176,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def _begin_late(self) -> None:
         """Begins within an epoch, unless it has begun or the model still has no weights."""
-        if self._session is None and not _waits_for_data(self.model):
+        if self._session is None and policies.is_built(self.model):
             self._begin().epoch_began(self._epoch)
 
     def _begin(self) -> FitSession:
@@ -223,7 +223,8 @@ class MixedPrecision(keras.callbacks.Callback):
         This happens at the beginning of a batch rather than at its end: Keras waits for the device
         at the end of a batch if any callback has work there.
         """
-        self._begin_late()  # for data that could not be looked at
+        if batch:
+            self._begin_late()  # for data that could not be looked at
         if self._session:
             with self._reported():
                 self._session.step_begins(batch)
@@ -283,12 +284,23 @@ def _nothing() -> None:
 
 
 def _waits_for_data(model: keras.Model) -> bool:
-    """Whether the first step will build the model, as `fit` lets it on TensorFlow."""
-    return not policies.is_built(model) and type(model).call is not keras.Model.call
+    """Whether the first batch has to tell the sizes that the model takes, as `fit` allows it."""
+    if type(model).call is keras.Model.call:
+        return False
+    return not policies.is_built(model) or not (
+        getattr(model, "inputs", None) or model._build_shapes_dict
+    )
 
 
 def _build_from(model: keras.Model, batch: TensorTree) -> None:
-    """Makes the weights of a model that takes batches like this one; computes nothing."""
+    """Makes the weights of a model that takes batches like this one, or notes their sizes."""
+    if policies.is_built(model):
+        # It calls itself built, and Keras never noted the sizes; the plan builds what lacks.
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        if all(value is not None for value in keras.tree.flatten(x)):
+            shapes = keras.tree.map_structure(lambda value: (None, *value.shape[1:]), x)
+            model._build_shapes_dict = {"input_shape": shapes}
+        return
 
     def of_any_size(value: Tensor | None) -> keras.KerasTensor | None:
         if value is None:

@@ -137,6 +137,29 @@ def test_a_model_without_weights_is_built_from_the_first_batch(
     net.predict(x[:5], verbose=0)  # not tied to the size of that batch
 
 
+class CallsItselfBuilt(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.parts, self.out = [layers.Dense(8) for _ in range(2)], layers.Dense(1, name="out")
+        self.built = True
+
+    def call(self, x):
+        for part in self.parts:
+            x = part(x)
+        return self.out(x)
+
+
+@pytest.mark.parametrize("epochs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_model_that_calls_itself_built_gets_its_sizes_from_the_first_batch(epochs):
+    net = CallsItselfBuilt()
+    net.compile("sgd", "mse")
+    callback = MixedPrecision("mixed_float16")
+    fit(net, callback, *data(), epochs=epochs)
+    assert [part.compute_dtype for part in net.parts] == ["float16", "float16"]
+    assert net.out.compute_dtype == "float32"
+    assert (callback.report.steps, callback.report.findings) == (6 * epochs, ())
+
+
 def test_a_model_without_weights_takes_named_inputs():
     x, y = data()
     net = Subclassed()
