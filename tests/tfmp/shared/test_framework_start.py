@@ -35,6 +35,7 @@ def test_ctrl_c_is_no_failure(capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_command_starts_without_a_word_of_the_frameworks():
     environment = {name: v for name, v in os.environ.items() if not name.startswith("TF_CPP")}
     command = [sys.executable, "-m", "tfmp.commands.cli", "doctor"]
