@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
 
 
-def pytest_collection_finish() -> None:
-    """What the frameworks made when they were imported stays: collections need not look at it.
+def keep_what_is_there() -> None:
+    """Later collections of garbage need not look at the objects of now.
 
-    `keras.backend.clear_session` and others collect garbage, half a second each without this.
+    `keras.backend.clear_session` and others collect, half a second each without this.
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    """What the frameworks made when they were imported stays."""
+    keep_what_is_there()
     gc.set_threshold(100_000, 20, 50)
+
+
+finished = count(1)
+
+
+def pytest_runtest_logfinish() -> None:
+    """So does what they made in the tests: graphs, kernels, modules imported late."""
+    if next(finished) % 50 == 0:
+        keep_what_is_there()
 
 
 @pytest.fixture(autouse=True)

@@ -17,9 +17,10 @@ APPLICATIONS = list(sweep.application_rows(every=True))
 
 
 @pytest.fixture(autouse=True)
-def forget_names():
+def forget_names(request):
+    """The few quick rows leave memory that nobody misses: collecting it takes long."""
     yield
-    keras.backend.clear_session()
+    keras.backend.clear_session(free_memory="slow" in request.keywords)
 
 
 # With random weights these amplify rounding: `check_export` holds them against float64.
