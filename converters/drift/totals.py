@@ -83,8 +83,9 @@ class Totals:
             both sides.
         slices: distances by channel or column, where they were measured.
         planes: distances by place on axis 1, of outputs of rank 3 and more.
-        corners: whether all rows of four are two corners, of which the second is never the smaller.
-        extents: distances of what lies between these, widths and heights, valid if `corners` holds.
+        corners: whether all rows are two corners or two ends, of which the second is never the
+            smaller.
+        extents: distances of what lies between these, such as widths, valid if `corners` holds.
         places: a few places of each sample, where slices were measured.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
             its decisions that changed, as `SHARES` lists them.
@@ -299,12 +300,14 @@ def _distances(
 
 
 def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Distances between the corners of boxes, which the corners' own do not show."""
-    if reference.shape[-1] != 4 or not (reference[..., 2:] >= reference[..., :2]).all():
+    """Distances between the corners of boxes or ends of intervals, which their own do not show."""
+    width = reference.shape[-1]
+    half = width // 2
+    if width not in (2, 4) or not (reference[..., half:] >= reference[..., :half]).all():
         return {"corners": False}
     with np.errstate(invalid="ignore", over="ignore"):
         one, other = (
-            np.subtract(values[..., 2:], values[..., :2], dtype=np.float64)
+            np.subtract(values[..., half:], values[..., :half], dtype=np.float64)
             for values in (reference, candidate)
         )
     return {"extents": Slices.of(one, other, -1)}

@@ -11,6 +11,7 @@ from verdict_case import (
     Outputs,
     flushed,
     half,
+    one,
     regress,
 )
 
@@ -363,3 +364,19 @@ def _(rng):
     """Intervals of +-60 hold as many prices as before."""
     values, truth = quantiles(rng, 60)
     return Outputs({"quantiles": values}, {"quantiles": half(values)}, truth)
+
+
+@benign("bounds of prices that are declared as numbers", tasks={"bounds": "regression"})
+def _(rng):
+    """A lower and an upper bound of 100 to 900, right to a quarter."""
+    middle, width = rng.uniform(100, 900, (600, 1)), rng.uniform(2, 8, (600, 1))
+    exact = np.concatenate([middle - width, middle + width], axis=1)
+    return one("bounds", exact, half(exact))
+
+
+@harmful("bounds of prices that are one number", tasks={"bounds": "regression"})
+def _(rng):
+    """The upper bound is the lower one: nobody is told how sure the model is."""
+    middle, width = rng.uniform(100, 900, (600, 1)), rng.uniform(2, 8, (600, 1))
+    exact = np.concatenate([middle - width, middle + width], axis=1)
+    return one("bounds", exact, half(np.concatenate([middle, middle], axis=1)))

@@ -256,13 +256,13 @@ def _slice_check(
 
 
 def _extents(output: OutputDrift, limit: float) -> list[Check]:
-    """Whether widths and heights are right between corners that are far from zero."""
+    """Whether widths are right between corners or ends that are far from zero."""
     extents, corners = output.totals.extents, output.totals.slices
-    each = output.totals.values / 4
-    known = output.totals.corners and extents.count and corners.count == 4
+    known = output.totals.corners and 0 < extents.count == corners.count / 2
+    each = output.totals.values / max(1, corners.count)
     if not known or each < _FEWEST:
         return []
-    size = np.sqrt(corners.reference_sq / each).reshape(2, 2).max(axis=0)
+    size = np.sqrt(corners.reference_sq / each).reshape(2, -1).max(axis=0)
     spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
     variance = np.maximum(extents.reference_sq - extents.reference_sum**2 / each, 0) / each
     error, deviation = np.sqrt(extents.error_sq / each), np.sqrt(variance)
@@ -273,8 +273,8 @@ def _extents(output: OutputDrift, limit: float) -> list[Check]:
     worst = int(ratio.argmax())
     told = number_beside(float(ratio[worst]), limit * VARIATION)
     text = (
-        f"output {output.name!r}: what lies between columns {worst} and {worst + 2}, such as the "
-        f"size of a box, is off by {told} of what tells samples apart, budget "
+        f"output {output.name!r}: what lies between columns {worst} and {worst + extents.count}, "
+        f"such as the size of a box, is off by {told} of what tells samples apart, budget "
         f"{limit * VARIATION:.10g}"
     )
     verdict = Verdict.PASS if ratio[worst] <= limit * VARIATION else Verdict.FAIL

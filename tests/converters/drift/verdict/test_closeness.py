@@ -227,6 +227,9 @@ class TestSlices:
         assert rounded.verdict is Verdict.INCONCLUSIVE
         assert "FP16 has no numbers between" in rounded.text
         assert about_sizes(boxes[:5], average[:5]) is None
+        found = about_sizes(boxes[:, [0, 2]], average[:, [0, 2]])
+        assert found.verdict is Verdict.FAIL
+        assert "what lies between columns 0 and 1, such as" in found.text
         boxes[7] = boxes[7, ::-1]
         assert (boxes[7, 2:] < boxes[7, :2]).any()
         assert about_sizes(boxes, average) is None
