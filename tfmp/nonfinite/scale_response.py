@@ -33,7 +33,9 @@ def has_own_gradients(model: keras.Model) -> bool:
 
 def _source_of(name: str) -> str:
     """The source of a module; in a notebook, which has no file, that of its decorated functions."""
-    module = sys.modules[name]
+    module = sys.modules.get(name)
+    if module is None:  # the class was made by `exec`
+        return ""
     parts: list[Any] = [module]
     if getattr(module, "__file__", None) is None:
         parts = [value for value in vars(module).values() if hasattr(value, "__wrapped__")]
