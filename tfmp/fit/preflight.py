@@ -145,7 +145,7 @@ def _own_step(model: keras.Model) -> tuple[str, str]:
         # A method or a function that the step calls may scale the loss.
         helpers = _with_functions([kind for kind in own if kind is not object])
         return inspect.getsource(step), helpers
-    except (OSError, TypeError):
+    except (OSError, TypeError, KeyError):
         return "", ""
 
 

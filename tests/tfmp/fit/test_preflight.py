@@ -95,6 +95,13 @@ def test_a_train_step_that_forgets_to_scale(kind, is_found):
         assert "self.optimizer.scale_loss(loss)" in finding.fix
 
 
+def test_a_helper_whose_module_is_gone_is_left_to_the_first_step(monkeypatch):
+    monkeypatch.setattr(scaled_by, "__module__", "gone")
+    model = Helped([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    assert "train_step without loss scaling" not in findings(model)
+
+
 class Clipping(keras.Sequential):
     def train_step(self, *arguments):
         scaled = self.optimizer.scale_loss(1.0)
