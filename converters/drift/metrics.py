@@ -8,6 +8,7 @@ import numpy as np
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.detection import SCORE, Fit
 from tfmp.converters.drift.exact import merge, total
+from tfmp.converters.drift.slices import Slices
 from tfmp.converters.drift.tasks import DECLARED, Kind, Task
 from tfmp.converters.drift.totals import Totals, measure
 
@@ -182,6 +183,8 @@ def drift_of(
         totals = replace(totals, half=Decisions(), threshold_flips=0)
     if not totals.detections:
         totals = replace(totals, boxes=Decisions(), fit=Fit())
+    if not totals.corners:
+        totals = replace(totals, extents=Slices())
     by_equality = totals.unequal_rows > 0 or totals.ulps == ()
     distances = {} if by_equality else _distances(totals)
     task = _told(known, labels, totals) if not by_equality else None

@@ -204,6 +204,8 @@ def _measure(
         given = task or Task(Kind.DETECTION)
         one, other = (np.moveaxis(values, given.axis, -1) for values in (reference, candidate))
         boxes, fit = by_boxes(one, other, given.columns)
+        if task is None:  # then other samples may be no detections, and have no shares of them
+            boxes = boxes[0], np.zeros(len(reference))
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = pair_rows(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
