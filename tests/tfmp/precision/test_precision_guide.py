@@ -31,7 +31,8 @@ def build() -> keras.Model:
 
 
 @pytest.fixture(autouse=True)
-def seeded():
+def fresh():
+    keras.backend.clear_session()  # names of operations count from 1 again
     keras.utils.set_random_seed(7)
 
 
