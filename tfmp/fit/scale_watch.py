@@ -58,8 +58,12 @@ class ScaleWatch:
     def own_gradients(self) -> Finding | None:
         """The finding about code of the model that a loss scale misleads."""
         optimizer = scaled_optimizers(self._model)[0]
-        scale = float(optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale)
-        if scale == 1.0 or not has_own_gradients(self._model):
+        if not has_own_gradients(self._model):
+            return None
+        scale = optimizer.initial_scale
+        if optimizer.built:
+            scale = float(keras.ops.convert_to_numpy(optimizer.dynamic_scale))
+        if scale == 1.0:
             return None
         x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
         try:
