@@ -44,9 +44,9 @@ def run_command(command: Any, start=subprocess.run, **options: Any) -> Any:
     """`subprocess.run`, but for `tfmp-convert`: that runs here, where TensorFlow has started."""
     if Path(command[0]).name != "tfmp-convert":
         return start(command, **options)
-    with contextlib.chdir(options["cwd"]):
-        status = main(command[1:], standalone_mode=False)
-    return subprocess.CompletedProcess(command, status or 0)
+    with contextlib.chdir(options["cwd"]), pytest.raises(SystemExit) as end:
+        main(command[1:])
+    return subprocess.CompletedProcess(command, end.value.code)
 
 
 @pytest.fixture
