@@ -156,8 +156,8 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, converte
             return ticket
 
     monkeypatch.setattr(driver, "RayCrew", Killing)
-    here = validate(model, candidates[0], data, labels)
-    there = validate(model, candidates[0], data, labels, ray="local", workers=2)
+    here = validate(model, candidates[0], data, labels, split=True)
+    there = validate(model, candidates[0], data, labels, ray="local", workers=2, split=True)
     assert len(killed) == 1
     assert evidence(there) == evidence(here)
     assert there.reference.noise_floor
