@@ -80,7 +80,7 @@ def conv_model() -> tuple[keras.Model, np.ndarray]:
 
 
 def wide_model() -> tuple[keras.Model, np.ndarray]:
-    """Four hidden layers of 512 on 64 features, batch 128: a step of some ten milliseconds."""
+    """Four hidden layers of 512 on 64 features, batch 128: a step of a few milliseconds."""
     layers = keras.layers
     hidden = [layers.Dense(512, activation="relu") for _ in range(4)]
     model = keras.Sequential([layers.Input((64,)), *hidden, layers.Dense(10, dtype="float32")])

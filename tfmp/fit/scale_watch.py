@@ -57,9 +57,9 @@ class ScaleWatch:
 
     def own_gradients(self) -> Finding | None:
         """The finding about code of the model that a loss scale misleads."""
-        optimizer = scaled_optimizers(self._model)[0]
         if not has_own_gradients(self._model):
             return None
+        optimizer = scaled_optimizers(self._model)[0]
         scale = optimizer.initial_scale
         if optimizer.built:
             scale = float(keras.ops.convert_to_numpy(optimizer.dynamic_scale))
