@@ -7,6 +7,7 @@ host reads both together.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from keras import ops
 
 from tfmp.shared.backend import Tensor
@@ -24,9 +25,8 @@ RING = 32
 # Weights of each variable whose change from one step to the next is measured.
 SAMPLE = 32
 
-# Magnitudes up to here are the lowest two binades of FP16, and those up to there the next two.
-_LOWEST = 4.0 * FLOAT16.smallest_subnormal
-_NEXT = 16.0 * FLOAT16.smallest_subnormal
+# The largest magnitudes that are zero, in the lowest two binades of FP16, and in the next two.
+_BOUNDS = (0.0, *np.nextafter(np.float32([4, 16]) * FLOAT16.smallest_subnormal, 0, dtype="float32"))
 
 
 class Gauges(NamedTuple):
@@ -143,13 +143,22 @@ def _of_gradient(grad: Tensor | None) -> tuple[Tensor, ...]:
     values = ops.cast(getattr(grad, "values", grad), "float32")
     size = ops.abs(values)
 
-    def count(condition: Tensor) -> Tensor:
-        return ops.sum(ops.cast(condition, "float32"))
-
-    zeros, below, above = count(size == 0), count(size < _LOWEST), count(size < _NEXT)
+    # The three counts are one sum. On a CPU, XLA prepares memory for the parts of each reduction
+    # on every step, also in a branch that is not taken.
+    axes = tuple(range(1, 1 + len(size.shape)))
+    bounds = np.reshape(np.float32(_BOUNDS), (3, *[1 for _ in axes]))
+    above = ops.cast(ops.expand_dims(size, 0) > bounds, "float32")
+    nonzero, above_lowest, above_next = ops.unstack(ops.sum(above, axis=axes), 3)
     total = ops.cast(ops.size(values), "float32")
     largest = ops.max(size, initial=0.0)
-    return total, total - zeros, below - zeros, above - below, largest, _norm(values)
+    return (
+        total,
+        nonzero,
+        nonzero - above_lowest,
+        above_lowest - above_next,
+        largest,
+        _norm(values),
+    )
 
 
 def _norm(values: Tensor) -> Tensor:
