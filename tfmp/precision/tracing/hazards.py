@@ -15,12 +15,18 @@ from tfmp.shared.numerics import FLOAT16
 # A sum over so many values passes 65504 where they are 512 on average, as activations may be.
 LONG_SUM = 128
 
+# A product of so many values passes 65504 where they are 40 on average.
+LONG_PRODUCT = 3
+
 CONSTANT = "constant"
 SUM = "sum"
 SQUARE = "square"
 PRODUCT = "product"
 PROMOTION = "promotion"
 EXPONENTIAL = "exponential"
+POWER = "power"
+FACTORS = "factors"
+TANH = "tanh"
 
 
 @dataclass(frozen=True)
@@ -30,9 +36,11 @@ class Fact:
     Attributes:
         layer: id of the layer whose own code has it.
         kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution),
-            `PROMOTION` (16 bits become float32) or `EXPONENTIAL` (of a number that may be large).
+            `PROMOTION` (16 bits become float32), `EXPONENTIAL` (of a number that may be large),
+            `POWER`, `FACTORS` (a product over an axis) or `TANH`.
         dtype: the dtype that the operation computes in.
-        number: the constant, or the number of values in a sum (infinity if it is unknown).
+        number: the constant, the number of values in a sum or factors in a product (infinity if it
+            is unknown), or the exponent of a power.
         line: file and line of the user's code that promotes, if it is known.
     """
 
@@ -74,15 +82,40 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
             )
     for fact in trial:
         if fact.kind == SUM and fact.dtype == "float16" and fact.number >= LONG_SUM:
-            many = f"{fact.number:.0f}" if np.isfinite(fact.number) else "any number of"
-            found.setdefault(fact.layer, f"sums {many} values in float16")
+            found.setdefault(fact.layer, f"sums {_many(fact.number)} values in float16")
         if fact.kind == EXPONENTIAL and fact.dtype == "float16":
             found.setdefault(fact.layer, "takes exponentials, infinite in float16 from 11.1 on")
+        if fact.kind == FACTORS and fact.dtype == "float16" and fact.number >= LONG_PRODUCT:
+            found.setdefault(fact.layer, f"multiplies {_many(fact.number)} values in float16")
+    found = {**_powers(trial), **found}
     # A norm or a variance, which divides by its root: no NaN tells of an infinite one.
     sums = {fact.layer for fact in trial if fact.kind == SUM}
     for fact in trial:
         if fact.kind == SQUARE and fact.dtype == "float16" and fact.layer in sums:
             found.setdefault(fact.layer, "sums squares that are infinite in float16 from 256 on")
+    return found
+
+
+def _many(number: float) -> str:
+    return f"{number:.0f}" if np.isfinite(number) else "any number of"
+
+
+def _powers(trial: Iterable[Fact]) -> Mapping[int, str]:
+    """Reasons of the layers that take high powers, by id of the layer."""
+    found: dict[int, str] = {}
+    trial = list(trial)
+    saturating = {fact.layer for fact in trial if fact.kind == TANH}
+    narrow = [fact for fact in trial if fact.kind == POWER and fact.dtype == "float16"]
+    for fact in sorted(narrow, key=lambda fact: -abs(fact.number)):
+        if fact.number == 3 and fact.layer in saturating:
+            continue  # the cube in GELU: its tanh is 1 where the cube is infinite
+        if fact.number > 0:
+            largest = FLOAT16.overflow_threshold ** (1 / fact.number)
+            reason = f"takes powers that are infinite in float16 from {largest:.3g} on"
+        else:
+            smallest = FLOAT16.overflow_threshold ** (1 / fact.number)
+            reason = f"takes powers that are infinite in float16 up to {smallest:.2g}"
+        found.setdefault(fact.layer, reason)
     return found
 
 

@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
 from keras import tree
 
-from tfmp.precision.tracing.exponents import Value, fits
+from tfmp.precision.tracing.exponents import Value, fits, high_power
 from tfmp.precision.tracing.hazards import (
     EXPONENTIAL,
+    FACTORS,
+    POWER,
     PRODUCT,
     PROMOTION,
     SQUARE,
     SUM,
+    TANH,
     Fact,
     of_constant,
 )
@@ -34,6 +38,14 @@ if TYPE_CHECKING:
 
 _PREFIX = "tfmp/"
 _BEGIN = "tfmp-begin/"
+_REDUCTIONS = {
+    "reduce_sum": SUM,
+    "cumsum": SUM,
+    "scatter-add": SUM,
+    "reduce_prod": FACTORS,
+    "cumprod": FACTORS,
+}
+_POWERS = ("mul", "square", "integer_pow", "pow")
 # Equations whose inner jaxpr runs exactly once, on their own inputs.
 _CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
 
@@ -152,7 +164,7 @@ class _Facts:
         self._read(jaxpr, dict(zip(map(id, jaxpr.constvars), constants, strict=True)))
 
     def _read(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
-        sums: dict[int, float] = {}
+        reductions: dict[int, Fact | None] = {}
         for equation in jaxpr.eqns:
             self._note(equation, constants)
             begun, ended = _layer_of(equation, _BEGIN), _layer_of(equation)
@@ -161,7 +173,7 @@ class _Facts:
             elif ended is not None and ended in self._inside:
                 del self._inside[self._inside.index(ended) :]
             elif self._inside and begun is None:
-                self._look(equation, constants, sums)
+                self._look(equation, constants, reductions)
             for inner in _inner_jaxprs(equation):
                 passed = list(zip(inner.invars, equation.invars, strict=False))
                 known = {id(own): _value(outer, constants) for own, outer in passed}
@@ -183,13 +195,19 @@ class _Facts:
         made = Value(
             {"max": "max_of_two", "min": "min_of_two"}.get(name, name),
             tuple(self._known(argument, constants) for argument in equation.invars),
-            power=float(equation.params.get("y", 1)) if name == "integer_pow" else 1.0,
+            power=self._exponent(equation, constants),
         )
         for variable in equation.outvars:
             self._values[id(variable)] = made
 
+    def _exponent(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> float:
+        if equation.primitive.name == "pow":
+            known = self._known(equation.invars[1], constants).constant
+            return 1.0 if known is None else float(np.ravel(known)[0])
+        return float(equation.params["y"]) if equation.primitive.name == "integer_pow" else 1.0
+
     def _look(
-        self, equation: "JaxprEqn", constants: dict[int, Tensor], sums: dict[int, float]
+        self, equation: "JaxprEqn", constants: dict[int, Tensor], reductions: dict[int, Fact | None]
     ) -> None:
         layer = self._inside[-1]
         if not equation.outvars:
@@ -202,12 +220,19 @@ class _Facts:
                     converts = equation.primitive.name == "convert_element_type"
                     used = dtype if converts else str(value.dtype)
                     self.found += of_constant(layer, used, np.asarray(value))
-        if equation.primitive.name in ("reduce_sum", "cumsum", "scatter-add"):
-            number = _summed(equation)
-            self.found.append(Fact(layer, SUM, dtype, number))
-            sums[id(equation.outvars[0])] = number
+        if equation.primitive.name in _POWERS:
+            power = high_power(self._values[id(equation.outvars[0])])
+            if power is not None:
+                self.found.append(Fact(layer, POWER, dtype, power))
+        kind = _REDUCTIONS.get(equation.primitive.name)
+        if kind is not None:
+            reduced = Fact(layer, kind, dtype, _reduced(equation))
+            self.found.append(reduced)
+            reductions[id(equation.outvars[0])] = reduced
+        elif equation.primitive.name == "tanh":
+            self.found.append(Fact(layer, TANH, dtype))
         elif equation.primitive.name in ("broadcast_in_dim", "reshape", "squeeze"):
-            sums[id(equation.outvars[0])] = sums.get(id(equation.invars[0]), 0)
+            reductions[id(equation.outvars[0])] = reductions.get(id(equation.invars[0]))
         elif equation.primitive.name in ("square", "integer_pow") or (
             equation.primitive.name == "mul" and equation.invars[0] is equation.invars[1]
         ):
@@ -224,10 +249,10 @@ class _Facts:
                 frames = traced.frames if traced is not None else ()
                 line = user_line((frame.file_name, frame.line_num) for frame in frames)
                 self.found.append(Fact(layer, PROMOTION, dtype, line=line))
-            # JAX sums float16 in float32, and rounds the sum.
-            number = sums.get(id(equation.invars[0]), 0)
-            if number:
-                self.found.append(Fact(layer, SUM, dtype, number))
+            # JAX reduces float16 in float32, and rounds the result.
+            rounded = reductions.get(id(equation.invars[0]))
+            if rounded is not None:
+                self.found.append(replace(rounded, dtype=dtype))
 
 
 def _value(argument: object, constants: dict[int, Tensor]) -> Tensor | None:
@@ -235,7 +260,7 @@ def _value(argument: object, constants: dict[int, Tensor]) -> Tensor | None:
     return value if value is None or hasattr(value, "dtype") else np.asarray(value)
 
 
-def _summed(equation: "JaxprEqn") -> float:
+def _reduced(equation: "JaxprEqn") -> float:
     if equation.primitive.name == "scatter-add":
         return math.inf  # the lengths of its sums lie in the data
     shape = equation.invars[0].aval.shape

@@ -9,13 +9,16 @@ import keras
 import numpy as np
 from keras import tree
 
-from tfmp.precision.tracing.exponents import Value, fits
+from tfmp.precision.tracing.exponents import Value, fits, high_power
 from tfmp.precision.tracing.hazards import (
     EXPONENTIAL,
+    FACTORS,
+    POWER,
     PRODUCT,
     PROMOTION,
     SQUARE,
     SUM,
+    TANH,
     Fact,
     of_constant,
 )
@@ -130,8 +133,11 @@ def _operations() -> int:
 
 
 _SUMS = ("Sum", "Mean", "Cumsum", "EuclideanNorm")
+_PRODUCTS_OF_MANY = ("Prod", "Cumprod")
+_POWERS = ("Pow", "Square", "Mul")
 # So many operations behind an exponential are looked at.
 _FARTHEST_SOURCE = 8
+_FARTHEST_FACTOR = 4  # and so many behind a product
 
 _EXPONENTIALS = ("Exp", "Expm1")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D", "Conv3D")
@@ -145,6 +151,10 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
     for place, op in enumerate(graph.get_operations()):
         if place not in owners:
             continue
+        if op.type in _POWERS and op.outputs[0].dtype.is_floating:
+            power = high_power(_value(op.outputs[0], _FARTHEST_FACTOR))
+            if power is not None:
+                yield Fact(owners[place], POWER, op.outputs[0].dtype.name, power)
         if op.type == "Const" and op.outputs[0].dtype.is_floating:
             users = op.outputs[0].consumers()
             dtype = op.outputs[0].dtype.name
@@ -153,12 +163,11 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
             value = tf.get_static_value(op.outputs[0])
             yield from of_constant(owners[place], dtype, np.asarray(value))
         elif op.type in _SUMS and op.inputs[0].dtype.is_floating:
-            axes = tf.get_static_value(op.inputs[1])
-            shape = op.inputs[0].shape
-            known = axes is not None and shape.rank is not None
-            sizes = [shape[int(axis)] for axis in np.ravel(axes)] if known else [None]
-            number = math.inf if None in sizes else math.prod(filter(None, sizes))
-            yield Fact(owners[place], SUM, op.inputs[0].dtype.name, number)
+            yield Fact(owners[place], SUM, op.inputs[0].dtype.name, _reduced(op))
+        elif op.type in _PRODUCTS_OF_MANY and op.inputs[0].dtype.is_floating:
+            yield Fact(owners[place], FACTORS, op.inputs[0].dtype.name, _reduced(op))
+        elif op.type == "Tanh":
+            yield Fact(owners[place], TANH, op.inputs[0].dtype.name)
         elif _squares(op):
             yield Fact(owners[place], SQUARE, op.inputs[0].dtype.name)
         elif op.type in _PRODUCTS:
@@ -172,14 +181,24 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
             yield Fact(owners[place], SUM, op.inputs[0].dtype.name, math.inf)
 
 
+def _reduced(op: "tf.Operation") -> float:
+    """The number of values that each result of a reduction comes from; infinity if unknown."""
+    import tensorflow as tf
+
+    axes = tf.get_static_value(op.inputs[1])
+    shape = op.inputs[0].shape
+    if axes is None or shape.rank is None:
+        return math.inf
+    sizes = [shape[int(axis)] for axis in np.ravel(axes)]
+    return math.inf if None in sizes else math.prod(filter(None, sizes))
+
+
 def _value(tensor: Tensor, steps: int = _FARTHEST_SOURCE) -> Value:
     """The operations behind a tensor, so many steps back."""
     import tensorflow as tf
 
     op = tensor.op
     sources = tuple(_value(one, steps - 1) for one in op.inputs) if steps else ()
-    if op.type == "Mul" and op.inputs[0] is op.inputs[1]:
-        sources = sources[:1] * 2
     known = tf.get_static_value(tensor) if not op.inputs or op.type == "Cast" else None
     kind = "max_over_axes" if op.type == "Max" else op.type.lower()
     if not steps:
@@ -190,6 +209,7 @@ def _value(tensor: Tensor, steps: int = _FARTHEST_SOURCE) -> Value:
         sources,
         None if known is None else np.asarray(known),
         float(np.ravel(power)[0]) if power is not None else 1.0,
+        id(tensor),
     )
 
 

@@ -47,6 +47,8 @@ def masked(x):
 
 
 SQUARES = "sums squares that are infinite in float16 from 256 on"
+CUBES = "takes powers that are infinite in float16 from 40.3 on"
+FOURTH_POWERS = "takes powers that are infinite in float16 from 16 on"
 EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
 
 
@@ -75,10 +77,19 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: ops.expm1(x), EXPONENTIALS),
         (lambda x: ops.exp(ops.where(x > 0, x, 0.0)), EXPONENTIALS),
         (lambda x: ops.exp(x - ops.mean(x, axis=-1, keepdims=True)), EXPONENTIALS),
+        (lambda x: x**4, FOURTH_POWERS),
+        (lambda x: ops.square(ops.square(x)), FOURTH_POWERS),
+        (lambda x: ops.power(x, 3.0), CUBES),
+        (lambda x: x * x * x, CUBES),
+        (lambda x: ops.clip(x, -100, 100) ** 3, CUBES),
+        (lambda x: x**-2, "takes powers that are infinite in float16 up to 0.0039"),
+        (lambda x: x * ops.prod(x, axis=-1, keepdims=True), "multiplies 8 values in float16"),
+        (lambda x: ops.cumprod(x, axis=-1), "multiplies 8 values in float16"),
     ],
     ids=(
         "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
-        "softplus deviation negative minus_1 positive centered"
+        "softplus deviation negative minus_1 positive centered fourth square_of_square pow3 xxx "
+        "clipped_cube inverse_square prod cumprod"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
@@ -127,10 +138,16 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.square(ops.relu(x)),  # an activation
         lambda x: ops.max(x, axis=1),  # begins with an infinity, in every precision
         lambda x: x * 0.0,
+        lambda x: 0.5 * x * (1 + ops.tanh(0.8 * (x + 0.045 * x**3))),
+        lambda x: ops.tanh(x) ** 4,
+        lambda x: ops.clip(x, -10, 10) ** 4,
+        lambda x: ops.abs(x) ** 0.5,
+        lambda x: x * (x + 1) * (x + 2),
+        in_float32(lambda x: x**4),
     ],
     ids=(
         "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
-        "root_mean_square relu2 max zero"
+        "root_mean_square relu2 max zero gelu tanh4 clip4 root factors fourth"
     ).split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
