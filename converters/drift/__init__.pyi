@@ -58,4 +58,4 @@ from .tasks import (
     read_tasks as read_tasks,
     words_of as words_of,
 )
-from .totals import Totals as Totals, is_floating as is_floating
+from .totals import Totals as Totals, is_floating as is_floating, without_off as without_off

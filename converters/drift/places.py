@@ -26,6 +26,10 @@ _MOST_CHANNELS = 16
 # square, and the last one holds all that is smaller, zeros among it.
 BANDS = 6
 
+# A sample is off by itself if its L2 error is a larger share of its L2 norm: the default limit of
+# `DriftBudget.sample_rel_l2`.
+OFF = 0.1
+
 # Steps of this share of the whole spread places evenly however many they are (Weyl 1916).
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -48,6 +52,18 @@ class Places:
     bands: Slices = field(default_factory=Slices)
     counts: Histogram = ()
 
+    def without(self, part: "Places") -> "Places":
+        """The sums without those of some of the samples."""
+        if self.shape != part.shape:
+            return self
+        counts = zip(self.counts, part.counts, strict=False)
+        return Places(
+            self.shape,
+            self.spread.without(part.spread),
+            self.bands.without(part.bands),
+            tuple(count - less for count, less in counts),
+        )
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a sample; () if it is unknown."""
@@ -58,6 +74,29 @@ class Places:
     def channels(self) -> int:
         """The number of channels with places of their own."""
         return _channels(self.sizes[-1]) if len(self.sizes) > 1 else 1
+
+
+@dataclass(frozen=True)
+class Off:
+    """Sums of those samples that are off by more than `OFF` of their own size; they merge exactly.
+
+    Where these are few they are judged by themselves, and everything else without them.
+
+    Attributes:
+        samples: their number.
+        values: number of their elements.
+        slices: as in `Totals`.
+        planes: likewise.
+        extents: likewise.
+        places: likewise.
+    """
+
+    samples: int = 0
+    values: int = 0
+    slices: Slices = field(default_factory=Slices)
+    planes: Slices = field(default_factory=Slices)
+    extents: Slices = field(default_factory=Slices)
+    places: Places = field(default_factory=Places)
 
 
 def _channels(size: int) -> int:

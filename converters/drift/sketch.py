@@ -103,6 +103,11 @@ class Sketch:
         counts = self.counts
         return float(counts.sum() / len(counts)) if len(counts) else 1.0
 
+    def chosen(self, which: np.ndarray) -> "Sketch":
+        """Some of the rows: those where `which` holds, in the order of the keys."""
+        table = self._table
+        return Sketch([Piece(table.keys[which], table.counts[which], table.values[which])])
+
     def __len__(self) -> int:
         return len(self._table.keys)
 

@@ -131,6 +131,14 @@ class Slices:
             merged._all()
         return merged
 
+    def without(self, part: "Slices") -> "Slices":
+        """The sums without those of some of the samples; the edges stay those of all."""
+        if self.uneven or part.uneven or self.count != part.count:
+            return self
+        sums, edges = self._all()
+        less = {band: -values for band, values in part._all()[0].items()}
+        return Slices(add_bands(sums, less), edges)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Slices) and self.to_json() == other.to_json()
 

@@ -6,7 +6,7 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tfmp.converters.drift.decisions import (
 from tfmp.converters.drift.detection import Fit, are_detections, by_boxes, pair_rows
 from tfmp.converters.drift.distances import Distances, TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
-from tfmp.converters.drift.places import Places, measure_places
+from tfmp.converters.drift.places import OFF, Off, Places, measure_places
 from tfmp.converters.drift.scores import centred, scores, without_masks
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
@@ -87,6 +87,7 @@ class Totals:
             smaller.
         extents: distances of what lies between these, such as widths, valid if `corners` holds.
         places: a few places of each sample, where slices were measured.
+        off: the sums by slice and place of those samples that are off by themselves.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
             its decisions that changed, as `SHARES` lists them.
     """
@@ -137,7 +138,25 @@ class Totals:
     corners: bool = True
     extents: Slices = field(default_factory=Slices)
     places: Places = field(default_factory=Places)
+    off: Off = field(default_factory=Off)
     rows: Sketch = field(default_factory=Sketch)
+
+
+def without_off(totals: Totals) -> Totals:
+    """The totals by slice and place without the samples that are off by themselves."""
+    off, rows = totals.off, totals.rows
+    error, norm = rows.values[:, :2].T if len(rows) else np.empty((2, 0))
+    return replace(
+        totals,
+        samples=totals.samples - off.samples,
+        values=totals.values - off.values,
+        slices=totals.slices.without(off.slices),
+        planes=totals.planes.without(off.planes),
+        extents=totals.extents.without(off.extents),
+        places=totals.places.without(off.places),
+        off=Off(),
+        rows=rows.chosen(error <= OFF * norm),
+    )
 
 
 # The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
@@ -283,8 +302,21 @@ def _distances(
     unread = (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.DETECTION)
     if kind in unread or (kind is None and found["normalized"]):
         return measure_distances(reference, candidate), {}
-    several = reference.ndim > 2
     axis = (task.axis if task else -1) % reference.ndim
+    measured, sliced = _sliced(reference, candidate, axis, kind)
+    off = measured.error_sq > OFF**2 * measured.reference_sq
+    if off.any():
+        theirs = sliced if off.all() else _sliced(reference[off], candidate[off], axis, kind)[1]
+        own = {name: sums for name, sums in theirs.items() if name != "corners"}
+        sliced["off"] = Off(int(np.count_nonzero(off)), reference[off].size, **own)
+    return measured, sliced
+
+
+def _sliced(
+    reference: np.ndarray, candidate: np.ndarray, axis: int, kind: Kind | None
+) -> tuple[Distances, TotalsFields]:
+    """Distances of whole samples, and by slice and place."""
+    several = reference.ndim > 2
     places = measure_places(reference, candidate, axis)
     if several and axis == 1:
         measured = measure_distances(reference, candidate, planes=True)

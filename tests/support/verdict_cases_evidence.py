@@ -165,3 +165,43 @@ def _(rng):
     exact, rounded = heads(rng)
     rounded["landmarks"] = rounded["landmarks"][:, ::-1].copy()
     return Outputs(exact, rounded)
+
+
+def broken(exact: np.ndarray, rounded: np.ndarray) -> Outputs:
+    """Outputs of which one sample in a thousand has another sample's answer, twice as large."""
+    rounded = rounded.copy()
+    rounded[7] = 2 * exact[8]
+    return Outputs({"y": exact.astype(np.float32)}, {"y": rounded.astype(np.float32)})
+
+
+@benign("one broken sample of 1000 beside channels over five powers of ten")
+def _(rng):
+    """One wrong answer in a thousand is within the budget; every channel is right."""
+    exact = rng.standard_normal((1000, 24)) * np.geomspace(1e-2, 1e3, 24)
+    return broken(exact, half(exact))
+
+
+@harmful("one broken sample of 1000 beside a small target that is the same for every sample")
+def _(rng):
+    """The yield is the average one for each house; one other house has another one's price."""
+    exact, rounded = regress(rng, 1000, [100, 10, 0.1], [500, 5, 5], width=3)
+    rounded[:, 2] = 5
+    return broken(exact, rounded)
+
+
+@harmful("one broken sample of 1000 beside boxes that are all of one size")
+def _(rng):
+    """Objects of 4 to 16 pixels get a box of 10."""
+    corner, size = rng.uniform(100, 3000, (1000, 2)), rng.uniform(4, 16, (1000, 2))
+    exact = np.concatenate([corner, corner + size], axis=1)
+    return broken(exact, half(np.concatenate([corner, corner + 10], axis=1)))
+
+
+@harmful("one broken sample of 1000 beside near pixels that are wrong")
+def _(rng):
+    """A hand at 30 centimetres is at 5, the wall is right."""
+    exact = 50 * rng.uniform(0.5, 1, (1000, 64))
+    exact[:, :4] = 0.3 * rng.uniform(0.8, 1.2, (1000, 4))
+    rounded = half(exact)
+    rounded[:, :4] = half(exact[:, :4] / 6)
+    return broken(exact, rounded)

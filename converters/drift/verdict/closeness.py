@@ -1,5 +1,7 @@
 """Checks of distances: of an output as a whole, of each sample, and of each channel or column."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tfmp.converters.drift import (
@@ -10,6 +12,7 @@ from tfmp.converters.drift import (
     binomial_bounds,
     fewest_samples,
     sample_errors,
+    without_off,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -200,28 +203,20 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     limit = budget.slice_rel_l2
     if limit is None:
         return []
+    if _bad_samples(output, budget).any():  # they are judged by themselves
+        totals = without_off(output.totals)
+        output = replace(output, samples=totals.samples, totals=totals)
     if output.task.kind is Kind.EMBEDDING:
         return _variation(output, limit)
     last, first = output.totals.slices, output.totals.planes
-    checks = [_slice_check(output, last, "column", limit, budget)] if last.count else []
-    checks += [_slice_check(output, first, "place", limit, budget)] if first.count else []
-    few = _bad_samples(output, budget)
-    excused = float((output.totals.rows.values[few, 0] ** 2).sum()) if few.any() else None
-    checks += _extents(output, limit) if excused is None else []
-    return checks + variation_checks(output, budget, excused)
+    checks = [_slice_check(output, last, "column", limit)] if last.count else []
+    checks += [_slice_check(output, first, "place", limit)] if first.count else []
+    return [*checks, *_extents(output, limit), *variation_checks(output, budget)]
 
 
-def _slice_check(
-    output: OutputDrift, slices: Slices, word: str, limit: float, budget: DriftBudget
-) -> Check:
+def _slice_check(output: OutputDrift, slices: Slices, word: str, limit: float) -> Check:
     found = slice_errors(output, slices)
     errors = found.errors
-    few = _bad_samples(output, budget)
-    if few.any():  # they are judged by themselves, and may be all that is wrong here
-        theirs = float((output.totals.rows.values[few, 0] ** 2).sum())
-        left = np.sqrt(np.maximum(slices.error_sq - theirs, 0) / values_of_each(output, slices))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            errors = np.where(left == 0, 0.0, left / found.scale)
     over = (errors > limit) & ~found.tolerated
     broken = over & ~found.offset & ~found.noise
     chosen = broken if broken.any() else over if over.any() else ~found.tolerated

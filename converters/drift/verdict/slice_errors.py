@@ -58,9 +58,8 @@ class SliceErrors:
     """The error of each channel or column.
 
     Attributes:
-        errors: root-mean-square error relative to `scale`.
-        scale: the root mean square, or three standard deviations if that is less: an offset hides
-            no variation.
+        errors: root-mean-square error relative to the root mean square, or to three standard
+            deviations if that is less: an offset hides no variation.
         tolerated: whether the slice is noise of float32 in the reference, or FP16 can hold it no
             better.
         rounding: whether the error is that of correct rounding, so that the offset is to blame.
@@ -69,7 +68,6 @@ class SliceErrors:
     """
 
     errors: np.ndarray
-    scale: np.ndarray
     tolerated: np.ndarray
     rounding: np.ndarray
     offset: np.ndarray
@@ -121,7 +119,7 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     if len(error) >= _FEATURES and np.count_nonzero(drowned) <= _SOME * len(error):
         tolerated |= drowned
     noise &= ~(dead | (excused & shrunk))
-    return SliceErrors(relative, scale, tolerated, rounding, offset, noise)
+    return SliceErrors(relative, tolerated, rounding, offset, noise)
 
 
 def values_of_each(output: OutputDrift, slices: Slices) -> np.ndarray:

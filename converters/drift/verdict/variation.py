@@ -85,25 +85,15 @@ class _Part:
         return float(error) / step, float(variation) / step
 
 
-def variation_checks(
-    output: OutputDrift, budget: DriftBudget, excused: float | None
-) -> list[Check]:
-    """The checks of one output's variation.
-
-    Args:
-        output: the output.
-        budget: its limits.
-        excused: squared error of the few samples that are judged by themselves; None if there are
-            none.
-    """
+def variation_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    """The checks of one output's variation."""
     limit = budget.slice_rel_l2
     if limit is None or output.samples < 2:
         return []
     parts = [] if output.totals.unit and not _varies(output) else list(_parts(output))
-    checks = [_worst(output, parts, limit, excused or 0.0)] if parts else []
-    if excused is None:
-        checks += [*_small_values(output, limit), *_one_score(output, limit)]
-        checks += _single_places(output, limit) if parts else []
+    checks = [_worst(output, parts, limit)] if parts else []
+    checks += [*_small_values(output, limit), *_one_score(output, limit)]
+    checks += _single_places(output, limit) if parts else []
     return checks
 
 
@@ -181,22 +171,10 @@ def _parts(output: OutputDrift) -> Iterator[_Part]:
         )
 
 
-def _worst(output: OutputDrift, parts: list[_Part], limit: float, excused: float) -> Check:
+def _worst(output: OutputDrift, parts: list[_Part], limit: float) -> Check:
     """The check of whatever varies and is off by most of it."""
-    share = output.totals.places.spread.count and min(
-        1.0, output.totals.places.spread.count * output.samples / max(1, output.totals.values)
-    )
-    left = [
-        _Part(
-            part.what,
-            max(0.0, part.error - excused * share),
-            *(part.variation, part.size),
-            part.values,
-        )
-        for part in parts
-        if part.variation > _CONSTANT**2 * part.size
-    ]
-    found = [(part, _verdict(part, limit)) for part in left]
+    varying = [part for part in parts if part.variation > _CONSTANT**2 * part.size]
+    found = [(part, _verdict(part, limit)) for part in varying]
     rank = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
     if not found:
         text = f"output {output.name!r}: its values do not vary beside their size"
