@@ -83,18 +83,23 @@ def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     if math.prod(kernel) <= block:
         return None
     strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
-    pads = _pads(node, x, kernel, strides, dilations)
+    declared = pads = _pads(node, x, kernel, strides, dilations)
     if integer(node, "ceil_mode", 0):
-        pads = _ceiled(pads, sizes_from(x, 2), kernel, strides, dilations)
+        pads = _ceiled(declared, sizes_from(x, 2), kernel, strides, dilations)
+    # Pads may count as pixels; what ceil_mode adds behind them never does.
+    counted = declared if integer(node, "count_include_pad", 0) else [0] * len(pads)
     apart = build.reshape(x, [-1, 1], build.sizes(x, 2, 2 + spatial))
     ones = build.floats(np.ones((1, *kernel, 1)))
     window = strides, dilations, pads
     total = _convolved(build, node, apart, ones, [1, 1, *kernel], 1, window)
     count = build.floats(math.prod(kernel))
-    if any(pads) and not integer(node, "count_include_pad", 0):
+    if pads != counted:
         image = build.op("Add", build.zeros_like(apart), build.floats(1))
+        sides = build.integers([0, 0, *counted[:spatial], 0, 0, *counted[spatial:]])
+        image = build.op("Pad", image, sides, build.floats(1))
         taps = build.reshape(ones, [1, 1, *kernel])
-        count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=pads)
+        rest = [whole - part for whole, part in zip(pads, counted, strict=True)]
+        count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=rest)
     mean = build.op("Div", total, count)
     return build.reshape(mean, build.sizes(x, 0, 2), build.sizes(mean, 2, 2 + spatial))
 

@@ -23,7 +23,11 @@ def start(script: str, *arguments: str, **environment: str) -> subprocess.Popen[
 
 
 def result_of(process: subprocess.Popen[str], seconds: float) -> dict:
-    output, errors = process.communicate(timeout=seconds)
+    with process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        finally:
+            process.kill()
     assert process.returncode == 0, errors
     return json.loads(output.splitlines()[-1])
 

@@ -265,34 +265,42 @@ def test_reductions(op: str, keep: int):
 
 
 @pytest.mark.parametrize(
-    ("attributes", "pads", "counts_pads"),
+    ("attributes", "pads", "behind"),
     [
-        ("strides = [2, 3]", 0, True),
-        ("pads = [2, 2, 2, 2]", 2, False),
-        ("pads = [2, 2, 2, 2], count_include_pad = 1", 2, True),
-        ('auto_pad = "SAME_UPPER"', 2, False),
-        ("dilations = [2, 1]", 0, True),
-        ("strides = [2, 3], ceil_mode = 1", 1, False),
+        ("strides = [2, 3]", 0, 0),
+        ("pads = [2, 2, 2, 2]", 2, 0),
+        ("pads = [2, 2, 2, 2], count_include_pad = 1", 2, 0),
+        ('auto_pad = "SAME_UPPER"', 2, 0),
+        ("dilations = [2, 1]", 0, 0),
+        ("strides = [2, 3], ceil_mode = 1", 0, 1),
+        ("strides = [2, 3], ceil_mode = 1, count_include_pad = 1", 0, 1),
+        ("pads = [1, 1, 1, 1], strides = [2, 3], ceil_mode = 1", 1, 2),
+        ("pads = [1, 1, 1, 1], strides = [2, 3], ceil_mode = 1, count_include_pad = 1", 1, 2),
     ],
 )
-def test_average_pools(attributes: str, pads: int, counts_pads: bool):
+def test_average_pools(attributes: str, pads: int, behind: int):
+    """`behind` is what ceil_mode adds behind the pads: it never counts."""
     x = sixteenths(2, 3, 12, 13) + 90  # sums of small numbers would be exact
     strides = (2, 3) if "strides" in attributes else (1, 1)
     reach = (2, 1) if "dilations" in attributes else (1, 1)
 
-    def windows(array: np.ndarray) -> np.ndarray:
+    def padded(array: np.ndarray, before: int, after: int, **value: float) -> np.ndarray:
+        return np.pad(array, ((0, 0), (0, 0), *2 * ((before, after),)), **value)
+
+    def windows(filled: np.ndarray) -> np.ndarray:
         """The terms of each window, in the order of the kernel's positions."""
-        sides = (0 if "ceil" in attributes else pads, pads)
-        filled = np.pad(array, ((0, 0), (0, 0), sides, sides))
         size = [4 * d + 1 for d in reach]
         views = np.lib.stride_tricks.sliding_window_view(filled, size, (2, 3))
         taken = views[:, :, :: strides[0], :: strides[1], :: reach[0], :: reach[1]]
         return taken.reshape(*taken.shape[:4], 25)
 
-    count = 25 if counts_pads else windows(np.ones_like(x)).sum(-1)
+    counts_pads = "count_include_pad" in attributes
+    counted = padded(np.ones_like(x), pads, pads, constant_values=float(counts_pads))
+    count = windows(padded(counted, 0, behind)).sum(-1)
+    x_windows = windows(padded(x, pads, pads + behind))
 
     def expected(block: int) -> np.ndarray:
-        return rounded(held_in_fp16(blocks(windows(x), block)) / np.float32(count))
+        return rounded(held_in_fp16(blocks(x_windows, block)) / np.float32(count))
 
     assert_sums(
         "agraph (float[N, 3, 12, 13] x) => (float[N, 3, a, b] y)"
