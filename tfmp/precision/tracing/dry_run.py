@@ -92,7 +92,7 @@ def dry_run(
                 losses_kept(root),
             ):
                 _set_policies(root, policies or {})
-                graph = trace(run.call_model, candidate, run.marks)
+                graph = trace(run.call_model, candidate, run.marks, root.layer.variables)
         except Exception as error:
             last = error
             continue

@@ -1,5 +1,7 @@
 """Traces a model on either backend, and finds the marked layers that its outputs come from."""
 
+from collections.abc import Iterable
+
 import keras
 import numpy as np
 
@@ -14,18 +16,24 @@ def new_marks() -> Marks:
     return JaxMarks() if keras.backend.backend() == "jax" else TensorFlowMarks()
 
 
-def trace(function: Traceable, inputs: Inputs, marks: Marks) -> Graph:
+def trace(
+    function: Traceable,
+    inputs: Inputs,
+    marks: Marks,
+    variables: Iterable[keras.Variable] = (),
+) -> Graph:
     """Traces a function of a model's keyword and positional arguments.
 
     Args:
         function: called once, with traced tensors; it marks some of them.
         inputs: the shapes and dtypes of these tensors.
         marks: where the function marks them.
+        variables: those of the model, whose values are no constants.
     """
     with np.errstate(over="ignore"):  # constants past 65504 are what the trace is for
         if isinstance(marks, TensorFlowMarks):
             return trace_tensorflow(function, inputs, marks)
-        return trace_jax(function, inputs)
+        return trace_jax(function, inputs, variables)
 
 
 def producers(graph: Graph, root: LayerNode) -> frozenset[int]:

@@ -10,6 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfmp.precision.tracing.exponents import (
+    POWERS,
+    high_power,
+    is_large_exponential,
+    is_square,
+    small_divisor,
+)
+from tfmp.precision.tracing.values import Value
 from tfmp.shared.numerics import FLOAT16
 
 # A sum over so many values passes 65504 where they are 512 on average, as activations may be.
@@ -25,6 +33,7 @@ PRODUCT = "product"
 PROMOTION = "promotion"
 EXPONENTIAL = "exponential"
 POWER = "power"
+DIVISOR = "divisor"
 FACTORS = "factors"
 TANH = "tanh"
 
@@ -37,10 +46,10 @@ class Fact:
         layer: id of the layer whose own code has it.
         kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution),
             `PROMOTION` (16 bits become float32), `EXPONENTIAL` (of a number that may be large),
-            `POWER`, `FACTORS` (a product over an axis) or `TANH`.
+            `POWER`, `DIVISOR` (a constant), `FACTORS` (a product over an axis) or `TANH`.
         dtype: the dtype that the operation computes in.
         number: the constant, the number of values in a sum or factors in a product (infinity if it
-            is unknown), or the exponent of a power.
+            is unknown), the divisor, or the exponent of a power.
         line: file and line of the user's code that promotes, if it is known.
     """
 
@@ -61,6 +70,21 @@ def of_constant(layer: int, dtype: str, values: np.ndarray) -> Iterator[Fact]:
         yield Fact(layer, CONSTANT, dtype, float(finite.max()))
     if finite.size and finite.min() <= FLOAT16.smallest_subnormal / 2:
         yield Fact(layer, CONSTANT, dtype, float(finite.min()))
+
+
+def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
+    """The facts about a value that an operation makes: powers, exponentials, quotients."""
+    if value.kind in POWERS:
+        power = high_power(value)
+        if power is not None:
+            yield Fact(layer, POWER, dtype, power)
+    if is_square(value):
+        yield Fact(layer, SQUARE, dtype)
+    if is_large_exponential(value):
+        yield Fact(layer, EXPONENTIAL, dtype)
+    divisor = small_divisor(value)
+    if divisor is not None:
+        yield Fact(layer, DIVISOR, dtype, divisor)
 
 
 def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
@@ -85,6 +109,12 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
             found.setdefault(fact.layer, f"sums {_many(fact.number)} values in float16")
         if fact.kind == EXPONENTIAL and fact.dtype == "float16":
             found.setdefault(fact.layer, "takes exponentials, infinite in float16 from 11.1 on")
+        if fact.kind == DIVISOR and fact.dtype == "float16":
+            largest = fact.number * FLOAT16.overflow_threshold
+            found.setdefault(
+                fact.layer,
+                f"divides by {fact.number:.3g}, which is infinite in float16 from {largest:.2g} on",
+            )
         if fact.kind == FACTORS and fact.dtype == "float16" and fact.number >= LONG_PRODUCT:
             found.setdefault(fact.layer, f"multiplies {_many(fact.number)} values in float16")
     found = {**_powers(trial), **found}
@@ -109,7 +139,9 @@ def _powers(trial: Iterable[Fact]) -> Mapping[int, str]:
     for fact in sorted(narrow, key=lambda fact: -abs(fact.number)):
         if fact.number == 3 and fact.layer in saturating:
             continue  # the cube in GELU: its tanh is 1 where the cube is infinite
-        if fact.number > 0:
+        if np.isinf(fact.number):
+            reason = "takes powers with exponents that are no constants"
+        elif fact.number > 0:
             largest = FLOAT16.overflow_threshold ** (1 / fact.number)
             reason = f"takes powers that are infinite in float16 from {largest:.3g} on"
         else:

@@ -1,7 +1,7 @@
 """Traces a function on JAX: a jaxpr, which is a list of equations."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,18 +9,15 @@ import keras
 import numpy as np
 from keras import tree
 
-from tfmp.precision.tracing.exponents import Value, fits, high_power
 from tfmp.precision.tracing.hazards import (
-    EXPONENTIAL,
     FACTORS,
-    POWER,
     PRODUCT,
     PROMOTION,
-    SQUARE,
     SUM,
     TANH,
     Fact,
     of_constant,
+    of_value,
 )
 from tfmp.precision.tracing.traced_graph import (
     Graph,
@@ -30,6 +27,7 @@ from tfmp.precision.tracing.traced_graph import (
     over_tensors,
     promotes,
 )
+from tfmp.precision.tracing.values import Value, value_of
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.packages import user_line
 
@@ -45,7 +43,8 @@ _REDUCTIONS = {
     "reduce_prod": FACTORS,
     "cumprod": FACTORS,
 }
-_POWERS = ("mul", "square", "integer_pow", "pow")
+# Their names are those of other operations on TensorFlow.
+_KINDS = {"max": "max_of_two", "min": "min_of_two", "reduce_min": "min_over_axes"}
 # Equations whose inner jaxpr runs exactly once, on their own inputs.
 _CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
 
@@ -79,12 +78,15 @@ def _named(tensor: Tensor, layer: keras.Operation, prefix: str = _PREFIX) -> Ten
     return marked
 
 
-def trace_jax(function: Traceable, inputs: Inputs) -> Graph:
+def trace_jax(
+    function: Traceable, inputs: Inputs, variables: Iterable[keras.Variable] = ()
+) -> Graph:
     """A function's jaxpr; a tensor that a layer returned goes through an equation with a name.
 
     Args:
         function: called once, with traced tensors; it marks some of them.
         inputs: the shapes and dtypes of these tensors.
+        variables: those of the model; JAX takes their values for constants.
     """
     import jax
 
@@ -104,11 +106,17 @@ def trace_jax(function: Traceable, inputs: Inputs) -> Graph:
         for spec in tree.flatten(structure)
     ]
     closed = jax.make_jaxpr(flat_function)(*specs)
-    return _Graph(closed.jaxpr, closed.consts)
+    weights = {id(variable.value) for variable in variables}
+    constants = {
+        id(variable): value
+        for variable, value in zip(closed.jaxpr.constvars, closed.consts, strict=True)
+        if id(value) not in weights
+    }
+    return _Graph(closed.jaxpr, constants)
 
 
 class _Graph:
-    def __init__(self, jaxpr: "Jaxpr", constants: Sequence[Tensor]) -> None:
+    def __init__(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
         self.outputs: list[Hashable] = list(map(id, jaxpr.outvars))
         self.facts = _Facts(jaxpr, constants).found
         self.inside_loops: set[int] = set()
@@ -157,11 +165,11 @@ def _layer_of(equation: "JaxprEqn", prefix: str = _PREFIX) -> int | None:
 class _Facts:
     """Reads a jaxpr in the order in which it was traced: layers begin and end in it."""
 
-    def __init__(self, jaxpr: "Jaxpr", constants: Sequence[Tensor]) -> None:
+    def __init__(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
         self.found: list[Fact] = []
         self._inside: list[int] = []
         self._values: dict[int, Value] = {}
-        self._read(jaxpr, dict(zip(map(id, jaxpr.constvars), constants, strict=True)))
+        self._read(jaxpr, constants)
 
     def _read(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
         reductions: dict[int, Fact | None] = {}
@@ -175,36 +183,37 @@ class _Facts:
             elif self._inside and begun is None:
                 self._look(equation, constants, reductions)
             for inner in _inner_jaxprs(equation):
-                passed = list(zip(inner.invars, equation.invars, strict=False))
+                passed = _passed(equation, inner)
                 known = {id(own): _value(outer, constants) for own, outer in passed}
                 for own, outer in passed:
                     self._values[id(own)] = self._known(outer, constants)
                 self._read(inner, {key: value for key, value in known.items() if value is not None})
-                for outer, own in zip(equation.outvars, inner.outvars, strict=False):
-                    self._values[id(outer)] = self._known(own, constants)
+                if equation.primitive.name in _CALLS:
+                    for outer, own in zip(equation.outvars, inner.outvars, strict=False):
+                        self._values[id(outer)] = self._known(own, constants)
 
     def _known(self, argument: object, constants: dict[int, Tensor]) -> Value:
         value = _value(argument, constants)
         if value is not None:
-            return Value(constant=np.asarray(value))
-        return self._values.get(id(argument), Value())
+            return value_of("const", constant=np.asarray(value))
+        return self._values.setdefault(id(argument), Value())
 
     def _note(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> None:
         """Notes how a value came about, for the exponentials of it."""
         name = equation.primitive.name
-        made = Value(
-            {"max": "max_of_two", "min": "min_of_two"}.get(name, name),
+        made = value_of(
+            _KINDS.get(name, name),
             tuple(self._known(argument, constants) for argument in equation.invars),
             power=self._exponent(equation, constants),
         )
         for variable in equation.outvars:
             self._values[id(variable)] = made
 
-    def _exponent(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> float:
+    def _exponent(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> float | None:
         if equation.primitive.name == "pow":
             known = self._known(equation.invars[1], constants).constant
-            return 1.0 if known is None else float(np.ravel(known)[0])
-        return float(equation.params["y"]) if equation.primitive.name == "integer_pow" else 1.0
+            return None if known is None else float(np.ravel(known)[0])
+        return float(equation.params["y"]) if equation.primitive.name == "integer_pow" else None
 
     def _look(
         self, equation: "JaxprEqn", constants: dict[int, Tensor], reductions: dict[int, Fact | None]
@@ -220,10 +229,7 @@ class _Facts:
                     converts = equation.primitive.name == "convert_element_type"
                     used = dtype if converts else str(value.dtype)
                     self.found += of_constant(layer, used, np.asarray(value))
-        if equation.primitive.name in _POWERS:
-            power = high_power(self._values[id(equation.outvars[0])])
-            if power is not None:
-                self.found.append(Fact(layer, POWER, dtype, power))
+        self.found += of_value(layer, dtype, self._values[id(equation.outvars[0])])
         kind = _REDUCTIONS.get(equation.primitive.name)
         if kind is not None:
             reduced = Fact(layer, kind, dtype, _reduced(equation))
@@ -233,14 +239,6 @@ class _Facts:
             self.found.append(Fact(layer, TANH, dtype))
         elif equation.primitive.name in ("broadcast_in_dim", "reshape", "squeeze"):
             reductions[id(equation.outvars[0])] = reductions.get(id(equation.invars[0]))
-        elif equation.primitive.name in ("square", "integer_pow") or (
-            equation.primitive.name == "mul" and equation.invars[0] is equation.invars[1]
-        ):
-            if equation.params.get("y", 2) >= 2:
-                self.found.append(Fact(layer, SQUARE, dtype))
-        elif equation.primitive.name in ("exp", "exp2", "expm1"):
-            if not fits(self._known(equation.invars[0], constants)):
-                self.found.append(Fact(layer, EXPONENTIAL, dtype))
         elif equation.primitive.name in ("dot_general", "conv_general_dilated"):
             self.found.append(Fact(layer, PRODUCT, str(equation.invars[0].aval.dtype)))
         elif equation.primitive.name == "convert_element_type":
@@ -253,6 +251,17 @@ class _Facts:
             rounded = reductions.get(id(equation.invars[0]))
             if rounded is not None:
                 self.found.append(replace(rounded, dtype=dtype))
+
+
+def _passed(equation: "JaxprEqn", inner: "Jaxpr") -> "list[tuple[Var, object]]":
+    """The arguments of an inner jaxpr that are those of the equation at every run, in pairs."""
+    pairs = list(zip(inner.invars, equation.invars, strict=False))
+    if equation.primitive.name in _CALLS:
+        return pairs
+    if equation.primitive.name == "scan":
+        constants, carried = equation.params["num_consts"], equation.params["num_carry"]
+        return pairs[:constants] + pairs[constants + carried :]
+    return []
 
 
 def _value(argument: object, constants: dict[int, Tensor]) -> Tensor | None:

@@ -9,18 +9,15 @@ import keras
 import numpy as np
 from keras import tree
 
-from tfmp.precision.tracing.exponents import Value, fits, high_power
 from tfmp.precision.tracing.hazards import (
-    EXPONENTIAL,
     FACTORS,
-    POWER,
     PRODUCT,
     PROMOTION,
-    SQUARE,
     SUM,
     TANH,
     Fact,
     of_constant,
+    of_value,
 )
 from tfmp.precision.tracing.traced_graph import (
     Graph,
@@ -30,6 +27,7 @@ from tfmp.precision.tracing.traced_graph import (
     over_tensors,
     promotes,
 )
+from tfmp.precision.tracing.values import Value, value_of
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.packages import user_line
 
@@ -134,12 +132,8 @@ def _operations() -> int:
 
 _SUMS = ("Sum", "Mean", "Cumsum", "EuclideanNorm")
 _PRODUCTS_OF_MANY = ("Prod", "Cumprod")
-_POWERS = ("Pow", "Square", "Mul")
-# So many operations behind an exponential are looked at.
-_FARTHEST_SOURCE = 8
-_FARTHEST_FACTOR = 4  # and so many behind a product
-
-_EXPONENTIALS = ("Exp", "Expm1")
+# Their names are those of other operations on JAX.
+_KINDS = {"Max": "max_over_axes", "Min": "min_over_axes"}
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D", "Conv3D")
 # The lengths of their sums lie in the data.
 _SUMS_OF_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum")
@@ -148,13 +142,14 @@ _SUMS_OF_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum")
 def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
     import tensorflow as tf
 
+    values: dict[int, Value] = {}
     for place, op in enumerate(graph.get_operations()):
+        made = _value(op, values)
+        values.update((id(tensor), made) for tensor in op.outputs)
         if place not in owners:
             continue
-        if op.type in _POWERS and op.outputs[0].dtype.is_floating:
-            power = high_power(_value(op.outputs[0], _FARTHEST_FACTOR))
-            if power is not None:
-                yield Fact(owners[place], POWER, op.outputs[0].dtype.name, power)
+        if op.outputs and op.outputs[0].dtype.is_floating:
+            yield from of_value(owners[place], op.outputs[0].dtype.name, made)
         if op.type == "Const" and op.outputs[0].dtype.is_floating:
             users = op.outputs[0].consumers()
             dtype = op.outputs[0].dtype.name
@@ -168,15 +163,11 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
             yield Fact(owners[place], FACTORS, op.inputs[0].dtype.name, _reduced(op))
         elif op.type == "Tanh":
             yield Fact(owners[place], TANH, op.inputs[0].dtype.name)
-        elif _squares(op):
-            yield Fact(owners[place], SQUARE, op.inputs[0].dtype.name)
         elif op.type in _PRODUCTS:
             yield Fact(owners[place], PRODUCT, op.inputs[0].dtype.name)
         elif op.type == "Cast" and promotes(op.inputs[0].dtype.name, op.outputs[0].dtype.name):
             frames = ((frame.filename, frame.lineno) for frame in reversed(op.traceback))
             yield Fact(owners[place], PROMOTION, "float32", line=user_line(frames))
-        elif op.type in _EXPONENTIALS and not fits(_value(op.inputs[0])):
-            yield Fact(owners[place], EXPONENTIAL, op.inputs[0].dtype.name)
         elif op.type in _SUMS_OF_SEGMENTS and op.inputs[0].dtype.is_floating:
             yield Fact(owners[place], SUM, op.inputs[0].dtype.name, math.inf)
 
@@ -193,32 +184,22 @@ def _reduced(op: "tf.Operation") -> float:
     return math.inf if None in sizes else math.prod(filter(None, sizes))
 
 
-def _value(tensor: Tensor, steps: int = _FARTHEST_SOURCE) -> Value:
-    """The operations behind a tensor, so many steps back."""
+def _value(op: "tf.Operation", values: Mapping[int, Value]) -> Value:
+    """The value of an operation's results, by the values of its operands."""
     import tensorflow as tf
 
-    op = tensor.op
-    sources = tuple(_value(one, steps - 1) for one in op.inputs) if steps else ()
-    known = tf.get_static_value(tensor) if not op.inputs or op.type == "Cast" else None
-    kind = "max_over_axes" if op.type == "Max" else op.type.lower()
-    if not steps:
-        kind = ""
+    if not op.outputs:
+        return Value()
+    operands = op.inputs[1:] if op.type == "Split" else op.inputs  # its first one is the axis
+    operands = operands[:-1] if op.type == "ConcatV2" else operands
+    sources = tuple(values.get(id(operand), Value()) for operand in operands)
+    is_known = all(one.constant is not None for one in sources)
+    is_known = is_known and (not sources or op.type in ("Cast", "Range"))
+    known = tf.get_static_value(op.outputs[0]) if is_known else None
     power = tf.get_static_value(op.inputs[1]) if op.type == "Pow" else None
-    return Value(
-        kind,
+    return value_of(
+        _KINDS.get(op.type, op.type.lower()),
         sources,
         None if known is None else np.asarray(known),
-        float(np.ravel(power)[0]) if power is not None else 1.0,
-        id(tensor),
+        None if power is None else float(np.ravel(power)[0]),
     )
-
-
-def _squares(op: "tf.Operation") -> bool:
-    import tensorflow as tf
-
-    if op.type == "Mul":
-        return op.inputs[0] is op.inputs[1]
-    if op.type == "Pow":
-        exponent = tf.get_static_value(op.inputs[1])
-        return exponent is not None and bool(np.all(np.asarray(exponent) >= 2))
-    return op.type in ("Square", "SquaredDifference", "EuclideanNorm")

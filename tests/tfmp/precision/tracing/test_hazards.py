@@ -85,11 +85,20 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: x**-2, "takes powers that are infinite in float16 up to 0.0039"),
         (lambda x: x * ops.prod(x, axis=-1, keepdims=True), "multiplies 8 values in float16"),
         (lambda x: ops.cumprod(x, axis=-1), "multiplies 8 values in float16"),
+        (lambda x: 1 / ops.square(x), "takes powers that are infinite in float16 up to 0.0039"),
+        (lambda x: ((0.3 * x + 0.2) * x + 0.1) * x, CUBES),
+        (lambda x: x * (x + 1) * (x + 2), CUBES),
+        (lambda x: ops.cosh(x), EXPONENTIALS),
+        (lambda x: 2.0**x, EXPONENTIALS),
+        (lambda x: ops.exp(ops.tanh(x) * 20), EXPONENTIALS),
+        (lambda x: ops.abs(x) ** ops.max(x), "takes powers with exponents that are no constants"),
+        (lambda x: x / 1e-5, "divides by 1e-05, which is infinite in float16 from 0.66 on"),
     ],
     ids=(
         "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
         "softplus deviation negative minus_1 positive centered fourth square_of_square pow3 xxx "
-        "clipped_cube inverse_square prod cumprod"
+        "clipped_cube inverse_square prod cumprod over_square horner factors cosh power_of_2 "
+        "wide_tanh variable_power small_divisor"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
@@ -142,16 +151,48 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.tanh(x) ** 4,
         lambda x: ops.clip(x, -10, 10) ** 4,
         lambda x: ops.abs(x) ** 0.5,
-        lambda x: x * (x + 1) * (x + 2),
+        lambda x: (1 - ops.sigmoid(x)) ** 4,
+        lambda x: ops.relu6(x) ** 3,
+        lambda x: ops.softmax(x) ** 4,
+        lambda x: (1 + x * x) ** -2,
+        lambda x: x * ops.tanh(x) * ops.tanh(x) * ops.tanh(x),
+        lambda x: ops.exp(ops.log_softmax(x)),
+        lambda x: ops.exp(-ops.softplus(x)),
+        lambda x: ops.exp(5 * ops.tanh(x)),
+        lambda x: 0.5 ** ops.abs(x),
+        lambda x: ops.tanh(x) / 1e-4,
         in_float32(lambda x: x**4),
     ],
     ids=(
         "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
-        "root_mean_square relu2 max zero gelu tanh4 clip4 root factors fourth"
+        "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy gates "
+        "log_softmax softplus tanh5 half tanh_quotient fourth"
     ).split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
     assert reason_of(function) is None
+
+
+class Weighted(layers.Layer):
+    """Its weight begins as a number that FP16 does not have, and as 0."""
+
+    def build(self, shape):
+        small = keras.initializers.Constant(1e-9)
+        self.scale = self.add_weight(shape=(shape[-1],), initializer=small, name="scale")
+        self.power = self.add_weight(shape=(), initializer="zeros", name="power")
+
+    def call(self, x):
+        scale = ops.cast(self.scale, x.dtype)
+        x = x * scale * (scale + ops.cast(self.power, x.dtype))
+        return ops.exp(x * ops.cast(self.power, x.dtype)) if self.name == "exponential" else x
+
+
+@pytest.mark.parametrize(("name", "kept"), [("product", False), ("exponential", True)])
+def test_the_first_values_of_weights_are_no_constants(name, kept):
+    model = keras.Sequential([layers.Input((8,)), Weighted(name=name), layers.Dense(8)])
+    row = plan(model, "mixed_float16").rows[1]
+    assert (row.policy == "float32") is kept
+    assert row.reason == (EXPONENTIALS if kept else "base policy")
 
 
 def test_an_axis_of_unknown_length_may_be_long():
