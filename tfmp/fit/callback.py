@@ -1,9 +1,10 @@
 """MixedPrecision: a callback that makes `fit` train in mixed precision and reports on it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
+from weakref import WeakKeyDictionary, ref
 
 import keras
 
@@ -38,6 +39,9 @@ from tfmp.shared.report_files import check_is_path, check_report_path
 
 # Numbers by name, which Keras hands from callback to callback.
 Logs: TypeAlias = dict[str, float]
+
+# The callback in each `fit` that runs, by its history.
+_RUNNING: "WeakKeyDictionary[keras.callbacks.History, ref[MixedPrecision]]" = WeakKeyDictionary()
 
 
 class MixedPrecision(keras.callbacks.Callback):
@@ -181,6 +185,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def _begin(self) -> FitSession:
         model = self.model
+        self._check_is_the_only_one()
         self.plan = policies.plan(model, self.policy, self.keep_float32, self.keep)
         findings = preflight_findings(model, self.plan)
         self.plan.apply()
@@ -210,6 +215,16 @@ class MixedPrecision(keras.callbacks.Callback):
         )
         self._session.add_findings(findings)
         return self._session
+
+    def _check_is_the_only_one(self) -> None:
+        history = getattr(self.model, "history", None)
+        first = self if history is None else _RUNNING.setdefault(history, ref(self))()
+        if first not in (self, None):
+            raise ValueError(
+                "fit expects one MixedPrecision callback, received several, with the policies "
+                f"{first.policy!r} and {self.policy!r}. For layers in different dtypes pass one "
+                "with keep={'bfloat16': [...], 'float32': [...]}."
+            )
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Starts the clock."""
@@ -251,6 +266,7 @@ class MixedPrecision(keras.callbacks.Callback):
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""
         self._take_back_means()
+        _RUNNING.pop(getattr(self.model, "history", None), None)
         if self._session:
             self._session.ended()
             self._last_report, self._session = self._session.report(), None
@@ -308,7 +324,15 @@ def _build_from(model: keras.Model, batch: TensorTree) -> None:
         dtype = keras.backend.standardize_dtype(value.dtype)
         return keras.KerasTensor((None, *value.shape[1:]), dtype)
 
-    model._symbolic_build(data_batch=keras.tree.map_structure(of_any_size, batch))
+    try:
+        model._symbolic_build(data_batch=keras.tree.map_structure(of_any_size, batch))
+    except Exception:
+        # Keras leaves models that take no symbolic tensors, but ragged ones, to their first step.
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        with suppress(Exception):
+            model(x)
+        if not policies.is_built(model):
+            raise
 
 
 def _check_log_every(value: object) -> None:

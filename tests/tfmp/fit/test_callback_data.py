@@ -70,6 +70,27 @@ def test_sparse_inputs():
     assert net.get_layer("hidden").compute_dtype == "float16"
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_ragged_inputs_that_the_code_of_a_model_makes_dense():
+    import tensorflow as tf
+
+    class Sequences(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.body, self.out = layers.Dense(8), layers.Dense(1)
+
+        def call(self, x):
+            return self.out(self.body(x.to_tensor(shape=(None, 6))))
+
+    rows = tf.ragged.constant([[1.0] * (1 + n % 5) for n in range(16)])
+    net = Sequences()
+    net.compile("sgd", "mse")
+    callback = MixedPrecision("mixed_float16")
+    batches = tf.data.Dataset.from_tensor_slices((rows, np.ones((16, 1)))).batch(8)
+    net.fit(batches, shuffle=False, verbose=0, callbacks=[callback])
+    assert callback.report.steps == 2
+
+
 @pytest.mark.parametrize("options", [{"jit_compile": True}, {"run_eagerly": True}])
 def test_compiled_and_eager_steps(options):
     net = model(Probe(), **options)

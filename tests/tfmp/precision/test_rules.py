@@ -47,6 +47,26 @@ def test_delicate_layers_stay_in_float32(layer, reason, policy):
 @pytest.mark.parametrize(
     "layer",
     [
+        layers.Dense(4, activation="exponential", name="it"),
+        layers.Activation(keras.ops.exp, name="it"),
+        layers.Conv1D(4, 1, activation=keras.ops.cosh, name="it"),
+    ],
+)
+def test_activations_that_are_exponentials_stay_in_float32(layer):
+    it = row(chain(layer, shape=(6, 8)), "it")
+    assert it.reason == "takes exponentials, infinite in float16 from 11.1 on"
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a kernel of TensorFlow")
+def test_an_activation_without_a_16_bit_kernel_stays_in_float32():
+    it = row(chain(layers.Dense(4, activation="sparsemax", name="it")), "it")
+    assert it.reason.startswith("failed a dry run in float16: Unsupported")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.Activation(keras.ops.silu, name="it"),
         layers.Dense(4, activation="sigmoid", name="it"),
         layers.BatchNormalization(name="it"),
         layers.LayerNormalization(name="it"),

@@ -22,6 +22,9 @@ from tfmp.shared.backend import Tensor, TensorTree
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
 
+# Activations of Keras that have no 16-bit kernel on TensorFlow, or are infinite in FP16 from 11 on.
+_WIDE_ACTIVATIONS = ("exponential", "sparsemax")
+
 # How many layers inside a failing container are switched one by one before all of them are.
 _SINGLE_ATTEMPTS = 4
 
@@ -215,11 +218,14 @@ class _Run:
 
 
 def is_custom(layer: layers.Layer) -> bool:
-    """Whether a layer runs code that is not Keras's own."""
+    """Whether a layer runs code that is not Keras's own, or that FP16 may not hold."""
     if not is_builtin(layer) or isinstance(layer, layers.Lambda):
         return True
     activation = getattr(layer, "activation", None)
-    return activation is not None and not _module_of(activation).startswith("keras")
+    if activation is None:
+        return False
+    module, name = _module_of(activation), getattr(activation, "__name__", "")
+    return not module.startswith("keras") or ".ops" in module or name in _WIDE_ACTIVATIONS
 
 
 def _module_of(function: object) -> str:
@@ -333,7 +339,9 @@ def _possible_arguments(
         yield dict(zip(names[1:], others, strict=True)), [first]
 
 
-def _any_batch(shape: tuple[int | None, ...], dtype: str) -> keras.KerasTensor:
+def _any_batch(shape: tuple[int | None, ...] | None, dtype: str) -> keras.KerasTensor | None:
+    if shape is None:
+        return None
     return keras.KerasTensor((None, *shape[1:]), dtype)
 
 

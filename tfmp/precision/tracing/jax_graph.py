@@ -91,10 +91,13 @@ def trace_jax(
     import jax
 
     structure = (inputs.keywords, inputs.positional)
+    places = tree.flatten(structure)  # None where a batch has nothing
 
     # Keras keeps shapes in containers of its own, which JAX does not look into.
     def flat_function(*leaves: Tensor) -> list[Tensor]:
-        outputs = function(*tree.pack_sequence_as(structure, list(leaves)))
+        given = iter(leaves)
+        filled = [None if place is None else next(given) for place in places]
+        outputs = function(*tree.pack_sequence_as(structure, filled))
         return [output for output in tree.flatten(outputs) if keras.ops.is_tensor(output)]
 
     # One symbol for every unknown size, as Keras has it for its own shape inference; at least 2,
@@ -103,7 +106,8 @@ def trace_jax(
     size = symbol if inputs.size is None else inputs.size
     specs = [
         jax.ShapeDtypeStruct(tuple(size if n is None else n for n in spec.shape), spec.dtype)
-        for spec in tree.flatten(structure)
+        for spec in places
+        if spec is not None
     ]
     closed = jax.make_jaxpr(flat_function)(*specs)
     weights = {id(variable.value) for variable in variables}

@@ -81,7 +81,8 @@ def trace_tensorflow(function: Traceable, inputs: Inputs, marks: TensorFlowMarks
 
     with tf.__internal__.FuncGraph("tfmp_dry_run").as_default() as graph:
         keywords, positional = tree.map_structure(
-            lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape),
+            # A batch may have nothing in some places.
+            lambda spec: None if spec is None else tf.compat.v1.placeholder(spec.dtype, spec.shape),
             (inputs.keywords, inputs.positional),
         )
         outputs = tree.flatten(function(keywords, positional))

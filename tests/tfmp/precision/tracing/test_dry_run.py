@@ -187,6 +187,24 @@ def test_a_subclassed_model_with_named_inputs_and_several_outputs():
     assert rows["left"].policy == rows["right"].policy == "float32"
 
 
+def test_an_input_that_a_batch_leaves_out_is_none_in_the_run():
+    class Optional(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.hidden, self.out = layers.Dense(8, name="hidden"), layers.Dense(1, name="out")
+
+        def call(self, inputs):
+            x = self.hidden(inputs["x"])
+            return self.out(x if inputs.get("more") is None else x + inputs["more"])
+
+    model = Optional()
+    model.compile("sgd", "mse")
+    model._symbolic_build(data_batch=({"x": np.ones((2, 4)), "more": None}, np.ones((2, 1))))
+    made = plan(model, "mixed_float16")
+    assert [row.compute_dtype for row in made.rows[1:]] == ["float16", "float32"]
+    assert made.notes == ()
+
+
 def test_an_add_loss_in_16_bits_keeps_its_layer_in_float32():
     class Penalty(layers.Layer):
         def call(self, x):
