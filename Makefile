@@ -2,7 +2,7 @@
 # times on two cores after installation.
 PYTHON ?= python3
 # Options for pytest; a process for each core.
-PYTEST ?= -n auto --dist worksteal
+PYTEST ?= -n auto --dist loadscope --no-loadscope-reorder
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
