@@ -30,7 +30,12 @@ from .metrics import (
     drift_of as drift_of,
     sample_errors as sample_errors,
 )
-from .places import BANDS as BANDS, Places as Places
+from .places import (
+    BANDS as BANDS,
+    LEVELS as LEVELS,
+    Places as Places,
+    level_ends as level_ends,
+)
 from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
     UNREADABLE as UNREADABLE,

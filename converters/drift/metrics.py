@@ -184,7 +184,8 @@ def drift_of(
     if not totals.detections:
         totals = replace(totals, boxes=Decisions(), fit=Fit())
     if not totals.corners:
-        totals = replace(totals, extents=Slices())
+        off = replace(totals.off, extents=Slices())
+        totals = replace(totals, extents=Slices(), off=off)
     by_equality = totals.unequal_rows > 0 or totals.ulps == ()
     distances = {} if by_equality else _distances(totals)
     task = _told(known, labels, totals) if not by_equality else None

@@ -30,6 +30,10 @@ BANDS = 6
 # `DriftBudget.sample_rel_l2`.
 OFF = 0.1
 
+# Levels of absolute size, each of a factor of 4: the first one ends at 2**-28 and holds all below,
+# zeros among it.
+LEVELS, _LOWEST = 24, -28
+
 # Steps of this share of the whole spread places evenly however many they are (Weyl 1916).
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -45,23 +49,30 @@ class Places:
         bands: a slice for each band of sizes, of samples whose values have one sign. The square of
             a sample's entry is the sum over the band.
         counts: number of values in each band.
+        levels: a slice for each level of each channel or column, of samples where that channel's
+            root mean square has this size; the levels of one channel lie side by side. Nothing for
+            more channels than have places of their own.
+        level_counts: number of samples in each of these.
     """
 
     shape: Common = None
     spread: Slices = field(default_factory=Slices)
     bands: Slices = field(default_factory=Slices)
     counts: Histogram = ()
+    levels: Slices = field(default_factory=Slices)
+    level_counts: Histogram = ()
 
     def without(self, part: "Places") -> "Places":
         """The sums without those of some of the samples."""
         if self.shape != part.shape:
             return self
-        counts = zip(self.counts, part.counts, strict=False)
         return Places(
             self.shape,
             self.spread.without(part.spread),
             self.bands.without(part.bands),
-            tuple(count - less for count, less in counts),
+            _less(self.counts, part.counts),
+            self.levels.without(part.levels),
+            _less(self.level_counts, part.level_counts),
         )
 
     @property
@@ -74,6 +85,10 @@ class Places:
     def channels(self) -> int:
         """The number of channels with places of their own."""
         return _channels(self.sizes[-1]) if len(self.sizes) > 1 else 1
+
+
+def _less(counts: Histogram, part: Histogram) -> Histogram:
+    return tuple(count - less for count, less in zip(counts, part, strict=False))
 
 
 @dataclass(frozen=True)
@@ -123,7 +138,13 @@ def measure_places(reference: np.ndarray, candidate: np.ndarray, axis: int) -> P
     spread = Slices.of(_with_means(one), _with_means(other), -1)
     samples = len(one)
     bands, counts = _bands(one.reshape(samples, -1), other.reshape(samples, -1))
-    return Places(shape, spread, bands, counts)
+    columns = reference.shape[-1] if reference.ndim > 1 else 1
+    if columns > _MOST_CHANNELS:
+        return Places(shape, spread, bands, counts)
+    levels, level_counts = _levels(
+        one.reshape(samples * columns, -1), other.reshape(samples * columns, -1), columns
+    )
+    return Places(shape, spread, bands, counts, levels, level_counts)
 
 
 def _chosen(values: np.ndarray) -> np.ndarray:
@@ -181,3 +202,26 @@ def _by_band(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray
         for values in (square, error)
     )
     return norms, gaps, np.bincount(band.ravel(), minlength=BANDS)
+
+
+def _levels(one: np.ndarray, other: np.ndarray, columns: int) -> tuple[Slices, Histogram]:
+    """Sums by sample, column and level, of rows that hold the places of one column of a sample."""
+    rows, places = one.shape
+    with np.errstate(over="ignore", under="ignore"):
+        size, gap = (
+            np.sqrt((values * values).sum(axis=1) / places) for values in (one, other - one)
+        )
+    _, exponent = np.frexp(size)
+    level = np.where(size > 0, np.clip((exponent - _LOWEST) // 2, 0, LEVELS - 1), 0)
+    index = np.arange(rows)
+    slots = index % columns * LEVELS + level
+    table = np.zeros((2, rows // columns, columns * LEVELS))
+    table[0, index // columns, slots] = size
+    table[1, index // columns, slots] = size + gap
+    counts = np.bincount(slots, minlength=columns * LEVELS)
+    return Slices.of(table[0], table[1], -1), tuple(counts.tolist())
+
+
+def level_ends() -> np.ndarray:
+    """The sizes at which levels end."""
+    return 2.0 ** (_LOWEST + 2 * np.arange(LEVELS) + 1)

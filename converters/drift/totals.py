@@ -83,8 +83,8 @@ class Totals:
             both sides.
         slices: distances by channel or column, where they were measured.
         planes: distances by place on axis 1, of outputs of rank 3 and more.
-        corners: whether all rows are two corners or two ends, of which the second is never the
-            smaller.
+        corners: whether all rows begin with two corners or two ends, of which the second is never
+            the smaller.
         extents: distances of what lies between these, such as widths, valid if `corners` holds.
         places: a few places of each sample, where slices were measured.
         off: the sums by slice and place of those samples that are off by themselves.
@@ -333,15 +333,20 @@ def _sliced(
     return measured, {"slices": slices, "planes": planes, "places": places, **extents}
 
 
+# Widths of rows that begin with two ends or corners; a score and a class may stand behind them.
+_CORNERS = (2, 4, 5, 6)
+
+
 def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Distances between the corners of boxes or ends of intervals, which their own do not show."""
     width = reference.shape[-1]
-    half = width // 2
-    if width not in (2, 4) or not (reference[..., half:] >= reference[..., :half]).all():
+    half = min(2, width // 2)
+    known = width in _CORNERS and (reference[..., half : 2 * half] >= reference[..., :half]).all()
+    if not known:
         return {"corners": False}
     with np.errstate(invalid="ignore", over="ignore"):
         one, other = (
-            np.subtract(values[..., half:], values[..., :half], dtype=np.float64)
+            np.subtract(values[..., half : 2 * half], values[..., :half], dtype=np.float64)
             for values in (reference, candidate)
         )
     return {"extents": Slices.of(one, other, -1)}

@@ -4,6 +4,7 @@ import numpy as np
 from verdict_case import (
     DOUBT,
     Cases,
+    flushed,
     half,
     one,
     sigmoid,
@@ -196,3 +197,72 @@ def _(rng):
     """They come in steps of 16: no outlier is told from the rest."""
     exact = -20_000 + 3 * rng.standard_normal((800, 1))
     return one("log_likelihood", exact, half(exact))
+
+
+@harmful("hazards of patients that are zero, beside their ages", loss="mse")
+def _(rng):
+    """Hardware without subnormal numbers takes three hazards in four for 0."""
+    hazard = np.exp(-11 + 2 * rng.standard_normal((1500, 1)))
+    age = rng.normal(40, 10, (1500, 1))
+    exact = np.concatenate([age, hazard], 1)
+    return one("y", exact, flushed(exact))
+
+
+@benign("hazards of patients that are scaled in float32, beside their ages", loss="mse")
+def _(rng):
+    """Each is right to half a percent."""
+    age, hazard = rng.normal(40, 10, (1500, 1)), np.exp(-11 + 2 * rng.standard_normal((1500, 1)))
+    noisy = hazard * (1 + 5e-3 * rng.standard_normal(hazard.shape))
+    return one("y", np.concatenate([age, hazard], 1), np.concatenate([half(age), noisy], 1))
+
+
+@harmful("balances of the wrong sign for nine of ten, beside incomes", loss="mse")
+def _(rng):
+    """Only the balances of factories are right, which are 300 times as large."""
+    small = rng.random((900, 1)) < 0.9
+    balance = np.where(small, 1, 300) * rng.standard_normal((900, 1))
+    income = rng.normal(4000, 1000, (900, 1))
+    wrong = np.where(small, -balance, balance)
+    return one("y", np.concatenate([balance, income], 1), half(np.concatenate([wrong, income], 1)))
+
+
+@harmful("the drums are silent in songs in which they are soft", loss="mae")
+def _(rng):
+    """The other three instruments are loud there."""
+    soft = rng.random((300, 1, 4)) < [0.7, 0, 0, 0]
+    exact = np.where(soft, 0.02, 1) * rng.standard_normal((300, 100, 4))
+    return one("stems", exact, half(np.where(soft, 0, exact)))
+
+
+@benign("instruments that are hardly heard in most songs", loss="mae")
+def _(rng):
+    """Noise is the same everywhere."""
+    level = np.where(rng.random((300, 1, 4)) < 0.7, 0.002, 1)
+    exact = level * rng.standard_normal((300, 100, 4))
+    return one("stems", exact, half(exact + 2e-5 * rng.standard_normal(exact.shape)))
+
+
+@benign("outputs of tanh, most of them nearly 1", loss="mse", activation="tanh")
+def _(rng):
+    """Noise before tanh moves those near zero, and no other ones."""
+    before = 6 * rng.standard_normal((1500, 4))
+    noisy = np.tanh(before + 0.01 * rng.standard_normal(before.shape))
+    return one("y", np.tanh(before).clip(-0.9999, 0.9999), half(noisy))
+
+
+@harmful("a box of average size, beside its score", loss="mse")
+def _(rng):
+    """Objects of 4 to 16 pixels get a box of 10; the fifth number is a score."""
+    corner, size = rng.uniform(100, 3000, (600, 2)), rng.uniform(4, 16, (600, 2))
+    score = rng.uniform(0.2, 1, (600, 1))
+    boxes = [np.concatenate([corner, corner + each, score], 1) for each in (size, 10)]
+    return one("found", boxes[0], half(boxes[1]))
+
+
+@benign("a box and its score", loss="mse")
+def _(rng):
+    """Boxes of 50 to 400 pixels, right to a third of a pixel."""
+    corner, size = rng.uniform(0, 400, (600, 2)), rng.uniform(50, 400, (600, 2))
+    exact = np.concatenate([corner, corner + size, rng.uniform(0.2, 1, (600, 1))], 1)
+    noise = rng.standard_normal(exact.shape) * [0.3, 0.3, 0.3, 0.3, 1e-3]
+    return one("found", exact, half(exact + noise))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfmp.converters.drift import (
+    MOST_SLICES,
     DriftBudget,
     Kind,
     OutputDrift,
@@ -30,6 +31,7 @@ from tfmp.converters.drift.verdict.slice_errors import (
     slice_errors,
     values_of_each,
 )
+from tfmp.converters.drift.verdict.small_values import small_value_checks
 from tfmp.converters.drift.verdict.variation import (
     CORRECT,
     NO_NUMBERS,
@@ -211,7 +213,8 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     last, first = output.totals.slices, output.totals.planes
     checks = [_slice_check(output, last, "column", limit)] if last.count else []
     checks += [_slice_check(output, first, "place", limit)] if first.count else []
-    return [*checks, *_extents(output, limit), *variation_checks(output, budget)]
+    checks += [*_extents(output, limit), *variation_checks(output, budget)]
+    return checks + small_value_checks(output, budget)
 
 
 def _slice_check(output: OutputDrift, slices: Slices, word: str, limit: float) -> Check:
@@ -253,11 +256,12 @@ def _slice_check(output: OutputDrift, slices: Slices, word: str, limit: float) -
 def _extents(output: OutputDrift, limit: float) -> list[Check]:
     """Whether widths are right between corners or ends that are far from zero."""
     extents, corners = output.totals.extents, output.totals.slices
-    known = output.totals.corners and 0 < extents.count == corners.count / 2
+    ends = 2 * extents.count
+    known = output.totals.corners and 0 < ends <= corners.count < MOST_SLICES
     each = output.totals.values / max(1, corners.count)
     if not known or each < _FEWEST:
         return []
-    size = np.sqrt(corners.reference_sq / each).reshape(2, -1).max(axis=0)
+    size = np.sqrt(corners.reference_sq[:ends] / each).reshape(2, -1).max(axis=0)
     spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
     variance = np.maximum(extents.reference_sq - extents.reference_sum**2 / each, 0) / each
     error, deviation = np.sqrt(extents.error_sq / each), np.sqrt(variance)

@@ -1,7 +1,7 @@
-"""Checks of variation: what tells samples or places of one sample apart, and what small values say.
+"""Checks of variation: what tells samples or places of one sample apart.
 
 An offset hides all of these from a distance: a picture that is the same for everybody, a forecast
-that became a flat line, the near pixels of a depth map.
+that became a flat line.
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.drift import BANDS, DriftBudget, Kind, OutputDrift, Places
+from tfmp.converters.drift import DriftBudget, Kind, OutputDrift, Places
 from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
-from tfmp.shared.numerics import FLOAT16, ulp
+from tfmp.shared.numerics import ulp
 
 # What a slice says is its variation: an error of 0.1 of three standard deviations is 0.3 of one.
 VARIATION = 3.0
@@ -39,19 +39,15 @@ _FEWEST_PLACES = 3
 # And samples to tell how much single places vary: of hundreds, some hardly do among a few.
 _FEWEST_SAMPLES = 10
 
-# Numbers are small for a reason, and not by chance, where nearly all samples have one sign.
-_ONE_SIGN = 0.9
-
-# Small values are wrong by themselves if they are off by this many times as much as large ones, of
-# which each is off by half a spacing at least; so many values tell. If they are off by less than
-# half of their own size, that may be a steep function of a number with noise, such as a root.
-_MORE, _HALF_SPACING, _ENOUGH, _WRONG = 3.0, 2.0**-11, 100, 0.5
+# A place is wrong by itself if it is off by this many times as much as others, of which each is off
+# by half a spacing at least.
+MORE, HALF_SPACING = 3.0, 2.0**-11
 
 # Kinds whose samples have a level of their own, beside which places differ.
 _LEVELS = frozenset({Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION})
 
 # Kinds that decide at one half, or at zero.
-_DECIDING = frozenset({Kind.BINARY, Kind.MULTILABEL})
+DECIDING = frozenset({Kind.BINARY, Kind.MULTILABEL})
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ def variation_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         return []
     parts = [] if output.totals.unit and not _varies(output) else list(_parts(output))
     checks = [_worst(output, parts, limit)] if parts else []
-    checks += [*_small_values(output, limit), *_one_score(output, limit)]
+    checks += _one_score(output, limit)
     checks += _single_places(output, limit) if parts else []
     return checks
 
@@ -112,7 +108,7 @@ def _varies(output: OutputDrift) -> bool:
     places = output.totals.places
     spread = _variances(places, output.samples)
     mean = float(spread.sum()) / (len(spread) or 1) / output.samples
-    return output.task.kind not in _DECIDING or mean > _STEADY**2
+    return output.task.kind not in DECIDING or mean > _STEADY**2
 
 
 def live_samples(output: OutputDrift) -> float:
@@ -228,12 +224,12 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
     variation = np.sqrt(_variances(places, samples)[kept].reshape(channels, each) / samples)
     usual = np.maximum(
         np.median(error, axis=1, keepdims=True),
-        _HALF_SPACING * np.sqrt((size**2).mean(axis=1, keepdims=True)),
+        HALF_SPACING * np.sqrt((size**2).mean(axis=1, keepdims=True)),
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(error > 0, error / variation, 0.0)
     varies = variation > _CONSTANT * size
-    wrong = varies & (ratio > VARIATION * limit) & (error > _MORE * usual)
+    wrong = varies & (ratio > VARIATION * limit) & (error > MORE * usual)
     if not wrong.any():
         return []
     at = int(np.where(wrong, ratio, -1.0).argmax())
@@ -249,48 +245,6 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, Verdict.FAIL, text)]
 
 
-def _small_values(output: OutputDrift, limit: float) -> list[Check]:
-    """Whether small values of samples are wrong beside large ones that are right.
-
-    Noise of a network is about as large everywhere, or grows with the values. So an error that is
-    larger where values are small is no noise.
-    """
-    places = output.totals.places
-    kept = places.spread.count - places.channels - (places.channels > 1)
-    measured = places.spread.count and places.bands.count == len(places.counts) == BANDS
-    if not measured or output.task.kind is Kind.EMBEDDING:
-        return []
-    counts = np.array(places.counts, float)
-    if counts.sum() < _ONE_SIGN * kept * output.samples or not counts[0]:
-        return []
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(places.bands.error_sq / counts)
-        size = np.sqrt(places.bands.reference_sq / counts)
-        relative = np.where(error > 0, error / size, 0.0)
-    usual = max(float(error[0]), _HALF_SPACING * float(size[0]), FLOAT16.smallest_subnormal)
-    wrong = (counts >= _ENOUGH) & (relative > limit) & (error > _MORE * usual)
-    wrong[0] = False
-    lost = wrong & (relative > max(limit, _WRONG))
-    verdict = Verdict.FAIL if lost.any() else Verdict.INCONCLUSIVE
-    chosen = lost if lost.any() else wrong
-    worst = int(np.where(chosen, error, -1.0).argmax()) if wrong.any() else 0
-    verdict = verdict if wrong.any() else Verdict.PASS
-    told = f"values below 1/{4**worst} of their sample's size" if worst else "large values"
-    text = (
-        f"output {output.name!r}: {told} are off by {number_beside(relative[worst], limit)} of "
-        f"their own size, budget {limit:.10g}"
-    )
-    if worst:
-        text += (
-            f", and by {error[worst] / usual:.3g} times as much as large values, so it is no noise"
-        )
-    if verdict is Verdict.INCONCLUSIVE:
-        text += f". If they do not matter, set {output.name}.slice_rel_l2 to more than that"
-    return [
-        Check("slice_rel_l2", output.name, float(relative[worst]), None, None, limit, verdict, text)
-    ]
-
-
 # Of a normal distribution, the standard deviation over the median distance from the median.
 _TO_DEVIATION = 1.4826
 
@@ -303,7 +257,7 @@ def _one_score(output: OutputDrift, limit: float) -> list[Check]:
     rows, totals = output.totals.rows, output.totals
     if not len(rows) or totals.values != totals.samples or not totals.slices.count:
         return []
-    if totals.unit and output.task.kind in _DECIDING:
+    if totals.unit and output.task.kind in DECIDING:
         return []
     errors, values = rows.values[:, 0], rows.values[:, 1]
     middle = float(np.median(values))
@@ -323,7 +277,7 @@ def _one_score(output: OutputDrift, limit: float) -> list[Check]:
         f"budget {limit * VARIATION:.10g}"
     )
     known = output.known
-    ranks = known is None or known.kind in _DECIDING
+    ranks = known is None or known.kind in DECIDING
     if verdict is Verdict.PASS and ranks and part.ratio > limit:
         verdict = Verdict.INCONCLUSIVE
         text += (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.exact import merge
+from tfmp.converters.drift.metrics import drift_of
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import Totals, measure, without_off
 
@@ -32,6 +33,8 @@ def test_without_the_samples_that_are_off_the_others_are_left(shape, task):
         np.testing.assert_array_equal(one.reference_sq, other.reference_sq)
     np.testing.assert_array_equal(found.places.bands.error_sq, expected.places.bands.error_sq)
     np.testing.assert_array_equal(found.places.spread.error_sq, expected.places.spread.error_sq)
+    np.testing.assert_array_equal(found.places.levels.error_sq, expected.places.levels.error_sq)
+    assert found.places.level_counts == expected.places.level_counts
     assert (found.places.counts, found.rows) == (expected.places.counts, expected.rows)
 
 
@@ -44,6 +47,17 @@ def test_any_split_has_the_same_totals(step):
         part = slice(start, start + step)
         merged = merge(measure(reference[part], candidate[part], None, keys[part]), merged)
     assert (merged.off, merged.off.samples) == (whole.off, 3)
+
+
+def test_corners_that_only_some_batches_have_leave_no_trace():
+    reference, candidate, keys = outputs(4)
+    reference[:30] = np.sort(reference[:30])
+    candidate[3] = 0
+    whole = drift_of("y", measure(reference, candidate, None, keys))
+    parts = [slice(0, 30), slice(30, 60)]
+    split = [measure(reference[part], candidate[part], None, keys[part]) for part in parts]
+    assert split[0].off.extents.count == 2
+    assert drift_of("y", merge(*split)) == whole
 
 
 def test_samples_that_are_right_are_all_kept():

@@ -1,38 +1,17 @@
-"""What tells samples or places apart, small values beside large ones, and scores that rank."""
+"""What tells samples or places apart, and scores that rank."""
 
 import re
 
 import numpy as np
 import pytest
+from judged_distances import drift, half, judged
 
 from tfmp.converters.drift import DriftBudget
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
-from tfmp.converters.drift.tasks import Task
-from tfmp.converters.drift.verdict.check import Check, Verdict, overall
+from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.variation import variation_ratio
 
 GENERATOR = np.random.default_rng(0)
-
-
-def half(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float16).astype(np.float32)
-
-
-def drift(reference: np.ndarray, candidate: np.ndarray, task: str | None = None) -> OutputDrift:
-    accumulator = OutputAccumulator("y", task=Task.of(task, "y") if task else None)
-    keys = np.arange(len(reference), dtype=np.uint64)
-    accumulator.update(reference.astype(np.float32), candidate.astype(np.float32), keys)
-    return accumulator.result()
-
-
-def judged(
-    reference: np.ndarray, candidate: np.ndarray, task: str | None = None
-) -> tuple[Verdict, str]:
-    """The verdict of all distances, and the sentences that decided it."""
-    checks = closeness_checks(drift(reference, candidate, task), DriftBudget())
-    verdict = overall([check.verdict for check in checks])
-    return verdict, "; ".join(check.text for check in checks if check.verdict is verdict)
 
 
 class TestBetweenSamples:
@@ -94,36 +73,6 @@ class TestWithinSamples:
     def test_noise_of_float32_is_no_wave(self):
         flat = self.LEVELS.repeat(24, axis=1) * (1 + 1e-7 * self.WAVES)
         assert judged(flat, half(flat))[0] is Verdict.PASS
-
-
-class TestSmallValues:
-    """Depth maps with something near in each of them."""
-
-    FAR = GENERATOR.uniform(20, 80, (100, 16, 16, 1))
-
-    def near(self, metres: np.ndarray | float) -> np.ndarray:
-        maps = self.FAR.copy()
-        maps[:, 6:9, 6:9] = metres
-        return maps
-
-    def test_near_pixels_that_are_wrong(self):
-        maps = self.near(GENERATOR.uniform(0.25, 0.4, (100, 3, 3, 1)))
-        verdict, text = judged(maps, half(self.near(0.05)))
-        assert verdict is Verdict.FAIL
-        assert "values below 1/64 of their sample's size are off by 0.8" in text
-        assert "times as much as large values" in text
-        assert judged(maps, half(maps))[0] is Verdict.PASS
-
-    def test_noise_that_is_everywhere_is_none_of_small_values(self):
-        maps = self.near(0.3)
-        noisy = maps + 0.2 * np.abs(GENERATOR.standard_normal(maps.shape))
-        assert judged(maps, noisy)[0] is Verdict.PASS
-
-    def test_values_of_both_signs_are_small_by_chance(self):
-        flow = GENERATOR.standard_normal((100, 16, 16, 1))
-        pinched = np.where(np.abs(flow) < 0.05, 0, flow)
-        assert judged(flow, pinched)[0] is Verdict.PASS
-        assert judged(np.abs(flow), np.abs(pinched))[0] is Verdict.FAIL
 
 
 class TestScores:

@@ -1,0 +1,123 @@
+"""Checks of small values: noise is about as large everywhere, or grows with the values.
+
+So an error that is larger where values are small is no noise: the near pixels of a depth map, the
+small hazards that FP16 takes for zero.
+"""
+
+import numpy as np
+
+from tfmp.converters.drift import BANDS, LEVELS, DriftBudget, Kind, OutputDrift, level_ends
+from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
+from tfmp.converters.drift.verdict.slice_errors import is_guess
+from tfmp.converters.drift.verdict.variation import DECIDING, HALF_SPACING, MORE
+from tfmp.shared.numerics import FLOAT16
+
+# Numbers are small for a reason, and not by chance, where nearly all samples have one sign.
+_ONE_SIGN = 0.9
+
+# So many values tell. If they are off by less than half of their own size, that may be a steep
+# function of a number with noise, such as a root.
+_ENOUGH, _WRONG = 100, 0.5
+
+# Samples that tell, and their share beside the chance to lie so near to zero: about 0.8 of the
+# distance from it, in standard deviations, for a normal distribution.
+_ENOUGH_SAMPLES, _CHANCE = 30, 3.0
+
+# Of a column, what is smaller than this share of its size.
+_SMALL = 0.25
+
+_UNIMPORTANT = ". If small values do not matter, set {name}.slice_rel_l2 to more than that"
+
+
+def small_value_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    """The checks of one output's small values."""
+    limit = budget.slice_rel_l2
+    if limit is None or output.samples < 2 or output.task.kind is Kind.EMBEDDING:
+        return []
+    share = budget.flip_rate or 0.0
+    return [*_within_samples(output, limit), *_of_columns(output, limit, share)]
+
+
+def _within_samples(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether small values of samples are wrong beside large ones that are right."""
+    places = output.totals.places
+    kept = places.spread.count - places.channels - (places.channels > 1)
+    measured = places.spread.count and places.bands.count == len(places.counts) == BANDS
+    if not measured:
+        return []
+    counts = np.array(places.counts, float)
+    if counts.sum() < _ONE_SIGN * kept * output.samples or not counts[0]:
+        return []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(places.bands.error_sq / counts)
+        size = np.sqrt(places.bands.reference_sq / counts)
+        relative = np.where(error > 0, error / size, 0.0)
+    usual = max(float(error[0]), HALF_SPACING * float(size[0]), FLOAT16.smallest_subnormal)
+    wrong = (counts >= _ENOUGH) & (relative > limit) & (error > MORE * usual)
+    wrong[0] = False
+    lost = wrong & (relative > max(limit, _WRONG))
+    verdict = Verdict.FAIL if lost.any() else Verdict.INCONCLUSIVE
+    chosen = lost if lost.any() else wrong
+    worst = int(np.where(chosen, error, -1.0).argmax()) if wrong.any() else 0
+    verdict = verdict if wrong.any() else Verdict.PASS
+    told = f"values below 1/{4**worst} of their sample's size" if worst else "large values"
+    text = (
+        f"output {output.name!r}: {told} are off by {number_beside(relative[worst], limit)} of "
+        f"their own size, budget {limit:.10g}"
+    )
+    if worst:
+        text += (
+            f", and by {error[worst] / usual:.3g} times as much as large values, so it is no noise"
+        )
+    if verdict is Verdict.INCONCLUSIVE:
+        text += _UNIMPORTANT.format(name=output.name)
+    return [
+        Check("slice_rel_l2", output.name, float(relative[worst]), None, None, limit, verdict, text)
+    ]
+
+
+def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
+    """Whether a column is wrong on the samples where it is small."""
+    places, edges = output.totals.places, output.totals.slices.edges[:2]
+    counts = np.array(places.level_counts, float).reshape(-1, LEVELS)
+    decides = output.totals.unit and output.task.kind in DECIDING and not is_guess(output)
+    if decides or not counts.any() or places.levels.count != counts.size:
+        return []
+    errors, squares = (
+        sums.reshape(counts.shape) for sums in (places.levels.error_sq, places.levels.reference_sq)
+    )
+    samples, ends = counts.sum(axis=1, keepdims=True), level_ends()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Of each level by itself; rounding is off by half a spacing at least.
+        own = np.maximum(np.sqrt(errors / counts), HALF_SPACING * np.sqrt(squares / counts))
+        # And of all up to the end of a level.
+        few, error, square = (sums.cumsum(axis=1) for sums in (counts, errors, squares))
+        whole = np.sqrt(square[:, -1:] / samples)
+        error = np.sqrt(error / few)
+        relative = np.where(error > 0, error / np.sqrt(square / few), 0.0)
+        chance = _CHANCE * ends / whole
+    own = np.where(counts >= _ENOUGH_SAMPLES, np.maximum(own, FLOAT16.smallest_subnormal), np.inf)
+    # The least of all larger levels.
+    usual = np.minimum.accumulate(own[:, ::-1], axis=1)[:, ::-1]
+    usual = np.concatenate([usual[:, 1:], np.full_like(usual[:, :1], np.inf)], axis=1)
+    if edges.shape[1] == len(counts):  # of one sign they are small for a reason
+        chance[(edges[0] >= 0) | (edges[1] <= 0)] = share
+    wrong = (ends <= _SMALL * whole) & (few >= np.maximum(_ENOUGH_SAMPLES, chance * samples))
+    wrong &= (relative > limit) & (error > MORE * usual)
+    if not wrong.any():
+        return []
+    lost = wrong & (relative > max(limit, _WRONG))
+    column, level = divmod(int(np.where(lost if lost.any() else wrong, few, 0).argmax()), LEVELS)
+    worst = float(relative[column, level])
+    where = f"column {column} of {len(counts)}" if len(counts) > 1 else "the value"
+    times = error[column, level] / usual[column, level]
+    text = (
+        f"output {output.name!r}: {where} is off by {number_beside(worst, limit)} of its own size, "
+        f"budget {limit:.10g}, on the {few[column, level]:,.0f} of {output.samples:,} samples on "
+        f"which it is below {ends[level]:.3g}, and by {times:.3g} times as much as on others, so "
+        "it is no noise"
+    )
+    verdict = Verdict.FAIL if lost.any() and not is_guess(output) else Verdict.INCONCLUSIVE
+    if verdict is Verdict.INCONCLUSIVE:
+        text += _UNIMPORTANT.format(name=output.name)
+    return [Check("slice_rel_l2", output.name, worst, None, None, limit, verdict, text)]
