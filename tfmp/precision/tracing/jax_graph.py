@@ -205,9 +205,12 @@ class _Facts:
     def _note(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> None:
         """Notes how a value came about, for the exponentials of it."""
         name = equation.primitive.name
+        numbers = equation.params["shape"] if name == "iota" else ()
+        size = numbers[equation.params["dimension"]] if numbers else None
         made = value_of(
             _KINDS.get(name, name),
             tuple(self._known(argument, constants) for argument in equation.invars),
+            constant=np.arange(size) if isinstance(size, int) else None,
             power=self._exponent(equation, constants),
         )
         for variable in equation.outvars:

@@ -42,12 +42,14 @@ class TensorFlowMarks:
         layers: ids of the layers that returned a tensor, by its id.
         owners: ids of the layers whose own code made an operation, by its place in the graph.
         alive: the marked tensors: an id is only good while its tensor lives.
+        graph: the graph of the trace; loops and branches in it have graphs of their own.
     """
 
     def __init__(self) -> None:
         self.layers: dict[int, list[int]] = {}
         self.owners: dict[int, int] = {}
         self.alive: list[Tensor] = []
+        self.graph: tf.Graph | None = None
 
     def add(self, layer: keras.Operation, outputs: TensorTree) -> TensorTree:
         """Marks a layer's results."""
@@ -61,12 +63,19 @@ class TensorFlowMarks:
 
     def begin(self, layer: keras.Operation, arguments: TensorTree) -> tuple[TensorTree, int]:
         """The place in the graph where a layer's own code begins."""
-        return arguments, _operations()
+        return arguments, self._operations()
 
     def end(self, layer: keras.Operation, begin: int) -> None:
         """Marks the operations since a layer's begin that no layer in it has made."""
-        for place in range(begin, _operations()):
+        for place in range(begin, self._operations()):
             self.owners.setdefault(place, id(layer))
+
+    def _operations(self) -> int:
+        """The number of operations in the graph; within a loop there are none."""
+        import tensorflow as tf
+
+        is_inside = tf.compat.v1.get_default_graph() is not self.graph
+        return 0 if self.graph is None or is_inside else len(self.graph.get_operations())
 
 
 def trace_tensorflow(function: Traceable, inputs: Inputs, marks: TensorFlowMarks) -> Graph:
@@ -80,6 +89,7 @@ def trace_tensorflow(function: Traceable, inputs: Inputs, marks: TensorFlowMarks
     import tensorflow as tf
 
     with tf.__internal__.FuncGraph("tfmp_dry_run").as_default() as graph:
+        marks.graph = graph
         keywords, positional = tree.map_structure(
             # A batch may have nothing in some places.
             lambda spec: None if spec is None else tf.compat.v1.placeholder(spec.dtype, spec.shape),
@@ -124,15 +134,15 @@ class _Graph:
         return Origin(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
 
 
-def _operations() -> int:
-    """The number of operations in the graph that is being traced."""
-    import tensorflow as tf
-
-    return len(tf.compat.v1.get_default_graph().get_operations())
-
-
 _SUMS = ("Sum", "Mean", "Cumsum", "EuclideanNorm")
 _PRODUCTS_OF_MANY = ("Prod", "Cumprod")
+# The attributes in which operations have the functions that they call.
+_FUNCTIONS = {
+    "While": ("body",),
+    "If": ("then_branch", "else_branch"),
+    "Case": ("branches",),
+    "PartitionedCall": ("f",),
+}
 # Their names are those of other operations on JAX.
 _KINDS = {"Max": "max_over_axes", "Min": "min_over_axes"}
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D", "Conv3D")
@@ -141,36 +151,55 @@ _SUMS_OF_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum")
 
 
 def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
+    """The facts of a graph's operations, and of those in its loops and branches.
+
+    Args:
+        graph: traced.
+        owners: ids of the layers whose code made the operations, by their places in the graph.
+    """
     import tensorflow as tf
 
     values: dict[int, Value] = {}
     for place, op in enumerate(graph.get_operations()):
         made = _value(op, values)
         values.update((id(tensor), made) for tensor in op.outputs)
-        if place not in owners:
+        owner = owners.get(place)
+        if owner is None:
             continue
+        for inner in _inner_graphs(op):
+            yield from _facts(inner, dict.fromkeys(range(len(inner.get_operations())), owner))
         if op.outputs and op.outputs[0].dtype.is_floating:
-            yield from of_value(owners[place], op.outputs[0].dtype.name, made)
+            yield from of_value(owner, op.outputs[0].dtype.name, made)
         if op.type == "Const" and op.outputs[0].dtype.is_floating:
             users = op.outputs[0].consumers()
             dtype = op.outputs[0].dtype.name
             if any(user.type == "Cast" for user in users):
                 dtype = users[0].outputs[0].dtype.name
             value = tf.get_static_value(op.outputs[0])
-            yield from of_constant(owners[place], dtype, np.asarray(value))
+            yield from of_constant(owner, dtype, np.asarray(value))
         elif op.type in _SUMS and op.inputs[0].dtype.is_floating:
-            yield Fact(owners[place], SUM, op.inputs[0].dtype.name, _reduced(op))
+            yield Fact(owner, SUM, op.inputs[0].dtype.name, _reduced(op))
         elif op.type in _PRODUCTS_OF_MANY and op.inputs[0].dtype.is_floating:
-            yield Fact(owners[place], FACTORS, op.inputs[0].dtype.name, _reduced(op))
+            yield Fact(owner, FACTORS, op.inputs[0].dtype.name, _reduced(op))
         elif op.type == "Tanh":
-            yield Fact(owners[place], TANH, op.inputs[0].dtype.name)
+            yield Fact(owner, TANH, op.inputs[0].dtype.name)
         elif op.type in _PRODUCTS:
-            yield Fact(owners[place], PRODUCT, op.inputs[0].dtype.name)
+            yield Fact(owner, PRODUCT, op.inputs[0].dtype.name)
         elif op.type == "Cast" and promotes(op.inputs[0].dtype.name, op.outputs[0].dtype.name):
             frames = ((frame.filename, frame.lineno) for frame in reversed(op.traceback))
-            yield Fact(owners[place], PROMOTION, "float32", line=user_line(frames))
+            yield Fact(owner, PROMOTION, "float32", line=user_line(frames))
         elif op.type in _SUMS_OF_SEGMENTS and op.inputs[0].dtype.is_floating:
-            yield Fact(owners[place], SUM, op.inputs[0].dtype.name, math.inf)
+            yield Fact(owner, SUM, op.inputs[0].dtype.name, math.inf)
+
+
+def _inner_graphs(op: "tf.Operation") -> "Iterator[tf.Graph]":
+    """The graphs of the functions that an operation calls: bodies of loops, branches."""
+    for name in _FUNCTIONS.get(op.type.removeprefix("Stateless").removeprefix("Stateful"), ()):
+        called = op.get_attr(name)
+        for function in called if isinstance(called, list) else [called]:
+            known = op.graph._get_function(function.name)
+            if known is not None:
+                yield known.graph
 
 
 def _reduced(op: "tf.Operation") -> float:

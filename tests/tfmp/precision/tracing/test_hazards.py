@@ -92,13 +92,15 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: 2.0**x, EXPONENTIALS),
         (lambda x: ops.exp(ops.tanh(x) * 20), EXPONENTIALS),
         (lambda x: ops.abs(x) ** ops.max(x), "takes powers with exponents that are no constants"),
+        (lambda x: ops.fori_loop(0, 3, lambda _, y: y / 2 + x**4, x), FOURTH_POWERS),
+        (lambda x: ops.cond(ops.max(x) > 0, lambda: ops.exp(x), lambda: x), EXPONENTIALS),
         (lambda x: x / 1e-5, "divides by 1e-05, which is infinite in float16 from 0.66 on"),
     ],
     ids=(
         "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
         "softplus deviation negative minus_1 positive centered fourth square_of_square pow3 xxx "
         "clipped_cube inverse_square prod cumprod over_square horner factors cosh power_of_2 "
-        "wide_tanh variable_power small_divisor"
+        "wide_tanh variable_power loop branch small_divisor"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
@@ -160,13 +162,15 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.exp(-ops.softplus(x)),
         lambda x: ops.exp(5 * ops.tanh(x)),
         lambda x: 0.5 ** ops.abs(x),
+        lambda x: x * ops.exp(-0.1 * ops.cast(ops.arange(8), x.dtype)),
+        lambda x: ops.fori_loop(0, 3, lambda _, y: ops.tanh(x + y) ** 4, x),
         lambda x: ops.tanh(x) / 1e-4,
         in_float32(lambda x: x**4),
     ],
     ids=(
         "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
         "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy gates "
-        "log_softmax softplus tanh5 half tanh_quotient fourth"
+        "log_softmax softplus tanh5 half steps loop tanh_quotient fourth"
     ).split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
