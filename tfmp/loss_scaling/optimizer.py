@@ -19,7 +19,7 @@ from tfmp.loss_scaling.strategies import (
     ScheduledLossScale,
     StaticLossScale,
 )
-from tfmp.loss_scaling.tracing import replica_index, without_autograph
+from tfmp.loss_scaling.tracing import assigned_from, replica_index, without_autograph
 from tfmp.shared.arguments import check_flag
 from tfmp.shared.backend import Tensor
 
@@ -265,6 +265,9 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
             self.inner_optimizer.apply(grads, variables)
             return
         self._note_whether_scaled()
+        if isinstance(self.loss_scale, DynamicLossScale):
+            moved = assigned_from(self.dynamic_scale, self._trainable_variables)
+            wrapping.check_not_moved(moved, self.held_as)
         grads = self._scaled_again(grads)
         if backend.backend() == "tensorflow":
             self._apply_on_tensorflow(grads, variables)

@@ -1,6 +1,6 @@
 """Helpers for code that runs eagerly, in `tf.function` and in `jax.jit`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import keras
@@ -39,6 +39,46 @@ def rarely_run(function: Function) -> Function:
 def read(variable: keras.Variable) -> Tensor:
     """The variable's value now; Keras's convert_to_tensor would return a TensorFlow variable."""
     return ops.stop_gradient(variable)
+
+
+def assigned_from(source: keras.Variable, variables: Iterable[keras.Variable]) -> list[str]:
+    """Paths of the variables that the graph being traced assigns values to that depend on another.
+
+    Values that the graph looks at for NaN or infinities are left out, and so is all of it where
+    nothing is being traced, and on JAX, whose steps assign nothing.
+    """
+    if backend.backend() != "tensorflow":
+        return []
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return []
+    graph = tf.compat.v1.get_default_graph()
+    inside = {id(outer): inner for outer, inner in getattr(graph, "captures", ())}
+    handles = {id(inside.get(id(getattr(v._value, "handle", None)))): v for v in variables}
+    scale = inside.get(id(getattr(source._value, "handle", None)))
+    if scale is None:
+        return []
+    found = [
+        handles[id(op.inputs[0])].path
+        for op in graph.get_operations()
+        if op.type.startswith("Assign") and id(op.inputs[0]) in handles
+        if _depends_on(scale, op.inputs[1])
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _depends_on(source: Tensor, result: Tensor) -> bool:
+    pending, seen, depends = [result], {id(result)}, False
+    while pending:
+        tensor = pending.pop()
+        if tensor.op.type in ("IsFinite", "IsNan", "IsInf"):
+            return False
+        depends = depends or tensor is source
+        new = [operand for operand in tensor.op.inputs if id(operand) not in seen]
+        seen.update(map(id, new))
+        pending += new
+    return depends
 
 
 def replica_index() -> int:
