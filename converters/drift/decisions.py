@@ -11,6 +11,7 @@ import numpy as np
 
 from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
 from tfmp.converters.drift.distances import CHUNK
+from tfmp.converters.drift.exact import merge
 from tfmp.shared.numerics import ulp
 
 # Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
@@ -148,8 +149,41 @@ def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     """Decisions for the very value: integers, booleans, texts, or ids written as floats.
 
     A run of equal values at the end of a sample, on both sides, is padding and counts once: beside
-    it the few values that mean something would not show.
+    it the few values that mean something would not show. Nor do the zeros of one-hot rows count: in
+    a sample of these a row is one decision.
     """
+    hot = np.asarray(_is_one_hot(reference).reshape(len(reference), -1).all(axis=1))
+    if not hot.any():
+        return _by_value(reference, candidate)
+    parts, shares = [], np.empty(len(hot))
+    for which, count in ((hot, _by_place), (~hot, _by_value)):
+        if which.any():
+            counted, shares[which] = count(reference[which], candidate[which])
+            parts.append(counted)
+    return merge(*parts), shares
+
+
+def _is_one_hot(values: np.ndarray) -> np.ndarray:
+    """Whether each row of the last axis holds a single 1 among zeros, of whole numbers or flags."""
+    if values.ndim < 2 or values.shape[-1] < 2 or values.dtype.kind not in "biu":
+        return np.zeros(values.shape[:1], bool)
+    flags = ((values == 0) | (values == 1)).all(axis=-1)
+    return np.asarray(flags & (np.count_nonzero(values, axis=-1) == 1))
+
+
+def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Counted:
+    """Decisions for the place of the 1 in one-hot rows; other rows name no place."""
+    samples, places = len(reference), reference.shape[-1]
+    changed = (reference != candidate).any(axis=-1).reshape(samples, -1)
+    meant = reference.argmax(axis=-1)
+    heard = np.where(_is_one_hot(candidate), candidate.argmax(axis=-1), -1)
+    names = [f"place {place}" for place in range(places)]
+    meant, heard = (chosen.reshape(samples, -1) for chosen in (meant, heard))
+    return _counted(changed, changed, count_classes(meant, heard, changed, names))
+
+
+def _by_value(reference: np.ndarray, candidate: np.ndarray) -> Counted:
+    """Decisions for each value."""
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     if one.dtype.kind == "f":
         one, other = np.rint(one), np.rint(other)

@@ -205,3 +205,24 @@ def _(rng):
     rounded = half(exact)
     rounded[:, :4] = half(exact[:, :4] / 6)
     return broken(exact, rounded)
+
+
+def one_hot(rng: np.random.Generator, share: float) -> Outputs:
+    """Breeds of 100 as one-hot whole numbers, of which a share is any other."""
+    rows = np.eye(100, dtype=np.int32)
+    exact = rng.integers(0, 100, 2000)
+    wrong = rng.random(2000) < share
+    rounded = np.where(wrong, rng.integers(0, 100, 2000), exact)
+    return Outputs({"breed": rows[exact]}, {"breed": rows[rounded]})
+
+
+@harmful("one-hot whole numbers of 100 breeds of which one in 25 is another")
+def _(rng):
+    """The 99 zeros of each row are right nearly everywhere."""
+    return one_hot(rng, 0.04)
+
+
+@benign("one-hot whole numbers of 100 breeds of which one in 500 is another")
+def _(rng):
+    """These are near ties."""
+    return one_hot(rng, 0.002)

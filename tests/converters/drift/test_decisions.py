@@ -180,6 +180,27 @@ class TestEquality:
         changed[0, 5] = 9  # no padding: the other side says something there
         assert by_equality(padded, changed)[0].decisions == 6 + 6
 
+    def test_one_hot_rows_are_one_decision_each(self):
+        rows = np.eye(50, dtype=np.int64)[np.arange(100) % 50]
+        changed = rows.copy()
+        changed[:4] = np.roll(rows[:4], 1, axis=1)
+        changed[4] = 0
+        found, shares = by_equality(rows, changed)
+        assert (found.decisions, found.changed, found.changed_samples) == (100, 5, 5)
+        assert shares.tolist() == [1.0] * 5 + [0.0] * 95
+        assert found.classes.rows["place 4"][:3].tolist() == [2, 2, 1]
+        by_token = by_equality(*(each.reshape(10, 10, 50) > 0 for each in (rows, changed)))[0]
+        assert (by_token.samples, by_token.decisions, by_token.changed) == (10, 100, 5)
+
+    def test_other_samples_beside_one_hot_rows_keep_all_their_values(self):
+        labels = np.array([[0, 1, 0, 0], [1, 1, 0, 1]])
+        changed = np.array([[0, 0, 1, 0], [1, 1, 1, 1]])
+        found, shares = by_equality(labels, changed)
+        assert (found.decisions, found.changed) == (1 + 4, 2)
+        assert shares.tolist() == [1.0, 0.25]
+        parts = [by_equality(labels[i : i + 1], changed[i : i + 1])[0] for i in range(2)]
+        assert merge(*parts) == found
+
     def test_more_values_than_classes_have_no_table(self):
         many = np.arange(5000)[:, None]
         found, _ = by_equality(many, many)
