@@ -297,12 +297,16 @@ def infer_task(
     if activation in _ACTIVATIONS:
         kind = _fitting(_ACTIVATIONS[activation], one, shape)
         return Task(kind, why=f"its last operation is {activation}")
-    words = words_of(name)
+    words, flat = words_of(name), len(shape) < 3 or shape[-1] == 1
     for names, kind in _WORDS:
         found = next((word for word in names.split() if f"_{word}_" in words), None)
-        if found is None or (kind in (Kind.TOKENS, Kind.IDS) and not words.endswith(f"_{found}_")):
+        if found is None:
             continue
-        if found in ("mask", "masks", "segmentation") and not (len(shape) > 2 and shape[-1] != 1):
+        # An id has no axis of its own: tokens of a vision transformer are vectors.
+        if kind in (Kind.TOKENS, Kind.IDS) and not (words.endswith(f"_{found}_") and flat):
+            continue
+        # Nor have pixels of one class: the last axis of a mask is then its width.
+        if found in ("mask", "masks", "segmentation") and not (len(shape) > 3 and shape[-1] != 1):
             return None
         return Task(_fitting(kind, one, shape), why=f"{NAMED} {found!r}")
     return None

@@ -3,6 +3,7 @@
 import numpy as np
 from verdict_case import (
     DOUBT,
+    UNSURE,
     Cases,
     flushed,
     half,
@@ -266,3 +267,43 @@ def _(rng):
     exact = np.concatenate([corner, corner + size, rng.uniform(0.2, 1, (600, 1))], 1)
     noise = rng.standard_normal(exact.shape) * [0.3, 0.3, 0.3, 0.3, 1e-3]
     return one("found", exact, half(exact + noise))
+
+
+@benign("tokens of a vision transformer", UNSURE)
+def _(rng):
+    """They are vectors, right to 0.2 %."""
+    exact = rng.standard_normal((200, 20, 32))
+    return one("patch_tokens", exact, half(exact * (1 + 2e-3 * rng.standard_normal(exact.shape))))
+
+
+@harmful("tokens of a vision transformer of which one channel is dead")
+def _(rng):
+    """A whole number would be read from it rightly: it is always below one half."""
+    exact = rng.standard_normal((200, 20, 32))
+    exact[..., 7] = rng.uniform(-0.05, 0.05, (200, 20))
+    rounded = half(exact)
+    rounded[..., 7] = 0
+    return one("patch_tokens", exact, rounded)
+
+
+def disks(rng: np.random.Generator) -> np.ndarray:
+    """Logits of pixels of 300 disks, [300, 24, 24]; one in ten has a radius of 2."""
+    y, x = np.mgrid[:24, :24]
+    radius = np.where(np.arange(300) % 10, rng.uniform(5, 10, 300), 2)[:, None, None]
+    return 6 * (radius - np.hypot(y - 12, x - 12))
+
+
+@benign("a mask without an axis of classes")
+def _(rng):
+    """Pixels at the border move, by a hundredth of a probability."""
+    logits = disks(rng)
+    return one("mask", sigmoid(logits), half(sigmoid(logits + 0.01)))
+
+
+@harmful("a mask without an axis of classes, in which small objects vanish")
+def _(rng):
+    """One disk in ten is no more than a spot, and then there is nothing."""
+    exact = sigmoid(disks(rng))
+    rounded = half(exact)
+    rounded[::10] *= 0.1
+    return one("mask", exact, rounded)
