@@ -65,6 +65,7 @@ class FitSession:
         self._log_every = log_every
         self._verbose = verbose
         self._last_read_batch = 0
+        self._has_data = False
         self._looks_early = bool(plan.narrow_dtypes)
         self._report_path = report if _writes_files(model) else None
         self._recorder = FitRecorder(model, plan)
@@ -117,6 +118,7 @@ class FitSession:
         self._recorder.pause()
         self._fix_unscaled_step()
         self._watch.before_step()
+        self._has_data = bool(logs)
         try:
             self._read(epoch_over=True)
         finally:
@@ -218,7 +220,13 @@ class FitSession:
     def _tell_if_idle(self, now: StepCounters | None) -> None:
         """The step of a model with code of its own may apply gradients with other optimizers."""
         known = any(one.check == IDLE for one in self._recorder.findings)
-        if known or now is None or not self._model.trainable_variables or self._recorder.steps():
+        if (
+            known
+            or not self._has_data
+            or now is None
+            or not self._model.trainable_variables
+            or self._recorder.steps()
+        ):
             return
         finding = Finding(
             IDLE,

@@ -143,6 +143,8 @@ def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
             else:
                 why = f"an intermediate value overflows {narrow}; in float32 all is finite"
             return replace(finding, why=why, advice=keep_advice(call.node))
+    elif _is_narrow(finding.op):
+        return _explain_own_cast(finding)
     return replace(
         finding,
         cause="invalid",
@@ -196,12 +198,27 @@ def search_loss(step: ReplayedStep, outputs: TensorTree) -> NonFinite:
         lambda leaf: ops.cast(leaf, "float32") if replay.is_float(leaf) else leaf, outputs
     )
     if not range_of(replay.compute_loss(step, wide)).finite:
-        return finding
+        wide_op = first_nonfinite_op(lambda *_: replay.compute_loss(step, wide))
+        return _explain_own_cast(finding) if _is_narrow(wide_op) else finding
     return replace(
         finding,
         cause="overflow",
         why="on float32 outputs it is finite, so it overflows in the outputs' own dtype",
         advice="Keep the output layers in float32, as tfmp.plan does.",
+    )
+
+
+def _is_narrow(op: FirstOp | None) -> bool:
+    return op is not None and op.dtype in NARROW_DTYPES
+
+
+def _explain_own_cast(finding: NonFinite) -> NonFinite:
+    """Explains an operation that is in 16 bits although all that it was given is in float32."""
+    return replace(
+        finding,
+        cause="invalid",
+        why="code of its own casts to 16 bits, whatever the layers' dtypes are",
+        advice="Cast to float32 there, keras.ops.cast(x, 'float32'), before that operation.",
     )
 
 

@@ -275,6 +275,14 @@ def test_optimizers_that_are_not_found_are_told():
     )
 
 
+def test_a_fit_without_data_misses_no_optimizer():
+    net, callback = mlp(4, 1, "model"), MixedPrecision("mixed_float16")
+    net.compile("sgd", "mse")
+    with pytest.warns(UserWarning, match="ran out of data"):
+        net.fit(np.ones((0, 4)), np.ones((0, 1)), verbose=0, callbacks=[callback])
+    assert {finding.status for finding in callback.report.findings} <= {"warning"}
+
+
 @pytest.mark.skipif(not hasattr(keras.optimizers, "MultiOptimizer"), reason="this Keras has none")
 def test_multi_optimizer_is_one():
     both = keras.optimizers.Adam(1e-3), keras.optimizers.SGD(1e-3)

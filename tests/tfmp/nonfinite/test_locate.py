@@ -210,6 +210,24 @@ def test_a_loss_that_overflows_in_float16():
     assert "Keep the output layers in float32" in found.advice
 
 
+def test_code_that_casts_to_16_bits_by_itself_is_not_called_invalid_in_float32():
+    def in_half(values):
+        return ops.square(1000 * (ops.cast(values, "float16") + 1))
+
+    def loss(y, predicted):
+        return ops.mean(in_half(predicted))
+
+    class Own(layers.Layer):
+        def call(self, x):
+            return ops.cast(in_half(x), "float32")
+
+    for net in (sequential(dense(1), loss=loss), sequential(Own(name="own"), dense(1))):
+        found = locate_nonfinite(net, X, Y)
+        assert found.op.dtype == "float16"
+        assert "casts to 16 bits" in found.why
+        assert "Cast to float32" in found.advice
+
+
 def test_a_loss_that_a_layer_adds():
     class Adds(layers.Layer):
         def call(self, x):

@@ -8,9 +8,10 @@ import numpy as np
 from tfmp.precision.tracing.values import LARGEST_LOGARITHM, Value
 from tfmp.shared.numerics import FLOAT16
 
-# From this power on, and from this negative one down, powers of activations leave FP16's range.
+# From this power on powers of activations leave FP16's range, and from this one down the gradients
+# of powers of small ones.
 _HIGH_POWER = 3
-_LOW_POWER = -2
+_LOW_POWER = -1
 
 # Operations of TensorFlow and primitives of JAX, in lower case.
 EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh".split())
@@ -46,12 +47,14 @@ def high_power(value: Value) -> float | None:
 
 
 def _high_powers(value: Value) -> Iterator[float]:
-    degrees = value.growth()
-    for base, degree in degrees.items():
+    of_constant = value.kind not in DIVISIONS | {"mul"} or value.sources[0].constant is not None
+    for base, degree in value.growth().items():
         if degree >= _HIGH_POWER and base.bound >= FLOAT16.overflow_threshold ** (1 / degree):
             yield degree
-        if degree <= _LOW_POWER and max(degrees.values()) <= 0:
-            yield degree
+        if degree <= _LOW_POWER and of_constant:
+            smallest = FLOAT16.overflow_threshold ** (1 / (degree - 1))
+            if base.low < smallest < base.high:
+                yield degree
 
 
 def _is_power_already(value: Value, power: float) -> bool:

@@ -145,8 +145,8 @@ def _powers(trial: Iterable[Fact]) -> Mapping[int, str]:
             largest = FLOAT16.overflow_threshold ** (1 / fact.number)
             reason = f"takes powers that are infinite in float16 from {largest:.3g} on"
         else:
-            smallest = FLOAT16.overflow_threshold ** (1 / fact.number)
-            reason = f"takes powers that are infinite in float16 up to {smallest:.2g}"
+            smallest = FLOAT16.overflow_threshold ** (1 / (fact.number - 1))
+            reason = f"takes powers whose gradients are infinite in float16 up to {smallest:.2g}"
         found.setdefault(fact.layer, reason)
     return found
 

@@ -34,6 +34,7 @@ _WITHIN = {
     **dict.fromkeys("sigmoid logistic softmax".split(), (0.0, 1.0)),
     "logsoftmax": (-math.inf, 0.0),
     "relu6": (0.0, 6.0),
+    **dict.fromkeys("shape dim_as_value".split(), (1.0, math.inf)),
 }
 # They grow as their operand does, and are no smaller than these numbers.
 _AS_LINEAR = {"relu": 0.0, "softplus": 0.0, "elu": -1.0, "selu": -1.76, "leakyrelu": -math.inf}

@@ -49,6 +49,8 @@ def masked(x):
 SQUARES = "sums squares that are infinite in float16 from 256 on"
 CUBES = "takes powers that are infinite in float16 from 40.3 on"
 FOURTH_POWERS = "takes powers that are infinite in float16 from 16 on"
+INVERSES = "takes powers whose gradients are infinite in float16 up to 0.0039"
+INVERSE_SQUARES = "takes powers whose gradients are infinite in float16 up to 0.025"
 EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
 
 
@@ -82,10 +84,11 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: ops.power(x, 3.0), CUBES),
         (lambda x: x * x * x, CUBES),
         (lambda x: ops.clip(x, -100, 100) ** 3, CUBES),
-        (lambda x: x**-2, "takes powers that are infinite in float16 up to 0.0039"),
+        (lambda x: x**-2, INVERSE_SQUARES),
         (lambda x: x * ops.prod(x, axis=-1, keepdims=True), "multiplies 8 values in float16"),
         (lambda x: ops.cumprod(x, axis=-1), "multiplies 8 values in float16"),
-        (lambda x: 1 / ops.square(x), "takes powers that are infinite in float16 up to 0.0039"),
+        (lambda x: 1 / ops.square(x), INVERSE_SQUARES),
+        (lambda x: 1 / ops.mean(1 / (ops.abs(x) + 1e-4), -1, keepdims=True), INVERSES),
         (lambda x: ((0.3 * x + 0.2) * x + 0.1) * x, CUBES),
         (lambda x: x * (x + 1) * (x + 2), CUBES),
         (lambda x: ops.cosh(x), EXPONENTIALS),
@@ -99,8 +102,8 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
     ids=(
         "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
         "softplus deviation negative minus_1 positive centered fourth square_of_square pow3 xxx "
-        "clipped_cube inverse_square prod cumprod over_square horner factors cosh power_of_2 "
-        "wide_tanh variable_power loop branch small_divisor"
+        "clipped_cube inverse_square prod cumprod over_square harmonic horner factors cosh "
+        "power_of_2 wide_tanh variable_power loop branch small_divisor"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
@@ -157,6 +160,9 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.relu6(x) ** 3,
         lambda x: ops.softmax(x) ** 4,
         lambda x: (1 + x * x) ** -2,
+        lambda x: 1 / (0.01 + ops.abs(x)),
+        lambda x: ops.sigmoid(x) / ops.sum(ops.sigmoid(x), axis=-1, keepdims=True),
+        lambda x: x * (1 / ops.cast(ops.shape(x)[0], x.dtype)),
         lambda x: x * ops.tanh(x) * ops.tanh(x) * ops.tanh(x),
         lambda x: ops.exp(ops.log_softmax(x)),
         lambda x: ops.exp(-ops.softplus(x)),
@@ -169,8 +175,8 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
     ],
     ids=(
         "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
-        "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy gates "
-        "log_softmax softplus tanh5 half steps loop tanh_quotient fourth"
+        "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy "
+        "inverse share count gates log_softmax softplus tanh5 half steps loop tanh_quotient fourth"
     ).split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
