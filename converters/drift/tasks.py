@@ -298,6 +298,7 @@ def infer_task(
         kind = _fitting(_ACTIVATIONS[activation], one, shape)
         return Task(kind, why=f"its last operation is {activation}")
     words, flat = words_of(name), len(shape) < 3 or shape[-1] == 1
+    masks = any(f"_{word}_" in words for word in _MASKS)
     for names, kind in _WORDS:
         found = next((word for word in names.split() if f"_{word}_" in words), None)
         if found is None:
@@ -305,11 +306,21 @@ def infer_task(
         # An id has no axis of its own: tokens of a vision transformer are vectors.
         if kind in (Kind.TOKENS, Kind.IDS) and not (words.endswith(f"_{found}_") and flat):
             continue
-        # Nor have pixels of one class: the last axis of a mask is then its width.
-        if found in ("mask", "masks", "segmentation") and not (len(shape) > 3 and shape[-1] != 1):
+        # Nor have pixels of one class: the last axis of their mask is its width.
+        if masks and (found in _MASKS or kind is Kind.CLASSIFICATION) and _ends_in_pixels(shape):
+            return Task(Kind.MULTILABEL, why=f"{NAMED} {found!r}") if found not in _MASKS else None
+        if found in _MASKS and not (len(shape) > 3 and shape[-1] != 1):
             return None
         return Task(_fitting(kind, one, shape), why=f"{NAMED} {found!r}")
     return None
+
+
+_MASKS = ("mask", "masks", "segmentation")
+
+
+def _ends_in_pixels(shape: tuple[int | None, ...]) -> bool:
+    """Whether height and width come last: of one mask a sample, or of several before them."""
+    return len(shape) == 3 or (len(shape) == 4 and shape[1] != shape[2] == shape[3] is not None)
 
 
 # Words in names of integers that name something, and are no amounts.
