@@ -38,7 +38,8 @@ class LayerNode:
 
     def unit(self) -> "list[LayerNode]":
         """This layer and the layers that it made for itself: they are decided as one."""
-        return [part for part in self.within() if part is self or part.head is not None]
+        head = self.head or self
+        return [part for part in self.within() if part is self or part.head is head]
 
 
 def walk(model: keras.Model) -> LayerNode:

@@ -130,6 +130,18 @@ def test_what_a_builtin_layer_makes_for_itself_follows_it():
     assert {kept[path].policy for path in kept if path.startswith("attention")} == {"float32"}
 
 
+def test_a_container_does_not_follow_what_its_layers_make_for_themselves():
+    class Cell(layers.Layer):
+        units = state_size = 8
+
+        def call(self, x, states):
+            return keras.ops.exp(x), states
+
+    model = chain(layers.RNN(Cell(), name="it"), shape=(6, 8))
+    assert row(model, "it").reason.startswith("takes exponentials")
+    assert row(model, "/").reason == "base policy"
+
+
 def test_a_wrapped_layer_decides_for_its_wrapper():
     model = chain(
         layers.TimeDistributed(layers.UnitNormalization(name="inside"), name="it"), shape=(3, 4)
