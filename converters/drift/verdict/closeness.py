@@ -248,9 +248,16 @@ def _slice_check(output: OutputDrift, slices: Slices, word: str, limit: float) -
             NO_NUMBERS
             if found.offset[worst]
             else f". The error is no larger than that of the other {word}s, so this one may be "
-            "noise beside them. Compare it by itself, or declare what the output means (--task)"
+            f"noise beside them. {_next_step(output)}"
         )
     return Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)
+
+
+def _next_step(output: OutputDrift) -> str:
+    """What to do about a slice that may be noise."""
+    if output.known is None:
+        return "Compare it by itself, or declare what the output means (--task)"
+    return f"Compare it by itself, or set {output.name}.slice_rel_l2 to more than that"
 
 
 def _extents(output: OutputDrift, limit: float) -> list[Check]:

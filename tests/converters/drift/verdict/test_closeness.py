@@ -322,3 +322,17 @@ def test_features_that_hardly_fire_say_nothing_when_they_do_not():
     assert check("slice_rel_l2", drift(features, noisy)).verdict is Verdict.PASS
     noisy[:, 8] = 0
     assert check("slice_rel_l2", drift(features, noisy)).verdict is Verdict.FAIL
+
+
+def test_the_next_step_for_a_place_that_may_be_noise_knows_what_is_declared():
+    generator = np.random.default_rng(3)
+    flow = generator.standard_normal((300, 16, 16, 2))
+    flow[:, 15] *= 1e-3
+    noisy = flow + 1e-3 * generator.standard_normal(flow.shape)
+    for task, step in (
+        (None, "or declare what the output means (--task)"),
+        ("regression", "or set y.slice_rel_l2 to more than that"),
+    ):
+        checks = closeness_checks(drift(flow, noisy, task), DriftBudget())
+        texts = [check.text for check in checks if check.verdict is Verdict.INCONCLUSIVE]
+        assert [text[-len(step) :] for text in texts] == [step]
