@@ -213,8 +213,8 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     last, first = output.totals.slices, output.totals.planes
     checks = [_slice_check(output, last, "column", limit)] if last.count else []
     checks += [_slice_check(output, first, "place", limit)] if first.count else []
-    checks += [*_extents(output, limit), *variation_checks(output, budget)]
-    return checks + small_value_checks(output, budget)
+    checks += [*_extents(output, limit), *small_value_checks(output, budget)]
+    return checks + variation_checks(output, budget)
 
 
 def _slice_check(output: OutputDrift, slices: Slices, word: str, limit: float) -> Check:
