@@ -33,6 +33,7 @@ from .metrics import (
 from .places import (
     BANDS as BANDS,
     LEVELS as LEVELS,
+    OFF as OFF,
     Places as Places,
     level_ends as level_ends,
 )

@@ -26,9 +26,8 @@ RING = 32
 SAMPLE = 32
 
 # The largest magnitudes that are zero, in the lowest two binades of FP16, and in the next two.
-_BOUNDS = (
-    0.0,
-    *np.nextafter(np.array([4, 16], "float32") * FLOAT16.smallest_subnormal, 0, dtype="float32"),
+_BOUNDS = np.nextafter(
+    np.array([0, 4, 16], "float32") * FLOAT16.smallest_subnormal, 0, dtype="float32"
 )
 
 
@@ -149,7 +148,7 @@ def _of_gradient(grad: Tensor | None) -> tuple[Tensor, ...]:
     # The three counts are one sum. On a CPU, XLA prepares memory for the parts of each reduction
     # on every step, also in a branch that is not taken.
     axes = tuple(range(1, 1 + len(size.shape)))
-    bounds = np.reshape(np.array(_BOUNDS, "float32"), (3, *[1 for _ in axes]))
+    bounds = _BOUNDS.reshape(3, *[1 for _ in axes])
     above = ops.cast(ops.expand_dims(size, 0) > bounds, "float32")
     nonzero, above_lowest, above_next = ops.unstack(ops.sum(above, axis=axes), 3)
     total = ops.cast(ops.size(values), "float32")

@@ -6,6 +6,7 @@ import numpy as np
 
 from tfmp.converters.drift import (
     MOST_SLICES,
+    OFF,
     DriftBudget,
     Kind,
     OutputDrift,
@@ -96,13 +97,21 @@ def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     return checks
 
 
-def _bad_samples(output: OutputDrift, budget: DriftBudget) -> np.ndarray:
-    """Rows of samples over `sample_rel_l2` that are proven to be few; none if they are not."""
+def _bad_samples(
+    output: OutputDrift, budget: DriftBudget, limit: float | None = None
+) -> np.ndarray:
+    """Rows of samples over a limit that are proven to be few; none if they are not.
+
+    Args:
+        output: the output.
+        budget: its limits.
+        limit: of a sample's error; `sample_rel_l2` if it is None.
+    """
     errors, _ = sample_errors(output.totals)
     few = np.zeros(len(errors), bool)
     if budget.sample_rel_l2 is None or budget.flip_rate is None or not len(errors):
         return few
-    bad = errors > budget.sample_rel_l2
+    bad = errors > (budget.sample_rel_l2 if limit is None else limit)
     _, upper = binomial_bounds(int(np.count_nonzero(bad)), len(bad), budget.confidence)
     return bad if upper <= budget.flip_rate else few
 
@@ -205,7 +214,7 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     limit = budget.slice_rel_l2
     if limit is None:
         return []
-    if _bad_samples(output, budget).any():  # they are judged by themselves
+    if _bad_samples(output, budget, OFF).any():  # they are judged by themselves
         totals = without_off(output.totals)
         output = replace(output, samples=totals.samples, totals=totals)
     if output.task.kind is Kind.EMBEDDING:

@@ -4,25 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from judged_distances import drift, half
 
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
-from tfmp.converters.drift.tasks import Task
 from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 
 GENERATOR = np.random.default_rng(0)
-
-
-def half(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float16).astype(np.float32)
-
-
-def drift(reference: np.ndarray, candidate: np.ndarray, task: str | None = None) -> OutputDrift:
-    accumulator = OutputAccumulator("y", task=Task.of(task, "y") if task else None)
-    keys = np.arange(len(reference), dtype=np.uint64)
-    accumulator.update(reference.astype(np.float32), candidate.astype(np.float32), keys)
-    return accumulator.result()
 
 
 def check(name: str, found: OutputDrift, budget: DriftBudget | None = None) -> Check | None:
@@ -336,3 +325,15 @@ def test_the_next_step_for_a_place_that_may_be_noise_knows_what_is_declared():
         checks = closeness_checks(drift(flow, noisy, task), DriftBudget())
         texts = [check.text for check in checks if check.verdict is Verdict.INCONCLUSIVE]
         assert [text[-len(step) :] for text in texts] == [step]
+
+
+def test_only_few_samples_are_left_out_whatever_the_budget_of_one_sample_is():
+    """A column that is dead on a third of all samples does not hide behind one broken sample."""
+    reference = GENERATOR.standard_normal((4000, 6)) * [10, 10, 10, 10, 10, 0]
+    reference[:1500, 5] = GENERATOR.choice([-6, 6], 1500)
+    candidate = reference.copy()
+    candidate[:1500, 5] = 0
+    candidate[-1] *= -1
+    found = drift(reference, candidate, "regression")
+    checks = closeness_checks(found, DriftBudget(sample_rel_l2=1.5))
+    assert any("column 5 of 6 is off by 1" in each.text for each in checks)
