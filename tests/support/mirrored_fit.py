@@ -122,6 +122,24 @@ def unscaled_step(strategy: tf.distribute.Strategy, gradients: list[float]) -> l
     return [float(copy) for copy in strategy.experimental_local_results(weight.value)]
 
 
+def refusal_across_replicas(strategy: tf.distribute.Strategy) -> str:
+    """The error of a traced step that `strategy.run` was not given."""
+    with strategy.scope():
+        weight = keras.Variable(0.0)
+        optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0))
+        optimizer.build([weight])
+
+        @tf.function
+        def step():
+            optimizer.apply([optimizer.scale_loss(tf.constant(1.0))], [weight])
+
+        try:
+            step()
+        except ValueError as error:
+            return str(error)
+    return ""
+
+
 def main() -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -134,6 +152,7 @@ def main() -> None:
         "large": one_step(strategy, [-5e37, -5e37], loss_scale=1.0),
         "neither": one_step(strategy, [-1.0, -2.0]),
         "unscaled": unscaled_step(strategy, [-1.0, -2.0]),
+        "across_replicas": refusal_across_replicas(strategy),
         "fits": fit_from_seeds(int(sys.argv[1]), strategy),
     }
     sys.stdout.write(json.dumps(result) + "\n")

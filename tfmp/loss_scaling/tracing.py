@@ -51,7 +51,8 @@ def assigned_from(source: keras.Variable, variables: Iterable[keras.Variable]) -
         return []
     import tensorflow as tf
 
-    if tf.executing_eagerly():
+    # Across replicas variables have no handles, and `apply` refuses to run.
+    if tf.executing_eagerly() or tf.distribute.get_replica_context() is None:
         return []
     graph = tf.compat.v1.get_default_graph()
     inside = {id(outer): inner for outer, inner in getattr(graph, "captures", ())}

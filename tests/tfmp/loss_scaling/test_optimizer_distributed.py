@@ -59,6 +59,10 @@ def test_replicas_may_meet_between_unscale_and_apply(mirrored):
     assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
 
 
+def test_a_step_that_runs_across_replicas_is_refused(mirrored):
+    assert "Call it inside the function given to strategy.run()." in mirrored["across_replicas"]
+
+
 def test_no_seed_of_a_mirrored_fit_ends_with_non_finite_weights(mirrored):
     fits = mirrored["fits"]
     assert len(fits) == 8
