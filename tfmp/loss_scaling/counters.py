@@ -82,7 +82,7 @@ def after_skip(counters: Counters, finite: Tensor, iterations: Tensor) -> Counte
     """
     guilty = ops.cast(ops.logical_not(finite), counters.nonfinite_counts.dtype)
     # Backpropagation runs from the last variable to the first.
-    first = ops.size(guilty) - 1 - ops.argmax(ops.flip(guilty))
+    first = ops.max(guilty * ops.arange(ops.size(guilty), dtype=guilty.dtype))
     run = counters.consecutive_skips(iterations) + 1
     return counters._replace(
         skipped_steps=counters.skipped_steps + 1,

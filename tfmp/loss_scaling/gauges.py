@@ -4,12 +4,15 @@ They are measured on the device, on a few steps only, and lie in one vector besi
 host reads both together.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from keras import ops
 
+from tfmp.loss_scaling.gradients import largest_of
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
@@ -24,6 +27,9 @@ RING = 32
 
 # Weights of each variable whose change from one step to the next is measured.
 SAMPLE = 32
+
+# Gradients of at most so many values are measured together: copies of larger ones need memory.
+_SMALL = 2**16
 
 # The largest magnitudes that are zero, in the lowest two binades of FP16, and in the next two.
 _BOUNDS = np.nextafter(
@@ -108,6 +114,7 @@ def measure(
     iterations: Tensor,
     grads: Sequence[Tensor | None],
     weights: Sequence[Tensor],
+    largest: Sequence[Tensor | None] | None = None,
 ) -> Tensor:
     """The packed gauges after a step that was applied.
 
@@ -117,10 +124,12 @@ def measure(
         iterations: the inner optimizer's iterations before the step.
         grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
         weights: the values of the variables after the step.
+        largest: `gradients.largest_of(grads)`, if it is known.
     """
     before = unpack(vector)
-    rows = [_of_gradient(grad) for grad in grads]
-    values, nonzero, lowest, following, largest, norms = map(ops.stack, zip(*rows, strict=True))
+    values, nonzero, lowest, following, tops, norms = _of_gradients(
+        grads, largest or largest_of(grads)
+    )
     sample = ops.concatenate([_some(weight) for weight in weights])
     now = ops.cast(iterations, "float32")
     place = ops.arange(RING, dtype="float32") == ops.mod(before.count, float(RING))
@@ -131,36 +140,70 @@ def measure(
         nonzero,
         lowest,
         following,
-        largest,
+        tops,
         _update_ratio(before, sample, now),
         sample,
     ]
     return ops.concatenate([ops.cast(part, "float32") for part in parts])
 
 
-def _of_gradient(grad: Tensor | None) -> tuple[Tensor, ...]:
-    if grad is None:
-        return tuple(ops.zeros((), "float32") for _ in range(6))
-    # In its own shape: XLA would transpose gradients on every step for a branch that flattens them.
-    values = ops.cast(getattr(grad, "values", grad), "float32")
-    size = ops.abs(values)
+def _of_gradients(
+    grads: Sequence[Tensor | None], largest: Sequence[Tensor | None]
+) -> tuple[Tensor, ...]:
+    """Values, nonzero, lowest, next and largest as in `Gauges`, and the norm of each."""
+    groups = _alike(grads)
+    absent = [place for place, grad in enumerate(grads) if grad is None]
+    parts = [ops.zeros((6, len(absent)), "float32")]
+    for places in groups:
+        # In their own shape: XLA would transpose gradients on every step for a branch that
+        # flattens them.
+        values = ops.stack([ops.cast(_dense(grads[place]), "float32") for place in places])
+        tops = ops.stack([ops.cast(largest[place], "float32") for place in places])
+        nonzero, above_lowest, above_next, square = ops.unstack(_sums(values, tops), 4)
+        total = ops.cast(ops.size(values[0]), "float32") * ops.ones_like(tops)
+        counts = [total, nonzero, nonzero - above_lowest, above_lowest - above_next]
+        parts.append(ops.stack([*counts, tops, tops * ops.sqrt(square)]))
+    order = np.argsort([*absent, *chain.from_iterable(groups)])
+    return tuple(ops.unstack(ops.take(ops.concatenate(parts, axis=1), order, axis=1), 6))
 
-    # The three counts are one sum. On a CPU, XLA prepares memory for the parts of each reduction
-    # on every step, also in a branch that is not taken.
-    axes = tuple(range(1, 1 + len(size.shape)))
-    bounds = _BOUNDS.reshape(3, *[1 for _ in axes])
-    above = ops.cast(ops.expand_dims(size, 0) > bounds, "float32")
-    nonzero, above_lowest, above_next = ops.unstack(ops.sum(above, axis=axes), 3)
-    total = ops.cast(ops.size(values), "float32")
-    largest = ops.max(size, initial=0.0)
-    return (
-        total,
-        nonzero,
-        nonzero - above_lowest,
-        above_lowest - above_next,
-        largest,
-        _norm(values),
-    )
+
+def _sums(values: Tensor, largest: Tensor) -> Tensor:
+    """For each gradient, how many magnitudes lie past each bound, and the sum of squares.
+
+    All in one sum: on a CPU, XLA prepares memory for the parts of each reduction on every step,
+    also in a branch that is not taken.
+
+    Args:
+        values: gradients of one shape, the first axis over them.
+        largest: the largest magnitude of each. Squares are those of shares of it, which do not
+            leave float32's range.
+
+    Returns:
+        Sums of shape (4, gradients).
+    """
+    inner = [1] * (len(values.shape) - 1)
+    size = ops.abs(values)
+    safe = ops.reshape(ops.where(largest > 0, largest, 1.0), (-1, *inner))
+    above = ops.cast(size > np.append(_BOUNDS, np.float32(0)).reshape(-1, 1, *inner), "float32")
+    is_square = np.arange(4).reshape(-1, 1, *inner) == len(_BOUNDS)
+    terms = ops.where(is_square, ops.square(size / safe), above)
+    return ops.sum(terms, axis=tuple(range(2, len(terms.shape))))
+
+
+def _alike(grads: Sequence[Tensor | None]) -> list[list[int]]:
+    """The places of the gradients: small ones of the same shape together."""
+    groups: dict[object, list[int]] = {}
+    for place, grad in enumerate(grads):
+        if grad is not None:
+            shape = tuple(_dense(grad).shape)
+            is_small = None not in shape and math.prod(shape) <= _SMALL
+            groups.setdefault(shape if is_small else place, []).append(place)
+    return list(groups.values())
+
+
+def _dense(grad: Tensor) -> Tensor:
+    """The gradient; of a sparse one, its rows."""
+    return getattr(grad, "values", grad)
 
 
 def _norm(values: Tensor) -> Tensor:
@@ -181,10 +224,8 @@ def _some(weight: Tensor) -> Tensor:
 def _update_ratio(before: Gauges, sample: Tensor, now: Tensor) -> Tensor:
     """Norm of the last step's change over the norm of the weights; the old one if none is known."""
 
-    def norms(values: Tensor) -> Tensor:
-        return ops.sqrt(ops.sum(ops.square(ops.reshape(values, (-1, SAMPLE))), axis=-1))
-
-    change, size = norms(sample - before.sample), norms(before.sample)
+    both = ops.reshape(ops.stack([sample - before.sample, before.sample]), (2, -1, SAMPLE))
+    change, size = ops.unstack(ops.sqrt(ops.sum(ops.square(both), axis=-1)), 2)
     # A step that only accumulates gradients changes nothing, and says nothing.
     known = ops.logical_and(before.measured_at == now - 1.0, ops.logical_and(size > 0, change > 0))
     return ops.where(known, change / ops.where(size > 0, size, 1.0), before.update_ratio)

@@ -133,6 +133,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         trainable_variables: list[Tensor],
     ) -> tuple[list[Tensor], list[Tensor]]:
         own_count = len(self._variables)
+        largest = gradients.largest_of(grads)
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
 
         def own_after(values: Transition, measured: Tensor) -> list[Tensor]:
@@ -152,20 +153,24 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             )
             after, measured = branch(
                 self._is_rare(now),
-                lambda: self._after_rare_step(now, gauges_before, grads, trainable),
+                lambda: self._after_rare_step(now, gauges_before, grads, trainable, largest),
                 lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
             )
             return list(trainable), own_after(after, measured) + list(inner)
 
         def skip() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
-                after = transitions.after_skip(self.loss_scale, self._snapshot(), finite)
+                after = transitions.after_skip(self.loss_scale, self._snapshot(), finite())
                 inner = list(optimizer_variables[own_count:])
                 return list(trainable_variables), own_after(after, read(self.gauges)) + inner
 
+        def finite() -> Tensor:
+            # The gauges read the same numbers.
+            return self._finite_flags(largest, self._trainable_variables, replicas=1)
+
         with keras.StatelessScope(state_mapping=mapping):
-            finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
-        return branch(ops.all(finite), update, skip)
+            all_finite = ops.all(finite())
+        return branch(all_finite, update, skip)
 
     def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         everything = self._trainable_variables
@@ -202,6 +207,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         gauges_before: Tensor,
         grads: Gradients,
         weights: Sequence[Tensor],
+        largest: Gradients | None = None,
     ) -> tuple[Transition, Tensor]:
         """The scale, the counters and the gauges after a step that was applied.
 
@@ -210,10 +216,13 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             gauges_before: the gauges before it.
             grads: the scaled gradients, one for each built variable.
             weights: the values of these variables after the step.
+            largest: `gradients.largest_of(grads)`, if it is known.
         """
         measured = branch(
             self._is_measured(now),
-            lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
+            lambda: gauges.measure(
+                gauges_before, now.scale, now.iterations, grads, weights, largest
+            ),
             lambda: gauges_before,
         )
         return transitions.after_finite(self.loss_scale, now), measured
