@@ -11,8 +11,7 @@ TESTS = ROOT / "tests"
 
 # Tests that know nothing of a backend: they run on TensorFlow and, here, on JAX.
 QUICK = (
-    "loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide loss_scaling/test_strategies "
-    "precision/tracing/test_dry_run precision/tracing/test_graph_operations "
+    "loss_scaling/test_strategies precision/tracing/test_dry_run precision/tracing/test_graph_operations "
     "precision/tracing/test_hazards_promotion precision/test_rules"
 ).split()
 
@@ -23,7 +22,8 @@ SLOW = (
     "fit/test_callback_order fit/test_callback_readings "
     "fit/test_early_start fit/test_large_inputs fit/test_nonfinite_watch fit/test_preflight "
     "fit/test_scale_watch "
-    "loss_scaling/test_attach nonfinite/test_locate precision/test_policy "
+    "loss_scaling/test_attach loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide "
+    "nonfinite/test_locate precision/test_policy "
     "precision/test_precision_layer_families precision/test_reverting_quantization "
     "precision/tracing/test_hazards profiling/test_limits profiling/test_profile "
     "roofline/test_lowering roofline/test_peaks roofline/test_pipeline sweep/test_conductor"
@@ -31,13 +31,10 @@ SLOW = (
 
 # What these show in one test each.
 SHORT = (
-    "calibration/test_measure.py::test_gradients_of_float32_layers_do_not_bound_the_scale "
     "nonfinite/test_locate.py::test_a_loss_scale_that_is_too_high "
     "fit/test_callback.py::test_it_learns_what_float32_learns "
-    "fit/test_callback_order.py::test_an_interrupted_run_goes_on[mixed-last] "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
-    "roofline/test_lowering.py::test_a_layer_counted_by_hand[lstm-float32] "
-    "loss_scaling/test_attach.py::test_training_goes_on_after_attaching_and_after_reverting "
+    "loss_scaling/test_gauges.py::test_gradients_of_one_shape_keep_their_places "
     "precision/tracing/test_hazards.py::test_a_masked_mean_over_many_steps[512-True]"
 ).split()
 

@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from notebook_cells import headline_and_page
+from quick import quick
 from repository import ROOT
 
 from tfmp.converters.commands.cli import main
@@ -67,13 +68,8 @@ def run(capfd, monkeypatch, converter):
     return in_process
 
 
-# Colocating trains three models in each of five ways, and profiling one under each policy.
-SLOW = ("colocate_precisions.py", "profile_steps.py")
-
-
 @pytest.mark.parametrize(
-    "sample",
-    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else []) for name in SHOWN],
+    "sample", quick(SHOWN, "first_callback.py", "keep_float32.py", "find_nan.py")
 )
 def test_a_sample_shows_what_it_is_about(sample, run):
     out, _ = run(sample)
@@ -153,6 +149,7 @@ def test_the_notebook_shows_its_reports(tmp_path):
     assert (tmp_path / "out" / "quickstart" / "drift.nodes.json").exists()
 
 
+@pytest.mark.slow
 def test_digits_end_to_end(run, tmp_path):
     out, status = run("digits_end_to_end.py", tmp_path / "demo")
     assert status == 0, out

@@ -24,7 +24,7 @@ SAMPLES = 8
 # They stand for the others: each of a kind of its own.
 QUICK = (
     "masked_lstm conv_lstm encoder two_towers variance_overflow unet top_k if_branches loop_in_if "
-    "scan_sums functions MobileNet"
+    "scan_sums functions"
 ).split()
 CASES = corpus(groups="keras onnx applications")
 
@@ -105,9 +105,7 @@ def test_the_zoo_converts_validly_at_fp16_and_mixed(zoo: Path, tmp_path: Path):
         assert_converts(case, folder)
 
 
-@pytest.mark.parametrize(
-    "name", ["wide", "MobileNet", pytest.param("ResNet50", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", quick(["wide", "MobileNet", "ResNet50"], "wide"))
 def test_a_model_that_is_nearly_all_weights_ends_at_half_its_size(name: str, tmp_path: Path):
     source = corpus()[name].open()
     sizes = {

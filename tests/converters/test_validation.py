@@ -369,6 +369,7 @@ def wide(tmp_path_factory) -> tuple[Path, Path]:
 
 
 class TestResources:
+    @pytest.mark.slow
     def test_memory_does_not_grow_with_samples(self, wide) -> None:
         """Of 60 batches of 256 kB, which are 16 MB, no more is held than of ten."""
         peaks = []

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from quick import quick
 from verdict_case import Case
 from verdict_cases import CASES
 from verdict_cases_heads import CASES as HEADS
@@ -16,7 +17,23 @@ def test_the_table_is_large_and_has_both_sides():
     assert min(sum(case.harm for case in CASES), sum(not case.harm for case in CASES)) > 50
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
+# A fifth of the time of all: lists of detections, which others show as well, and long texts.
+LONG = {
+    "lists of detections without a batch axis",
+    "lists of detections in which ties change places",
+    "lists of detections of different length at the threshold",
+    "lists of detections without declared columns",
+    "a causal language model that changes 3 % of its words, spread over all texts",
+    "x and y of boxes swapped",
+}
+assert LONG <= {case.name for case in CASES}
+
+
+@pytest.mark.parametrize(
+    "case",
+    quick(CASES, *(case for case in CASES if case.name not in LONG)),
+    ids=lambda case: case.name.replace(" ", "-"),
+)
 def test_the_verdict_is_right(case: Case, tmp_path: Path):
     report = report_of(case, tmp_path)
     assert report.verdict.value in case.accept, (case.why, report.candidates[0].reasons)

@@ -227,6 +227,7 @@ def test_made_up_samples_are_sequences(streaming: Path, tmp_path: Path):
     assert report.candidates[0].outputs[0].totals.values == 64 * 16 * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", quick([(2, 1, 4), (3, 4), ()], (3, 4)))
 def test_states_of_another_first_size_run_whole_calls_in_tflite(shape: tuple, tmp_path: Path):
     class Deep(tf.Module):

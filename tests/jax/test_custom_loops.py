@@ -91,6 +91,7 @@ def test_gradients_and_update_may_be_compiled_apart():
     assert read_counters(optimizer).loss_was_scaled is True
 
 
+@pytest.mark.slow
 def test_a_loop_that_forgets_to_scale_is_reported():
     target = keras.Variable([1.0])
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1))

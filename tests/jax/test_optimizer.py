@@ -6,6 +6,7 @@ import jax
 import keras
 import numpy as np
 import pytest
+from quick import quick
 from keras.src.optimizers import loss_scale_optimizer_test as keras_tests
 from keras_models import adamw
 
@@ -63,7 +64,7 @@ def place_of_scale(optimizer) -> int:
     return [v is optimizer.dynamic_scale for v in optimizer.variables].index(True)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", quick([False, True], True))
 def test_skips_change_nothing_but_the_scale_and_the_counters(compiled):
     targets = variables([1.0, 2.0], [3.0])
     optimizer = LossScaleOptimizer(keras.optimizers.Adam(0.1), DynamicLossScale(hysteresis=2))
@@ -119,7 +120,10 @@ def test_the_scale_follows_its_schedule_under_jit():
 
 @pytest.mark.parametrize(
     "options",
-    [{"jit_compile": True}, {"jit_compile": True, "steps_per_execution": 3}],
+    [
+        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+        {"jit_compile": True, "steps_per_execution": 3},
+    ],
     ids=str,
 )
 def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone(options):

@@ -58,6 +58,7 @@ def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
     assert "changed nothing" not in result.stdout
 
 
+@pytest.mark.slow
 def test_all_in_mixed_precision_is_mixed_onnx_and_repaired_tflite(folder: Path) -> None:
     arguments = ("all", "variance.keras", "-o", "out", "--data", "samples.npz", "--json")
     result = run(*arguments, "--precision", "mixed", "--budget", "flip_rate=0.02")

@@ -64,6 +64,7 @@ def validate(folder):
     process.communicate()
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_comparing(folder, validate):
     """LiteRT runs in a process of its own, which has to end too."""
     stuck = threading.Timer(PATIENCE, os.killpg, (validate.pid, signal.SIGKILL))

@@ -112,7 +112,7 @@ def test_data_that_is_read_once_is_judged_by_shapes() -> None:
         (suppressed, "onnx"),
         (suppressed_without_batch, "onnx"),
         (masked, "onnx"),
-        (masked, "tflite"),
+        pytest.param(masked, "tflite", marks=pytest.mark.slow),
         (ragged, "onnx"),
     ],
 )

@@ -11,6 +11,7 @@ import litert_models
 import numpy as np
 import onnx
 import pytest
+from quick import quick
 
 from tfmp.converters import DriftBudget, convert, open_source, validate
 from tfmp.converters.explain.onnx_candidate import OnnxCandidate
@@ -219,10 +220,7 @@ def test_a_layer_behind_an_output_is_taken_apart_alone(tmp_path: Path, format: s
     assert "y0: relative L2 error" in reproduce(found.culprit.folder)
 
 
-@pytest.mark.parametrize(
-    "build",
-    [keras_models.lstm, pytest.param(keras_models.transformer, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("build", quick([keras_models.lstm, keras_models.transformer]))
 def test_loops_and_attention_can_be_taken_apart(tmp_path: Path, build) -> None:
     model = build()
     shape = [size or 5 for size in model.inputs[0].shape[1:]]

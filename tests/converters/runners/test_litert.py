@@ -127,7 +127,7 @@ def test_names_and_dtypes_of_every_kind_survive_the_way_there_and_back(
         np.testing.assert_allclose(received[name], values, rtol=2e-3, atol=2e-3, err_msg=name)
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, None])
+@pytest.mark.parametrize("batch_size", quick([1, 4, None], 4))
 @pytest.mark.parametrize("rows", quick([1, 4, 6], 6))
 def test_any_number_of_samples_fits_any_batch_size(
     batch_size: int | None, rows: int, convert: Convert, models: ModuleType
@@ -166,7 +166,7 @@ def test_batches_of_changing_size_share_a_runner(convert: Convert, models: Modul
             assert rel_l2(runner.run(batch)["head"], source.forward(batch)["head"]) < 1e-3
 
 
-@pytest.mark.parametrize("force_fp16", [False, True])
+@pytest.mark.parametrize("force_fp16", quick([False, True], True))
 def test_outputs_whose_size_is_known_only_afterwards_are_whole(
     force_fp16: bool, export: Callable, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def test_the_colocate_page(ran):
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="printed without a GPU")
+@pytest.mark.slow
 @pytest.mark.parametrize("ran", ["graph-rewrite.md"], indirect=True)
 def test_the_graph_rewrite_page(ran):
     assert ran.startswith(blocks("graph-rewrite.md", "text")[0])

@@ -20,7 +20,7 @@ ON_JAX = keras.backend.backend() == "jax"
 TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
 
 # Errors end a job in the same place in every mode but the fused one.
-QUICKLY = quick(IN_PROCESS, "threads", "fused")
+QUICKLY = quick(IN_PROCESS, "threads")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,7 +55,7 @@ def assert_same(result: JobResult, expected: JobResult) -> None:
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("mode", quick(TOGETHER, "fused", "threads"))
+@pytest.mark.parametrize("mode", quick(TOGETHER, "fused"))
 def test_every_job_ends_as_it_does_alone(mode, alone):
     result = run_in_process(mode, jobs(), keep=True)
     for job, expected in zip(result.jobs, jobs(), strict=True):
@@ -149,7 +149,7 @@ def test_a_step_that_fails_inside_is_put_down_to_its_job(mode, alone):
 
 
 @pytest.mark.skipif(ON_JAX, reason="a compiled step on JAX cannot raise")
-@pytest.mark.parametrize("mode", quick(IN_PROCESS, "fused"))
+@pytest.mark.parametrize("mode", quick(IN_PROCESS, "sequential"))
 def test_a_job_that_runs_out_of_memory_ends_alone(mode, alone):
     from colocated_jobs import starving
 
@@ -257,6 +257,7 @@ def test_ctrl_c_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, mo
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_an_epoch_of_a_thread(tmp_path, monkeypatch, alone):
     """It reaches the main thread; the jobs stop without taking half an epoch for a whole one."""
     import os

@@ -59,6 +59,7 @@ def test_one_json_document(two_jobs):
     assert document["measured"] == []
 
 
+@pytest.mark.slow
 def test_measuring_only(two_jobs):
     result = run("jobs_of_test:two", "--mode", "fused", "--measure-only", "--json", "--quiet")
     document = json.loads(result.stdout)

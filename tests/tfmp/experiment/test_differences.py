@@ -43,7 +43,7 @@ def test_seeds_that_agree_by_chance_are_not_certain():
     ("seeds", "deviation"),
     [
         (3, 0.02),
-        (8, 0.003),
+        pytest.param(8, 0.003, marks=pytest.mark.slow),
         pytest.param(3, 0.003, marks=pytest.mark.slow),
         pytest.param(8, 0.02, marks=pytest.mark.slow),
     ],

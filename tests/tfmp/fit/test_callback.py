@@ -44,6 +44,7 @@ def test_auto_leaves_a_model_alone_on_a_cpu_and_still_logs():
     assert history.history["skipped_steps"] == [0, 0]
 
 
+@pytest.mark.slow
 def test_bfloat16_needs_no_scale():
     net = model()
     fit(net, MixedPrecision("mixed_bfloat16"), *data())
@@ -62,6 +63,7 @@ def test_it_learns_what_float32_learns():
     np.testing.assert_allclose(losses["mixed_float16"], losses["float32"], rtol=0.01)
 
 
+@pytest.mark.slow
 def test_policies_may_change_from_fit_to_fit():
     net = model(Probe())
     adam, variables = net.optimizer, net.variables
@@ -82,6 +84,7 @@ def test_policies_may_change_from_fit_to_fit():
     assert all(now is old for now, old in zip(net.variables, variables, strict=True))
 
 
+@pytest.mark.slow
 def test_the_model_can_be_used_as_it_is_afterwards(tmp_path):
     net = model()
     x, y = data()

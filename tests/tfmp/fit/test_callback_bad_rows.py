@@ -78,6 +78,7 @@ class LargestError(keras.metrics.Metric):
         return self.largest.value + 0
 
 
+@pytest.mark.slow
 def test_a_bad_row_is_left_out_of_metrics_that_are_no_means():
     net, (x, y) = model(), data(bad_rows=[12])
     good = np.r_[0:8, 16:32]
@@ -126,6 +127,7 @@ def test_nan_in_the_first_batch_is_told(part):
     assert "the first in sample 3" in finding.message
 
 
+@pytest.mark.slow
 def test_finite_data_is_no_finding():
     report, _ = fit(model(), *data())
     assert "data not finite" not in [one.check for one in report.findings]

@@ -6,6 +6,7 @@ import pytest
 from keras import layers, ops
 from probe_layer import Probe
 from probed_fits import CLASSES, data, fit, model
+from quick import quick
 
 import tfmp
 from tfmp import MixedPrecision
@@ -36,7 +37,7 @@ def tf_data():
 
 
 @pytest.mark.parametrize("kind", ["arrays", "PyDataset", "generator", "tf.data"])
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
+@pytest.mark.parametrize("steps_per_execution", quick([1, 3], 3))
 def test_any_kind_of_data(kind, steps_per_execution):
     net = model(optimizer=keras.optimizers.SGD(0.1), steps_per_execution=steps_per_execution)
     callback = MixedPrecision("mixed_float16")
@@ -91,7 +92,9 @@ def test_ragged_inputs_that_the_code_of_a_model_makes_dense():
     assert callback.report.steps == 2
 
 
-@pytest.mark.parametrize("options", [{"jit_compile": True}, {"run_eagerly": True}])
+@pytest.mark.parametrize(
+    "options", quick([{"jit_compile": True}, {"run_eagerly": True}], {"run_eagerly": True})
+)
 def test_compiled_and_eager_steps(options):
     net = model(Probe(), **options)
     Probe.seen.clear()
@@ -102,6 +105,7 @@ def test_compiled_and_eager_steps(options):
     assert callback.report.steps == 12
 
 
+@pytest.mark.slow
 def test_beside_other_callbacks(tmp_path):
     net = model()
     x, y = data()

@@ -84,7 +84,10 @@ def gan(**options) -> Gan:
     return model
 
 
-@pytest.mark.parametrize("penalty", [0.0, 10.0], ids=["gan", "wgan-gp"])
+@pytest.mark.parametrize(
+    "penalty",
+    [pytest.param(0.0, id="gan"), pytest.param(10.0, id="wgan-gp", marks=pytest.mark.slow)],
+)
 def test_both_optimizers_of_a_gan_scale_their_losses(penalty):
     model = gan(penalty=penalty)
     own = model.d_optimizer, model.g_optimizer
@@ -101,6 +104,7 @@ def test_both_optimizers_of_a_gan_scale_their_losses(penalty):
     assert (model.d_optimizer, model.g_optimizer) == own
 
 
+@pytest.mark.slow
 def test_skips_of_all_optimizers_are_counted():
     report = train(gan(), MixedPrecision("mixed_float16"), poisoned=True)
     assert (report.steps, report.skipped_steps) == (16, 2)  # the critic's, once an epoch
@@ -209,6 +213,7 @@ class ActorCritic(keras.Model):
         return {"actor": actor, "critic": critic}
 
 
+@pytest.mark.slow
 def test_actor_and_critic_have_optimizers_in_a_dict():
     model = ActorCritic()
     model.compile()
@@ -243,6 +248,7 @@ class Pair(Parts):
         return weights[:2], weights[2:]
 
 
+@pytest.mark.slow
 def test_optimizers_in_a_tuple_are_wrapped_and_given_back():
     net, before = Pair(), (keras.optimizers.SGD(0.01), keras.optimizers.SGD(0.01))
     net.compile(*before)

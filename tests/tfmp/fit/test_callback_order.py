@@ -46,7 +46,13 @@ def assert_equal_state(ours, theirs):
         np.testing.assert_array_equal(one, other)
 
 
-ORDERS = pytest.mark.parametrize("mixed_first", [True, False], ids=["mixed-first", "mixed-last"])
+ORDERS = pytest.mark.parametrize(
+    "mixed_first",
+    [
+        pytest.param(True, id="mixed-first", marks=pytest.mark.slow),
+        pytest.param(False, id="mixed-last"),
+    ],
+)
 
 
 @ORDERS
@@ -121,6 +127,7 @@ def test_a_second_policy_in_one_fit_is_refused_and_the_next_fit_is_free():
     train(net, [], mixed_first=True)
 
 
+@pytest.mark.slow
 def test_a_fit_that_fails_before_it_begins_changes_nothing_in_the_next():
     """Another callback may raise after this one has asked to begin early."""
 

@@ -19,6 +19,7 @@ def seeded():
     keras.utils.set_random_seed(7)
 
 
+@pytest.mark.slow
 def test_skipped_steps_are_counted_per_epoch():
     callback = MixedPrecision("mixed_float16")
     history = fit(model(), callback, *data(poisoned=[9, 17]), epochs=2)
@@ -32,6 +33,7 @@ def test_skipped_steps_are_counted_per_epoch():
     assert report.offenders[0].first_steps == 4
 
 
+@pytest.mark.slow
 def test_a_second_fit_reports_itself_alone():
     net = model()
     fit(net, MixedPrecision("mixed_float16"), *data(poisoned=[9]))
@@ -78,6 +80,7 @@ def test_it_prints_at_the_beginning_and_the_end_as_fit_is_verbose(capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_readings_every_so_many_steps(tmp_path):
     callback = MixedPrecision("mixed_float16", log_every=2, log_dir=tmp_path / "logs")
     fit(model(), callback, *data(poisoned=[9]), epochs=2)
@@ -125,6 +128,7 @@ def test_keras_may_dispatch_batch_ends_asynchronously():
     assert callbacks._async_train
 
 
+@pytest.mark.slow
 def test_validation_is_not_counted_in_the_time_per_step(monkeypatch):
     from tfmp.fit import recorder
 

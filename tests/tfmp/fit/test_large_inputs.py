@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from quick import quick
 
 from tfmp import MixedPrecision
 
@@ -55,7 +56,7 @@ def graph() -> keras.Model:
     return keras.Model(inputs, layers.Dense(1, name="out")(layers.Dense(8, name="late")(x)))
 
 
-@pytest.mark.parametrize("make", [deep, Own, graph], ids=["sequential", "subclassed", "operation"])
+@pytest.mark.parametrize("make", quick([deep, Own, graph], graph))
 def test_layers_that_large_inputs_overflow_in_are_moved_before_the_first_step(make):
     model = make()
     report = train(model)
@@ -91,6 +92,7 @@ class Scaling(Own):
         return super().train_step(*state, (x / 1e5, y))
 
 
+@pytest.mark.slow
 def test_a_step_of_the_users_own_that_scales_its_inputs_is_not_refused():
     report = train(Scaling(casts=True))
     assert report.skipped_steps < report.steps

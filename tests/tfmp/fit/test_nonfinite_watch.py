@@ -142,6 +142,7 @@ def test_keep_float32_moves_the_layer_that_overflows_and_goes_on():
     assert np.isfinite(model.predict(data()[0], verbose=0)).all()
 
 
+@pytest.mark.slow
 def test_steps_skipped_before_the_move_are_not_held_against_the_fixed_model():
     report = fit(overflowing_model(), *data(), "keep_float32", epochs=4, loss_scale=2.0).report
     assert [event.text.partition(".")[0] for event in report.events] == [
@@ -149,6 +150,7 @@ def test_steps_skipped_before_the_move_are_not_held_against_the_fixed_model():
     ]
 
 
+@pytest.mark.slow
 def test_what_was_moved_stays_moved_in_the_next_fit_until_revert():
     model = overflowing_model()
     fit(model, *data(), "keep_float32", epochs=4)
@@ -160,6 +162,7 @@ def test_what_was_moved_stays_moved_in_the_next_fit_until_revert():
     assert reasons["sums"] == "base policy"
 
 
+@pytest.mark.slow
 def test_the_scale_starts_again_when_the_cause_is_gone():
     model = overflowing_model()
     fit(model, *data(), "keep_float32", epochs=6)
@@ -178,6 +181,7 @@ def test_raise_stops_with_the_cause():
     assert caught.value.counters.skipped_steps > 0
 
 
+@pytest.mark.slow
 def test_raise_lets_a_scale_find_its_place():
     model = overflowing_model()
     x, y = data(value=0.1)
@@ -186,6 +190,7 @@ def test_raise_lets_a_scale_find_its_place():
     assert report.events == ()
 
 
+@pytest.mark.slow
 def test_raise_raises_at_the_end_if_no_step_is_left_to_replay():
     with pytest.raises(NonFiniteStepError, match="Training ended before it happened again"):
         fit(overflowing_model(), *data(), "raise", epochs=1)
@@ -209,6 +214,7 @@ def test_data_that_is_not_finite_moves_no_layer():
     assert "The data itself is not finite: x has 8 NaN of 64 values" in report.events[0].text
 
 
+@pytest.mark.slow
 def test_the_limit_holds_when_the_cause_is_known_and_names_it():
     model = overflowing_model()
     with pytest.raises(NonFiniteGradientsError, match="max_consecutive_skips=4") as caught:

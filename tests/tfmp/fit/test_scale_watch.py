@@ -58,6 +58,7 @@ class Normalized(keras.Model):
         return self.out(x / ops.sqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + 1e-3))
 
 
+@pytest.mark.slow
 def test_bfloat16_loses_no_gradient_that_fp16_would(tmp_path):
     keras.utils.set_random_seed(0)
     relus = [layers.Dense(32, "relu"), layers.Dense(32, "relu")]  # zeros beside small values
@@ -117,6 +118,7 @@ def test_a_loss_that_fp16_loses_is_found_and_the_advice_helps(tmp_path):
     assert (net.get_layer("first").get_weights()[0] != before).any()
 
 
+@pytest.mark.slow
 def test_zeros_that_float32_has_too_are_no_finding():
     report, history = fit(model("mse", zeroed=True), "dynamic")
     assert not scale_findings(report)

@@ -3,6 +3,7 @@
 import re
 
 import keras
+import pytest
 from repository import DOCS
 
 from tfmp.commands.cli import main
@@ -17,6 +18,7 @@ def code() -> str:
     return "\n".join(block for block in blocks if block.startswith("# JAX") is ON_JAX)
 
 
+@pytest.mark.slow
 def test_the_code_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(code(), {"__name__": "loss_scaling"})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras_models import adamw
+from quick import quick
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
@@ -102,7 +103,7 @@ def _multi_optimizer() -> keras.optimizers.Optimizer:
 
 
 @pytest.mark.parametrize("bad", [OVERFLOW, -OVERFLOW, INVALID])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", quick([False, True], True))
 def test_a_skipped_step_changes_neither_weights_nor_moments_nor_iterations(bad, compiled):
     targets = variables([1.0, 2.0], [3.0])
     optimizer = LossScaleOptimizer(keras.optimizers.Adam(0.1))
@@ -375,7 +376,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     "options",
     [
-        {"jit_compile": False},
+        pytest.param({"jit_compile": False}, marks=pytest.mark.slow),
         pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
         pytest.param({"jit_compile": False, "steps_per_execution": 3}, marks=pytest.mark.slow),
         pytest.param({"jit_compile": True, "steps_per_execution": 3}, marks=pytest.mark.slow),

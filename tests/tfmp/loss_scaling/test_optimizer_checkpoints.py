@@ -84,12 +84,14 @@ def test_weights_file_of_a_built_model(halfway, uninterrupted, tmp_path):
     assert state(train(loaded)) == uninterrupted
 
 
+@pytest.mark.slow
 def test_model_checkpoint(uninterrupted, tmp_path):
     keep = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras")
     train(model(wrapped()), callbacks=[keep])
     assert state(train(keras.models.load_model(tmp_path / "best.keras"))) == uninterrupted
 
 
+@pytest.mark.slow
 def test_backup_and_restore(uninterrupted, tmp_path):
     class Interrupt(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
@@ -152,10 +154,8 @@ def test_an_unbuilt_optimizer_says_that_the_state_is_skipped(halfway, tmp_path):
         model(wrapped()).load_weights(tmp_path / "m.weights.h5")
 
 
-@pytest.mark.parametrize(
-    "imports",
-    ["import tfmp, keras", pytest.param("import keras, tfmp", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("imports", ["import tfmp, keras", "import keras, tfmp"])
 def test_a_file_loads_in_a_process_that_only_imports_the_packages(halfway, tmp_path, imports):
     halfway.save(tmp_path / "m.keras")
     code = f"{imports}\nprint(type(keras.models.load_model('m.keras').optimizer).__module__)"

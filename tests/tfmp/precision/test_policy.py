@@ -303,6 +303,7 @@ def test_a_run_continued_from_a_file_is_the_run_that_was_not_interrupted(later_p
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_a_subclassed_model_with_custom_layers_continues_from_weights_alike(tmp_path):
     class Net(keras.Model):
         def __init__(self):

@@ -38,6 +38,7 @@ def test_hidden_products_are_in_float8():
     assert "compute capability 8.9" in made.notes[-1]
 
 
+@pytest.mark.slow
 def test_a_model_with_it_trains_saves_and_reverts(tmp_path):
     net = model()
     plan(net, "mixed_float8").apply()

@@ -36,6 +36,7 @@ def fresh():
     keras.utils.set_random_seed(7)
 
 
+@pytest.mark.slow
 def test_the_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)

@@ -140,6 +140,7 @@ def test_no_console_message_and_no_request(report, tmp_path):
     assert requested(log) == set()
 
 
+@pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("width", [500, 1300])
 def test_nothing_is_cut_off_and_no_number_is_broken(report, tmp_path, width):

@@ -123,6 +123,7 @@ def test_slow_functions_get_fewer_resamples_and_say_it() -> None:
         assert bootstrap(kept, lambda ticks=ticks: next(ticks)).resamples == resamples
 
 
+@pytest.mark.slow
 def test_resamples_without_a_value_are_left_out() -> None:
     rng = np.random.default_rng(0)
     labels = np.zeros(80, int)

@@ -35,7 +35,7 @@ def written(recorded: Recorded, folder: Path) -> tuple[Path, list[np.ndarray], l
 
 # One file of each way to write them.
 QUICK = (
-    "keras-1.2-images keras-2.0-theano keras-2.2-cudnn keras-2.6-masked keras-2.10-seq2seq "
+    "keras-1.2-images keras-2.0-theano keras-2.2-cudnn keras-2.10-seq2seq "
     "keras-2.13-windows keras-2.15-operators"
 ).split()
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from quick import quick
 from tf_keras import layers
 
 from tfmp.converters import convert, open_source, validate
@@ -23,10 +22,8 @@ LAYERS = {
 SHAPES = {"images": (4, 6, 6, 2), "steps": (2, 4, 6)}
 
 
-@pytest.mark.parametrize(
-    "name",
-    quick(LAYERS, "lstm"),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAYERS)
 def test_a_recurrent_layer_becomes_a_tflite_file(name: str, tmp_path: Path):
     """Keras 2 wrote lists for any batch, and marks for an operator that LiteRT cannot run."""
     model = tf_keras.Sequential([layers.Input(SHAPES.get(name, (4, 6))), LAYERS[name]()])
