@@ -11,8 +11,9 @@ TESTS = ROOT / "tests"
 
 # Tests that know nothing of a backend: they run on TensorFlow and, here, on JAX.
 QUICK = (
-    "loss_scaling/test_strategies precision/tracing/test_dry_run precision/tracing/test_graph_operations "
-    "precision/tracing/test_hazards_promotion precision/test_rules"
+    "loss_scaling/test_strategies precision/tracing/test_dry_run "
+    "precision/tracing/test_graph_operations precision/tracing/test_hazards_promotion "
+    "precision/test_rules"
 ).split()
 
 # Minutes of compiling.

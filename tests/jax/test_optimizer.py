@@ -6,9 +6,9 @@ import jax
 import keras
 import numpy as np
 import pytest
-from quick import quick
 from keras.src.optimizers import loss_scale_optimizer_test as keras_tests
 from keras_models import adamw
+from quick import quick
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,

@@ -14,7 +14,7 @@ from tfmp.experiment.tasks import Task
 
 TINY = f"{SUPPORT / 'tiny_task.py'}:task"
 X, Y = np.zeros((4, 2), "float32"), np.zeros(4, "float32")
-ARMS = ("float32", "mixed_float16", "float16_scaled", "float32+onnx")
+ARMS = ("float32", "mixed_float16", "float32+onnx")
 
 
 @pytest.fixture(scope="module")
