@@ -69,6 +69,7 @@ def evidence(report):
     return document
 
 
+@pytest.mark.slow
 def test_two_workers_report_what_one_process_does(cluster, converted):
     """With an ONNX file as the original, for which no worker has to start TensorFlow."""
     _, candidates, (data, labels), folder = converted
