@@ -52,7 +52,7 @@ check: lint types  ## lint, types and the tests of your change (a minute)
 	@tests=$$($(BIN)/python tests/support/touched.py) || exit; \
 		test -z "$$tests" || $(BIN)/pytest -m "not slow" $(PYTEST) $$tests || test $$? = 5
 
-test: lint types  ## lint, types and all tests but the slow ones (8 minutes)
+test: lint types  ## lint, types and all tests but the slow ones (6 minutes)
 	@echo "== tests"
 	@$(BIN)/pytest -m "not slow" $(PYTEST)
 

@@ -166,6 +166,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, converte
     assert there.environment["ray"].endswith("1 replaced after they died")
 
 
+@pytest.mark.slow
 def test_a_worker_s_input_error_is_the_user_s(cluster, converted):
     model, candidates, (data, _), _ = converted
     with pytest.raises(InputError, match=r"^labels of shape \(32, 7\) fit none of the outputs"):
