@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfmp.precision.tracing.values import LARGEST_LOGARITHM, Value
+from tfmp.precision.tracing.values import CONTRACTIONS, DIVIDES, LARGEST_LOGARITHM, SUMS, Value
 from tfmp.shared.numerics import FLOAT16
 
 # From this power on powers of activations leave FP16's range, and from this one down the gradients
@@ -13,10 +13,12 @@ from tfmp.shared.numerics import FLOAT16
 _HIGH_POWER = 3
 _LOW_POWER = -1
 
+# An axis of unknown length is taken to be no longer.
+_LONGEST_AXIS = 2**15
+
 # Operations of TensorFlow and primitives of JAX, in lower case.
 EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh".split())
-POWERS = frozenset("pow integer_pow square mul div realdiv reciprocal".split())
-DIVISIONS = frozenset("div realdiv".split())
+POWERS = frozenset("pow integer_pow square mul reciprocal".split()) | DIVIDES | CONTRACTIONS
 
 
 def is_large_exponential(value: Value) -> bool:
@@ -47,7 +49,9 @@ def high_power(value: Value) -> float | None:
 
 
 def _high_powers(value: Value) -> Iterator[float]:
-    of_constant = value.kind not in DIVISIONS | {"mul"} or value.sources[0].constant is not None
+    of_constant = (
+        value.kind not in DIVIDES | CONTRACTIONS | {"mul"} or value.sources[0].constant is not None
+    )
     for base, degree in value.growth().items():
         if degree >= _HIGH_POWER and base.bound >= FLOAT16.overflow_threshold ** (1 / degree):
             yield degree
@@ -66,7 +70,7 @@ def _is_power_already(value: Value, power: float) -> bool:
 
 def small_divisor(value: Value) -> float | None:
     """The constant that a value is divided by, if its reciprocal is infinite in FP16."""
-    if value.kind not in DIVISIONS or value.bound < FLOAT16.overflow_threshold:
+    if value.kind not in DIVIDES or value.bound < FLOAT16.overflow_threshold:
         return None
     constant = value.sources[1].constant
     if constant is None:
@@ -85,4 +89,34 @@ def is_square(value: Value) -> bool:
         return one.same() is other.same()
     if value.kind in ("pow", "integer_pow"):
         return value.power is not None and value.power >= 2
+    if value.kind in CONTRACTIONS:
+        return _is_with_itself(value)
     return value.kind in ("square", "squareddifference", "euclideannorm")
+
+
+def may_overflow(sum_: Value) -> bool:
+    """Whether a sum over an axis may leave FP16's range; sums of shares, or of masks, do not."""
+    if sum_.kind not in SUMS | {"cumsum"}:
+        return True
+    terms = min(sum_.terms, _LONGEST_AXIS)
+    return min(sum_.sources[0].bound * terms, sum_.sources[0].total) >= FLOAT16.overflow_threshold
+
+
+def summed_products(value: Value) -> float:
+    """The number of products in each sum of a contraction of data, if it may leave FP16's range.
+
+    Products whose signs differ cancel, and softmaxes and one-hot numbers pick some of the others.
+    """
+    if value.kind not in CONTRACTIONS or value.bound < FLOAT16.overflow_threshold:
+        return 0.0
+    if any(one.is_weight() for one in value.sources):
+        return 0.0
+    adds_up = any(one.low >= 0 and np.isinf(one.total) for one in value.sources)
+    if len(value.sources) == 1 or _is_with_itself(value) or adds_up:
+        return value.terms
+    return 0.0
+
+
+def _is_with_itself(value: Value) -> bool:
+    moved = {id(one.moved()) for one in value.sources}
+    return len(value.sources) == 2 and len(moved) == 1

@@ -10,12 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfmp.precision.tracing.coarse_numbers import (
+    LARGEST_EXACT_INTEGER,
+    coarse_integers,
+    widest_angle,
+)
 from tfmp.precision.tracing.exponents import (
     POWERS,
     high_power,
     is_large_exponential,
     is_square,
     small_divisor,
+    summed_products,
 )
 from tfmp.precision.tracing.values import Value
 from tfmp.shared.numerics import FLOAT16
@@ -36,6 +42,8 @@ POWER = "power"
 DIVISOR = "divisor"
 FACTORS = "factors"
 TANH = "tanh"
+INTEGERS = "integers"
+ANGLE = "angle"
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,8 @@ class Fact:
         layer: id of the layer whose own code has it.
         kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution),
             `PROMOTION` (16 bits become float32), `EXPONENTIAL` (of a number that may be large),
-            `POWER`, `DIVISOR` (a constant), `FACTORS` (a product over an axis) or `TANH`.
+            `POWER`, `DIVISOR` (a constant), `FACTORS` (a product over an axis), `TANH`,
+            `INTEGERS` (past 2048) or `ANGLE` (of a sine).
         dtype: the dtype that the operation computes in.
         number: the constant, the number of values in a sum or factors in a product (infinity if it
             is unknown), the divisor, or the exponent of a power.
@@ -73,7 +82,7 @@ def of_constant(layer: int, dtype: str, values: np.ndarray) -> Iterator[Fact]:
 
 
 def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
-    """The facts about a value that an operation makes: powers, exponentials, quotients."""
+    """The facts about a value that an operation makes."""
     if value.kind in POWERS:
         power = high_power(value)
         if power is not None:
@@ -85,6 +94,15 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
     divisor = small_divisor(value)
     if divisor is not None:
         yield Fact(layer, DIVISOR, dtype, divisor)
+    terms = summed_products(value)
+    if terms > 1:
+        yield Fact(layer, SUM, dtype, terms)
+    integers = coarse_integers(value)
+    if integers is not None:
+        yield Fact(layer if integers.layer is None else integers.layer, INTEGERS, dtype)
+    angle = widest_angle(value)
+    if angle is not None:
+        yield Fact(layer, ANGLE, dtype, angle)
 
 
 def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
@@ -115,6 +133,13 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
                 fact.layer,
                 f"divides by {fact.number:.3g}, which is infinite in float16 from {largest:.2g} on",
             )
+        if fact.kind == INTEGERS and fact.dtype == "float16":
+            found.setdefault(
+                fact.layer,
+                f"computes with whole numbers, exact in float16 up to {LARGEST_EXACT_INTEGER}",
+            )
+        if fact.kind == ANGLE and fact.dtype == "float16":
+            found.setdefault(fact.layer, f"takes sines of {_angles(fact.number)}")
         if fact.kind == FACTORS and fact.dtype == "float16" and fact.number >= LONG_PRODUCT:
             found.setdefault(fact.layer, f"multiplies {_many(fact.number)} values in float16")
     found = {**_powers(trial), **found}
@@ -128,6 +153,13 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
 
 def _many(number: float) -> str:
     return f"{number:.0f}" if np.isfinite(number) else "any number of"
+
+
+def _angles(largest: float) -> str:
+    if np.isinf(largest):
+        return "positions times frequencies, which float16 rounds"
+    error = largest / 2 ** (FLOAT16.fraction_bits + 1)
+    return f"angles up to {largest:.3g}, off by {error:.2g} in float16"
 
 
 def _powers(trial: Iterable[Fact]) -> Mapping[int, str]:

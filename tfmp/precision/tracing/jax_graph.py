@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import tree
 
+from tfmp.precision.tracing.exponents import may_overflow
 from tfmp.precision.tracing.hazards import (
     FACTORS,
     PRODUCT,
@@ -19,6 +20,7 @@ from tfmp.precision.tracing.hazards import (
     of_constant,
     of_value,
 )
+from tfmp.precision.tracing.ranges import power_of_all, value_of
 from tfmp.precision.tracing.traced_graph import (
     Graph,
     Inputs,
@@ -27,7 +29,7 @@ from tfmp.precision.tracing.traced_graph import (
     over_tensors,
     promotes,
 )
-from tfmp.precision.tracing.values import Value, value_of
+from tfmp.precision.tracing.values import FROM_INTEGERS, Value
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.packages import user_line
 
@@ -172,7 +174,8 @@ class _Facts:
     def __init__(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
         self.found: list[Fact] = []
         self._inside: list[int] = []
-        self._values: dict[int, Value] = {}
+        weights = [one for one in jaxpr.constvars if id(one) not in constants]
+        self._values = {id(one): Value("weight") for one in weights}
         self._read(jaxpr, constants)
 
     def _read(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
@@ -208,18 +211,19 @@ class _Facts:
         numbers = equation.params["shape"] if name == "iota" else ()
         size = numbers[equation.params["dimension"]] if numbers else None
         made = value_of(
-            _KINDS.get(name, name),
+            FROM_INTEGERS if _converts_integers(equation) else _KINDS.get(name, name),
             tuple(self._known(argument, constants) for argument in equation.invars),
             constant=np.arange(size) if isinstance(size, int) else None,
             power=self._exponent(equation, constants),
+            terms=_terms(equation),
+            layer=self._inside[-1] if self._inside else None,
         )
         for variable in equation.outvars:
             self._values[id(variable)] = made
 
     def _exponent(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> float | None:
         if equation.primitive.name == "pow":
-            known = self._known(equation.invars[1], constants).constant
-            return None if known is None else float(np.ravel(known)[0])
+            return power_of_all(self._known(equation.invars[1], constants).constant)
         return float(equation.params["y"]) if equation.primitive.name == "integer_pow" else None
 
     def _look(
@@ -236,9 +240,10 @@ class _Facts:
                     converts = equation.primitive.name == "convert_element_type"
                     used = dtype if converts else str(value.dtype)
                     self.found += of_constant(layer, used, np.asarray(value))
-        self.found += of_value(layer, dtype, self._values[id(equation.outvars[0])])
+        made = self._values[id(equation.outvars[0])]
+        self.found += of_value(layer, dtype, made)
         kind = _REDUCTIONS.get(equation.primitive.name)
-        if kind is not None:
+        if kind is not None and (kind != SUM or may_overflow(made)):
             reduced = Fact(layer, kind, dtype, _reduced(equation))
             self.found.append(reduced)
             reductions[id(equation.outvars[0])] = reduced
@@ -281,8 +286,29 @@ def _reduced(equation: "JaxprEqn") -> float:
         return math.inf  # the lengths of its sums lie in the data
     shape = equation.invars[0].aval.shape
     axes = equation.params.get("axes", (equation.params.get("axis"),))
-    sizes = [shape[axis] for axis in axes]
-    return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else math.inf
+    return _product_of([shape[axis] for axis in axes])
+
+
+def _product_of(sizes: "list[int | object]") -> float:
+    """The product of sizes; infinity if one of them is unknown."""
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else math.inf
+
+
+def _terms(equation: "JaxprEqn") -> float:
+    """The number of values in each sum of a reduction or product; infinity if it is unknown."""
+    if equation.primitive.name != "dot_general":
+        return _reduced(equation) if equation.primitive.name in _REDUCTIONS else math.inf
+    (axes, _), _ = equation.params["dimension_numbers"]
+    return _product_of([equation.invars[0].aval.shape[axis] for axis in axes])
+
+
+def _converts_integers(equation: "JaxprEqn") -> bool:
+    if equation.primitive.name != "convert_element_type":
+        return False
+    source, target = (one.aval.dtype for one in (equation.invars[0], equation.outvars[0]))
+    # A byte has no number past 255.
+    return source.kind in "iu" and source.itemsize > 1 and target.kind not in "iub"
 
 
 def _inner_jaxprs(equation: "JaxprEqn") -> "list[Jaxpr]":

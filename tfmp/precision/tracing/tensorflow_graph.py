@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import tree
 
+from tfmp.precision.tracing.exponents import may_overflow
 from tfmp.precision.tracing.hazards import (
     FACTORS,
     PRODUCT,
@@ -19,6 +20,7 @@ from tfmp.precision.tracing.hazards import (
     of_constant,
     of_value,
 )
+from tfmp.precision.tracing.ranges import power_of_all, value_of
 from tfmp.precision.tracing.traced_graph import (
     Graph,
     Inputs,
@@ -27,7 +29,7 @@ from tfmp.precision.tracing.traced_graph import (
     over_tensors,
     promotes,
 )
-from tfmp.precision.tracing.values import Value, value_of
+from tfmp.precision.tracing.values import CONTRACTIONS, FROM_INTEGERS, Value
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.packages import user_line
 
@@ -161,9 +163,9 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
 
     values: dict[int, Value] = {}
     for place, op in enumerate(graph.get_operations()):
-        made = _value(op, values)
-        values.update((id(tensor), made) for tensor in op.outputs)
         owner = owners.get(place)
+        made = _value(op, values, owner)
+        values.update((id(tensor), made) for tensor in op.outputs)
         if owner is None:
             continue
         for inner in _inner_graphs(op):
@@ -177,7 +179,7 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
                 dtype = users[0].outputs[0].dtype.name
             value = tf.get_static_value(op.outputs[0])
             yield from of_constant(owner, dtype, np.asarray(value))
-        elif op.type in _SUMS and op.inputs[0].dtype.is_floating:
+        elif op.type in _SUMS and op.inputs[0].dtype.is_floating and may_overflow(made):
             yield Fact(owner, SUM, op.inputs[0].dtype.name, _reduced(op))
         elif op.type in _PRODUCTS_OF_MANY and op.inputs[0].dtype.is_floating:
             yield Fact(owner, FACTORS, op.inputs[0].dtype.name, _reduced(op))
@@ -214,7 +216,7 @@ def _reduced(op: "tf.Operation") -> float:
     return math.inf if None in sizes else math.prod(filter(None, sizes))
 
 
-def _value(op: "tf.Operation", values: Mapping[int, Value]) -> Value:
+def _value(op: "tf.Operation", values: Mapping[int, Value], owner: int | None) -> Value:
     """The value of an operation's results, by the values of its operands."""
     import tensorflow as tf
 
@@ -226,10 +228,37 @@ def _value(op: "tf.Operation", values: Mapping[int, Value]) -> Value:
     is_known = all(one.constant is not None for one in sources)
     is_known = is_known and (not sources or op.type in ("Cast", "Range"))
     known = tf.get_static_value(op.outputs[0]) if is_known else None
-    power = tf.get_static_value(op.inputs[1]) if op.type == "Pow" else None
+    power = power_of_all(tf.get_static_value(op.inputs[1])) if op.type == "Pow" else None
     return value_of(
-        _KINDS.get(op.type, op.type.lower()),
+        FROM_INTEGERS if _converts_integers(op) else _KINDS.get(op.type, op.type.lower()),
         sources,
         None if known is None else np.asarray(known),
-        None if power is None else float(np.ravel(power)[0]),
+        power,
+        _terms(op),
+        owner,
     )
+
+
+def _converts_integers(op: "tf.Operation") -> bool:
+    if op.type != "Cast" or not (op.outputs[0].dtype.is_floating and op.inputs[0].dtype.is_integer):
+        return False
+    return op.inputs[0].dtype.size > 1  # a byte has no number past 255
+
+
+def _terms(op: "tf.Operation") -> float:
+    """The number of values in each sum of a reduction or product; infinity if it is unknown."""
+    if op.type in _SUMS:
+        return _reduced(op)
+    if op.type.lower() not in CONTRACTIONS or op.inputs[0].shape.rank is None:
+        return math.inf
+    if op.type == "Einsum":
+        operands, result = op.get_attr("equation").decode().split("->")
+        axes = operands.split(",")[0]
+        unnamed = op.inputs[0].shape.rank - len(axes.replace("...", ""))
+        axes = axes.replace("...", "." * unnamed)
+        named = zip(axes, op.inputs[0].shape, strict=True)
+        summed = [size for name, size in named if name not in result]
+    else:
+        adjoint = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
+        summed = [op.inputs[0].shape[-2 if adjoint else -1]]
+    return math.inf if None in summed else math.prod(summed)

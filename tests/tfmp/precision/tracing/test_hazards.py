@@ -24,6 +24,16 @@ class Own(layers.Layer):
         return self.function(x)
 
 
+def steps(x, dtype="int32"):
+    """The numbers of the steps in a sequence, times 1000 for timestamps."""
+    return ops.cast(ops.arange(ops.shape(x)[1], dtype="int32") * 1000, dtype)
+
+
+def from_data(x):
+    """Whole numbers that nobody knows beforehand."""
+    return ops.cast(ops.cast(x, "float32"), "int32")
+
+
 def in_float32(function):
     return lambda x: ops.cast(function(ops.cast(x, "float32")), x.dtype)
 
@@ -51,6 +61,9 @@ CUBES = "takes powers that are infinite in float16 from 40.3 on"
 FOURTH_POWERS = "takes powers that are infinite in float16 from 16 on"
 INVERSES = "takes powers whose gradients are infinite in float16 up to 0.0039"
 INVERSE_SQUARES = "takes powers whose gradients are infinite in float16 up to 0.025"
+SUMS = "sums 512 values in float16"
+INTEGERS = "computes with whole numbers, exact in float16 up to 2048"
+FREQUENCIES = "takes sines of positions times frequencies, which float16 rounds"
 EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
 
 
@@ -85,6 +98,7 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: x * x * x, CUBES),
         (lambda x: ops.clip(x, -100, 100) ** 3, CUBES),
         (lambda x: x**-2, INVERSE_SQUARES),
+        (lambda x: x[..., :1] ** ops.cast(ops.arange(4), x.dtype), CUBES),
         (lambda x: x * ops.prod(x, axis=-1, keepdims=True), "multiplies 8 values in float16"),
         (lambda x: ops.cumprod(x, axis=-1), "multiplies 8 values in float16"),
         (lambda x: 1 / ops.square(x), INVERSE_SQUARES),
@@ -98,12 +112,31 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: ops.fori_loop(0, 3, lambda _, y: y / 2 + x**4, x), FOURTH_POWERS),
         (lambda x: ops.cond(ops.max(x) > 0, lambda: ops.exp(x), lambda: x), EXPONENTIALS),
         (lambda x: x / 1e-5, "divides by 1e-05, which is infinite in float16 from 0.66 on"),
+        (lambda x: ops.einsum("bti,bti,bti->bti", x, x, x), CUBES),
+        (lambda x: ops.einsum("bti,btj,btk->btijk", x, x, x)[..., 0, 0], CUBES),
+        (lambda x: ops.matmul(ops.matmul(x, ops.swapaxes(x, 1, 2)), x), CUBES),
+        (lambda x: ops.einsum("bti,bti->bt", x, x)[..., None] * x[..., :1], CUBES),
+        (lambda x: x / ops.sqrt(ops.einsum("bti,bti->bt", x, x)[..., None]), SQUARES),
+        (lambda x: ops.einsum("bti,btj->bij", x, x), SUMS),
+        (lambda x: ops.einsum("bti,bt->bi", x, ops.cast(x[..., 0] > 0, x.dtype)), SUMS),
+        (lambda x: ops.einsum("bti->bi", x), SUMS),
+        (lambda x: x + steps(x, x.dtype)[:, None], INTEGERS),
+        (lambda x: x - ops.cast(from_data(x), x.dtype), INTEGERS),
+        (lambda x: ops.concatenate([x, ops.cast(from_data(x), x.dtype)], -1), INTEGERS),
+        (lambda x: ops.cast(from_data(x), x.dtype) * 0.01, INTEGERS),
+        (lambda x: ops.sin(x[..., :1] * 2.0 ** ops.cast(ops.arange(8), x.dtype)), FREQUENCIES),
+        (
+            lambda x: x + ops.sin(ops.cast(ops.arange(512), x.dtype)[:, None] * 0.5),
+            "takes sines of angles up to 256, off by 0.12 in float16",
+        ),
     ],
     ids=(
         "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
         "softplus deviation negative minus_1 positive centered fourth square_of_square pow3 xxx "
-        "clipped_cube inverse_square prod cumprod over_square harmonic horner factors cosh "
-        "power_of_2 wide_tanh variable_power loop branch small_divisor"
+        "clipped_cube inverse_square monomials prod cumprod over_square harmonic horner factors "
+        "cosh power_of_2 wide_tanh variable_power loop branch small_divisor einsum_cube outer "
+        "chain dot_times einsum_norm gram masked_sum einsum_sum timestamps difference joined "
+        "scaled frequencies angles"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
@@ -172,11 +205,33 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.fori_loop(0, 3, lambda _, y: ops.tanh(x + y) ** 4, x),
         lambda x: ops.tanh(x) / 1e-4,
         in_float32(lambda x: x**4),
+        lambda x: (x / (1 + ops.abs(x))) ** 4,
+        lambda x: ops.softsign(x) ** 4,
+        lambda x: (x / ops.sqrt(1 + ops.square(x))) ** 4,
+        lambda x: (x * ops.rsqrt(1 + x * x)) ** 4,
+        lambda x: (ops.abs(x) / (0.5 + 2 * ops.abs(x))) ** 4,
+        lambda x: x / ops.sum(ops.sigmoid(x), axis=1, keepdims=True),
+        lambda x: (ops.relu(x) / (0.5 + ops.relu(x))) ** 4,
+        lambda x: (x / (ops.max(ops.abs(x), axis=-1, keepdims=True) + 1e-3)) ** 4,
+        lambda x: ops.einsum("bti,bti,bti->bti", *[ops.tanh(x)] * 3),
+        lambda x: ops.matmul(ops.softmax(ops.matmul(x, ops.swapaxes(2 * x, 1, 2))), x),
+        lambda x: ops.einsum("bti,btj->bij", ops.one_hot(ops.argmax(x, -1), 4, dtype=x.dtype), x),
+        lambda x: x * ops.cast(from_data(x) > 0, x.dtype),
+        lambda x: x * (1 - ops.cast(from_data(x), x.dtype)),
+        lambda x: x / ops.maximum(ops.cast(from_data(x), x.dtype), 1),
+        lambda x: x + ops.cast(ops.arange(512), x.dtype)[:, None] / 512,
+        lambda x: x + ops.cast(ops.cast(x, "uint8"), x.dtype),
+        lambda x: ops.sin(30 * x),
+        lambda x: ops.sin(ops.sigmoid(x[..., :1]) * 2.0 ** ops.cast(ops.arange(5), x.dtype)),
+        in_float32(lambda x: ops.sin(x + steps(x, "float32")[:, None])),
     ],
     ids=(
         "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
         "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy "
-        "inverse share count gates log_softmax softplus tanh5 half steps loop tanh_quotient fourth"
+        "inverse share count gates log_softmax softplus tanh5 half steps loop tanh_quotient "
+        "fourth softsign softsign4 root_of_1 rsqrt_of_1 saturating sum_of_gates "
+        "saturating_relu by_maximum tanh_cube attention dispatch mask one_minus "
+        "lengths short_positions bytes siren narrow_encoding wide_positions"
     ).split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
