@@ -5,7 +5,6 @@ function that takes its place for one execution can take the batches from the it
 and hand them on.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -67,15 +66,15 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
     return True
 
 
-def explain_next_failure(model: keras.Model, sentence: str) -> None:
-    """Adds a sentence to the error about dtypes that the next execution may raise.
+def explain_next_failure(model: keras.Model, explain: Callable[[Exception], str | None]) -> None:
+    """Adds a sentence to the error that the next execution may raise.
 
     On JAX, the model also has its weights again after any error of that execution: Keras takes them
     out of the variables before the first step of a `fit`, and would lose them.
 
     Args:
         model: a model inside `fit` that has its train function.
-        sentence: appears below the error.
+        explain: gets the error, and returns the sentence to add below it, or None.
     """
     function = model.train_function
 
@@ -86,7 +85,8 @@ def explain_next_failure(model: keras.Model, sentence: str) -> None:
             return function(*arguments)
         except Exception as error:
             _hand_state_back(model, arguments)
-            if re.search(r"float16|half|dtype|tf\.float32|float32", str(error)):
+            sentence = explain(error)
+            if sentence is not None:
                 error.add_note(sentence)
             raise
 

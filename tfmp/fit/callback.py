@@ -12,7 +12,7 @@ from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.epoch_means import leave_out_skipped_steps
 from tfmp.fit.nonfinite_watch import ON_NONFINITE
-from tfmp.fit.preflight import UNSCALED_STEP, preflight_findings
+from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, preflight_findings
 from tfmp.fit.report import SUFFIXES, TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.loss_scaling import (
@@ -191,7 +191,11 @@ class MixedPrecision(keras.callbacks.Callback):
         self.plan.apply()
         narrow = self.plan.narrow_dtypes
         if narrow:
-            attach_loss_scale(model, self._scale_for(narrow, findings))
+            try:
+                attach_loss_scale(model, self._scale_for(narrow, findings))
+            except ValueError as error:
+                _tell_of_separate_states(findings, error)
+                raise
             for optimizer in scaled_optimizers(model):
                 optimizer.watch_scale_loss()
                 optimizer.measure_from_now(self._steps_of_fit())
@@ -293,6 +297,15 @@ class MixedPrecision(keras.callbacks.Callback):
         if narrow == {"bfloat16"} and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
+
+
+def _tell_of_separate_states(findings: Iterable[Finding], error: ValueError) -> None:
+    """Raises what is wrong with a step that fails in float32 as well, instead of an error."""
+    for finding in findings:
+        if finding.check == SEPARATE_STATES:
+            raise ValueError(
+                f"Training stopped before its first step; no weight has changed. {finding}"
+            ) from error
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 """Inputs past FP16's largest number: finds them, and has the layers that read them in float32."""
 
 import keras
-from keras import tree
+from keras import ops, tree
 
 from tfmp.fit.nonfinite_watch import locate_in, move_to_float32
 from tfmp.nonfinite import NonFinite, replay, stored_values
@@ -43,13 +43,13 @@ def too_large_inputs(
             "float16",
             _SCALE_DATA,
         )
-        for name, largest in _past_65504(batches).items()
+        for name, largest in _past_65504(model, batches).items()
     )
 
 
 def reads_large_inputs(model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]) -> bool:
     """Whether a float16 layer may get inputs past FP16's largest number, directly or changed."""
-    if "float16" not in plan.narrow_dtypes or not _past_65504(batches):
+    if "float16" not in plan.narrow_dtypes or not _past_65504(model, batches):
         return False
     root = layer_tree.walk(model)
     has_code = any(layer_tree.operations_of(node.layer) for node in root.within())
@@ -105,7 +105,7 @@ def _refuse_what_float32_trains(
         exact = _replayed(model, batches)
     if exact and exact.stage in ("data", "weights", "forward", "loss"):
         return
-    name, reached = max(_past_65504(batches).items(), key=lambda item: item[1])
+    name, reached = max(_past_65504(model, batches).items(), key=lambda item: item[1])
     raise ValueError(
         f"Training stopped before its first step; no weight has changed. Input {name} "
         f"reaches {reached:g}, FP16 ends at 65504, and no step would be finite: {found.what}. "
@@ -118,24 +118,40 @@ def is_float(value: Tensor | None) -> bool:
     return value is not None and "float" in keras.backend.standardize_dtype(value.dtype)
 
 
-def _past_65504(batches: list[TensorTree]) -> dict[str, float]:
+def _past_65504(model: keras.Model, batches: list[TensorTree]) -> dict[str, float]:
     """The inputs past FP16's largest number, by name, with their largest magnitude."""
     found: dict[str, float] = {}
     for batch in batches:
         x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        for path, value in tree.flatten_with_path(x):
+        leaves = tree.flatten_with_path(x)
+        for (path, value), as_float in zip(leaves, _taken_as_floats(model, leaves), strict=True):
             name = ".".join(map(str, path)) or "x"
-            largest = _largest_magnitude(value)
+            largest = _largest_magnitude(value) if as_float else 0.0
             if largest >= FLOAT16.overflow_threshold:
                 found[name] = max(largest, found.get(name, 0.0))
     return found
 
 
-def _largest_magnitude(value: Tensor | None) -> float:
-    if not is_float(value):
-        return 0.0
-    values = stored_values(value)
-    return float(keras.ops.max(keras.ops.abs(values))) if values.shape[0] else 0.0
+def _taken_as_floats(
+    model: keras.Model, leaves: list[tuple[tuple[str | int, ...], Tensor | None]]
+) -> list[bool]:
+    """Which entries of a batch are floating-point numbers, or whole ones that a graph casts."""
+    specs = model.inputs if is_graph(model) and len(model.inputs) == len(leaves) else []
+    by_name = {spec.name: spec for spec in specs}
+    found = []
+    for place, (path, value) in enumerate(leaves):
+        spec = by_name.get(str(path[-1]) if path else "", specs[place] if specs else value)
+        found.append(is_float(value) or (_is_number(value) and is_float(spec)))
+    return found
+
+
+def _is_number(value: Tensor | None) -> bool:
+    return value is not None and "int" in keras.backend.standardize_dtype(value.dtype)
+
+
+def _largest_magnitude(value: Tensor) -> float:
+    values = ops.cast(stored_values(value), "float32")
+    return float(ops.max(ops.abs(values))) if values.shape[0] else 0.0
 
 
 def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[LayerNode]:

@@ -30,6 +30,7 @@ from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.shared.wording import joined, listed
 
 UNSCALED_STEP = "train_step without loss scaling"
+SEPARATE_STATES = "optimizers with states of their own"
 
 # The call that scales a loss, and calls in a train_step of one's own that make it inside Keras.
 _SCALING = "scale_loss"
@@ -187,6 +188,24 @@ def unscaled_step(model: keras.Model) -> Finding:
     )
 
 
+def separate_states(planned: PlannedModel) -> Iterable[Finding]:
+    """On JAX a step hands on the state of `model.optimizer`; Keras knows no other one."""
+    _, helpers = _own_step(planned.model)
+    held = [place.name for place in held_optimizers(planned.model)]
+    names = [name for name in held if re.search(rf"{re.escape(name)}\.\w*apply", helpers)]
+    if keras.backend.backend() == "jax" and names:
+        yield Finding(
+            SEPARATE_STATES,
+            "problem",
+            "Keras's fit on JAX takes the state of one optimizer through its steps, that of "
+            f"self.optimizer. The state of {joined(names)} in "
+            f"{type(planned.model).__name__}.train_step stays as it is, or the step fails, in "
+            "float32 too",
+            "Train on TensorFlow, or in a loop of your own that hands the variables of every "
+            "optimizer from step to step",
+        )
+
+
 def narrow_losses(planned: PlannedModel) -> Iterable[Finding]:
     """Losses that a container's own code adds in 16 bits; the plan handles losses of layers."""
     for note in planned.plan.notes:
@@ -287,6 +306,7 @@ def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
+    separate_states,
     train_step_without_scaling,
     clipping_of_scaled_gradients,
     narrow_losses,

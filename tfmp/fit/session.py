@@ -1,5 +1,6 @@
 """FitSession: one `fit` in mixed precision, from its first step to its summary."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ import keras
 from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
 from tfmp.fit.large_inputs import reads_large_inputs, too_large_inputs, widen_readers
 from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
-from tfmp.fit.preflight import UNSCALED_STEP, not_finite_data, unscaled_step
+from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, not_finite_data, unscaled_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
@@ -182,7 +183,16 @@ class FitSession:
         self._recorder.optimizer_replaced()
 
     def _explain_failure(self) -> None:
-        explain_next_failure(self._model, _DTYPE_FAILURE.format(policy=self._plan.policy))
+        explain_next_failure(self._model, self._reason_of)
+
+    def _reason_of(self, error: Exception) -> str | None:
+        """The likely reason of a failed step, if there is one."""
+        for finding in self._recorder.findings:
+            if finding.check == SEPARATE_STATES:
+                return f"tfmp: {finding}"
+        if re.search(r"float16|half|dtype|tf\.float32|float32", str(error)):
+            return _DTYPE_FAILURE.format(policy=self._plan.policy)
+        return None
 
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         if self._scale_watch is not None:

@@ -102,6 +102,28 @@ def test_a_helper_whose_module_is_gone_is_left_to_the_first_step(monkeypatch):
     assert "train_step without loss scaling" not in findings(model)
 
 
+class Parted(keras.Sequential):
+    """Two optimizers, of which Keras's fit on JAX carries neither's state."""
+
+    def train_step(self, *arguments):
+        for optimizer in (self.first, self.second):
+            optimizer.scale_loss(1.0)
+        self.first.stateless_apply(*arguments)
+        self.second.apply(*arguments)
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_optimizers_whose_state_fit_leaves_behind(backend, monkeypatch):
+    model = Parted([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    model.compile("sgd")
+    model.first, model.second = keras.optimizers.SGD(), keras.optimizers.SGD()
+    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
+    found = findings(model).get("optimizers with states of their own")
+    assert (found is not None) is (backend == "jax")
+    if found:
+        assert "The state of self.first and self.second in Parted.train_step" in found.message
+
+
 class Clipping(keras.Sequential):
     def train_step(self, *arguments):
         scaled = self.optimizer.scale_loss(1.0)
@@ -239,10 +261,14 @@ def test_inputs_that_a_float32_layer_reads_may_be_large():
     assert input_findings(chain(layers.Rescaling(1e-5), layers.Dense(8)), batch(70000.0)) == ()
 
 
-def test_integer_inputs_may_be_large():
-    model = chain(layers.Dense(8))
-    x = ops.full((4, 8), 70000, dtype="int32")
-    assert input_findings(model, (x, ops.zeros((4, 2)))) == ()
+@pytest.mark.parametrize(("dtype", "count"), [("float32", 1), ("int32", 0)])
+def test_whole_numbers_may_be_large_if_they_stay_whole(dtype, count):
+    inputs = [keras.Input((8,), dtype=dtype, name="ids"), keras.Input((8,), name="other")]
+    looked_up = layers.Embedding(10**5, 2)(inputs[0]) if dtype == "int32" else inputs[0]
+    x = layers.Concatenate()([layers.Flatten()(looked_up), inputs[1]])
+    model = keras.Model(inputs, layers.Dense(2)(layers.Dense(8)(x)))
+    x = {"other": ops.zeros((4, 8)), "ids": ops.full((4, 8), 70000, dtype="int32")}
+    assert len(input_findings(model, (x, ops.zeros((4, 2))))) == count
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
@@ -321,6 +347,23 @@ class Fussy(keras.Model):
         if self.body.compute_dtype == "float16":
             raise TypeError("cannot subtract: expected a half tensor but is a float tensor")
         return super().compute_loss(x, y, y_pred, *others, **options)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="TensorFlow has every state")
+@pytest.mark.parametrize("built", [False, True])
+def test_a_step_that_fails_in_float32_as_well_is_not_laid_on_mixed_precision(built):
+    model = Parted([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    optimizer = keras.optimizers.SGD()
+    model.compile(optimizer)
+    model.first, model.second = keras.optimizers.SGD(), keras.optimizers.SGD()
+    if built:
+        optimizer.build(model.layers[0].trainable_variables)
+    x = np.ones((4, 8), "float32")
+    with pytest.raises(Exception) as caught:  # noqa: PT011 Keras's own, or ours
+        model.fit(x, x[:, :2], verbose=0, callbacks=[MixedPrecision("mixed_float16")])
+    text = "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert "takes the state of one optimizer through its steps" in text
+    assert "keep_float32" not in text
 
 
 @pytest.mark.parametrize("verbose", [0, 2])
