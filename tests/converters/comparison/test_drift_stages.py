@@ -55,6 +55,7 @@ def test_each_step_has_the_drift_of_its_kind(report):
     assert drifts(full.stages) == {"export": full.outputs[0].rel_l2}
 
 
+@pytest.mark.slow
 def test_the_noise_floor_is_of_float32(report):
     (floor,) = report.reference.noise_floor
     assert (floor.name, floor.dtype, floor.samples) == ("scores", "float64", 64)

@@ -24,6 +24,7 @@ def done(tmp_path_factory) -> tuple[ExperimentReport, Path, list[str]]:
     return compare(TINY, ARMS, 2, folder=folder, progress=told.append), folder, told
 
 
+@pytest.mark.slow
 def test_every_arm_is_run_with_every_seed(done):
     report, _, told = done
     assert [(run.arm, run.seed) for run in report.runs] == [(a, s) for s in (0, 1) for a in ARMS]
@@ -33,6 +34,7 @@ def test_every_arm_is_run_with_every_seed(done):
     assert report.task["metric"] == "closeness"
 
 
+@pytest.mark.slow
 def test_arms_are_paired_by_seed(done):
     """Close with the same seed, further apart with another one."""
     report, _, _ = done
@@ -43,6 +45,7 @@ def test_arms_are_paired_by_seed(done):
     assert losses["float32", 0][0] != pytest.approx(losses["float32", 1][0], rel=0.02)
 
 
+@pytest.mark.slow
 def test_files_are_measured_against_their_training(done):
     report, _, _ = done
     training = {run.seed: run for run in report.runs if run.arm == "float32"}

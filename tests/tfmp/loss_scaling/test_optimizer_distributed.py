@@ -37,32 +37,39 @@ def mirrored() -> dict:
     return result_of(start("mirrored_fit.py", "8"), seconds=300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poisoned", ["first_replica", "second_replica"])
 def test_a_nan_on_either_replica_skips_the_step_on_both(mirrored, poisoned):
     assert mirrored[poisoned] == {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
 
 
+@pytest.mark.slow
 def test_finite_gradients_whose_sum_overflows_are_skipped(mirrored):
     assert mirrored["sum"]["weights"] == [0.0, 0.0]
     assert mirrored["sum"]["skipped"] == 1
 
 
+@pytest.mark.slow
 def test_large_gradients_whose_sum_is_finite_are_applied(mirrored):
     assert mirrored["large"]["weights"] == [pytest.approx(1e38)] * 2
 
 
+@pytest.mark.slow
 def test_finite_gradients_are_summed_and_applied_on_both_replicas(mirrored):
     assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
 
 
+@pytest.mark.slow
 def test_replicas_may_meet_between_unscale_and_apply(mirrored):
     assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
 
 
+@pytest.mark.slow
 def test_a_step_that_runs_across_replicas_is_refused(mirrored):
     assert "Call it inside the function given to strategy.run()." in mirrored["across_replicas"]
 
 
+@pytest.mark.slow
 def test_no_seed_of_a_mirrored_fit_ends_with_non_finite_weights(mirrored):
     fits = mirrored["fits"]
     assert len(fits) == 8

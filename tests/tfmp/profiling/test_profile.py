@@ -87,7 +87,6 @@ def test_the_model_is_left_as_it_was(measured):
     model.fit(X, Y, verbose=0)  # and it still trains
 
 
-@pytest.mark.slow
 def test_every_policy_is_measured_alike(measured):
     _, _, report = measured
     assert [row.variant for row in report.variants] == ["float32", "mixed_float16"]
