@@ -118,5 +118,5 @@ def summed_products(value: Value) -> float:
 
 
 def _is_with_itself(value: Value) -> bool:
-    moved = {id(one.moved()) for one in value.sources}
+    moved = {id(one.rearranged()) for one in value.sources}
     return len(value.sources) == 2 and len(moved) == 1

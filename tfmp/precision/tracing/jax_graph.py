@@ -218,8 +218,8 @@ class _Facts:
             terms=_terms(equation),
             layer=self._inside[-1] if self._inside else None,
         )
-        for variable in equation.outvars:
-            self._values[id(variable)] = made
+        for variable in equation.outvars:  # the parts of a split are not one and the same value
+            self._values[id(variable)] = replace(made)
 
     def _exponent(self, equation: "JaxprEqn", constants: dict[int, Tensor]) -> float | None:
         if equation.primitive.name == "pow":

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import keras
@@ -165,7 +165,9 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
     for place, op in enumerate(graph.get_operations()):
         owner = owners.get(place)
         made = _value(op, values, owner)
-        values.update((id(tensor), made) for tensor in op.outputs)
+        # The parts of a split are not one and the same value.
+        values.update((id(tensor), replace(made)) for tensor in op.outputs[1:])
+        values.update((id(tensor), made) for tensor in op.outputs[:1])
         if owner is None:
             continue
         for inner in _inner_graphs(op):

@@ -18,9 +18,11 @@ FROM_INTEGERS = "cast_of_integers"
 SAME = frozenset(
     "cast identity stopgradient name convert_element_type stop_gradient copy".split()
 ) | {FROM_INTEGERS}
-MOVES = SAME | frozenset(
-    "reshape expanddims squeeze transpose broadcastto stridedslice broadcast_in_dim slice rev "
-    "split splitv unpack gather gatherv2 dynamic_slice".split()
+REARRANGES = SAME | frozenset(
+    "reshape expanddims squeeze transpose broadcastto broadcast_in_dim rev".split()
+)
+MOVES = REARRANGES | frozenset(
+    "stridedslice slice split splitv unpack gather gatherv2 dynamic_slice".split()
 )
 JOINS = frozenset("pack concatv2 concatenate".split())
 SUMS = frozenset("sum reduce_sum".split())
@@ -91,8 +93,12 @@ class Value:
         """The value that this one is a copy of, perhaps in another dtype."""
         return self._behind(SAME)
 
+    def rearranged(self) -> "Value":
+        """The value behind others that have the same numbers, in another order or shape."""
+        return self._behind(REARRANGES)
+
     def moved(self) -> "Value":
-        """The value behind mere moves."""
+        """The value behind mere moves, which may have left some of its numbers out."""
         return self._behind(MOVES)
 
     def _behind(self, kinds: frozenset[str]) -> "Value":
@@ -121,17 +127,19 @@ def is_maximum(value: Value) -> bool:
 def is_log_of_sum(value: Value, exponent: Value) -> bool:
     """Whether a value is log(sum(exp(exponent))), as in a softmax's logarithm."""
     for kinds in (("log",), SUMS, ("exp",)):
-        value = value.moved()
+        value = value.rearranged()
         if value.kind not in kinds:
             return False
         value = value.sources[0]
-    return value.moved() is exponent.moved()
+    return value.rearranged() is exponent.rearranged()
 
 
 def is_share(part: Value, whole: Value) -> bool:
     """Whether a quotient is a part of a sum over an axis, as in a softmax."""
-    whole = whole.moved()
-    return whole.kind in SUMS and whole.sources[0].moved() is part.moved() and part.low >= 0
+    whole = whole.rearranged()
+    return (
+        whole.kind in SUMS and whole.sources[0].rearranged() is part.rearranged() and part.low >= 0
+    )
 
 
 def divisors(kind: str, sources: tuple[Value, ...]) -> Iterator[tuple[Value, Value, float]]:
@@ -140,7 +148,7 @@ def divisors(kind: str, sources: tuple[Value, ...]) -> Iterator[tuple[Value, Val
         yield sources[0], sources[1], 1.0
     if kind == "mul":
         for part, inverse in (sources[:2], sources[1::-1]):
-            inverse = inverse.moved()
+            inverse = inverse.rearranged()
             if inverse.kind in ("rsqrt", "reciprocal"):
                 yield part, inverse.sources[0], -FIXED_POWERS[inverse.kind]
             elif inverse.kind in DIVIDES and inverse.sources[0].low == inverse.sources[0].high == 1:
@@ -152,15 +160,15 @@ def ratio(part: Value, whole: Value, power: float = 1.0) -> float:
 
     It is 1 for `1 + abs(part)`, and for sums of squares that the square of the part is among.
     """
-    part = part.moved()
+    part = part.rearranged()
     while part.kind == "abs":
-        part = part.sources[0].moved()
+        part = part.sources[0].rearranged()
     return _ratio(part, whole, power, False, _DEEPEST)
 
 
 def _ratio(part: Value, whole: Value, power: float, of_size: bool, depth: int) -> float:
     """As `ratio`; with `of_size` for the magnitude of the whole."""
-    whole = whole.moved()
+    whole = whole.rearranged()
     if not depth:
         return math.inf
 
@@ -205,7 +213,7 @@ def _are_alike(one: Value, other: Value) -> bool:
     if (one.kind, one.power) != (other.kind, other.power) or not one.sources:
         return False
     return len(one.sources) == len(other.sources) and all(
-        a.moved() is b.moved() or _same_constant(a.constant, b.constant)
+        a.rearranged() is b.rearranged() or _same_constant(a.constant, b.constant)
         for a, b in zip(one.sources, other.sources, strict=True)
     )
 

@@ -120,6 +120,7 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: ops.einsum("bti,btj->bij", x, x), SUMS),
         (lambda x: ops.einsum("bti,bt->bi", x, ops.cast(x[..., 0] > 0, x.dtype)), SUMS),
         (lambda x: ops.einsum("bti->bi", x), SUMS),
+        (lambda x: (x[..., :4] / (1 + ops.abs(x[..., 4:]))) ** 4, FOURTH_POWERS),
         (lambda x: x + steps(x, x.dtype)[:, None], INTEGERS),
         (lambda x: x - ops.cast(from_data(x), x.dtype), INTEGERS),
         (lambda x: ops.concatenate([x, ops.cast(from_data(x), x.dtype)], -1), INTEGERS),
@@ -135,8 +136,8 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         "softplus deviation negative minus_1 positive centered fourth square_of_square pow3 xxx "
         "clipped_cube inverse_square monomials prod cumprod over_square harmonic horner factors "
         "cosh power_of_2 wide_tanh variable_power loop branch small_divisor einsum_cube outer "
-        "chain dot_times einsum_norm gram masked_sum einsum_sum timestamps difference joined "
-        "scaled frequencies angles"
+        "chain dot_times einsum_norm gram masked_sum einsum_sum slices timestamps "
+        "difference joined scaled frequencies angles"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
@@ -216,6 +217,8 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.einsum("bti,bti,bti->bti", *[ops.tanh(x)] * 3),
         lambda x: ops.matmul(ops.softmax(ops.matmul(x, ops.swapaxes(2 * x, 1, 2))), x),
         lambda x: ops.einsum("bti,btj->bij", ops.one_hot(ops.argmax(x, -1), 4, dtype=x.dtype), x),
+        lambda x: x + ops.sum(ops.multiply(*ops.split(x, 2, -1)), -1, keepdims=True),
+        lambda x: ops.matmul(x[..., :4], ops.swapaxes(x[..., 4:], 1, 2)),
         lambda x: x * ops.cast(from_data(x) > 0, x.dtype),
         lambda x: x * (1 - ops.cast(from_data(x), x.dtype)),
         lambda x: x / ops.maximum(ops.cast(from_data(x), x.dtype), 1),
@@ -230,7 +233,7 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy "
         "inverse share count gates log_softmax softplus tanh5 half steps loop tanh_quotient "
         "fourth softsign softsign4 root_of_1 rsqrt_of_1 saturating sum_of_gates "
-        "saturating_relu by_maximum tanh_cube attention dispatch mask one_minus "
+        "saturating_relu by_maximum tanh_cube attention dispatch parts slices mask one_minus "
         "lengths short_positions bytes siren narrow_encoding wide_positions"
     ).split(),
 )
