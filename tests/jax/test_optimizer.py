@@ -87,6 +87,23 @@ def test_skips_change_nothing_but_the_scale_and_the_counters(compiled):
     assert counters.last_first_offender.variable == targets[1].path
 
 
+@pytest.mark.parametrize("bad", [INVALID, float("inf")])
+def test_one_bad_value_in_a_large_gradient_skips_the_step(bad):
+    """XLA's maximum of floats, for one, leaves NaN out of arrays of some shapes."""
+    shapes = [(64, 128), (4096, 9), (70_000,)]
+    targets = [keras.Variable(np.zeros(shape, "f4")) for shape in shapes]
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0))
+    optimizer.build(targets)
+    step = stateless_step(optimizer, True)
+    for place in range(3):
+        gradients = [np.ones(shape, "f4") for shape in shapes]
+        gradients[place].flat[-5] = bad
+        weights, _ = step(
+            [v.value for v in optimizer.variables], gradients, [v.value for v in targets]
+        )
+        assert not any(np.asarray(weight).any() for weight in weights)
+
+
 def test_the_scale_stays_within_its_bounds():
     targets = variables([1.0])
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(growth_interval=1))

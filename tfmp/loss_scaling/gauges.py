@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from tfmp.loss_scaling.gradients import largest_of
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
@@ -114,7 +113,6 @@ def measure(
     iterations: Tensor,
     grads: Sequence[Tensor | None],
     weights: Sequence[Tensor],
-    largest: Sequence[Tensor | None] | None = None,
 ) -> Tensor:
     """The packed gauges after a step that was applied.
 
@@ -124,12 +122,9 @@ def measure(
         iterations: the inner optimizer's iterations before the step.
         grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
         weights: the values of the variables after the step.
-        largest: `gradients.largest_of(grads)`, if it is known.
     """
     before = unpack(vector)
-    values, nonzero, lowest, following, tops, norms = _of_gradients(
-        grads, largest or largest_of(grads)
-    )
+    values, nonzero, lowest, following, largest, norms = _of_gradients(grads)
     sample = ops.concatenate([_some(weight) for weight in weights])
     now = ops.cast(iterations, "float32")
     place = ops.arange(RING, dtype="float32") == ops.mod(before.count, float(RING))
@@ -140,16 +135,14 @@ def measure(
         nonzero,
         lowest,
         following,
-        tops,
+        largest,
         _update_ratio(before, sample, now),
         sample,
     ]
     return ops.concatenate([ops.cast(part, "float32") for part in parts])
 
 
-def _of_gradients(
-    grads: Sequence[Tensor | None], largest: Sequence[Tensor | None]
-) -> tuple[Tensor, ...]:
+def _of_gradients(grads: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     """Values, nonzero, lowest, next and largest as in `Gauges`, and the norm of each."""
     groups = _alike(grads)
     absent = [place for place, grad in enumerate(grads) if grad is None]
@@ -158,11 +151,11 @@ def _of_gradients(
         # In their own shape: XLA would transpose gradients on every step for a branch that
         # flattens them.
         values = ops.stack([ops.cast(_dense(grads[place]), "float32") for place in places])
-        tops = ops.stack([ops.cast(largest[place], "float32") for place in places])
-        nonzero, above_lowest, above_next, square = ops.unstack(_sums(values, tops), 4)
-        total = ops.cast(ops.size(values[0]), "float32") * ops.ones_like(tops)
+        largest = ops.max(ops.abs(values), tuple(range(1, len(values.shape))), initial=0.0)
+        nonzero, above_lowest, above_next, square = ops.unstack(_sums(values, largest), 4)
+        total = ops.cast(ops.size(values[0]), "float32") * ops.ones_like(largest)
         counts = [total, nonzero, nonzero - above_lowest, above_lowest - above_next]
-        parts.append(ops.stack([*counts, tops, tops * ops.sqrt(square)]))
+        parts.append(ops.stack([*counts, largest, largest * ops.sqrt(square)]))
     order = np.argsort([*absent, *chain.from_iterable(groups)])
     return tuple(ops.unstack(ops.take(ops.concatenate(parts, axis=1), order, axis=1), 6))
 

@@ -23,20 +23,6 @@ def not_finite_as_nan(grad: Tensor) -> Tensor:
     return _with_values(grad, lambda values: ops.where(ops.isfinite(values), values, float("nan")))
 
 
-def largest_of(grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The largest magnitude of each gradient, of sparse ones of their rows.
-
-    With JAX it is NaN where a value is; some of TensorFlow's kernels leave NaN out.
-    """
-    return [None if grad is None else _largest(grad) for grad in grads]
-
-
-def _largest(grad: Tensor) -> Tensor:
-    size = ops.abs(grad.values if _is_sparse(grad) else grad)
-    # A start value where nothing needs one would be one more kernel on every step.
-    return ops.max(size, initial=0 if None in size.shape or 0 in size.shape else None)
-
-
 def all_finite(
     grads: Sequence[Tensor], scale: Tensor, scale_floor: float, replicas: int
 ) -> list[Tensor]:

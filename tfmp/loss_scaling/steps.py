@@ -47,7 +47,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
                 "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
                 "cross-replica context. Call it inside the function given to strategy.run()."
             )
-        finite = self._finite_flags(grads, variables, replica.num_replicas_in_sync)
+        finite = ops.stack(self._finite_flags(grads, variables, replica.num_replicas_in_sync))
         if replica.num_replicas_in_sync > 1:
             # Replicas hold the gradients of their own data until the inner optimizer reduces them.
             # In float32, because not every collective and device reduces integers.
@@ -133,7 +133,6 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         trainable_variables: list[Tensor],
     ) -> tuple[list[Tensor], list[Tensor]]:
         own_count = len(self._variables)
-        largest = gradients.largest_of(grads)
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
 
         def own_after(values: Transition, measured: Tensor) -> list[Tensor]:
@@ -153,24 +152,20 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             )
             after, measured = branch(
                 self._is_rare(now),
-                lambda: self._after_rare_step(now, gauges_before, grads, trainable, largest),
+                lambda: self._after_rare_step(now, gauges_before, grads, trainable),
                 lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
             )
             return list(trainable), own_after(after, measured) + list(inner)
 
         def skip() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
-                after = transitions.after_skip(self.loss_scale, self._snapshot(), finite())
+                after = transitions.after_skip(self.loss_scale, self._snapshot(), ops.stack(finite))
                 inner = list(optimizer_variables[own_count:])
                 return list(trainable_variables), own_after(after, read(self.gauges)) + inner
 
-        def finite() -> Tensor:
-            # The gauges read the same numbers.
-            return self._finite_flags(largest, self._trainable_variables, replicas=1)
-
         with keras.StatelessScope(state_mapping=mapping):
-            all_finite = ops.all(finite())
-        return branch(all_finite, update, skip)
+            finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
+        return branch(ops.all(ops.stack(finite)), update, skip)
 
     def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         everything = self._trainable_variables
@@ -207,7 +202,6 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         gauges_before: Tensor,
         grads: Gradients,
         weights: Sequence[Tensor],
-        largest: Gradients | None = None,
     ) -> tuple[Transition, Tensor]:
         """The scale, the counters and the gauges after a step that was applied.
 
@@ -216,13 +210,10 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             gauges_before: the gauges before it.
             grads: the scaled gradients, one for each built variable.
             weights: the values of these variables after the step.
-            largest: `gradients.largest_of(grads)`, if it is known.
         """
         measured = branch(
             self._is_measured(now),
-            lambda: gauges.measure(
-                gauges_before, now.scale, now.iterations, grads, weights, largest
-            ),
+            lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
             lambda: gauges_before,
         )
         return transitions.after_finite(self.loss_scale, now), measured
@@ -253,8 +244,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
     def _finite_flags(
         self, grads: Gradients, variables: Sequence[keras.Variable], replicas: int
-    ) -> Tensor:
-        """Boolean vector over the built variables; a missing gradient counts as finite."""
+    ) -> list[Tensor]:
+        """A boolean for each built variable; a missing gradient counts as finite."""
         places = [
             self._get_variable_index(variable)
             for grad, variable in zip(grads, variables, strict=True)
@@ -269,4 +260,4 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         flags: list[Tensor] = [True] * len(self._trainable_variables)
         for place, verdict in zip(places, verdicts, strict=True):
             flags[place] = verdict
-        return ops.stack(flags)
+        return flags

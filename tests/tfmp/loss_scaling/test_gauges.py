@@ -57,7 +57,7 @@ def test_a_variable_without_a_gradient_has_no_row():
 
 def test_gradients_of_one_shape_keep_their_places():
     large = np.full(2**16 + 1, 5e-30)
-    grads = ([3.0, 0.0], None, [[1.0]], [0.0, 0.0], large, [2.0**-23, -4.0], large / 5)
+    grads = ([3.0, 0.0], None, 1.0, [0.0, 0.0], large, [2.0**-23, -4.0], large / 5)
     found = gauges.unpack(measured(*grads))
     size = large.size
     assert found.values.tolist() == [2, 0, 1, 2, size, 2, size]
