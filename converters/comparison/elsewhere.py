@@ -1,6 +1,6 @@
 """A candidate on the other runtimes that it may meet, on as many samples as cost no more time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -46,13 +46,20 @@ class ElsewhereTrial:
         except RunnerError as error:
             self._error = str(error)
 
-    def update(self, batch: SampleBatch, fed: Batch, expected: Batch) -> None:
+    def update(
+        self,
+        batch: SampleBatch,
+        fed: Batch,
+        expected: Batch,
+        unread: Mapping[str, np.ndarray],
+    ) -> None:
         """Compares some of a batch.
 
         Args:
             batch: the samples.
             fed: their arrays by the file's input names.
             expected: the reference's outputs on them.
+            unread: places of outputs that nobody reads, see `Comparison.update`.
         """
         if self._runner is None or self._error is not None:
             return
@@ -63,10 +70,11 @@ class ElsewhereTrial:
         else:
             fed = {name: array[rows] for name, array in fed.items()}
             expected = {name: array[rows] for name, array in expected.items()}
+            unread = {name: flags[rows] for name, flags in unread.items()}
         keys = batch.keys if rows is None else batch.keys[rows]
         try:
             received = self._runner.run(fed)
-            self._comparison.update(expected, received, keys=keys)
+            self._comparison.update(expected, received, keys=keys, unread=unread)
         except RunnerError as error:
             self._error = str(error)
             return

@@ -64,4 +64,11 @@ from .tasks import (
     read_tasks as read_tasks,
     words_of as words_of,
 )
-from .totals import Totals as Totals, is_floating as is_floating, without_off as without_off
+from .totals import (
+    Totals as Totals,
+    contrast_pairs as contrast_pairs,
+    is_floating as is_floating,
+    without_off as without_off,
+    without_turned as without_turned,
+)
+from .turns import LENGTHS as LENGTHS, QUATERNION as QUATERNION, ROUNDED as ROUNDED

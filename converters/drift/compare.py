@@ -208,6 +208,7 @@ class Comparison:
         candidate: Batch,
         labels: Labels | None = None,
         keys: np.ndarray | None = None,
+        unread: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Adds one batch, whose arrays must not change any more.
 
@@ -217,6 +218,8 @@ class Comparison:
             labels: labels of these samples, if there are any.
             keys: uint64 of shape (samples,), the same one for samples with the same inputs; None
                 if every sample counts as a new one.
+            unread: places that nobody reads, as `unread` gives them; those that `labels` leave
+                out if there are any.
 
         Raises:
             RunnerError: the candidate's outputs have other shapes or kinds of values.
@@ -232,6 +235,7 @@ class Comparison:
             self._labels.update(labels, given, keys)
             for accumulator in self._accumulators:
                 accumulator.task = self._labels.task_of(accumulator.name, accumulator.task)
+            unread = self.unread
         for accumulator in self._accumulators:
             expected, received = given[accumulator.name]
             unmatched = None
@@ -240,10 +244,19 @@ class Comparison:
                 unmatched = by_rows(expected[0], received[0], len(one))
                 expected, received = one[None], other[None]
             self._measured.append(
-                self._measuring.submit(accumulator.update, expected, received, keys, unmatched)
+                self._measuring.submit(
+                    accumulator.update,
+                    *(expected, received, keys, unmatched),
+                    (unread or {}).get(accumulator.name),
+                )
             )
         if sum(one.nbytes + other.nbytes for one, other in given.values()) > _MOST_AHEAD:
             self._wait()
+
+    @property
+    def unread(self) -> Mapping[str, np.ndarray]:
+        """By output, the places that labels of the last batch leave out, such as padding."""
+        return self._labels.unread
 
     def _wait(self) -> None:
         """Ends with the batches so far; raises what measuring them raised."""

@@ -69,7 +69,12 @@ Counted = tuple[Decisions, np.ndarray]
 
 
 def by_argmax(
-    reference: np.ndarray, candidate: np.ndarray, axis: int, *, guess: bool = False
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    axis: int,
+    *,
+    guess: bool = False,
+    unread: np.ndarray | None = None,
 ) -> Counted:
     """Decisions for the class with the largest score.
 
@@ -79,6 +84,7 @@ def by_argmax(
         axis: the class axis.
         guess: whether nobody knows that these are scores. Then what is small beside the whole
             sample is a tie: the largest of the numbers at the edge of a picture decides nothing.
+        unread: flags of decisions that nobody reads, with an axis of 1 for the classes.
     """
     one, other = (_classes_last(scores, axis) for scores in (reference, candidate))
     best, chosen = one.argmax(axis=2), other.argmax(axis=2)
@@ -107,8 +113,13 @@ def by_argmax(
             if guess:
                 apart &= high - low > _LITTLE * ranges[where[0]]
             firm[where] = apart
+    valid = None
+    if unread is not None:
+        valid = ~unread.reshape(best.shape)
+        changed, firm = changed & valid, firm & valid
+        best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
     classes = count_classes(best, chosen, firm, one.shape[2])
-    return _counted(changed, firm, classes)
+    return _counted(changed, firm, classes, valid)
 
 
 def _range(values: np.ndarray) -> float:
@@ -145,7 +156,9 @@ def by_threshold(reference: np.ndarray, candidate: np.ndarray, threshold: float)
     return _counted(changed, firm, classes)
 
 
-def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
+def by_equality(
+    reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
+) -> Counted:
     """Decisions for the very value: integers, booleans, texts, or ids written as floats.
 
     A run of equal values at the end of a sample, on both sides, is padding and counts once: beside
@@ -153,8 +166,8 @@ def by_equality(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     a sample of these a row is one decision.
     """
     hot = np.asarray(_is_one_hot(reference).reshape(len(reference), -1).all(axis=1))
-    if not hot.any():
-        return _by_value(reference, candidate)
+    if not hot.any() or unread is not None:
+        return _by_value(reference, candidate, unread)
     parts, shares = [], np.empty(len(hot))
     for which, count in ((hot, _by_place), (~hot, _by_value)):
         if which.any():
@@ -182,8 +195,10 @@ def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     return _counted(changed, changed, count_classes(meant, heard, changed, names))
 
 
-def _by_value(reference: np.ndarray, candidate: np.ndarray) -> Counted:
-    """Decisions for each value."""
+def _by_value(
+    reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
+) -> Counted:
+    """Decisions for each value that somebody reads."""
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     if one.dtype.kind == "f":
         one, other = np.rint(one), np.rint(other)
@@ -194,6 +209,8 @@ def _by_value(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     place = place.reshape(2, *one.shape)
     names = [_name(value) for value in values.tolist()]
     valid = ~_padding(place[0], changed)
+    if unread is not None:
+        valid &= ~unread.reshape(valid.shape)
     meant, heard = np.where(valid, place, -1)
     classes = count_classes(meant, heard, changed, names)
     counted, shares = _counted(changed, changed, classes, valid)
@@ -231,7 +248,7 @@ def _counted(
     )
     made = np.full(samples, each) if valid is None else np.count_nonzero(valid, axis=1)
     counted = Decisions(
-        samples=samples,
+        samples=int(np.count_nonzero(made)),
         decisions=int(made.sum()),
         changed=int(by_sample.sum()),
         changed_samples=int(np.count_nonzero(by_sample)),

@@ -10,7 +10,7 @@ from tfmp.converters.drift.detection import SCORE, Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.slices import Slices
 from tfmp.converters.drift.tasks import DECLARED, Kind, Task
-from tfmp.converters.drift.totals import Totals, measure
+from tfmp.converters.drift.totals import Totals, is_named_ids, measure
 
 # How a sample is decided, and so what counts as a flip.
 ARGMAX = "argmax"
@@ -130,6 +130,7 @@ class OutputAccumulator:
         candidate: np.ndarray,
         keys: np.ndarray | None = None,
         unmatched: Decisions | None = None,
+        unread: np.ndarray | None = None,
     ) -> None:
         """Adds one batch.
 
@@ -138,8 +139,9 @@ class OutputAccumulator:
             candidate: values of the same shape, unless the task is a detection.
             keys: a key for each sample, see `Sketch`.
             unmatched: rows that only one side had.
+            unread: see `measure`.
         """
-        found = measure(reference, candidate, self.task, keys)
+        found = measure(reference, candidate, self.task, keys, unread)
         if unmatched is not None:
             found = replace(found, unmatched=unmatched)
         self._found.append(found)
@@ -186,6 +188,9 @@ def drift_of(
     if not totals.corners:
         off = replace(totals.off, extents=Slices())
         totals = replace(totals, extents=Slices(), off=off)
+    if is_named_ids(known):
+        # Where some were no whole numbers, not all samples have decisions for a value itself.
+        known = known if totals.equality.samples == totals.samples else None
     by_equality = totals.unequal_rows > 0 or totals.ulps == ()
     distances = {} if by_equality else _distances(totals)
     task = _told(known, labels, totals) if not by_equality else None

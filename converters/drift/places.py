@@ -50,8 +50,8 @@ class Places:
             a sample's entry is the sum over the band.
         counts: number of values in each band.
         levels: a slice for each level of each channel or column, of samples where that channel's
-            root mean square has this size; the levels of one channel lie side by side. Nothing for
-            more channels than have places of their own.
+            root mean square has this size, or where its one number has; the levels of one channel
+            lie side by side. Nothing for more channels than have places of their own.
         level_counts: number of samples in each of these.
     """
 
@@ -103,6 +103,7 @@ class Off:
         slices: as in `Totals`.
         planes: likewise.
         extents: likewise.
+        contrasts: likewise.
         places: likewise.
     """
 
@@ -111,6 +112,7 @@ class Off:
     slices: Slices = field(default_factory=Slices)
     planes: Slices = field(default_factory=Slices)
     extents: Slices = field(default_factory=Slices)
+    contrasts: Slices = field(default_factory=Slices)
     places: Places = field(default_factory=Places)
 
 
@@ -213,6 +215,8 @@ def _levels(one: np.ndarray, other: np.ndarray, columns: int) -> tuple[Slices, H
         )
     _, exponent = np.frexp(size)
     level = np.where(size > 0, np.clip((exponent - _LOWEST) // 2, 0, LEVELS - 1), 0)
+    if places == 1:  # then the mean of a level tells how its values vary
+        size, gap = one[:, 0], other[:, 0] - one[:, 0]
     index = np.arange(rows)
     slots = index % columns * LEVELS + level
     table = np.zeros((2, rows // columns, columns * LEVELS))

@@ -7,6 +7,7 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from tfmp.converters.drift.scores import centred, scores, without_masks
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
 from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
+from tfmp.converters.drift.turns import turned
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,14 @@ class Totals:
         corners: whether all rows begin with two corners or two ends, of which the second is never
             the smaller.
         extents: distances of what lies between these, such as widths, valid if `corners` holds.
+        contrasts: distances of differences between columns, of a few columns in two axes; see
+            `contrast_pairs`.
         places: a few places of each sample, where slices were measured.
         off: the sums by slice and place of those samples that are off by themselves.
+        turned: the sums of samples that would be right if angles or quaternions were read as such,
+            and the keys of these; `off` holds none of them.
+        turned_rows: a row without numbers for each of these that is distinct.
+        turns: see `turns.turned`.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
             its decisions that changed, as `SHARES` lists them.
     """
@@ -137,15 +145,29 @@ class Totals:
     planes: Slices = field(default_factory=Slices)
     corners: bool = True
     extents: Slices = field(default_factory=Slices)
+    contrasts: Slices = field(default_factory=Slices)
     places: Places = field(default_factory=Places)
     off: Off = field(default_factory=Off)
+    turned: Off = field(default_factory=Off)
+    turned_rows: Sketch = field(default_factory=Sketch)
+    turns: Histogram = ()
     rows: Sketch = field(default_factory=Sketch)
 
 
 def without_off(totals: Totals) -> Totals:
     """The totals by slice and place without the samples that are off by themselves."""
-    off, rows = totals.off, totals.rows
+    rows = totals.rows
     error, norm = rows.values[:, :2].T if len(rows) else np.empty((2, 0))
+    return replace(_without(totals, totals.off), off=Off(), rows=rows.chosen(error <= OFF * norm))
+
+
+def without_turned(totals: Totals) -> Totals:
+    """The totals by slice and place without those samples that may say the same."""
+    kept = ~np.isin(totals.rows.keys, totals.turned_rows.keys)
+    return replace(_without(totals, totals.turned), turned=Off(), rows=totals.rows.chosen(kept))
+
+
+def _without(totals: Totals, off: Off) -> Totals:
     return replace(
         totals,
         samples=totals.samples - off.samples,
@@ -153,9 +175,8 @@ def without_off(totals: Totals) -> Totals:
         slices=totals.slices.without(off.slices),
         planes=totals.planes.without(off.planes),
         extents=totals.extents.without(off.extents),
+        contrasts=totals.contrasts.without(off.contrasts),
         places=totals.places.without(off.places),
-        off=Off(),
-        rows=rows.chosen(error <= OFF * norm),
     )
 
 
@@ -168,9 +189,18 @@ _NUMBERS = frozenset(
 )
 
 
+# Kinds whose values are names, compared by equality.
+IDS = frozenset({Kind.IDS, Kind.TOKENS})
+
+
 def is_floating(dtype: np.dtype) -> bool:
     """Whether values are compared by distance (float, bfloat16, complex) and not by equality."""
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
+
+
+def is_named_ids(task: Task | None) -> bool:
+    """Whether only an output's name says that it holds ids."""
+    return task is not None and task.kind in IDS and task.why.startswith(NAMED)
 
 
 # Values of one output that are measured together: of more, what is computed from them in float64
@@ -183,6 +213,7 @@ def measure(
     candidate: np.ndarray,
     task: Task | None = None,
     keys: np.ndarray | None = None,
+    unread: np.ndarray | None = None,
 ) -> Totals:
     """Compares one batch of one output.
 
@@ -191,30 +222,43 @@ def measure(
         candidate: values of the same shape.
         task: what the output means; None if that has to follow from the values of all batches.
         keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
+        unread: flags of places that nobody reads, with an axis of 1 for classes; None for none.
     """
     samples = len(reference) if reference.ndim else 1
     # At least two samples, as the second one tells that an output is not constant.
     step = max(2, _TOGETHER * samples // max(1, reference.size))
     if samples <= step:
-        return _measure(reference, candidate, task, keys)
+        return _measure(reference, candidate, task, keys, unread)
     parts = [slice(start, start + step) for start in range(0, samples, step)]
     return merge(
         *(
-            _measure(reference[part], candidate[part], task, None if keys is None else keys[part])
+            _measure(
+                *(reference[part], candidate[part], task),
+                *(None if each is None else each[part] for each in (keys, unread)),
+            )
             for part in parts
         )
     )
 
 
 def _measure(
-    reference: np.ndarray, candidate: np.ndarray, task: Task | None, keys: np.ndarray | None
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    task: Task | None,
+    keys: np.ndarray | None,
+    unread: np.ndarray | None,
 ) -> Totals:
     dtype = str(reference.dtype)
     if task is not None and task.kind in _NUMBERS and reference.dtype.kind in "iub":
         reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
     if not is_floating(reference.dtype):
-        return _measure_equality(reference, candidate, keys)
+        return _measure_equality(reference, candidate, keys, unread)
     reference, candidate = _real(reference), _real(candidate)
+    if unread is not None:
+        reference, candidate = _blank(unread, reference), _blank(unread, candidate)
+    # Floats that only their name calls ids may be scores, which all of them together will tell.
+    named_ids = is_named_ids(task)
+    task = None if named_ids else task
     if task is not None and task.kind is Kind.CLASSIFICATION:
         reference, candidate = without_masks(reference, candidate, task.axis)
     boxes, fit = None, Fit()
@@ -230,11 +274,13 @@ def _measure(
             reference, candidate = one[None], other[None]
     samples = len(reference)
     found = scores(reference, candidate, task)
-    distances, sliced = _distances(reference, candidate, task, found)
+    distances, sliced = _distances(reference, candidate, task, found, keys)
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
     if task is not None and task.kind is Kind.CLASSIFICATION and not found["normalized"]:
         error_sq, reference_sq = centred(reference, candidate, task.axis, error_sq, reference_sq)
-    decided = _decisions(reference, candidate, task, found)
+    decided = _decisions(reference, candidate, task, found, unread)
+    if named_ids and (reference == np.rint(reference)).all():
+        decided["equality"] = by_equality(reference, candidate)
     if boxes is not None:
         decided["boxes"] = boxes
     readings: TotalsFields = {name: counted for name, (counted, _) in decided.items()}
@@ -259,6 +305,13 @@ def _measure(
     )
 
 
+def _blank(unread: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Scores that say nothing at places that nobody reads, but for NaN and infinities there."""
+    axis = next(i for i, size in enumerate(values.shape) if size != unread.shape[i])
+    even = values.dtype.type(1 / values.shape[axis])
+    return np.where(unread & np.isfinite(values), even, values)
+
+
 def _real(array: np.ndarray) -> np.ndarray:
     """With a batch axis, complex numbers as pairs of reals, dtypes NumPy cannot reduce widened."""
     array = np.ascontiguousarray(np.atleast_1d(array))
@@ -268,7 +321,11 @@ def _real(array: np.ndarray) -> np.ndarray:
 
 
 def _decisions(
-    reference: np.ndarray, candidate: np.ndarray, task: Task | None, found: TotalsFields
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    task: Task | None,
+    found: TotalsFields,
+    unread: np.ndarray | None,
 ) -> dict[str, Counted]:
     """The readings of an output as decisions that its task allows, or that its values may mean."""
     kind = task.kind if task else None
@@ -280,7 +337,11 @@ def _decisions(
     by_loss = task is not None and task.why.startswith(COMPILED)
     one_hot = kind is Kind.REGRESSION and by_loss and reference.ndim == 2  # rows of one-hot labels?
     if several and (one_hot or kind in (Kind.CLASSIFICATION, None)):
-        decided["argmax"] = by_argmax(reference, candidate, axis, guess=kind is None)
+        decided["argmax"] = by_argmax(
+            *(reference, candidate, axis),
+            guess=kind is None,
+            unread=unread if unread is not None and unread.shape[axis] == 1 else None,
+        )
     by_name = task is not None and task.why.startswith(NAMED)
     may_be_logits = (kind is None or (kind is Kind.CLASSIFICATION and by_name)) and (
         found["one_score"] or reference.ndim == 2
@@ -289,13 +350,17 @@ def _decisions(
         decided["zero"] = by_threshold(reference, candidate, 0.0)
     if found["unit"] and (kind in (Kind.BINARY, Kind.MULTILABEL, None)):
         decided["half"] = by_threshold(reference, candidate, 0.5)
-    if kind in (Kind.IDS, Kind.TOKENS):
+    if kind in IDS:
         decided["equality"] = by_equality(reference, candidate)
     return decided
 
 
 def _distances(
-    reference: np.ndarray, candidate: np.ndarray, task: Task | None, found: TotalsFields
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    task: Task | None,
+    found: TotalsFields,
+    keys: np.ndarray | None,
 ) -> tuple[Distances, TotalsFields]:
     """Distances of whole samples, and by slice but where nobody reads these: class scores, ids."""
     kind = task.kind if task else None
@@ -304,12 +369,26 @@ def _distances(
         return measure_distances(reference, candidate), {}
     axis = (task.axis if task else -1) % reference.ndim
     measured, sliced = _sliced(reference, candidate, axis, kind)
-    off = measured.error_sq > OFF**2 * measured.reference_sq
-    if off.any():
-        theirs = sliced if off.all() else _sliced(reference[off], candidate[off], axis, kind)[1]
-        own = {name: sums for name, sums in theirs.items() if name != "corners"}
-        sliced["off"] = Off(int(np.count_nonzero(off)), reference[off].size, **own)
+    chosen = {"off": measured.error_sq > OFF**2 * measured.reference_sq}
+    if kind in _TURNING and axis == reference.ndim - 1 and keys is not None:
+        which, turns = turned(reference, candidate, measured.fields["max_abs"], OFF)
+        if turns:
+            chosen = {"off": chosen["off"] & ~which, "turned": which}
+            sliced |= {"turns": turns, "turned_rows": Sketch.of(keys[which], [which[which]])}
+    for name, which in chosen.items():
+        if which.any():
+            parts = reference[which], candidate[which]
+            theirs = sliced if which.all() else _sliced(*parts, axis, kind)[1]
+            own = {each: theirs[each] for each in _BY_SLICE if each in theirs}
+            sliced[name] = Off(int(np.count_nonzero(which)), parts[0].size, **own)
     return measured, sliced
+
+
+# Fields of `Off`.
+_BY_SLICE = ("slices", "planes", "extents", "contrasts", "places")
+
+# Kinds that may hold angles and quaternions.
+_TURNING = frozenset({None, Kind.OTHER, Kind.REGRESSION})
 
 
 def _sliced(
@@ -327,7 +406,7 @@ def _sliced(
             reference, candidate = (np.moveaxis(each, axis, -1) for each in (reference, candidate))
         measured = measure_distances(reference, candidate, columns=True, planes=several)
         slices, planes = Slices.summed(measured.columns), Slices.summed(measured.planes)
-        extents = _extents(reference, candidate)
+        extents = _extents(reference, candidate) | _contrasts(reference, candidate)
     if kind is Kind.EMBEDDING:
         planes = Slices()
     return measured, {"slices": slices, "planes": planes, "places": places, **extents}
@@ -352,6 +431,34 @@ def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     return {"extents": Slices.of(one, other, -1)}
 
 
+# Columns of which each two are compared, and those of which neighbours are.
+_EACH_TWO, _NEIGHBOURS = 8, 16
+
+
+@cache
+def contrast_pairs(columns: int) -> np.ndarray:
+    """The pairs of columns whose differences are compared, of shape (2, pairs)."""
+    if columns > _NEIGHBOURS:
+        return np.zeros((2, 0), np.intp)
+    one, other = np.triu_indices(columns, 1)
+    return np.stack([one, other])[:, (other - one == 1) | (columns <= _EACH_TWO)]
+
+
+def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+    """Differences between columns that vary together, which their own sizes do not show."""
+    if reference.ndim != 2:
+        return {}
+    first, second = contrast_pairs(reference.shape[1])
+    if not len(first):
+        return {}
+    with np.errstate(invalid="ignore", over="ignore"):
+        one, other = (
+            np.subtract(values[:, second], values[:, first], dtype=np.float64)
+            for values in (reference, candidate)
+        )
+    return {"contrasts": Slices.of(one, other, -1)}
+
+
 def _rows(
     keys: np.ndarray | None, error: np.ndarray, norm: np.ndarray, shares: dict[str, np.ndarray]
 ) -> Sketch:
@@ -362,12 +469,17 @@ def _rows(
 
 
 def _measure_equality(
-    reference: np.ndarray, candidate: np.ndarray, keys: np.ndarray | None
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    keys: np.ndarray | None,
+    unread: np.ndarray | None,
 ) -> Totals:
     reference, candidate = np.atleast_1d(reference), np.atleast_1d(candidate)
+    if unread is not None:
+        candidate = np.where(unread, reference, candidate)
     different = reference != candidate
     rows = different.reshape(len(different), -1).any(axis=1)
-    equality, shares = by_equality(reference, candidate)
+    equality, shares = by_equality(reference, candidate, unread)
     nothing = np.zeros(len(reference))
     return Totals(
         dtype=str(reference.dtype),

@@ -103,7 +103,7 @@ def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[in
     if not len(one) or not len(other):
         return most, max(most, 1), Fit()  # a sample without detections is right if both have none
     centred = not (one[:, columns[2:4]] >= one[:, columns[:2]]).all(axis=1).mean() >= 0.5
-    box, other_box = (_corners(rows[:, columns], centred) for rows in (one, other))
+    box, other_box = (corners(rows[:, columns], centred) for rows in (one, other))
     free_one, free_other = np.arange(len(one)), np.arange(len(other))
     pairs: list[tuple[int, int]] = []
     if len(one) == len(other):  # nearly always each is where it was
@@ -139,12 +139,12 @@ def _is_shown(rows: np.ndarray, scores: list[int]) -> np.ndarray:
     return np.nan_to_num(rows[:, scores], nan=np.inf).max(axis=1) >= SHOWN
 
 
-def _corners(boxes: np.ndarray, centred: bool) -> np.ndarray:
+def corners(boxes: np.ndarray, centred: bool) -> np.ndarray:
     """Boxes as low and high corners; centres and sizes become that, too."""
-    low, high = boxes[:, :2], boxes[:, 2:4]
+    low, high = boxes[..., :2], boxes[..., 2:4]
     if centred:
         low, high = low - np.abs(high) / 2, low + np.abs(high) / 2
-    return np.concatenate([np.minimum(low, high), np.maximum(low, high)], axis=1)
+    return np.concatenate([np.minimum(low, high), np.maximum(low, high)], axis=-1)
 
 
 def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:

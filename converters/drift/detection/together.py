@@ -11,12 +11,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.converters.drift import words_of
-from tfmp.converters.drift.detection.boxes import MOST_PAIRS, SAME_BOX, SAME_SCORE, overlap
+from tfmp.converters.drift.detection.boxes import (
+    MOST_PAIRS,
+    SAME_BOX,
+    SAME_SCORE,
+    corners,
+    overlap,
+)
 
 Pair = tuple[np.ndarray, np.ndarray]
 
 _BOX = "box boxes bbox bboxes rect rects".split()
 _ROWS = "mask masks keypoint keypoints landmark landmarks".split()
+_SCORES = "logit logits score scores class classes cls prob probs probabilities".split()
+
+# Boxes whose second corner is nowhere the smaller one are corners; a share may have no size.
+_MOST = 0.5
 
 # Lists come the best first; a step up that is no larger is rounding.
 _STEP = 0.02
@@ -28,7 +38,7 @@ class Group:
 
     Attributes:
         boxes: the output of the boxes, of shape (samples, rows, 4).
-        beside: outputs with a number for each row: scores, classes.
+        beside: outputs with a number for each row, or one for each class: scores, classes.
         along: outputs with more for each row, such as masks.
     """
 
@@ -53,7 +63,9 @@ def find_group(outputs: Mapping[str, Pair]) -> Group | None:
     beside = tuple(
         name
         for name, values in even.items()
-        if values.ndim == 2 and values.shape[1] == rows and values.dtype.kind in "fiu"
+        if values.shape[1:2] == (rows,)
+        and values.dtype.kind in "fiu"
+        and (values.ndim == 2 or (named and values.ndim == 3 and _are_scores(name)))
     )
     if not beside or not 2 <= rows <= MOST_PAIRS:
         return None
@@ -66,7 +78,7 @@ def find_group(outputs: Mapping[str, Pair]) -> Group | None:
         for name, values in even.items()
         if values.ndim > 2
         and values.shape[1] == rows
-        and name != boxes
+        and name not in (boxes, *beside)
         and not set(_ROWS).isdisjoint(_parts(name))
     )
     return Group(boxes, beside, along)
@@ -74,6 +86,10 @@ def find_group(outputs: Mapping[str, Pair]) -> Group | None:
 
 def _parts(name: str) -> list[str]:
     return words_of(name).strip("_").split("_")
+
+
+def _are_scores(name: str) -> bool:
+    return not set(_SCORES).isdisjoint(_parts(name)) and set(_BOX).isdisjoint(_parts(name))
 
 
 def _are_boxes(values: np.ndarray) -> bool:
@@ -86,7 +102,8 @@ def _are_corners(boxes: np.ndarray) -> bool:
 
 def _is_sorted(values: np.ndarray) -> bool:
     """Whether numbers are scores, the best first in each sample."""
-    return values.dtype.kind == "f" and bool((np.diff(values, axis=1) <= 0).all())
+    floats = values.dtype.kind == "f" and values.ndim == 2
+    return floats and bool((np.diff(values, axis=1) <= 0).all())
 
 
 def in_order(group: Group, outputs: Mapping[str, Pair]) -> dict[str, Pair]:
@@ -96,7 +113,9 @@ def in_order(group: Group, outputs: Mapping[str, Pair]) -> dict[str, Pair]:
         group: outputs that belong together.
         outputs: values of both sides by output; others than the group's stay as they are.
     """
-    boxes, other_boxes = outputs[group.boxes]
+    boxes, other_boxes = (values.astype(np.float64) for values in outputs[group.boxes])
+    if not (boxes[..., 2:] >= boxes[..., :2]).all(axis=-1).mean() >= _MOST:
+        boxes, other_boxes = (corners(values, centred=True) for values in (boxes, other_boxes))
     beside = [outputs[name] for name in group.beside]
     places = np.broadcast_to(np.arange(boxes.shape[1]), boxes.shape[:2]).copy()
     with np.errstate(invalid="ignore", over="ignore"):
@@ -118,15 +137,20 @@ def in_order(group: Group, outputs: Mapping[str, Pair]) -> dict[str, Pair]:
 
 def _agree(boxes: np.ndarray, other: np.ndarray, beside: list[Pair]) -> np.ndarray:
     """Whether rows are the same detection, by place."""
-    same = overlap(boxes.astype(np.float64), other.astype(np.float64)) >= SAME_BOX
+    same = np.asarray(overlap(boxes, other) >= SAME_BOX)
     for expected, received in beside:
-        same &= np.abs(expected.astype(np.float64) - received) <= SAME_SCORE
+        error = np.abs(expected[same].astype(np.float64) - received[same])
+        if expected.ndim > same.ndim:  # of logits, what is little beside the largest
+            size = np.abs(expected[same]).max(axis=-1, initial=1)
+            same[same] = error.max(axis=-1, initial=0) <= SAME_SCORE * size
+        else:
+            same[same] = error <= SAME_SCORE
     return same
 
 
 def _keeps_order(expected: np.ndarray, received: np.ndarray) -> bool:
     """Whether a list that comes the best first still does."""
-    if expected.dtype.kind != "f" or not (np.diff(expected) <= 0).all():
+    if not _is_sorted(expected[None]):
         return True
     return bool((np.diff(received.astype(np.float64)) <= _STEP).all())
 
@@ -137,8 +161,9 @@ def _found(
     """For each free row the place of its counterpart among the candidate's free rows."""
     from scipy.optimize import linear_sum_assignment
 
-    left, right = np.meshgrid(free, free, indexing="ij")
-    same = _agree(boxes[left], other[right], [(one[left], two[right]) for one, two in beside])
+    same = np.asarray(overlap(boxes[free, None], other[None, free]) >= SAME_BOX)
+    i, j = (free[places] for places in np.nonzero(same))
+    same[same] = _agree(boxes[i], other[j], [(one[i], two[j]) for one, two in beside])
     rows, columns = linear_sum_assignment(same, maximize=True)
     fits = same[rows, columns]
     found = np.full(len(free), -1)

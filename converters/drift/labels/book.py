@@ -16,6 +16,7 @@ from tfmp.converters.drift.labels.reading import (
     read_labels,
     read_labels_of_steps,
     task_of_reading,
+    unread_places,
 )
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
 from tfmp.converters.shared.errors import InputError
@@ -49,6 +50,7 @@ class LabelBook:
         self._totals: dict[str, LabelTotals] = {}
         self._readings: dict[str, str] = {}
         self._samples = 0
+        self.unread: dict[str, np.ndarray] = {}
 
     def start_over(self, readings: Mapping[str, str] | None = None) -> None:
         """Forgets all batches.
@@ -59,6 +61,7 @@ class LabelBook:
         self._totals = {}
         self._readings = dict(readings or {})
         self._samples = 0
+        self.unread = {}
 
     @property
     def readings(self) -> Mapping[str, str]:
@@ -69,13 +72,14 @@ class LabelBook:
         """Adds one batch.
 
         Args:
-            labels: labels of the batch.
+            labels: labels of the batch; `unread` then holds the places that they leave out.
             pairs: values of both models.
             keys: uint64 of shape (samples,); None if every sample counts as a new one.
 
         Raises:
             InputError: the labels fit no output, or a metric of the user's own is a mistake.
         """
+        self.unread = {}
         if self._metrics:
             self._update_own(labels, pairs, keys)
             return
@@ -98,6 +102,8 @@ class LabelBook:
                 self._readings[output] = reading
             if of_last_step(reading):
                 reference, candidate = reference[:, -1], candidate[:, -1]
+            elif (unread := unread_places(reading, truth, reference)) is not None:
+                self.unread[output] = unread
             found = measure_labels(of_steps(reading), truth, reference, candidate, output, keys)
             self._totals[output] = add_labels(self._totals.get(output, LabelTotals()), found)
 

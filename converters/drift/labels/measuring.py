@@ -20,6 +20,7 @@ from tfmp.converters.drift.labels.reading import (
     VALUES,
     class_axis,
     is_class_ids,
+    no_class,
     normalized,
     one_hot,
     one_value,
@@ -30,9 +31,6 @@ from tfmp.converters.drift.labels.totals import Answers, LabelTotals, pruned
 from tfmp.converters.shared.errors import InputError
 
 TOP = 5
-
-# Labels of pixels and tokens that belong to no class: any number below 0, and 255 as in images.
-_IGNORED_BYTE = 255
 
 
 def measure_labels(
@@ -123,7 +121,7 @@ def _by_class_id(
     reference, candidate = (np.moveaxis(_wide(a), axis, -1) for a in (reference, candidate))
     ids = labels.reshape(reference.shape[:-1]).astype(np.int64)
     outside = (ids < 0) | (ids >= classes)
-    wrong = outside if ids.ndim == 1 else outside & (ids >= 0) & (ids != _IGNORED_BYTE)
+    wrong = outside if ids.ndim == 1 else outside & ~no_class(ids, classes)
     if wrong.any():
         rest = "" if ids.ndim == 1 else ", and numbers below 0 or 255 where no class is meant"
         raise InputError(

@@ -142,6 +142,37 @@ def is_class_ids(reading: str) -> bool:
     return reading == CLASS_IDS or reading.startswith(_ALONG)
 
 
+# Labels of pixels and tokens that belong to no class: any number below 0, and 255 as in images.
+_IGNORED_BYTE = 255
+
+
+def no_class(ids: np.ndarray, classes: int) -> np.ndarray:
+    """Where labels of pixels or tokens name no class, such as padding."""
+    return (ids < 0) | ((ids == _IGNORED_BYTE) & (ids >= classes))
+
+
+def unread_places(reading: str, labels: np.ndarray, output: np.ndarray) -> np.ndarray | None:
+    """The places of an output that its labels leave out; None if they leave out none.
+
+    Args:
+        reading: the way to read the labels.
+        labels: of one batch.
+        output: the reference's output.
+
+    Returns:
+        Flags of the output's shape, with an axis of 1 in place of that of the classes.
+    """
+    if is_class_ids(reading) and output.ndim > 2:
+        axis = class_axis(reading, output.ndim)
+        shape = (*output.shape[:axis], 1, *output.shape[axis + 1 :])
+        unread = no_class(labels.reshape(shape), output.shape[axis])
+    elif reading == IDS and labels.dtype.kind == "i":
+        unread = labels.reshape(output.shape) < 0
+    else:
+        return None
+    return unread if unread.any() else None
+
+
 def one_value(output: np.ndarray) -> bool:
     """Whether the output's shape has one value for each sample, and always will."""
     return all(size == 1 for size in output.shape[1:])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfmp.converters.drift import (
+    EQUALITY,
     MOST_SLICES,
     OFF,
     DriftBudget,
@@ -12,6 +13,7 @@ from tfmp.converters.drift import (
     OutputDrift,
     Slices,
     binomial_bounds,
+    contrast_pairs,
     fewest_samples,
     sample_errors,
     without_off,
@@ -21,6 +23,7 @@ from tfmp.converters.drift.verdict.check import (
     Verdict,
     advice,
     against,
+    doubt,
     number_beside,
     p_over,
 )
@@ -47,6 +50,9 @@ _LOUD = 0.05
 
 # Errors of samples up to those of nearly all that are right are noise, too.
 _MOST = 0.95
+
+# Columns vary together if their difference varies by less than this share of either.
+_TOGETHER = 0.1
 
 # Boxes that tell how much their sizes vary.
 _FEWEST = 10
@@ -212,7 +218,7 @@ def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
 def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """Whether a channel or column is wrong that is small beside the others."""
     limit = budget.slice_rel_l2
-    if limit is None:
+    if limit is None or output.decision == EQUALITY:
         return []
     if _bad_samples(output, budget, OFF).any():  # they are judged by themselves
         totals = without_off(output.totals)
@@ -222,7 +228,11 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     last, first = output.totals.slices, output.totals.planes
     checks = [_slice_check(output, last, "column", limit)] if last.count else []
     checks += [_slice_check(output, first, "place", limit)] if first.count else []
-    checks += [*_extents(output, limit), *small_value_checks(output, budget)]
+    checks += [
+        *_extents(output, limit),
+        *_contrasts(output, limit),
+        *small_value_checks(output, budget),
+    ]
     return checks + variation_checks(output, budget)
 
 
@@ -299,6 +309,32 @@ def _extents(output: OutputDrift, limit: float) -> list[Check]:
         text += NO_NUMBERS
     measured = float(ratio[worst]) / VARIATION
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
+
+
+def _contrasts(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether columns that vary together still differ, such as values of actions."""
+    totals = output.totals
+    columns, between = totals.slices, totals.contrasts
+    first, second = contrast_pairs(columns.count)
+    if output.known is not None or not between.count or between.count != len(first):
+        return []
+    each = values_of_each(output, columns)[0]
+    own = deviation_of(output, columns)
+    variance = between.reference_sq / each - (between.reference_sum / each) ** 2
+    error, apart = np.sqrt(between.error_sq / each), np.sqrt(np.maximum(variance, 0))
+    together = np.minimum(own[first], own[second])
+    hidden = (apart < _TOGETHER * together) & (apart > CONSTANT * together)
+    ratio = np.where(hidden, error / np.where(hidden, apart, 1.0), 0.0)
+    worst = int(ratio.argmax())
+    if ratio[worst] <= limit * VARIATION:
+        return []
+    text = (
+        f"output {output.name!r}: columns {first[worst]} and {second[worst]} vary together, and "
+        f"what tells them apart is off by {number_beside(float(ratio[worst]), limit * VARIATION)} "
+        f"of its own variation, budget {limit * VARIATION:.10g}. If nobody compares them, declare "
+        f"--task {output.name}=regression"
+    )
+    return [doubt("slice_rel_l2", output.name, text, float(ratio[worst]) / VARIATION)]
 
 
 def _variation(output: OutputDrift, limit: float) -> list[Check]:

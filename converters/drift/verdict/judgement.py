@@ -17,7 +17,7 @@ from tfmp.converters.drift.verdict.check import (
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
 from tfmp.converters.drift.verdict.elsewhere import Elsewhere, elsewhere_checks
-from tfmp.converters.drift.verdict.equivalents import without_equivalents
+from tfmp.converters.drift.verdict.equivalents import equivalence_check
 from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
 from tfmp.converters.shared.errors import InputError
@@ -80,12 +80,19 @@ def judge(
     for output in outputs:
         checks += soundness_checks(output, nonfinite_inputs)
     checks += [fault("overflow", "", text) for text in overflows]
+    asked = set()
     for output in outputs:
         limits = budget.for_output(output.name)
-        checks += without_equivalents(output, limits, closeness_checks(output, limits))
+        close = closeness_checks(output, limits)
+        question = equivalence_check(output, limits, close)
+        if question is not None:
+            asked.add(output.name)
+            close = [question, *(check for check in close if check.verdict is Verdict.PASS)]
+        checks += close
     for output in outputs:
         checks += decision_checks(output, budget.for_output(output.name))
-        checks += meaning_checks(output, budget.for_output(output.name))
+        if output.name not in asked:
+            checks += meaning_checks(output, budget.for_output(output.name))
     for label in labels:
         checks += label_checks(label, budget.for_output(label.output))
     if not checks:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.drift import DriftBudget, Kind, OutputDrift, Places
+from tfmp.converters.drift import LEVELS, DriftBudget, Kind, OutputDrift, Places
 from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
 from tfmp.shared.numerics import ulp
 
@@ -88,7 +88,7 @@ def variation_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         return []
     parts = [] if output.totals.unit and not _varies(output) else list(_parts(output))
     checks = [_worst(output, parts, limit)] if parts else []
-    checks += _one_score(output, limit)
+    checks += [*_one_score(output, limit), *_most_of_columns(output, limit)]
     checks += _single_places(output, limit) if parts else []
     return checks
 
@@ -243,6 +243,46 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
     )
     measured = float(ratio.flat[at]) / VARIATION
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, Verdict.FAIL, text)]
+
+
+# A column says something on this share of the samples at least, wherever the others lie; and so
+# many levels of sizes may hold them.
+_MOST, _WINDOWS = 0.5, (1, 2)
+
+# What varies by less than this share of its mean square has an offset.
+_OFFSET = 0.25
+
+
+def _most_of_columns(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether most numbers of a column still vary: others of another size hide no variation."""
+    places, totals = output.totals.places, output.totals
+    counts = np.array(places.level_counts, float).reshape(-1, LEVELS)
+    several = counts.size and totals.values == output.samples * len(counts)
+    if not several or places.levels.count != counts.size:
+        return []
+    if totals.unit and output.task.kind in DECIDING:
+        return []
+    levels = places.levels
+    sums = np.stack([counts.ravel(), levels.error_sq, levels.reference_sq, levels.reference_sum])
+    sums = sums.reshape(4, *counts.shape)
+    found = []
+    for width in _WINDOWS:
+        for column, first in np.ndindex(len(counts), LEVELS - width + 1):
+            inside = sums[:, column, first : first + width].sum(axis=1)
+            count, error, size, total = inside.tolist()
+            others = max(float(sums[0, column].sum()) - count, 0.0)
+            if count < max(_FEWEST_SAMPLES, _MOST * output.samples) or not others:
+                continue
+            variation = size - total**2 / count
+            larger = sums[:, column, first + width :].sum(axis=1)
+            usual = larger[1] / larger[0] if larger[0] else 0.0
+            part = _Part(f"most of column {column}", error, variation, size, count)
+            varies = _CONSTANT**2 * size < variation < _OFFSET * size
+            if varies and part.ratio > VARIATION * limit and error > usual * count:
+                found.append(part)
+    steady = np.abs(totals.slices.edges[:2]).max(initial=0.0) <= 1  # a sigmoid that is sure
+    found = [part for part in found if not (steady and _is_rounding(part))]
+    return [_worst(output, found, limit)] if found else []
 
 
 # Of a normal distribution, the standard deviation over the median distance from the median.

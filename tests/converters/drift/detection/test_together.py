@@ -80,5 +80,6 @@ def test_which_outputs_belong_together():
     assert group(Identity=boxes, Identity_1=scores).boxes == "Identity"
     assert group(Identity=boxes, Identity_1=scores[:, ::-1].copy()) is None  # not sorted
     assert group(Identity=boxes[..., ::-1].copy(), Identity_1=scores) is None  # no corners
-    assert group(pred_boxes=boxes, logits=np.zeros((40, 6, 9))) is None
+    assert group(pred_boxes=boxes, logits=np.zeros((40, 6, 9))).beside == ("logits",)
+    assert group(pred_boxes=boxes, hidden=np.zeros((40, 6, 9))) is None
     assert group(boxes=boxes) is None

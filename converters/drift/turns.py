@@ -1,0 +1,77 @@
+"""Answers that differ as numbers and say the same: angles a turn apart, quaternions of either sign.
+
+Whether an output holds such answers, nobody but its user knows. So samples that differ in this way
+are summed by themselves, and everything else is judged without them.
+"""
+
+import math
+
+import numpy as np
+
+from tfmp.converters.drift.exact import Histogram
+
+# Ranges after which angles begin anew; axes of no direction do so after half a turn.
+LENGTHS = {"pi": math.pi, "2 pi": 2 * math.pi, "180": 180.0, "360": 360.0}
+
+# Outputs of so many columns, and of so many values a sample, are looked at.
+_MOST_COLUMNS, _MOST_VALUES = 16, 256
+
+# An angle at one end of its range is at the other end if it is this share of the length from both.
+_END = 0.1
+
+# Values beyond the ends of a range, and lengths of quaternions besides 1: FP16 rounds them.
+ROUNDED = 0.002
+
+# Numbers of a quaternion, and how far the other one may be from its negative.
+QUATERNION, _NEAR = 4, 0.2
+
+# A quaternion of the other sign has a number that is off by 1 at least, an angle by more.
+_LEAST = 0.9
+
+
+def turned(
+    reference: np.ndarray, candidate: np.ndarray, largest: float, close: float
+) -> tuple[np.ndarray, Histogram]:
+    """The samples that would be right if angles or quaternions were read as such.
+
+    Args:
+        reference: floating values, batch first, columns last.
+        candidate: values of the same shape.
+        largest: their largest difference.
+        close: the L2 error of a sample that is right, relative to its L2 norm.
+
+    Returns:
+        A flag for each sample, and how many values of each column were turned by each of `LENGTHS`;
+        at last, how many quaternions begin in each column. () if there are none.
+    """
+    samples = len(reference)
+    columns = reference.shape[-1] if reference.ndim > 1 else 1
+    none = np.zeros(samples, bool), ()
+    fits = columns <= _MOST_COLUMNS and 0 < reference.size <= samples * _MOST_VALUES
+    if not fits or not _LEAST <= largest < math.inf:
+        return none
+    one, other = (
+        values.reshape(samples, -1, columns).astype(np.float64) for values in (reference, candidate)
+    )
+    error, counts = other - one, np.zeros((len(LENGTHS) + 1, samples, columns), np.int64)
+    for index, length in enumerate(LENGTHS.values()):
+        if largest < (1 - 2 * _END) * length:
+            continue
+        ends = np.abs(np.abs(error) - length) <= 2 * _END * length
+        low = np.minimum(one, other)
+        ends &= (np.abs(low) <= _END * length) | (np.abs(low + length / 2) <= _END * length)
+        other -= np.where(ends, np.sign(error) * length, 0.0)
+        counts[index] = np.count_nonzero(ends, axis=1)
+    for first in range(columns - QUATERNION + 1):
+        part = np.s_[..., first : first + QUATERNION]
+        flipped = np.abs(np.square(one[part]).sum(axis=-1) - 1) <= 2 * ROUNDED
+        flipped &= np.square(one[part] + other[part]).sum(axis=-1) <= _NEAR**2
+        other[part] *= np.where(flipped, -1.0, 1.0)[..., None]
+        counts[-1, :, first] = np.count_nonzero(flipped, axis=1)
+    left, size = (np.square(values).sum(axis=(1, 2)) for values in (other - one, one))
+    scales = np.array([*LENGTHS.values(), 4.0]) / 4  # a typical angle, and a quaternion's length
+    size += scales**2 @ counts.sum(axis=2)
+    found = counts.any(axis=(0, 2)) & (left <= close**2 * size)
+    if not found.any():
+        return none
+    return found, tuple(counts[:, found].sum(axis=1).ravel().tolist())
