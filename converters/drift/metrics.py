@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.drift.decisions import Decisions
-from tfmp.converters.drift.detection import SCORE, Fit
+from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.slices import Slices
 from tfmp.converters.drift.tasks import DECLARED, Kind, Task
@@ -183,7 +183,7 @@ def drift_of(
     """
     if not totals.unit:  # some batch was not: what the others counted at 0.5 means nothing
         totals = replace(totals, half=Decisions(), threshold_flips=0)
-    if not totals.detections:
+    if not totals.detections or totals.first_of_box == "":
         totals = replace(totals, boxes=Decisions(), fit=Fit())
     if not totals.corners:
         off = replace(totals.off, extents=Slices())
@@ -304,7 +304,7 @@ def task_from_values(totals: Totals, by_equality: bool) -> Task:
     if by_equality:
         return Task(Kind.IDS, why="its values are compared by equality")
     if _are_detections(totals):
-        return Task(Kind.DETECTION, why="its rows are two corners, a score and a class")
+        return Task(Kind.DETECTION, why="its rows are a box, a score and a class")
     if totals.unit and totals.normalized and totals.distributions:
         return Task(Kind.CLASSIFICATION, why="its values lie in [0, 1] and add up to 1")
     if totals.unit and totals.one_score:
@@ -316,9 +316,8 @@ def task_from_values(totals: Totals, by_equality: bool) -> Task:
 
 def _are_detections(totals: Totals) -> bool:
     """Whether rows are detections by their values, and some are no padding."""
-    slices = totals.slices
-    counted = totals.detections and totals.boxes.samples > 0 and slices.count > SCORE
-    return counted and bool(slices.edges[1, SCORE] > 0)
+    counted = totals.detections and totals.boxes.samples > 0 and totals.slices.count > 0
+    return counted and bool(totals.slices.edges[1].max() > 0)
 
 
 def _decision(task: Task, totals: Totals) -> str | None:

@@ -18,7 +18,7 @@ from tfmp.converters.drift.decisions import (
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detection import Fit, are_detections, by_boxes, pair_rows
+from tfmp.converters.drift.detection import Fit, by_boxes, first_of_box, pair_rows
 from tfmp.converters.drift.distances import Distances, TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.places import OFF, Off, Places, measure_places
@@ -79,7 +79,8 @@ class Totals:
         zero: decisions of logits at 0.
         equality: decisions for a value itself.
         boxes: detections, each with its counterpart or without, valid if `detections` holds.
-        detections: whether all rows are detections, as declared or by `are_detections`.
+        detections: whether all rows are detections, as declared or by `first_of_box`.
+        first_of_box: the column in which boxes begin, as values tell; "" if batches disagreed.
         fit: how well detections fit their counterparts.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
@@ -139,6 +140,7 @@ class Totals:
     equality: Decisions = field(default_factory=Decisions)
     boxes: Decisions = field(default_factory=Decisions)
     detections: bool = True
+    first_of_box: Common = None
     fit: Fit = field(default_factory=Fit)
     unmatched: Decisions = field(default_factory=Decisions)
     slices: Slices = field(default_factory=Slices)
@@ -262,11 +264,13 @@ def _measure(
     if task is not None and task.kind is Kind.CLASSIFICATION:
         reference, candidate = without_masks(reference, candidate, task.axis)
     boxes, fit = None, Fit()
-    detections = are_detections(reference) if task is None else task.kind is Kind.DETECTION
+    begin = first_of_box(reference) if task is None else None
+    detections = begin is not None or (task is not None and task.kind is Kind.DETECTION)
     if detections and reference.ndim > 1:
         given = task or Task(Kind.DETECTION)
         one, other = (np.moveaxis(values, given.axis, -1) for values in (reference, candidate))
-        boxes, fit = by_boxes(one, other, given.columns)
+        columns = given.columns if begin is None else tuple(range(begin, begin + 4))
+        boxes, fit = by_boxes(one, other, columns)
         if task is None:  # then other samples may be no detections, and have no shares of them
             boxes = boxes[0], np.zeros(len(reference))
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
@@ -294,6 +298,7 @@ def _measure(
         **found,
         **readings,
         detections=detections,
+        first_of_box=None if begin is None or not reference.any() else str(begin),
         fit=fit,
         **sliced,
         rows=_rows(

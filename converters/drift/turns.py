@@ -10,11 +10,11 @@ import numpy as np
 
 from tfmp.converters.drift.exact import Histogram
 
-# Ranges after which angles begin anew; axes of no direction do so after half a turn.
-LENGTHS = {"pi": math.pi, "2 pi": 2 * math.pi, "180": 180.0, "360": 360.0}
+# Ranges after which angles begin anew, and hours; axes of no direction do so after half a turn.
+LENGTHS = {"pi": math.pi, "2 pi": 2 * math.pi, "180": 180.0, "360": 360.0, "24": 24.0}
 
 # Outputs of so many columns, and of so many values a sample, are looked at.
-_MOST_COLUMNS, _MOST_VALUES = 16, 256
+_MOST_COLUMNS, _MOST_VALUES = 64, 4096
 
 # An angle at one end of its range is at the other end if it is this share of the length from both.
 _END = 0.1

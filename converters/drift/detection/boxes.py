@@ -76,21 +76,61 @@ def by_boxes(
     return counted_rows(np.array(changed, np.int64), np.array(shown, np.int64)), whole
 
 
-def are_detections(values: np.ndarray) -> bool:
-    """Whether rows are known by their values: two corners, a score and a class, the best first.
+# Columns of rows that hold a box, a score, a class and little else, such as an angle.
+_WIDTHS = range(6, 9)
+
+
+def first_of_box(values: np.ndarray) -> int | None:
+    """The column in which boxes begin, where rows are detections by their values, the best first.
+
+    Such rows hold two corners, a score and a class, or these and a centre with its size in any
+    order.
 
     Args:
         values: an output, batch first; without rows nothing speaks against it.
     """
     if values.ndim != 3 or values.shape[2] <= _CLASS:
-        return False
-    corners, score, named = values[..., :4], values[..., SCORE], values[..., _CLASS]
-    return bool(
-        ((score >= 0) & (score <= 1)).all()
-        and (np.diff(score, axis=1) <= 0).all()
-        and (named == np.rint(named)).all()
-        and (corners[..., 2:] >= corners[..., :2]).all()
-    )
+        return None
+    if _is_ranking(values[..., SCORE]) and _are_whole(values[..., _CLASS]) and _ordered(values, 0):
+        return 0
+    if values.shape[2] not in _WIDTHS:
+        return None
+    columns = range(values.shape[2])
+    ranking = {c for c in columns if _is_ranking(values[..., c]) and not _are_whole(values[..., c])}
+    whole = {c for c in columns if c not in ranking and _are_whole(values[..., c])}
+    starts = [first for first in columns[:-3] if ranking.isdisjoint(range(first, first + 4))]
+    starts = [first for first in starts if not whole <= set(range(first, first + 4))]
+    if len(ranking) != 1 or not whole:
+        return None
+    # Numbers of classes are whole, and smaller than pixels.
+    sizes = np.abs(values).mean(axis=(0, 1))
+    starts.sort(key=lambda at: (len(whole & set(range(at, at + 4))), -sizes[at : at + 4].min()))
+    for fits in (_ordered, _sized):
+        found = next((first for first in starts if fits(values, first)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_ranking(score: np.ndarray) -> bool:
+    inside = bool(((score >= 0) & (score <= 1)).all())
+    return inside and bool((np.diff(score, axis=1) <= 0).all())
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    return bool((values == np.rint(values)).all())
+
+
+def _ordered(values: np.ndarray, first: int) -> bool:
+    """Whether two corners begin in a column: the second is never the smaller one."""
+    low, high = values[..., first : first + 2], values[..., first + 2 : first + 4]
+    return bool((high >= low).all())
+
+
+def _sized(values: np.ndarray, first: int) -> bool:
+    """Whether a centre and a size begin in a column: sizes are above zero, or zero in padding."""
+    size = values[..., first + 2 : first + 4]
+    return bool((size >= 0).all()) and bool(size.any())
 
 
 def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int, Fit]:
@@ -104,17 +144,19 @@ def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[in
         return most, max(most, 1), Fit()  # a sample without detections is right if both have none
     centred = not (one[:, columns[2:4]] >= one[:, columns[:2]]).all(axis=1).mean() >= 0.5
     box, other_box = (corners(rows[:, columns], centred) for rows in (one, other))
+    angles = [c for c in rest if c not in scores and _is_angle(one[:, c], box)]
     free_one, free_other = np.arange(len(one)), np.arange(len(other))
     pairs: list[tuple[int, int]] = []
     if len(one) == len(other):  # nearly always each is where it was
-        same = _agree(one, other, box, other_box, rest, scores)
+        same = _agree(one, other, box, other_box, rest, scores, angles)
         pairs += [(i, i) for i in np.flatnonzero(same).tolist()]
         free_one = free_other = np.flatnonzero(~same)
     if len(free_one) and len(free_other) and max(len(free_one), len(free_other)) <= MOST_PAIRS:
         from scipy.optimize import linear_sum_assignment
 
         left, right = np.meshgrid(free_one, free_other, indexing="ij")
-        same = _agree(one[left], other[right], box[left], other_box[right], rest, scores)
+        sides = one[left], other[right], box[left], other_box[right]
+        same = _agree(*sides, rest, scores, angles)
         for i, j in zip(*linear_sum_assignment(same, maximize=True), strict=True):
             if same[i, j]:
                 pairs.append((int(free_one[i]), int(free_other[j])))
@@ -131,6 +173,13 @@ def _is_score(values: np.ndarray) -> bool:
     """Whether a column holds scores: within [0, 1] and not whole numbers throughout."""
     inside = bool(((values >= 0) & (values <= 1)).all())
     return inside and not bool((values == np.rint(values)).all())
+
+
+def _is_angle(values: np.ndarray, box: np.ndarray) -> bool:
+    """Whether a column holds radians beside boxes in pixels."""
+    sides = float(np.median(box[:, 2:] - box[:, :2]))
+    inside = bool((np.abs(values) <= 2 * np.pi).all()) and sides > 4 * np.pi
+    return inside and not _are_whole(values)
 
 
 def _is_shown(rows: np.ndarray, scores: list[int]) -> np.ndarray:
@@ -168,6 +217,7 @@ def _agree(
     other_box: np.ndarray,
     rest: list[int],
     scores: list[int],
+    angles: list[int],
 ) -> np.ndarray:
     """Whether detections are the same: box, scores, class and anything else."""
     same = overlap(box, other_box) >= SAME_BOX
@@ -176,6 +226,9 @@ def _agree(
         expected, received = one[..., column], other[..., column]
         if column in scores or (expected == np.rint(expected)).all():
             same &= np.abs(expected - received) <= SAME_SCORE
+        elif column in angles:  # half a turn leaves a box as it is
+            apart = np.abs(expected - received) % np.pi
+            same &= np.minimum(apart, np.pi - apart) <= SAME_SCORE
         else:  # such as landmarks, in the units of the box
             same &= np.abs(expected - received) <= SAME_SCORE * np.maximum(
                 size, np.abs(expected) / 10

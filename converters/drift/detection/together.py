@@ -70,7 +70,7 @@ def find_group(outputs: Mapping[str, Pair]) -> Group | None:
     if not beside or not 2 <= rows <= MOST_PAIRS:
         return None
     if not named and not (
-        any(_is_sorted(even[name]) for name in beside) and _are_corners(even[boxes])
+        any(is_sorted(even[name]) for name in beside) and _are_corners(even[boxes])
     ):
         return None
     along = tuple(
@@ -100,7 +100,7 @@ def _are_corners(boxes: np.ndarray) -> bool:
     return bool((boxes[..., 2:] >= boxes[..., :2]).all())
 
 
-def _is_sorted(values: np.ndarray) -> bool:
+def is_sorted(values: np.ndarray) -> bool:
     """Whether numbers are scores, the best first in each sample."""
     floats = values.dtype.kind == "f" and values.ndim == 2
     return floats and bool((np.diff(values, axis=1) <= 0).all())
@@ -150,7 +150,7 @@ def _agree(boxes: np.ndarray, other: np.ndarray, beside: list[Pair]) -> np.ndarr
 
 def _keeps_order(expected: np.ndarray, received: np.ndarray) -> bool:
     """Whether a list that comes the best first still does."""
-    if not _is_sorted(expected[None]):
+    if not is_sorted(expected[None]):
         return True
     return bool((np.diff(received.astype(np.float64)) <= _STEP).all())
 
@@ -159,17 +159,22 @@ def _found(
     boxes: np.ndarray, other: np.ndarray, beside: list[Pair], free: np.ndarray
 ) -> np.ndarray:
     """For each free row the place of its counterpart among the candidate's free rows."""
-    from scipy.optimize import linear_sum_assignment
-
     same = np.asarray(overlap(boxes[free, None], other[None, free]) >= SAME_BOX)
     i, j = (free[places] for places in np.nonzero(same))
     same[same] = _agree(boxes[i], other[j], [(one[i], two[j]) for one, two in beside])
+    return free[assigned(same)]
+
+
+def assigned(same: np.ndarray) -> np.ndarray:
+    """For each row the place of its counterpart, by what may be the same as what."""
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(same, maximize=True)
     fits = same[rows, columns]
-    found = np.full(len(free), -1)
+    found = np.full(len(same), -1)
     found[rows[fits]] = columns[fits]
     # A row without a counterpart stays where it is, or takes a place that is left.
-    open_places = [place for place in range(len(free)) if place not in set(found.tolist())]
+    open_places = [place for place in range(len(same)) if place not in set(found.tolist())]
     for row in np.flatnonzero(found < 0).tolist():
         found[row] = open_places.pop(open_places.index(row) if row in open_places else 0)
-    return free[found]
+    return found

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.detection.boxes import MILLION, are_detections, by_boxes
+from tfmp.converters.drift.detection.boxes import MILLION, by_boxes, first_of_box
 
 # Corners and a score.
 FOUND = np.array(
@@ -124,17 +124,34 @@ ENDED = np.concatenate([FOUND, [[[7], [0], [7]]]], axis=-1).astype(np.float32)
 
 
 def test_rows_that_are_known_by_their_values():
-    assert are_detections(ENDED)
-    assert are_detections(np.zeros((2, 3, 6)))
-    assert are_detections(ENDED[:, :0])
-    assert not are_detections(FOUND)
-    assert not are_detections(ENDED[0])
+    assert first_of_box(ENDED) == 0
+    assert first_of_box(np.zeros((2, 3, 6))) == 0
+    assert first_of_box(ENDED[:, :0]) == 0
+    assert first_of_box(FOUND) is None
+    assert first_of_box(ENDED[0]) is None
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [(0, 60), (4, 1.5), (4, 0.1), (4, np.nan), (5, 0.5)], ids=str
+    ("order", "first"),
+    [([5, 4, 0, 1, 2, 3], 2), ([0, 1, 2, 3, 5, 4], 0), ([5, 0, 1, 2, 3, 5, 4], 1)],
+    ids=str,
 )
+def test_rows_whose_columns_come_in_another_order(order, first):
+    assert first_of_box(ENDED[..., order]) == first
+
+
+def test_an_angle_in_radians_is_none_in_pixels():
+    turned = np.insert(FOUND, 4, [0.5, -1.2, 1.5], axis=2)
+    turned[0, :, :4] *= 3  # sides of 30 pixels and more
+    other = turned.copy()
+    other[0, 0, 4] += np.pi  # the same box
+    assert changed(other, turned) == (0, 3)
+    other[0, 1, 4] = 0
+    assert changed(other, turned) == (1, 3)
+
+
+@pytest.mark.parametrize(("column", "value"), [(4, 1.5), (4, 0.1), (4, np.nan), (5, 0.5)], ids=str)
 def test_rows_that_are_something_else(column, value):
     other = ENDED.copy()
     other[0, 0, column] = value
-    assert not are_detections(other)
+    assert first_of_box(other) is None
