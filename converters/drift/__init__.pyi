@@ -1,12 +1,29 @@
 from .budget import DriftBudget as DriftBudget
 from .classes import SUMS as SUMS, ClassTable as ClassTable
+from .columns.measuring import contrast_pairs as contrast_pairs
+from .columns.places import (
+    BANDS as BANDS,
+    LEVELS as LEVELS,
+    OFF as OFF,
+    Places as Places,
+    level_ends as level_ends,
+)
 from .compare import Comparison as Comparison, match as match
 from .decisions import Counted as Counted, Decisions as Decisions
 from .detection.boxes import MILLION as MILLION
-from .distances import ULP_LABELS as ULP_LABELS, distances_of as distances_of
+from .detection.turns import LENGTHS as LENGTHS, QUATERNION as QUATERNION, ROUNDED as ROUNDED
+from .distances import (
+    ULP_LABELS as ULP_LABELS,
+    Along as Along,
+    Distances as Distances,
+    TotalsFields as TotalsFields,
+    distances_of as distances_of,
+    measure_distances as measure_distances,
+)
 from .exact import (
     Common as Common,
     Expansion as Expansion,
+    Histogram as Histogram,
     fold as fold,
     merge as merge,
     total as total,
@@ -29,13 +46,6 @@ from .metrics import (
     OutputDrift as OutputDrift,
     drift_of as drift_of,
     sample_errors as sample_errors,
-)
-from .places import (
-    BANDS as BANDS,
-    LEVELS as LEVELS,
-    OFF as OFF,
-    Places as Places,
-    level_ends as level_ends,
 )
 from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
@@ -66,9 +76,7 @@ from .tasks import (
 )
 from .totals import (
     Totals as Totals,
-    contrast_pairs as contrast_pairs,
     is_floating as is_floating,
     without_off as without_off,
     without_turned as without_turned,
 )
-from .turns import LENGTHS as LENGTHS, QUATERNION as QUATERNION, ROUNDED as ROUNDED

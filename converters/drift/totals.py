@@ -7,10 +7,10 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 
+from tfmp.converters.drift.columns import OFF, Off, Places, distances_by_column
 from tfmp.converters.drift.decisions import (
     Counted,
     Decisions,
@@ -19,14 +19,12 @@ from tfmp.converters.drift.decisions import (
     by_threshold,
 )
 from tfmp.converters.drift.detection import Fit, by_boxes, first_of_box, pair_rows
-from tfmp.converters.drift.distances import Distances, TotalsFields, measure_distances
+from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
-from tfmp.converters.drift.places import OFF, Off, Places, measure_places
 from tfmp.converters.drift.scores import centred, scores, without_masks
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
 from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
-from tfmp.converters.drift.turns import turned
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,9 @@ class Totals:
         corners: whether all rows begin with two corners or two ends, of which the second is never
             the smaller.
         extents: distances of what lies between these, such as widths, valid if `corners` holds.
-        contrasts: distances of differences between columns, of a few columns in two axes; see
-            `contrast_pairs`.
+        contrasts: distances of differences between columns, of a few; see `contrast_pairs`.
+        fractions: values of the reference by column that are no whole numbers, of a few columns.
+        steps: values by column that are whole in the reference, and others in the candidate.
         places: a few places of each sample, where slices were measured.
         off: the sums by slice and place of those samples that are off by themselves.
         turned: the sums of samples that would be right if angles or quaternions were read as such,
@@ -148,6 +147,8 @@ class Totals:
     corners: bool = True
     extents: Slices = field(default_factory=Slices)
     contrasts: Slices = field(default_factory=Slices)
+    fractions: Histogram = ()
+    steps: Histogram = ()
     places: Places = field(default_factory=Places)
     off: Off = field(default_factory=Off)
     turned: Off = field(default_factory=Off)
@@ -278,7 +279,7 @@ def _measure(
             reference, candidate = one[None], other[None]
     samples = len(reference)
     found = scores(reference, candidate, task)
-    distances, sliced = _distances(reference, candidate, task, found, keys)
+    distances, sliced = distances_by_column(reference, candidate, task, found, keys)
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
     if task is not None and task.kind is Kind.CLASSIFICATION and not found["normalized"]:
         error_sq, reference_sq = centred(reference, candidate, task.axis, error_sq, reference_sq)
@@ -358,110 +359,6 @@ def _decisions(
     if kind in IDS:
         decided["equality"] = by_equality(reference, candidate)
     return decided
-
-
-def _distances(
-    reference: np.ndarray,
-    candidate: np.ndarray,
-    task: Task | None,
-    found: TotalsFields,
-    keys: np.ndarray | None,
-) -> tuple[Distances, TotalsFields]:
-    """Distances of whole samples, and by slice but where nobody reads these: class scores, ids."""
-    kind = task.kind if task else None
-    unread = (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.DETECTION)
-    if kind in unread or (kind is None and found["normalized"]):
-        return measure_distances(reference, candidate), {}
-    axis = (task.axis if task else -1) % reference.ndim
-    measured, sliced = _sliced(reference, candidate, axis, kind)
-    chosen = {"off": measured.error_sq > OFF**2 * measured.reference_sq}
-    if kind in _TURNING and axis == reference.ndim - 1 and keys is not None:
-        which, turns = turned(reference, candidate, measured.fields["max_abs"], OFF)
-        if turns:
-            chosen = {"off": chosen["off"] & ~which, "turned": which}
-            sliced |= {"turns": turns, "turned_rows": Sketch.of(keys[which], [which[which]])}
-    for name, which in chosen.items():
-        if which.any():
-            parts = reference[which], candidate[which]
-            theirs = sliced if which.all() else _sliced(*parts, axis, kind)[1]
-            own = {each: theirs[each] for each in _BY_SLICE if each in theirs}
-            sliced[name] = Off(int(np.count_nonzero(which)), parts[0].size, **own)
-    return measured, sliced
-
-
-# Fields of `Off`.
-_BY_SLICE = ("slices", "planes", "extents", "contrasts", "places")
-
-# Kinds that may hold angles and quaternions.
-_TURNING = frozenset({None, Kind.OTHER, Kind.REGRESSION})
-
-
-def _sliced(
-    reference: np.ndarray, candidate: np.ndarray, axis: int, kind: Kind | None
-) -> tuple[Distances, TotalsFields]:
-    """Distances of whole samples, and by slice and place."""
-    several = reference.ndim > 2
-    places = measure_places(reference, candidate, axis)
-    if several and axis == 1:
-        measured = measure_distances(reference, candidate, planes=True)
-        slices = planes = Slices.summed(measured.planes)
-        extents: TotalsFields = {"corners": False}
-    else:
-        if several:
-            reference, candidate = (np.moveaxis(each, axis, -1) for each in (reference, candidate))
-        measured = measure_distances(reference, candidate, columns=True, planes=several)
-        slices, planes = Slices.summed(measured.columns), Slices.summed(measured.planes)
-        extents = _extents(reference, candidate) | _contrasts(reference, candidate)
-    if kind is Kind.EMBEDDING:
-        planes = Slices()
-    return measured, {"slices": slices, "planes": planes, "places": places, **extents}
-
-
-# Widths of rows that begin with two ends or corners; a score and a class may stand behind them.
-_CORNERS = (2, 4, 5, 6)
-
-
-def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Distances between the corners of boxes or ends of intervals, which their own do not show."""
-    width = reference.shape[-1]
-    half = min(2, width // 2)
-    known = width in _CORNERS and (reference[..., half : 2 * half] >= reference[..., :half]).all()
-    if not known:
-        return {"corners": False}
-    with np.errstate(invalid="ignore", over="ignore"):
-        one, other = (
-            np.subtract(values[..., half : 2 * half], values[..., :half], dtype=np.float64)
-            for values in (reference, candidate)
-        )
-    return {"extents": Slices.of(one, other, -1)}
-
-
-# Columns of which each two are compared, and those of which neighbours are.
-_EACH_TWO, _NEIGHBOURS = 8, 16
-
-
-@cache
-def contrast_pairs(columns: int) -> np.ndarray:
-    """The pairs of columns whose differences are compared, of shape (2, pairs)."""
-    if columns > _NEIGHBOURS:
-        return np.zeros((2, 0), np.intp)
-    one, other = np.triu_indices(columns, 1)
-    return np.stack([one, other])[:, (other - one == 1) | (columns <= _EACH_TWO)]
-
-
-def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Differences between columns that vary together, which their own sizes do not show."""
-    if reference.ndim != 2:
-        return {}
-    first, second = contrast_pairs(reference.shape[1])
-    if not len(first):
-        return {}
-    with np.errstate(invalid="ignore", over="ignore"):
-        one, other = (
-            np.subtract(values[:, second], values[:, first], dtype=np.float64)
-            for values in (reference, candidate)
-        )
-    return {"contrasts": Slices.of(one, other, -1)}
 
 
 def _rows(

@@ -1,4 +1,4 @@
-"""Detections and other lists: rows that are the same wherever they stand."""
+"""Answers that are the same in another form: rows wherever they stand, angles a turn apart."""
 
 import lazy_loader
 

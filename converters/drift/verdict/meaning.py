@@ -1,5 +1,7 @@
 """Checks of meaning: whether an output would fail if it meant something else than it seems to."""
 
+import numpy as np
+
 from tfmp.converters.drift import COMPILED, NAMED, DriftBudget, Kind, OutputDrift
 from tfmp.converters.drift.verdict.check import Check, Verdict, doubt, fault
 from tfmp.converters.drift.verdict.decisions import class_checks, clustered, only_firm
@@ -23,7 +25,7 @@ def meaning_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     checks = []
     if output.decision is None or (output.known is None and output.rel_l2 is not None):
         checks += _guessed(output, budget, budget.flip_rate)
-    checks += _misnamed(output, budget)
+    checks += [*_misnamed(output, budget), *_named_by_column(output, budget.flip_rate)]
     checks += [*_first_few(output), *_one_hot(output, budget, budget.flip_rate)]
     return checks
 
@@ -80,6 +82,25 @@ def _misnamed(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         f"{output.name}=classification or --task {output.name}=multilabel"
     )
     return [doubt("meaning", output.name, text)]
+
+
+def _named_by_column(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether a column of whole numbers among others would fail if it held names of classes."""
+    totals = output.totals
+    if output.known is not None or output.task.kind is not Kind.OTHER or not totals.fractions:
+        return []
+    fractions, steps = np.array(totals.fractions), np.array(totals.steps)
+    each = totals.values / len(steps)
+    rates = np.where((fractions == 0) & fractions.any(), steps / each, 0.0)
+    worst = int(rates.argmax())
+    if rates[worst] <= limit:
+        return []
+    text = (
+        f"output {output.name!r}: column {worst} of {len(steps)} holds whole numbers, and "
+        f"{steps[worst]:,} of {each:,.0f} are others. If they are names of classes, that is over "
+        f"the budget of {limit:.2%}; if they are amounts, declare --task {output.name}=regression"
+    )
+    return [doubt("meaning", output.name, text, float(rates[worst]))]
 
 
 def _first_few(output: OutputDrift) -> list[Check]:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tfmp.converters.drift.columns.places import BANDS, MOST_PLACES, Places, measure_places
 from tfmp.converters.drift.exact import merge
-from tfmp.converters.drift.places import BANDS, MOST_PLACES, Places, measure_places
 
 GENERATOR = np.random.default_rng(0)
 

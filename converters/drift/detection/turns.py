@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift.exact import Histogram
+from tfmp.converters.drift import Histogram
 
 # Ranges after which angles begin anew, and hours; axes of no direction do so after half a turn.
 LENGTHS = {"pi": math.pi, "2 pi": 2 * math.pi, "180": 180.0, "360": 360.0, "24": 24.0}

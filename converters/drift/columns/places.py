@@ -12,9 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from tfmp.converters.drift.distances import Along
-from tfmp.converters.drift.exact import Common, Histogram
-from tfmp.converters.drift.slices import Slices
+from tfmp.converters.drift import Along, Common, Histogram, Slices
 
 # Places that are followed; all of them where there are no more.
 MOST_PLACES = 256

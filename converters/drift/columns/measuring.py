@@ -1,0 +1,139 @@
+"""Distances by column and place, what lies between columns, and samples to judge by themselves."""
+
+from functools import cache
+
+import numpy as np
+
+from tfmp.converters.drift import (
+    Distances,
+    Kind,
+    Sketch,
+    Slices,
+    Task,
+    TotalsFields,
+    measure_distances,
+)
+from tfmp.converters.drift.columns.places import OFF, Off, measure_places
+from tfmp.converters.drift.detection import turned
+from tfmp.shared.numerics import ulp
+
+
+def distances_by_column(
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    task: Task | None,
+    found: TotalsFields,
+    keys: np.ndarray | None,
+) -> tuple[Distances, TotalsFields]:
+    """Distances of whole samples, and by slice but where nobody reads these: class scores, ids."""
+    kind = task.kind if task else None
+    unread = (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.DETECTION)
+    if kind in unread or (kind is None and found["normalized"]):
+        return measure_distances(reference, candidate), {}
+    axis = (task.axis if task else -1) % reference.ndim
+    measured, sliced = _sliced(reference, candidate, axis, kind)
+    chosen = {"off": measured.error_sq > OFF**2 * measured.reference_sq}
+    if kind in _TURNING and axis == reference.ndim - 1 and keys is not None:
+        which, turns = turned(reference, candidate, measured.fields["max_abs"], OFF)
+        if turns:
+            chosen = {"off": chosen["off"] & ~which, "turned": which}
+            sliced |= {"turns": turns, "turned_rows": Sketch.of(keys[which], [which[which]])}
+    for name, which in chosen.items():
+        if which.any():
+            parts = reference[which], candidate[which]
+            theirs = sliced if which.all() else _sliced(*parts, axis, kind)[1]
+            own = {each: theirs[each] for each in _BY_SLICE if each in theirs}
+            sliced[name] = Off(int(np.count_nonzero(which)), parts[0].size, **own)
+    if task is None:
+        sliced |= _whole_numbers(reference, candidate)
+    return measured, sliced
+
+
+# Fields of `Off`.
+_BY_SLICE = ("slices", "planes", "extents", "contrasts", "places")
+
+# Kinds that may hold angles and quaternions.
+_TURNING = frozenset({None, Kind.OTHER, Kind.REGRESSION})
+
+
+def _sliced(
+    reference: np.ndarray, candidate: np.ndarray, axis: int, kind: Kind | None
+) -> tuple[Distances, TotalsFields]:
+    """Distances of whole samples, and by slice and place."""
+    several = reference.ndim > 2
+    places = measure_places(reference, candidate, axis)
+    if several and axis == 1:
+        measured = measure_distances(reference, candidate, planes=True)
+        slices = planes = Slices.summed(measured.planes)
+        extents: TotalsFields = {"corners": False}
+    else:
+        if several:
+            reference, candidate = (np.moveaxis(each, axis, -1) for each in (reference, candidate))
+        measured = measure_distances(reference, candidate, columns=True, planes=several)
+        slices, planes = Slices.summed(measured.columns), Slices.summed(measured.planes)
+        extents = _extents(reference, candidate) | _contrasts(reference, candidate)
+    if kind is Kind.EMBEDDING:
+        planes = Slices()
+    return measured, {"slices": slices, "planes": planes, "places": places, **extents}
+
+
+# Widths of rows that begin with two ends or corners; a score and a class may stand behind them.
+_CORNERS = (2, 4, 5, 6)
+
+
+def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+    """Distances between the corners of boxes or ends of intervals, which their own do not show."""
+    width = reference.shape[-1]
+    half = min(2, width // 2)
+    known = width in _CORNERS and (reference[..., half : 2 * half] >= reference[..., :half]).all()
+    if not known:
+        return {"corners": False}
+    with np.errstate(invalid="ignore", over="ignore"):
+        one, other = (
+            np.subtract(values[..., half : 2 * half], values[..., :half], dtype=np.float64)
+            for values in (reference, candidate)
+        )
+    return {"extents": Slices.of(one, other, -1)}
+
+
+# Columns of which each two are compared, and those of which neighbours are.
+_EACH_TWO, _NEIGHBOURS = 8, 32
+
+# Values of a sample, of which that is worth its time.
+_FEW_VALUES = 256
+
+
+@cache
+def contrast_pairs(columns: int) -> np.ndarray:
+    """The pairs of columns whose differences are compared, of shape (2, pairs)."""
+    if columns > _NEIGHBOURS:
+        return np.zeros((2, 0), np.intp)
+    one, other = np.triu_indices(columns, 1)
+    return np.stack([one, other])[:, (other - one == 1) | (columns <= _EACH_TWO)]
+
+
+def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+    """Differences between columns that vary together, which their own sizes do not show."""
+    few = 1 < reference.ndim < 4 and reference.size <= len(reference) * _FEW_VALUES
+    first, second = contrast_pairs(reference.shape[-1]) if few else ((), ())
+    if not len(first):
+        return {}
+    with np.errstate(invalid="ignore", over="ignore"):
+        one, other = (
+            np.subtract(values[..., second], values[..., first], dtype=np.float64)
+            for values in (reference, candidate)
+        )
+    return {"contrasts": Slices.of(one, other, -1)}
+
+
+def _whole_numbers(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+    """How often whole numbers become others, by column; they may be names among amounts."""
+    few = 1 < reference.ndim < 4 and reference.size <= len(reference) * _FEW_VALUES
+    if not few or not 1 < reference.shape[-1] <= _NEIGHBOURS:
+        return {}
+    one, other = (values.reshape(-1, values.shape[-1]) for values in (reference, candidate))
+    fraction = one != np.rint(one)
+    with np.errstate(invalid="ignore"):
+        step = ~fraction & (np.abs(other - one) > np.maximum(0.5, ulp(one)))
+    counts = (np.count_nonzero(flags, axis=0).tolist() for flags in (fraction, step))
+    return dict(zip(("fractions", "steps"), map(tuple, counts), strict=True))
