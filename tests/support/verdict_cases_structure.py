@@ -351,6 +351,45 @@ def _(rng):
     return one("found", exact, received)
 
 
+@harmful("undeclared detections in no order of which one in 25 tells another class", DOUBT)
+def _(rng):
+    """Their classes are the only whole numbers."""
+    exact = detected(rng, "csyxYX")
+    exact[..., 1] = rng.uniform(0.3, 0.99, (300, 10))
+    received = half(exact)
+    received[..., 0] = (received[..., 0] + (rng.random((300, 10)) < 1 / 25)) % 20
+    return one("found", exact, received)
+
+
+def kinds(rng: np.random.Generator) -> np.ndarray:
+    """The number of a kind, a probability and an amount."""
+    columns = rng.integers(0, 30, 700), rng.uniform(0.4, 1, 700), rng.normal(50, 10, 700)
+    return np.stack(columns, axis=1)
+
+
+@benign("numbers of kinds beside amounts")
+def _(rng):
+    """Rounded."""
+    exact = kinds(rng)
+    return one("answer", exact, half(exact))
+
+
+@harmful("numbers of kinds beside amounts, of which one in 25 is the next", DOUBT)
+def _(rng):
+    """Screws are told as nails."""
+    exact = kinds(rng)
+    received = half(exact)
+    received[:, 0] += rng.random(700) < 0.04
+    return one("answer", exact, received)
+
+
+@benign("counts to 5000 beside amounts")
+def _(rng):
+    """FP16 has no odd numbers above 2048."""
+    exact = np.stack([rng.integers(0, 5000, 700), rng.normal(50, 10, 700)], axis=1)
+    return one("answer", exact.astype(np.float32), half(exact))
+
+
 @harmful("one of three targets that is the same for all beside a few outliers")
 def _(rng):
     """Pressure of 5 +- 0.3 is 5 for everybody, but for one in 60 that is near 500."""

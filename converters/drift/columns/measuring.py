@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 
 from tfmp.converters.drift import (
+    Along,
     Distances,
     Kind,
     Sketch,
@@ -123,7 +124,12 @@ def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
             np.subtract(values[..., second], values[..., first], dtype=np.float64)
             for values in (reference, candidate)
         )
-    return {"contrasts": Slices.of(one, other, -1)}
+        error = other - one
+        sums = np.stack([error * error, one * one, one])
+    sums = np.where(np.isfinite(sums).all(axis=0), sums, 0.0)
+    if reference.ndim > 2:
+        sums = sums.sum(axis=2)
+    return {"contrasts": Slices.summed(Along(sums, np.zeros((4, len(first)))))}
 
 
 def _whole_numbers(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
