@@ -233,6 +233,7 @@ class Comparison:
             InputError: the labels fit no output.
         """
         self._wait()
+        self._labels.unread = {}
         single = keys is not None and len(keys) == 1
         given = {name: self._pair(name, reference, candidate, single) for name in self._names}
         if len(given) > 1:

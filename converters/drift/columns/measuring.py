@@ -72,7 +72,9 @@ def _sliced(
             reference, candidate = (np.moveaxis(each, axis, -1) for each in (reference, candidate))
         measured = measure_distances(reference, candidate, columns=True, planes=several)
         slices, planes = Slices.summed(measured.columns), Slices.summed(measured.planes)
-        extents = _extents(reference, candidate) | _contrasts(reference, candidate)
+        extents = _extents(reference, candidate)
+        if kind is None:
+            extents |= _contrasts(reference, candidate)
     if kind is Kind.EMBEDDING:
         planes = Slices()
     return measured, {"slices": slices, "planes": planes, "places": places, **extents}
@@ -100,7 +102,7 @@ def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
 # Columns of which each two are compared, and those of which neighbours are.
 _EACH_TWO, _NEIGHBOURS = 8, 32
 
-# Values of a sample, of which that is worth its time.
+# Values of a sample among which whole numbers are looked for.
 _FEW_VALUES = 256
 
 
@@ -115,20 +117,20 @@ def contrast_pairs(columns: int) -> np.ndarray:
 
 def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Differences between columns that vary together, which their own sizes do not show."""
-    few = 1 < reference.ndim < 4 and reference.size <= len(reference) * _FEW_VALUES
-    first, second = contrast_pairs(reference.shape[-1]) if few else ((), ())
+    if reference.ndim != 2:
+        return {}
+    first, second = contrast_pairs(reference.shape[1])
     if not len(first):
         return {}
     with np.errstate(invalid="ignore", over="ignore"):
         one, other = (
-            np.subtract(values[..., second], values[..., first], dtype=np.float64)
+            np.subtract(values[:, second], values[:, first], dtype=np.float64)
             for values in (reference, candidate)
         )
         error = other - one
         sums = np.stack([error * error, one * one, one])
-    sums = np.where(np.isfinite(sums).all(axis=0), sums, 0.0)
-    if reference.ndim > 2:
-        sums = sums.sum(axis=2)
+    if not np.isfinite(sums).all():
+        sums = np.where(np.isfinite(sums).all(axis=0), sums, 0.0)
     return {"contrasts": Slices.summed(Along(sums, np.zeros((4, len(first)))))}
 
 

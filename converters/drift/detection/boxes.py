@@ -91,20 +91,24 @@ def first_of_box(values: np.ndarray) -> int | None:
     """
     if values.ndim != 3 or values.shape[2] <= _CLASS:
         return None
-    if _is_ranking(values[..., SCORE]) and _are_whole(values[..., _CLASS]) and _ordered(values, 0):
+    score, named = values[..., SCORE : SCORE + 1], values[..., _CLASS]
+    if _rankings(score).all() and _are_whole(named) and _ordered(values, 0):
         return 0
     if values.shape[2] not in _WIDTHS:
         return None
-    columns = range(values.shape[2])
-    ranking = {c for c in columns if _is_ranking(values[..., c]) and not _are_whole(values[..., c])}
-    whole = {c for c in columns if c not in ranking and _are_whole(values[..., c])}
-    starts = [first for first in columns[:-3] if ranking.isdisjoint(range(first, first + 4))]
-    starts = [first for first in starts if not whole <= set(range(first, first + 4))]
+    # The first sample tells most often, without a look at all the others.
+    if not len(values) or not _rankings(values[:1]).any():
+        return None
+    are_whole = (values == np.rint(values)).all(axis=(0, 1))
+    ranking = set(np.flatnonzero(_rankings(values) & ~are_whole).tolist())
+    whole = set(np.flatnonzero(are_whole).tolist())
+    boxes = {first: set(range(first, first + 4)) for first in range(values.shape[2] - 3)}
+    starts = [at for at, box in boxes.items() if not box & ranking and not whole <= box]
     if len(ranking) != 1 or not whole:
         return None
     # Numbers of classes are whole, and smaller than pixels.
     sizes = np.abs(values).mean(axis=(0, 1))
-    starts.sort(key=lambda at: (len(whole & set(range(at, at + 4))), -sizes[at : at + 4].min()))
+    starts.sort(key=lambda at: (len(whole & boxes[at]), -sizes[at : at + 4].min()))
     for fits in (_ordered, _sized):
         found = next((first for first in starts if fits(values, first)), None)
         if found is not None:
@@ -112,9 +116,10 @@ def first_of_box(values: np.ndarray) -> int | None:
     return None
 
 
-def _is_ranking(score: np.ndarray) -> bool:
-    inside = bool(((score >= 0) & (score <= 1)).all())
-    return inside and bool((np.diff(score, axis=1) <= 0).all())
+def _rankings(values: np.ndarray) -> np.ndarray:
+    """Which columns hold scores in [0, 1], the best first."""
+    inside = ((values >= 0) & (values <= 1)).all(axis=(0, 1))
+    return np.asarray(inside & (values[:, 1:] <= values[:, :-1]).all(axis=(0, 1)))
 
 
 def _are_whole(values: np.ndarray) -> bool:

@@ -216,3 +216,22 @@ class TestLabels:
     def test_that_do_not_fit_the_only_output_say_why(self) -> None:
         with pytest.raises(InputError, match="labels do not fit output 'probs'"):
             classifier().update({"probs": SCORES}, {"probs:0": SCORES}, np.zeros((2, 9)))
+
+
+def test_places_without_a_label_are_not_compared():
+    scores = np.zeros((2, 3, 4), np.float32)
+    scores[..., 1] = 5
+    other = scores.copy()
+    other[:, 2] = [9, -7, 30, 2]
+    spec = TensorSpec("y", (None, 3, 4), "float32")
+    comparison = Comparison("c", [spec], [spec])
+    comparison.update({"y": scores}, {"y": other}, np.array([[1, 1, -100], [1, 0, 255]]))
+    found = comparison.outputs()[0]
+    assert (found.rel_l2, found.decided, found.changed) == (0, 4, 0)
+    other[0, 2, 0] = np.nan
+    comparison.start_over()
+    comparison.update({"y": scores}, {"y": other}, np.array([[1, 1, -100], [1, 0, 255]]))
+    assert comparison.outputs()[0].nonfinite == 1
+    comparison.update({"y": scores}, {"y": other})
+    assert not comparison.unread
+    assert comparison.outputs()[0].changed == 2
