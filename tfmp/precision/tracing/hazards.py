@@ -4,6 +4,7 @@ A layer is traced as it is and in FP16. A constant such as -1e9 or 1e-9 that is 
 any more in the second trace is infinite or 0 there.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class Fact:
         number: the constant, the number of values in a sum or factors in a product (infinity if it
             is unknown), the divisor, or the exponent of a power.
         line: file and line of the user's code that promotes, if it is known.
+        bound: the largest magnitude of the values in a sum that leaves the range, if it is known.
     """
 
     layer: int
@@ -67,6 +69,7 @@ class Fact:
     dtype: str
     number: float = 0.0
     line: str = ""
+    bound: float = math.inf
 
 
 def of_constant(layer: int, dtype: str, values: np.ndarray) -> Iterator[Fact]:
@@ -99,7 +102,8 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
         yield Fact(layer, SUM, dtype, terms)
     integers = coarse_integers(value)
     if integers is not None:
-        yield Fact(layer if integers.layer is None else integers.layer, INTEGERS, dtype)
+        narrow = "float16" if integers.dtype == "float16" else dtype
+        yield Fact(layer if integers.layer is None else integers.layer, INTEGERS, narrow)
     angle = widest_angle(value)
     if angle is not None:
         yield Fact(layer, ANGLE, dtype, angle)
@@ -123,7 +127,8 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
                 fact.layer, f"computes with the constant {fact.number:g}, {fate} in float16"
             )
     for fact in trial:
-        if fact.kind == SUM and fact.dtype == "float16" and fact.number >= LONG_SUM:
+        overflows = fact.number >= LONG_SUM or math.isfinite(fact.bound)
+        if fact.kind == SUM and fact.dtype == "float16" and overflows:
             found.setdefault(fact.layer, f"sums {_many(fact.number)} values in float16")
         if fact.kind == EXPONENTIAL and fact.dtype == "float16":
             found.setdefault(fact.layer, "takes exponentials, infinite in float16 from 11.1 on")

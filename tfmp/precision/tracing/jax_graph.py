@@ -217,6 +217,7 @@ class _Facts:
             power=self._exponent(equation, constants),
             terms=_terms(equation),
             layer=self._inside[-1] if self._inside else None,
+            dtype=_dtype(equation),
         )
         for variable in equation.outvars:  # the parts of a split are not one and the same value
             self._values[id(variable)] = replace(made)
@@ -232,7 +233,7 @@ class _Facts:
         layer = self._inside[-1]
         if not equation.outvars:
             return
-        dtype = str(getattr(equation.outvars[0].aval, "dtype", ""))
+        dtype = _dtype(equation)
         if not _inner_jaxprs(equation):
             for argument in equation.invars:
                 value = _value(argument, constants)
@@ -244,7 +245,8 @@ class _Facts:
         self.found += of_value(layer, dtype, made)
         kind = _REDUCTIONS.get(equation.primitive.name)
         if kind is not None and (kind != SUM or may_overflow(made)):
-            reduced = Fact(layer, kind, dtype, _reduced(equation))
+            bound = made.sources[0].bound if kind == SUM else math.inf
+            reduced = Fact(layer, kind, dtype, _reduced(equation), bound=bound)
             self.found.append(reduced)
             reductions[id(equation.outvars[0])] = reduced
         elif equation.primitive.name == "tanh":
@@ -301,6 +303,10 @@ def _terms(equation: "JaxprEqn") -> float:
         return _reduced(equation) if equation.primitive.name in _REDUCTIONS else math.inf
     (axes, _), _ = equation.params["dimension_numbers"]
     return _product_of([equation.invars[0].aval.shape[axis] for axis in axes])
+
+
+def _dtype(equation: "JaxprEqn") -> str:
+    return str(getattr(equation.outvars[0].aval, "dtype", "")) if equation.outvars else ""
 
 
 def _converts_integers(equation: "JaxprEqn") -> bool:

@@ -54,6 +54,7 @@ def value_of(
     power: float | None = None,
     terms: float = math.inf,
     layer: int | None = None,
+    dtype: str = "",
 ) -> Value:
     """The value that an operation makes.
 
@@ -65,11 +66,14 @@ def value_of(
         terms: the number of values in each sum of a reduction or contraction; infinity if it is
             unknown.
         layer: id of the layer whose code has the operation.
+        dtype: of the result.
     """
     if constant is not None:
         low, high = intervals.of_array(constant)
         total = 0.0 if low == high == 0 else math.inf
-        return Value(kind, sources, constant, None, low, high, total=total, is_fixed=True)
+        return Value(
+            kind, sources, constant, None, low, high, total=total, is_fixed=True, dtype=dtype
+        )
     low, high = _interval(kind, sources, power, terms)
     degrees = _degrees(kind, sources, power)
     if kind in SMALLER | LARGER and math.inf not in (high, -low):
@@ -86,6 +90,7 @@ def value_of(
         total=_total(kind, sources),
         is_fixed=kind in SIZES | RANGES or (bool(sources) and all(s.is_fixed for s in sources)),
         layer=layer,
+        dtype=dtype,
     )
 
 

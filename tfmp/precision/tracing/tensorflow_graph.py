@@ -182,7 +182,8 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
             value = tf.get_static_value(op.outputs[0])
             yield from of_constant(owner, dtype, np.asarray(value))
         elif op.type in _SUMS and op.inputs[0].dtype.is_floating and may_overflow(made):
-            yield Fact(owner, SUM, op.inputs[0].dtype.name, _reduced(op))
+            bound = made.sources[0].bound
+            yield Fact(owner, SUM, op.inputs[0].dtype.name, _reduced(op), bound=bound)
         elif op.type in _PRODUCTS_OF_MANY and op.inputs[0].dtype.is_floating:
             yield Fact(owner, FACTORS, op.inputs[0].dtype.name, _reduced(op))
         elif op.type == "Tanh":
@@ -238,6 +239,7 @@ def _value(op: "tf.Operation", values: Mapping[int, Value], owner: int | None) -
         power,
         _terms(op),
         owner,
+        op.outputs[0].dtype.name,
     )
 
 

@@ -63,6 +63,7 @@ class Value:
         total: the largest sum of its magnitudes over an axis; that of a softmax is 1.
         is_fixed: whether it is made of constants and sizes alone.
         layer: id of the layer whose code made it, if it is known.
+        dtype: its dtype, if it is known.
     """
 
     kind: str = ""
@@ -77,6 +78,7 @@ class Value:
     total: float = math.inf
     is_fixed: bool = False
     layer: int | None = None
+    dtype: str = ""
 
     @property
     def bound(self) -> float:

@@ -38,6 +38,10 @@ def in_float32(function):
     return lambda x: ops.cast(function(ops.cast(x, "float32")), x.dtype)
 
 
+def in_float32_after(function):
+    return lambda x: ops.cast(ops.tanh(ops.cast(function(x), "float32") + 1), x.dtype)
+
+
 def model_of(function, shape=(512, 8)) -> keras.Model:
     inputs = keras.Input(shape)
     x = layers.Dense(8, kernel_initializer="identity", name="before")(inputs)
@@ -125,6 +129,11 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: x - ops.cast(from_data(x), x.dtype), INTEGERS),
         (lambda x: ops.concatenate([x, ops.cast(from_data(x), x.dtype)], -1), INTEGERS),
         (lambda x: ops.cast(from_data(x), x.dtype) * 0.01, INTEGERS),
+        (in_float32_after(lambda x: ops.cast(from_data(x), x.dtype)), INTEGERS),
+        (
+            lambda x: ops.sum(ops.exp(10 * ops.tanh(x)), -1, keepdims=True),
+            "sums 8 values in float16",
+        ),
         (lambda x: ops.sin(x[..., :1] * 2.0 ** ops.cast(ops.arange(8), x.dtype)), FREQUENCIES),
         (
             lambda x: x + ops.sin(ops.cast(ops.arange(512), x.dtype)[:, None] * 0.5),
@@ -137,7 +146,7 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         "clipped_cube inverse_square monomials prod cumprod over_square harmonic horner factors "
         "cosh power_of_2 wide_tanh variable_power loop branch small_divisor einsum_cube outer "
         "chain dot_times einsum_norm gram masked_sum einsum_sum slices timestamps "
-        "difference joined scaled frequencies angles"
+        "difference joined scaled narrowed large_sum frequencies angles"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
