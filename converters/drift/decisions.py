@@ -137,23 +137,32 @@ def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:
     return moved.reshape(len(scores), -1, moved.shape[-1])
 
 
-def by_threshold(reference: np.ndarray, candidate: np.ndarray, threshold: float) -> Counted:
+def by_threshold(
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    threshold: float,
+    unread: np.ndarray | None = None,
+) -> Counted:
     """Decisions for or against each value: one label for each place on the last axis.
 
     Args:
         reference: probabilities (threshold 0.5) or logits (threshold 0), batch first.
         candidate: values of the same shape.
         threshold: values from here on mean yes.
+        unread: flags of values that nobody reads.
     """
     labels = reference.shape[-1] if reference.ndim > 1 else 1
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     yes, said = one >= threshold, other >= threshold
-    changed = yes != said
+    changed, valid = yes != said, None
+    if unread is not None:
+        valid = ~unread.reshape(yes.shape)
+        yes, said, changed = yes & valid, said & valid, changed & valid
     firm, where = changed.copy(), np.nonzero(changed)
     # The logit of p is about 4 (p - 0.5) near 0.5.
     firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold == _HALF else TIE)
     classes = count_labels(*(flags.reshape(len(one), -1, labels) for flags in (yes, said, firm)))
-    return _counted(changed, firm, classes)
+    return _counted(changed, firm, classes, valid)
 
 
 def by_equality(

@@ -313,8 +313,8 @@ def _measure(
 
 def _blank(unread: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Scores that say nothing at places that nobody reads, but for NaN and infinities there."""
-    axis = next(i for i, size in enumerate(values.shape) if size != unread.shape[i])
-    even = values.dtype.type(1 / values.shape[axis])
+    classes = values.size // max(1, unread.size)
+    even = values.dtype.type(1 / classes if classes > 1 else 0)
     return np.where(unread & np.isfinite(values), even, values)
 
 
@@ -340,6 +340,7 @@ def _decisions(
     decided: dict[str, Counted] = {}
     if not reference.size:
         return decided
+    each = unread if unread is not None and unread.shape == reference.shape else None
     by_loss = task is not None and task.why.startswith(COMPILED)
     one_hot = kind is Kind.REGRESSION and by_loss and reference.ndim == 2  # rows of one-hot labels?
     if several and (one_hot or kind in (Kind.CLASSIFICATION, None)):
@@ -353,9 +354,9 @@ def _decisions(
         found["one_score"] or reference.ndim == 2
     )
     if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_logits:
-        decided["zero"] = by_threshold(reference, candidate, 0.0)
+        decided["zero"] = by_threshold(reference, candidate, 0.0, each)
     if found["unit"] and (kind in (Kind.BINARY, Kind.MULTILABEL, None)):
-        decided["half"] = by_threshold(reference, candidate, 0.5)
+        decided["half"] = by_threshold(reference, candidate, 0.5, each)
     if kind in IDS:
         decided["equality"] = by_equality(reference, candidate)
     return decided

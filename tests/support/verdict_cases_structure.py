@@ -82,6 +82,32 @@ def _(rng):
     return one("logits", exact, half(rounded), labels)
 
 
+def answers(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A logit for each of 24 tokens, labels of yes and no or -100, and where padding is."""
+    truth = rng.integers(0, 2, (400, 24))
+    pad = np.arange(24) >= rng.integers(6, 25, 400)[:, None]
+    exact = np.where(truth, 4, -4) + rng.standard_normal(truth.shape)
+    return exact[..., None], np.where(pad, -100, truth), pad
+
+
+@benign("yes and no for each token with labels of -100 where padding gives anything")
+def _(rng):
+    """The same answers for all tokens that are there."""
+    exact, labels, pad = answers(rng)
+    received = half(exact)
+    received[pad] = half(10 * rng.standard_normal((pad.sum(), 1)))
+    return one("logits", exact, received, labels)
+
+
+@harmful("yes and no for each token, of which one in twenty changes, beside padding as before")
+def _(rng):
+    """Padding, which agrees, is half of all places."""
+    exact, labels, pad = answers(rng)
+    received = half(exact)
+    received[~pad & (rng.random(pad.shape) < 0.05)] *= -1
+    return one("logits", exact, received, labels)
+
+
 def poses(rng: np.random.Generator, samples: int = 600) -> np.ndarray:
     """Place in metres, and a unit quaternion with a positive first number."""
     turn = rng.standard_normal((samples, 4))

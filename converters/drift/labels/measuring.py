@@ -20,6 +20,7 @@ from tfmp.converters.drift.labels.reading import (
     VALUES,
     class_axis,
     is_class_ids,
+    no_answer,
     no_class,
     normalized,
     one_hot,
@@ -63,25 +64,27 @@ def measure_labels(
         both = [ids.reshape(samples, -1).astype(np.int64) for ids in (reference, candidate)]
         by_class = _answers(labels.reshape(samples, -1), both, keys)
         return LabelTotals(samples, reading=reading, by_class=by_class)
-    binary = zeros_and_ones(labels)
+    unread = no_answer(labels)
+    binary = zeros_and_ones(labels[~unread])
     reference, candidate = _wide(reference), _wide(candidate)
     found = LabelTotals(
         samples,
         reading=reading,
         zeros_and_ones=binary,
-        one_hot=binary and one_hot(labels),
+        one_hot=binary and not unread.any() and one_hot(labels),
         unit=bool(((reference >= 0) & (reference <= 1)).all()),
         normalized=normalized(reference),
     )
     _check_rows(reading, found, name)
-    if reading in (ROWS, VALUES, REGRESSION):
+    if reading in (ROWS, VALUES, REGRESSION) and not (binary and unread.any()):
         found = _with_errors(found, labels, reference, candidate, keys)
     if binary and reading in (ROWS, ONE_HOT) and found.one_hot:
         truth = labels.argmax(axis=-1)
         found = replace(found, by_class=_by_score(truth, reference, candidate, keys))
     if binary and reading in (ROWS, VALUES, BINARY, MULTI_LABEL):
         sides = [
-            _by_threshold(threshold, labels, reference, candidate, keys) for threshold in (0.5, 0)
+            _by_threshold(threshold, labels, ~unread, reference, candidate, keys)
+            for threshold in (0.5, 0)
         ]
         found = replace(found, by_half=sides[0], by_sign=sides[1])
         if keys is not None and one_value(reference):
@@ -220,6 +223,7 @@ def _of_columns(
 def _by_threshold(
     threshold: float,
     labels: np.ndarray,
+    known: np.ndarray,
     reference: np.ndarray,
     candidate: np.ndarray,
     keys: np.ndarray | None,
@@ -230,13 +234,15 @@ def _by_threshold(
         array.reshape(samples, -1) >= level
         for array, level in ((labels, 1), (reference, threshold), (candidate, threshold))
     )
-    columns = [np.full(samples, truth.shape[1])]
-    columns += [(answer == truth).sum(axis=1) for answer in answers]
+    known = known.reshape(samples, -1)
+    truth, answers = truth & known, [answer & known for answer in answers]
+    columns = [known.sum(axis=1)]
+    columns += [((answer == truth) & known).sum(axis=1) for answer in answers]
     # NaN is on no side of a threshold.
     for index, array in enumerate((reference, candidate), start=1):
         undefined = np.isnan(array.reshape(samples, -1))
         if undefined.any():
-            columns[index] = columns[index] - (undefined & ~truth).sum(axis=1)
+            columns[index] = columns[index] - (undefined & ~truth & known).sum(axis=1)
     counts = Counts()
     if keys is not None and truth.shape[1] > 1:
         width = labels.shape[-1] if labels.ndim in (2, 4, 5) else 1

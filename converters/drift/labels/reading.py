@@ -117,7 +117,7 @@ def _read(
     if declared in _NUMBERS:
         return REGRESSION if same else None
     if declared in (Kind.MULTILABEL, Kind.BINARY):
-        if not same or not zeros_and_ones(labels):
+        if not same or not zeros_and_ones(labels[~no_answer(labels)]):
             return None
         return BINARY if one_value(output) else MULTI_LABEL
     if not is_floating(output.dtype):
@@ -151,6 +151,17 @@ def no_class(ids: np.ndarray, classes: int) -> np.ndarray:
     return (ids < 0) | ((ids == _IGNORED_BYTE) & (ids >= classes))
 
 
+# Labels of neither yes nor no: frameworks leave them out of losses.
+_NO_ANSWERS = (-100, _IGNORED_BYTE)
+
+
+def no_answer(labels: np.ndarray) -> np.ndarray:
+    """Where integers that otherwise are zeros and ones say neither yes nor no."""
+    unread = np.isin(labels, _NO_ANSWERS)
+    several = labels.dtype.kind in "iu" and labels.ndim > 1
+    return unread if several and zeros_and_ones(labels[~unread]) else np.zeros_like(unread)
+
+
 def unread_places(reading: str, labels: np.ndarray, output: np.ndarray) -> np.ndarray | None:
     """The places of an output that its labels leave out; None if they leave out none.
 
@@ -168,6 +179,8 @@ def unread_places(reading: str, labels: np.ndarray, output: np.ndarray) -> np.nd
         unread = no_class(labels.reshape(shape), output.shape[axis])
     elif reading == IDS and labels.dtype.kind == "i":
         unread = labels.reshape(output.shape) < 0
+    elif reading in (ROWS, BINARY, MULTI_LABEL):
+        unread = no_answer(labels.reshape(output.shape))
     else:
         return None
     return unread if unread.any() else None

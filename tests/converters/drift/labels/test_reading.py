@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.labels.reading import class_axis, read_labels, task_of_reading
+from tfmp.converters.drift.labels.reading import (
+    class_axis,
+    read_labels,
+    task_of_reading,
+    unread_places,
+)
 from tfmp.converters.drift.tasks import Task
 from tfmp.converters.shared.errors import InputError
 
@@ -101,3 +106,12 @@ def test_labels_say_what_an_output_means(labels, output, expected) -> None:
 def test_the_axis_of_the_classes() -> None:
     assert class_axis("class ids along axis 1", 4) == 1
     assert class_axis("class ids", 2) == 1
+
+
+def test_answers_that_are_neither_yes_nor_no():
+    labels = np.array([[1, 0, -100], [0, 255, 1]])
+    output = np.zeros((2, 3, 1), np.float32)
+    unread = unread_places(read_labels(labels, output, "y"), labels, output)
+    assert unread[..., 0].tolist() == [[False, False, True], [False, True, False]]
+    numbers = labels + 1  # 101 and 2 are numbers
+    assert unread_places(read_labels(numbers, output, "y"), numbers, output) is None
