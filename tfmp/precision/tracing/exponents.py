@@ -48,6 +48,13 @@ def high_power(value: Value) -> float | None:
     return high
 
 
+def returned_power(value: Value) -> float | None:
+    """The exponent of the high power that a value grows with, if it may be infinite in FP16."""
+    if value.bound < FLOAT16.overflow_threshold:
+        return None
+    return max((one for one in _high_powers(value) if one > 0), default=None)
+
+
 def _high_powers(value: Value) -> Iterator[float]:
     of_constant = (
         value.kind not in DIVIDES | CONTRACTIONS | {"mul"} or value.sources[0].constant is not None

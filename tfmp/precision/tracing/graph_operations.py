@@ -7,7 +7,7 @@ import keras
 from keras import layers
 
 from tfmp.precision.layer_tree import LayerNode, only_moves_values, operations_of, output_layers
-from tfmp.precision.tracing.hazards import SQUARE, SUM, Fact
+from tfmp.precision.tracing.hazards import RESULT, SQUARE, SUM, Fact
 
 
 def has_operations(root: LayerNode) -> bool:
@@ -45,6 +45,30 @@ def feeding_layers(root: LayerNode, found: Mapping[int, str]) -> dict[int, str]:
                 if id(layer) in nodes:
                     for part in _that_compute(nodes[id(layer)]):
                         kept.setdefault(part, f"feeds {operation.name}, which {reason}")
+    return kept
+
+
+def readers_of_powers(
+    root: LayerNode, facts: Iterable[Fact], found: Mapping[int, str]
+) -> dict[int, str]:
+    """The layers that read the high powers of layers kept in float32, with the reason.
+
+    In FP16 they would cast them to infinity.
+    """
+    nodes = {id(node.layer): node for node in root.within()}
+    returns = {fact.layer for fact in facts if fact.kind == RESULT}
+    pending = [nodes[key] for key in returns & found.keys() & nodes.keys()]
+    kept: dict[int, str] = {}
+    while pending:
+        node = pending.pop()
+        for call in node.layer._outbound_nodes:
+            reader = nodes.get(id(call.operation))
+            if reader is None or id(reader.layer) in kept or reader is root:
+                continue
+            reason = f"reads the result of {node.path}, which may be infinite in float16"
+            kept.update((part, reason) for part in _that_compute(reader))
+            if only_moves_values(reader.layer):
+                pending.append(reader)
     return kept
 
 

@@ -21,6 +21,7 @@ from tfmp.precision.tracing.exponents import (
     high_power,
     is_large_exponential,
     is_square,
+    returned_power,
     small_divisor,
     summed_products,
 )
@@ -45,6 +46,7 @@ FACTORS = "factors"
 TANH = "tanh"
 INTEGERS = "integers"
 ANGLE = "angle"
+RESULT = "result"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Fact:
         kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution),
             `PROMOTION` (16 bits become float32), `EXPONENTIAL` (of a number that may be large),
             `POWER`, `DIVISOR` (a constant), `FACTORS` (a product over an axis), `TANH`,
-            `INTEGERS` (past 2048) or `ANGLE` (of a sine).
+            `INTEGERS` (past 2048), `ANGLE` (of a sine) or `RESULT` (a power that is returned).
         dtype: the dtype that the operation computes in.
         number: the constant, the number of values in a sum or factors in a product (infinity if it
             is unknown), the divisor, or the exponent of a power.
@@ -107,6 +109,13 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
     angle = widest_angle(value)
     if angle is not None:
         yield Fact(layer, ANGLE, dtype, angle)
+
+
+def of_result(layer: int, value: Value) -> Iterator[Fact]:
+    """The fact about a layer's result if that is a high power, whatever the next layer casts."""
+    power = returned_power(value)
+    if power is not None:
+        yield Fact(layer, RESULT, "", power)
 
 
 def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:

@@ -18,6 +18,7 @@ from tfmp.precision.tracing.hazards import (
     TANH,
     Fact,
     of_constant,
+    of_result,
     of_value,
 )
 from tfmp.precision.tracing.ranges import power_of_all, value_of
@@ -187,6 +188,7 @@ class _Facts:
                 self._inside.append(begun)
             elif ended is not None and ended in self._inside:
                 del self._inside[self._inside.index(ended) :]
+                self.found += of_result(ended, self._known(equation.invars[0], constants))
             elif self._inside and begun is None:
                 self._look(equation, constants, reductions)
             for inner in _inner_jaxprs(equation):

@@ -18,6 +18,7 @@ from tfmp.precision.tracing.hazards import (
     TANH,
     Fact,
     of_constant,
+    of_result,
     of_value,
 )
 from tfmp.precision.tracing.ranges import power_of_all, value_of
@@ -115,7 +116,7 @@ class _Graph:
         self, outputs: Iterable[Tensor], marks: TensorFlowMarks, graph: "tf.Graph"
     ) -> None:
         self._marks = marks.layers
-        self.facts = list(_facts(graph, marks.owners))
+        self.facts = list(_facts(graph, marks.owners, marks.layers))
         self.outputs: list[Hashable] = [self._all_of(tensor) for tensor in outputs]
         self.inside_loops = {
             layer
@@ -152,12 +153,15 @@ _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D", "Co
 _SUMS_OF_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum")
 
 
-def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
+def _facts(
+    graph: "tf.Graph", owners: Mapping[int, int], results: Mapping[int, list[int]]
+) -> Iterator[Fact]:
     """The facts of a graph's operations, and of those in its loops and branches.
 
     Args:
         graph: traced.
         owners: ids of the layers whose code made the operations, by their places in the graph.
+        results: ids of the layers that returned a tensor, by its id.
     """
     import tensorflow as tf
 
@@ -168,10 +172,14 @@ def _facts(graph: "tf.Graph", owners: Mapping[int, int]) -> Iterator[Fact]:
         # The parts of a split are not one and the same value.
         values.update((id(tensor), replace(made)) for tensor in op.outputs[1:])
         values.update((id(tensor), made) for tensor in op.outputs[:1])
+        for tensor in op.outputs:
+            for layer in results.get(id(tensor), ()):
+                yield from of_result(layer, made)
         if owner is None:
             continue
         for inner in _inner_graphs(op):
-            yield from _facts(inner, dict.fromkeys(range(len(inner.get_operations())), owner))
+            own = dict.fromkeys(range(len(inner.get_operations())), owner)
+            yield from _facts(inner, own, results)
         if op.outputs and op.outputs[0].dtype.is_floating:
             yield from of_value(owner, op.outputs[0].dtype.name, made)
         if op.type == "Const" and op.outputs[0].dtype.is_floating:

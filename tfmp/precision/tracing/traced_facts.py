@@ -12,6 +12,7 @@ from tfmp.precision.tracing.dry_run import DryRun, DryRunError, dry_run, is_cust
 from tfmp.precision.tracing.graph_operations import (
     feeding_layers,
     has_operations,
+    readers_of_powers,
     with_sums_behind,
 )
 from tfmp.precision.tracing.hazards import hazards, promoted
@@ -100,6 +101,8 @@ def gather(
                 reason = found[id(node.layer)]
                 out_of_range.update((id(part.layer), reason) for part in node.within())
         out_of_range.update(feeding_layers(entry, found))
+        for key, reason in readers_of_powers(entry, trial.facts, found).items():
+            out_of_range.setdefault(key, reason)
     return Evidence(
         frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines
     )

@@ -298,6 +298,24 @@ def test_the_layers_inside_go_with_the_layer_that_computes_with_them():
     assert rows["attention"].policy == rows["attention/query"].policy == "float32"
 
 
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [(lambda x: x**4, True), (lambda x: 1 / (1 + x**4), False), (lambda x: x**2, False)],
+    ids=["power", "inside", "square"],
+)
+def test_the_layer_that_reads_a_power_goes_with_it(function, kept):
+    inputs = keras.Input((8,))
+    x = Own(function, name="own")(layers.Dense(8)(inputs))
+    x = layers.Dense(8, name="next")(layers.Reshape((8,), name="move")(x))
+    model = keras.Model(inputs, layers.Dense(8)(layers.Dense(8, name="later")(x)))
+    rows = {row.path: row for row in plan(model, "mixed_float16").rows}
+    assert (rows["next"].policy == "float32") is kept
+    assert rows["later"].policy == "mixed_float16"
+    if kept:
+        reason = "reads the result of own, which may be infinite in float16"
+        assert rows["move"].reason == rows["next"].reason.replace("of move", "of own") == reason
+
+
 def test_a_models_own_code_is_noted():
     class Masking(keras.Model):
         def __init__(self):
