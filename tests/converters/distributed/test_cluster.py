@@ -124,19 +124,32 @@ def test_a_local_ray_is_started_for_this_machine_alone(monkeypatch):
     assert seen == [(False, "0", 0o077), (True, None, usual)]
 
 
+# Prints where the processes that Ray started listen, and no other process of the machine.
 LISTENING = """
+import os
+from contextlib import suppress
 from pathlib import Path
 from tfmp.converters.distributed.cluster import connected
 
-def listening():
-    lines = [line.split() for name in ("tcp", "tcp6")
-             for line in Path("/proc/net", name).read_text().splitlines()[1:]]
-    return {line[1] for line in lines if line[3] == "0A"}
+def is_below(process):
+    while process not in (0, os.getpid()):
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return process > 0
 
-before = listening()
+def open_files():
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if is_below(int(folder.name)):
+                for file in (folder / "fd").iterdir():
+                    with suppress(OSError):
+                        yield os.readlink(file)
+
 with connected("local", 1) as ray:
     assert ray.get(ray.remote(lambda: 7).remote()) == 7
-    print(*(listening() - before))
+    own = set(open_files())
+    lines = [line.split() for name in ("tcp", "tcp6")
+             for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    print(*(line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in own))
 """
 
 
