@@ -5,7 +5,7 @@
 Each round runs a Keras model and its FP16 ONNX file (arithmetic emulated) over the same batches
 twice, in alternating order: bare, and inside a validation's loop, which also checks and hashes the
 samples and accumulates every metric. Reported is the median over rounds of the ratio within a
-round. The goal is at most 1.15; `one_block` is the worst case, and misses it.
+round. The goal is at most 1.15; `one_block` is the worst case, and lies about there.
 """
 
 import argparse
