@@ -56,7 +56,7 @@ test: lint types  ## lint, types and all tests but the slow ones (6 minutes)
 	@echo "== tests"
 	@$(BIN)/pytest -m "not slow" $(PYTEST)
 
-test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (half an hour)
+test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (about 45 minutes)
 	@$(BIN)/pytest -m slow $(PYTEST)
 
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
