@@ -18,6 +18,7 @@ from tfmp.loss_scaling.optimizer import (
     UnscaledLossWarning,
 )
 from tfmp.loss_scaling.telemetry import read_counters
+from tfmp.loss_scaling.tracing import rarely_all, rarely_summed
 
 INVALID = float("nan")
 
@@ -262,3 +263,24 @@ def test_keras_own_tests_pass_but_for_those_with_a_reason(monkeypatch):
     failed = {case.id().rpartition(".")[2] for case, _ in [*result.failures, *result.errors]}
     assert result.testsRun >= 29
     assert failed == {"test_finite_step_with_inner_loss_scale_stateless", "test_serialization"}
+
+
+def test_a_branch_that_is_mostly_not_taken_holds_no_sums():
+    """XLA would prepare memory for them on every step."""
+
+    def step(taken, values):
+        return jax.lax.cond(taken, lambda: rarely_summed(values, 2), lambda: values[:, 0, 0])
+
+    values = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    compiled = jax.jit(step).lower(True, values).compile()
+    assert "reduce(" not in compiled.as_text()
+    assert compiled(True, values).tolist() == values.sum((1, 2)).tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3, 4), (300, 300)], ids=str)
+def test_a_check_in_such_a_branch_finds_the_same(shape):
+    flags = np.ones(shape, bool)
+    assert rarely_all(flags)
+    if flags.size:
+        flags[(-1,) * flags.ndim] = False
+        assert not rarely_all(flags)

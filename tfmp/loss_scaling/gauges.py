@@ -4,7 +4,6 @@ They are measured on the device, on a few steps only, and lie in one vector besi
 host reads both together.
 """
 
-import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from tfmp.loss_scaling.tracing import is_small, rarely_summed
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
@@ -26,9 +26,6 @@ RING = 32
 
 # Weights of each variable whose change from one step to the next is measured.
 SAMPLE = 32
-
-# Gradients of at most so many values are measured together: copies of larger ones need memory.
-_SMALL = 2**16
 
 # The largest magnitudes that are zero, in the lowest two binades of FP16, and in the next two.
 _BOUNDS = np.nextafter(
@@ -163,9 +160,6 @@ def _of_gradients(grads: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
 def _sums(values: Tensor, largest: Tensor) -> Tensor:
     """For each gradient, how many magnitudes lie past each bound, and the sum of squares.
 
-    All in one sum: on a CPU, XLA prepares memory for the parts of each reduction on every step,
-    also in a branch that is not taken.
-
     Args:
         values: gradients of one shape, the first axis over them.
         largest: the largest magnitude of each. Squares are those of shares of it, which do not
@@ -180,7 +174,7 @@ def _sums(values: Tensor, largest: Tensor) -> Tensor:
     above = ops.cast(size > np.append(_BOUNDS, np.float32(0)).reshape(-1, 1, *inner), "float32")
     is_square = np.arange(4).reshape(-1, 1, *inner) == len(_BOUNDS)
     terms = ops.where(is_square, ops.square(size / safe), above)
-    return ops.sum(terms, axis=tuple(range(2, len(terms.shape))))
+    return rarely_summed(terms, len(inner))
 
 
 def _alike(grads: Sequence[Tensor | None]) -> list[list[int]]:
@@ -189,8 +183,7 @@ def _alike(grads: Sequence[Tensor | None]) -> list[list[int]]:
     for place, grad in enumerate(grads):
         if grad is not None:
             shape = tuple(_dense(grad).shape)
-            is_small = None not in shape and math.prod(shape) <= _SMALL
-            groups.setdefault(shape if is_small else place, []).append(place)
+            groups.setdefault(shape if is_small(shape) else place, []).append(place)
     return list(groups.values())
 
 
@@ -203,7 +196,7 @@ def _norm(values: Tensor) -> Tensor:
     """The norm without squares that leave float32's range."""
     largest = ops.max(ops.abs(values), initial=0.0)
     safe = ops.where(largest > 0, largest, 1.0)
-    return largest * ops.sqrt(ops.sum(ops.square(values / safe)))
+    return largest * ops.sqrt(rarely_summed(ops.square(values / safe), 1))
 
 
 def _some(weight: Tensor) -> Tensor:
@@ -218,7 +211,7 @@ def _update_ratio(before: Gauges, sample: Tensor, now: Tensor) -> Tensor:
     """Norm of the last step's change over the norm of the weights; the old one if none is known."""
 
     both = ops.reshape(ops.stack([sample - before.sample, before.sample]), (2, -1, SAMPLE))
-    change, size = ops.unstack(ops.sqrt(ops.sum(ops.square(both), axis=-1)), 2)
+    change, size = ops.unstack(ops.sqrt(rarely_summed(ops.square(both), 1)), 2)
     # A step that only accumulates gradients changes nothing, and says nothing.
     known = ops.logical_and(before.measured_at == now - 1.0, ops.logical_and(size > 0, change > 0))
     return ops.where(known, change / ops.where(size > 0, size, 1.0), before.update_ratio)

@@ -1,6 +1,6 @@
 """Gradients in the loss-scale optimizer: divided by the scale, and checked for being finite."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import ml_dtypes
 from keras import backend, ops
@@ -23,10 +23,8 @@ def not_finite_as_nan(grad: Tensor) -> Tensor:
     return _with_values(grad, lambda values: ops.where(ops.isfinite(values), values, float("nan")))
 
 
-def all_finite(
-    grads: Sequence[Tensor], scale: Tensor, scale_floor: float, replicas: int
-) -> list[Tensor]:
-    """Whether each gradient, once unscaled and summed over replicas, is finite.
+def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int) -> Tensor:
+    """Which values of a gradient, once unscaled and summed over replicas, are finite.
 
     The check reads the scaled gradients of this replica, because the unscaled ones are never
     materialized where a compiler fuses the division into the update. The verdict is about the
@@ -34,26 +32,22 @@ def all_finite(
     finite.
 
     Args:
-        grads: the scaled gradients, without None; of sparse ones only their rows are read.
-        scale: the scale that they will be divided by.
+        grad: the scaled gradient; of a sparse one only its rows are read.
+        scale: the scale that it will be divided by.
         scale_floor: a lower bound of `scale` that is known without running anything.
-        replicas: number of replicas that they will be summed over.
+        replicas: number of replicas that it will be summed over.
 
     Returns:
-        One boolean scalar for each gradient.
+        Booleans of the gradient's shape.
     """
     # Twice an equal share, so that rounding in the sum cannot push it over either.
     safe_scale = 1.0 if replicas == 1 else 2.0 * replicas
-    verdicts = []
-    for grad in grads:
-        values = grad.values if _is_sparse(grad) else grad
-        if scale_floor >= safe_scale:
-            verdicts.append(ops.all(ops.isfinite(values)))
-            continue
-        largest = float(ml_dtypes.finfo(backend.standardize_dtype(values.dtype)).max)
-        limit = ops.cast(largest * ops.minimum(scale / safe_scale, 1.0), values.dtype)
-        verdicts.append(ops.all(ops.abs(values) <= limit))
-    return verdicts
+    values = grad.values if _is_sparse(grad) else grad
+    if scale_floor >= safe_scale:
+        return ops.isfinite(values)
+    largest = float(ml_dtypes.finfo(backend.standardize_dtype(values.dtype)).max)
+    limit = ops.cast(largest * ops.minimum(scale / safe_scale, 1.0), values.dtype)
+    return ops.abs(values) <= limit
 
 
 def _with_values(grad: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:

@@ -9,7 +9,7 @@ from keras import ops
 
 from tfmp.loss_scaling import gauges, gradients, transitions
 from tfmp.loss_scaling.strategies import LossScale
-from tfmp.loss_scaling.tracing import branch, rarely_run, read
+from tfmp.loss_scaling.tracing import branch, rarely_all, rarely_run, read
 from tfmp.loss_scaling.transitions import Snapshot, Transition
 from tfmp.shared.backend import Tensor
 
@@ -47,7 +47,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
                 "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
                 "cross-replica context. Call it inside the function given to strategy.run()."
             )
-        finite = ops.stack(self._finite_flags(grads, variables, replica.num_replicas_in_sync))
+        finite = self._finite_flags(grads, variables, replica.num_replicas_in_sync)
         if replica.num_replicas_in_sync > 1:
             # Replicas hold the gradients of their own data until the inner optimizer reduces them.
             # In float32, because not every collective and device reduces integers.
@@ -159,13 +159,15 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
         def skip() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
-                after = transitions.after_skip(self.loss_scale, self._snapshot(), ops.stack(finite))
+                # Looked at again: flags that left the check for here would keep XLA from fusing it.
+                flags = self._finite_flags(grads, self._trainable_variables, 1, rarely_all)
+                after = transitions.after_skip(self.loss_scale, self._snapshot(), flags)
                 inner = list(optimizer_variables[own_count:])
                 return list(trainable_variables), own_after(after, read(self.gauges)) + inner
 
         with keras.StatelessScope(state_mapping=mapping):
             finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
-        return branch(ops.all(ops.stack(finite)), update, skip)
+        return branch(ops.all(finite), update, skip)
 
     def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         everything = self._trainable_variables
@@ -243,21 +245,17 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         ]
 
     def _finite_flags(
-        self, grads: Gradients, variables: Sequence[keras.Variable], replicas: int
-    ) -> list[Tensor]:
+        self,
+        grads: Gradients,
+        variables: Sequence[keras.Variable],
+        replicas: int,
+        all_of: Callable[[Tensor], Tensor] = ops.all,
+    ) -> Tensor:
         """A boolean for each built variable; a missing gradient counts as finite."""
-        places = [
-            self._get_variable_index(variable)
-            for grad, variable in zip(grads, variables, strict=True)
-            if grad is not None
-        ]
-        verdicts = gradients.all_finite(
-            [grad for grad in grads if grad is not None],
-            read(self.dynamic_scale),
-            self.loss_scale.floor,
-            replicas,
-        )
         flags: list[Tensor] = [True] * len(self._trainable_variables)
-        for place, verdict in zip(places, verdicts, strict=True):
-            flags[place] = verdict
-        return flags
+        scale = read(self.dynamic_scale)
+        for grad, variable in zip(grads, variables, strict=True):
+            if grad is not None:
+                finite = gradients.finite_values(grad, scale, self.loss_scale.floor, replicas)
+                flags[self._get_variable_index(variable)] = all_of(finite)
+        return ops.stack(flags)
