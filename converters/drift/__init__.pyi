@@ -11,7 +11,12 @@ from .columns.places import (
 from .compare import Comparison as Comparison, match as match
 from .decisions import Counted as Counted, Decisions as Decisions
 from .detection.boxes import MILLION as MILLION
-from .detection.turns import LENGTHS as LENGTHS, QUATERNION as QUATERNION, ROUNDED as ROUNDED
+from .detection.turns import (
+    LENGTHS as LENGTHS,
+    QUATERNION as QUATERNION,
+    ROUNDED as ROUNDED,
+    range_begins as range_begins,
+)
 from .distances import (
     ULP_LABELS as ULP_LABELS,
     Along as Along,

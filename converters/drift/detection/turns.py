@@ -5,13 +5,25 @@ are summed by themselves, and everything else is judged without them.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tfmp.converters.drift import Histogram
 
-# Ranges after which angles begin anew, and hours; axes of no direction do so after half a turn.
-LENGTHS = {"pi": math.pi, "2 pi": 2 * math.pi, "180": 180.0, "360": 360.0, "24": 24.0}
+# Ranges after which values begin anew, the smallest first: hues and phases, axes of no direction,
+# angles, days of a week, hours or months, hours of a day, degrees, days of a year.
+LENGTHS = {
+    "1": 1.0,
+    "pi": math.pi,
+    "2 pi": 2 * math.pi,
+    "7": 7.0,
+    "12": 12.0,
+    "24": 24.0,
+    "180": 180.0,
+    "360": 360.0,
+    "365": 365.0,
+}
 
 # Outputs of so many columns, and of so many values a sample, are looked at.
 _MOST_COLUMNS, _MOST_VALUES = 64, 4096
@@ -25,8 +37,13 @@ ROUNDED = 0.002
 # Numbers of a quaternion, and how far the other one may be from its negative.
 QUATERNION, _NEAR = 4, 0.2
 
-# A quaternion of the other sign has a number that is off by 1 at least, an angle by more.
-_LEAST = 0.9
+# A quaternion of the other sign has a number that is off by 1 at least, and other ends by more.
+_LEAST = (1 - 2 * _END) * min(LENGTHS.values())
+
+
+def range_begins(low: np.ndarray, length: Any) -> np.ndarray:
+    """Where a range of this length begins whose values start at `low`: 0, or minus half of it."""
+    return np.where(low >= -ROUNDED * length, 0.0, -length / 2)
 
 
 def turned(
@@ -54,14 +71,20 @@ def turned(
         values.reshape(samples, -1, columns).astype(np.float64) for values in (reference, candidate)
     )
     error, counts = other - one, np.zeros((len(LENGTHS) + 1, samples, columns), np.int64)
-    for index, length in enumerate(LENGTHS.values()):
-        if largest < (1 - 2 * _END) * length:
-            continue
-        ends = np.abs(np.abs(error) - length) <= 2 * _END * length
-        low = np.minimum(one, other)
-        ends &= (np.abs(low) <= _END * length) | (np.abs(low + length / 2) <= _END * length)
-        other -= np.where(ends, np.sign(error) * length, 0.0)
-        counts[index] = np.count_nonzero(ends, axis=1)
+    lengths, ends = np.array([*LENGTHS.values()]), (np.minimum(one, other), np.maximum(one, other))
+    low, high = ends[0].min(axis=(0, 1)), ends[1].max(axis=(0, 1))
+    begins = range_begins(low, lengths[:, None])
+    holds = (low >= begins - ROUNDED * lengths[:, None]) & (
+        high <= begins + (1 + ROUNDED) * lengths[:, None]
+    )
+    far = np.nonzero((np.abs(error) >= _LEAST) & holds.any(axis=0))
+    kind, columns_of = holds.argmax(axis=0)[far[2]], far[2]
+    length = lengths[kind]
+    at_end = ends[0][far] - begins[kind, columns_of] <= _END * length
+    at_end &= np.abs(error[far]) >= (1 - 2 * _END) * length
+    far, kind, length = tuple(each[at_end] for each in far), kind[at_end], length[at_end]
+    other[far] -= np.sign(error[far]) * length
+    np.add.at(counts, (kind, far[0], far[2]), 1)
     for first in range(columns - QUATERNION + 1):
         part = np.s_[..., first : first + QUATERNION]
         flipped = np.abs(np.square(one[part]).sum(axis=-1) - 1) <= 2 * ROUNDED
@@ -69,7 +92,7 @@ def turned(
         other[part] *= np.where(flipped, -1.0, 1.0)[..., None]
         counts[-1, :, first] = np.count_nonzero(flipped, axis=1)
     left, size = (np.square(values).sum(axis=(1, 2)) for values in (other - one, one))
-    scales = np.array([*LENGTHS.values(), 4.0]) / 4  # a typical angle, and a quaternion's length
+    scales = np.append(lengths, 4.0) / 4  # a typical angle, and a quaternion's length
     size += scales**2 @ counts.sum(axis=2)
     found = counts.any(axis=(0, 2)) & (left <= close**2 * size)
     if not found.any():

@@ -16,6 +16,7 @@ from tfmp.converters.drift import (
     Kind,
     OutputDrift,
     Totals,
+    range_begins,
     without_turned,
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict
@@ -24,9 +25,13 @@ from tfmp.converters.drift.verdict.closeness import closeness_checks
 _KINDS = frozenset({Kind.OTHER, Kind.REGRESSION})
 
 _ANGLES = (
-    "at the other end of a range of {}. If they are angles, they say the same: then let the model "
-    "answer with a sine and a cosine"
+    "at the other end of a range of {}. If they turn, as angles, hours and hues do, they say the "
+    "same: then let the model answer with a sine and a cosine"
 )
+
+# Mean square about the middle of values from 0 to 1 that turn: 1/12 where they are even, and up to
+# 1/4 where all are at the ends, as sure probabilities are.
+_EVEN = 1 / 6
 
 _QUATERNIONS = (
     "the same with the other sign. If they are quaternions, that is the same rotation: then give "
@@ -45,7 +50,8 @@ def equivalence_check(
         checks: of these distances.
     """
     failed = [check for check in checks if check.verdict is Verdict.FAIL]
-    readable = output.task.kind in _KINDS and not (output.nonfinite or output.infinite_lost)
+    readable = output.known is None or output.task.kind in _KINDS
+    readable &= not (output.nonfinite or output.infinite_lost)
     if not failed or not readable or not output.totals.turned.samples:
         return None
     readings = _readings(output.totals)
@@ -77,13 +83,19 @@ def _readings(totals: Totals) -> list[str] | None:
     *turns, signs = np.array(totals.turns).reshape(-1, slices.count)
     ends = slices.edges[[0, 2]].min(axis=0), slices.edges[[1, 3]].max(axis=0)
     found = []
+    each = totals.values / slices.count
     for (name, length), counts in zip(LENGTHS.items(), turns, strict=True):
-        low, high = (values[counts > 0] / length for values in ends)
-        begins = np.where(low >= -ROUNDED, 0.0, -0.5)
+        some = counts > 0
+        low, high = (values[some] / length for values in ends)
+        begins = range_begins(low, 1.0)
         if (low < begins - ROUNDED).any() or (high > begins + 1 + ROUNDED).any():
             return None
+        # Squares about the middle: shares and probabilities may be all at the ends.
+        middle, mean = begins + 0.5, slices.reference_sum[some] / each / length
+        spread = slices.reference_sq[some] / each / length**2 + middle * (middle - 2 * mean)
+        if length == 1 and (spread > _EVEN).any():
+            return None
         found += [_ANGLES.format(name)] if counts.any() else []
-    each = totals.values / slices.count
     for first in np.flatnonzero(signs).tolist():
         size = float(slices.reference_sq[first : first + QUATERNION].sum()) / each
         if abs(size - 1) > 2 * ROUNDED:

@@ -19,7 +19,8 @@ def judged(reference, candidate, task=None):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "name"), [(0, 2 * np.pi, "2 pi"), (-180, 180, "360"), (0, np.pi, "pi")]
+    ("low", "high", "name"),
+    [(0, 2 * np.pi, "2 pi"), (-180, 180, "360"), (0, np.pi, "pi"), (0, 1, "1"), (0, 12, "12")],
 )
 def test_values_at_the_other_end_of_a_turn_may_be_angles(low, high, name):
     exact = GENERATOR.uniform(low, high, 500)
@@ -28,10 +29,17 @@ def test_values_at_the_other_end_of_a_turn_may_be_angles(low, high, name):
     received[:6] = high
     verdict, text = judged(exact, received)
     assert verdict is Verdict.INCONCLUSIVE
-    assert f"But 6 of 500 samples are at the other end of a range of {name}. If they are" in text
+    assert f"But 6 of 500 samples are at the other end of a range of {name}. If they turn," in text
     assert judged(exact, received, "embedding")[0] is Verdict.FAIL
     received[7:40] = (low + high) / 2  # wrong whichever way one turns
     assert judged(exact, received)[0] is Verdict.FAIL
+
+
+def test_probabilities_that_are_nearly_all_sure_do_not_turn():
+    exact = GENERATOR.choice([0.001, 0.5, 0.999], (500, 2), p=[0.4, 0.2, 0.4])
+    received = exact.copy()
+    received[:3] = 1 - exact[:3]
+    assert judged(exact, received, "other")[0] is Verdict.FAIL
 
 
 def test_values_beyond_a_turn_are_no_angles():
