@@ -265,6 +265,13 @@ _WORDS = (
     ("scores class_scores confidence confidences objectness", Kind.MULTILABEL),
 )
 
+# Words in names of bytes that are amounts, with their dtypes and least rank.
+_BYTES = (
+    ("image", Kind.RECONSTRUCTION, ("uint8",), 3),
+    ("embedding", Kind.EMBEDDING, ("uint8", "int8"), 2),
+    ("embeddings", Kind.EMBEDDING, ("uint8", "int8"), 2),
+)
+
 
 def infer_task(
     name: str, dtype: str, shape: tuple[int | None, ...], hint: "OutputHint | None"
@@ -284,9 +291,12 @@ def infer_task(
         The task; None if it has to follow from the values.
     """
     if not _is_float(dtype):
-        # Integers, booleans and texts are compared by equality, but for bytes that are an image.
-        picture = dtype == "uint8" and len(shape) > 2 and "_image_" in words_of(name)
-        return Task(Kind.RECONSTRUCTION, why=f"{NAMED} 'image'") if picture else None
+        # Integers, booleans and texts are compared by equality, but for bytes that are an image or
+        # the quantized numbers of an embedding.
+        for word, kind, dtypes, rank in _BYTES:
+            if dtype in dtypes and len(shape) >= rank and f"_{word}_" in words_of(name):
+                return Task(kind, why=f"{NAMED} {word!r}")
+        return None
     one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
     loss, activation = (hint.loss, hint.activation) if hint else (None, None)
     if loss in _LOSSES and not (
