@@ -51,7 +51,7 @@ def find_group(outputs: Mapping[str, Pair]) -> Group | None:
     """The outputs of one batch that are a detector's; None if there are none.
 
     A list of boxes is known by its name. Without one, by numbers beside it that are sorted, and by
-    corners of which the second is never the smaller one.
+    corners of which the second is never the smaller one; or by centres and sizes from 0 to 1.
     """
     even = {name: one for name, (one, other) in outputs.items() if one.shape == other.shape}
     lists = [name for name, values in even.items() if _are_boxes(values)]
@@ -60,18 +60,20 @@ def find_group(outputs: Mapping[str, Pair]) -> Group | None:
         return None
     boxes = (named or lists)[0]
     rows = even[boxes].shape[1]
-    beside = tuple(
-        name
+    numbers = {
+        name: values
         for name, values in even.items()
-        if values.shape[1:2] == (rows,)
-        and values.dtype.kind in "fiu"
-        and (values.ndim == 2 or (named and values.ndim == 3 and _are_scores(name)))
-    )
+        if values.shape[1:2] == (rows,) and values.dtype.kind in "fiu" and name != boxes
+    }
+    single = tuple(name for name, values in numbers.items() if values.ndim == 2)
+    several = tuple(name for name, values in numbers.items() if values.ndim == 3)
+    if named:
+        beside = single + tuple(name for name in several if _are_scores(name))
+    elif any(is_sorted(even[name]) for name in single) and _are_corners(even[boxes]):
+        beside = single
+    else:
+        beside = single + several if several and _are_queries(even[boxes]) else ()
     if not beside or not 2 <= rows <= MOST_PAIRS:
-        return None
-    if not named and not (
-        any(is_sorted(even[name]) for name in beside) and _are_corners(even[boxes])
-    ):
         return None
     along = tuple(
         name
@@ -98,6 +100,11 @@ def _are_boxes(values: np.ndarray) -> bool:
 
 def _are_corners(boxes: np.ndarray) -> bool:
     return bool((boxes[..., 2:] >= boxes[..., :2]).all())
+
+
+def _are_queries(boxes: np.ndarray) -> bool:
+    """Whether boxes are a centre and a size in terms of the image, as those of queries are."""
+    return bool((boxes >= 0).all() and (boxes <= 1).all() and (boxes[..., 2:] > 0).all())
 
 
 def is_sorted(values: np.ndarray) -> bool:
