@@ -188,6 +188,8 @@ def drift_of(
     if not totals.corners:
         off = replace(totals.off, extents=Slices())
         totals = replace(totals, extents=Slices(), off=off)
+    if not totals.whole:
+        totals = replace(totals, renamed=0)
     if is_named_ids(known):
         # Where some were no whole numbers, not all samples have decisions for a value itself.
         known = known if totals.equality.samples == totals.samples else None

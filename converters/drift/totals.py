@@ -90,6 +90,8 @@ class Totals:
         contrasts: distances of differences between columns, of a few; see `contrast_pairs`.
         fractions: values of the reference by column that are no whole numbers, of a few columns.
         steps: values by column that are whole in the reference, and others in the candidate.
+        whole: whether all values of the reference are whole numbers.
+        renamed: how many of them that FP16 may round are others, valid if `whole` holds.
         places: a few places of each sample, where slices were measured.
         off: the sums by slice and place of those samples that are off by themselves.
         turned: the sums of samples that would be right if angles or quaternions were read as such,
@@ -149,6 +151,8 @@ class Totals:
     contrasts: Slices = field(default_factory=Slices)
     fractions: Histogram = ()
     steps: Histogram = ()
+    whole: bool = True
+    renamed: int = 0
     places: Places = field(default_factory=Places)
     off: Off = field(default_factory=Off)
     turned: Off = field(default_factory=Off)

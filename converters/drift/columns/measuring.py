@@ -73,7 +73,7 @@ def _sliced(
         measured = measure_distances(reference, candidate, columns=True, planes=several)
         slices, planes = Slices.summed(measured.columns), Slices.summed(measured.planes)
         extents = _extents(reference, candidate)
-        if kind is None:
+        if kind is None or (kind is Kind.REGRESSION and reference.shape[-1] <= _EACH_TWO):
             extents |= _contrasts(reference, candidate)
     if kind is Kind.EMBEDDING:
         planes = Slices()
@@ -117,15 +117,14 @@ def contrast_pairs(columns: int) -> np.ndarray:
 
 def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Differences between columns that vary together, which their own sizes do not show."""
-    if reference.ndim != 2:
-        return {}
-    first, second = contrast_pairs(reference.shape[1])
-    if not len(first):
+    columns = reference.shape[-1] if reference.ndim > 1 else 1
+    first, second = contrast_pairs(columns)
+    if not len(first) or reference.size > len(reference) * _FEW_VALUES:
         return {}
     with np.errstate(invalid="ignore", over="ignore"):
         one, other = (
             np.subtract(values[:, second], values[:, first], dtype=np.float64)
-            for values in (reference, candidate)
+            for values in (each.reshape(-1, columns) for each in (reference, candidate))
         )
         error = other - one
         sums = np.stack([error * error, one * one, one])
@@ -136,6 +135,25 @@ def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
 
 def _whole_numbers(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """How often whole numbers become others, by column; they may be names among amounts."""
+    return _renamed(reference, candidate) | _by_whole_column(reference, candidate)
+
+
+# Whole numbers between these are names or amounts that FP16 may round to others. Larger ones of
+# float32 may be whole because it has no others.
+_ROUNDED_ABOVE, _WHOLE_BELOW = 2.0**11, 2.0**20
+
+
+def _renamed(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+    """Whether all values are whole numbers, and how many become others that FP16 may round."""
+    # The first sample tells most often, without a look at all the others.
+    if not all((values == np.rint(values)).all() for values in (reference[:1], reference)):
+        return {"whole": False}
+    size = np.abs(reference)
+    rounded = (size > _ROUNDED_ABOVE) & (size < _WHOLE_BELOW) & (np.rint(candidate) != reference)
+    return {"renamed": int(np.count_nonzero(rounded))}
+
+
+def _by_whole_column(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     few = 1 < reference.ndim < 4 and reference.size <= len(reference) * _FEW_VALUES
     if not few or not 1 < reference.shape[-1] <= _NEIGHBOURS:
         return {}

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfmp.converters.drift import (
+    COMPILED,
     EQUALITY,
     MOST_SLICES,
     OFF,
@@ -316,7 +317,9 @@ def _contrasts(output: OutputDrift, limit: float) -> list[Check]:
     totals = output.totals
     columns, between = totals.slices, totals.contrasts
     first, second = contrast_pairs(columns.count)
-    if output.known is not None or not between.count or between.count != len(first):
+    known = output.known
+    unclear = known is None or (known.kind is Kind.REGRESSION and known.why.startswith(COMPILED))
+    if not unclear or not between.count or between.count != len(first):
         return []
     each = values_of_each(output, columns)[0]
     own = deviation_of(output, columns)
@@ -325,6 +328,11 @@ def _contrasts(output: OutputDrift, limit: float) -> list[Check]:
     together = np.minimum(own[first], own[second])
     hidden = (apart < _TOGETHER * together) & (apart > CONSTANT * together)
     ratio = np.where(hidden, error / np.where(hidden, apart, 1.0), 0.0)
+    if known is not None:  # of numbers, two may be the same one twice: actions share their state
+        lost = np.stack([first, second])[:, ratio > limit * VARIATION]
+        ratio[
+            np.bincount(lost.ravel(), minlength=columns.count)[[first, second]].max(axis=0) < 2
+        ] = 0
     worst = int(ratio.argmax())
     if ratio[worst] <= limit * VARIATION:
         return []

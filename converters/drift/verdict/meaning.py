@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfmp.converters.drift import COMPILED, NAMED, DriftBudget, Kind, OutputDrift
+from tfmp.converters.drift import COMPILED, NAMED, DriftBudget, Kind, OutputDrift, names_ids
 from tfmp.converters.drift.verdict.check import Check, Verdict, doubt, fault
 from tfmp.converters.drift.verdict.decisions import class_checks, clustered, only_firm
 from tfmp.converters.drift.verdict.variation import variation_ratio
@@ -26,6 +26,7 @@ def meaning_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     if output.decision is None or (output.known is None and output.rel_l2 is not None):
         checks += _guessed(output, budget, budget.flip_rate)
     checks += [*_misnamed(output, budget), *_named_by_column(output, budget.flip_rate)]
+    checks += _rounded_names(output, budget.flip_rate)
     checks += [*_first_few(output), *_one_hot(output, budget, budget.flip_rate)]
     return checks
 
@@ -101,6 +102,24 @@ def _named_by_column(output: OutputDrift, limit: float) -> list[Check]:
         f"the budget of {limit:.2%}; if they are amounts, declare --task {output.name}=regression"
     )
     return [doubt("meaning", output.name, text, float(rates[worst]))]
+
+
+def _rounded_names(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether values that are all whole numbers would fail if they were names."""
+    totals = output.totals
+    if output.known is not None or output.task.kind is not Kind.OTHER or not totals.renamed:
+        return []
+    rate = totals.renamed / totals.values
+    if rate <= limit:
+        return []
+    text = (
+        f"output {output.name!r}: all of its values are whole numbers, and {totals.renamed:,} of "
+        f"{totals.values:,} are others, as FP16 has not all numbers above 2,048"
+    )
+    if names_ids(output.name):
+        return [fault("meaning", output.name, f"{text}. Its name says that they name something")]
+    text += f". If they are amounts, declare --task {output.name}=regression, or ids if they name"
+    return [doubt("meaning", output.name, text + " something", rate)]
 
 
 def _first_few(output: OutputDrift) -> list[Check]:
