@@ -54,11 +54,16 @@ def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) 
     policies = [(layer, layer.dtype_policy) for layer in narrow_layers(model)]
     fused = [layer for layer in model._flatten_layers() if getattr(layer, "use_cudnn", False)]
     choices = [layer.use_cudnn for layer in fused]
+    functions = [layer for layer in model._flatten_layers() if isinstance(layer, keras.Function)]
+    # A functional model casts what it is called with to the dtypes that these have.
+    declared = [(x, x.dtype) for function in functions for x in function.inputs]
     held = [(variable, variable._value, variable._dtype) for variable, _ in widened]
     for layer, _ in policies:
         layer.dtype_policy = keras.DTypePolicy("float32")
     for layer in fused:
         layer.use_cudnn = False
+    for tensor, dtype in declared:
+        tensor._dtype = "float32" if dtype in _NARROW else dtype
     for variable, wide in widened:
         variable._value, variable._dtype = wide, "float32"
     try:
@@ -68,5 +73,7 @@ def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) 
             layer.dtype_policy = policy
         for layer, choice in zip(fused, choices, strict=True):
             layer.use_cudnn = choice
+        for tensor, dtype in declared:
+            tensor._dtype = dtype
         for variable, value, dtype in held:
             variable._value, variable._dtype = value, dtype

@@ -17,9 +17,9 @@ def policy(request):
     keras.config.set_dtype_policy("float32")
 
 
-def small() -> keras.Model:
+def small(dtype: str = "float32") -> keras.Model:
     keras.utils.set_random_seed(0)
-    x = keras.Input((6, 6, 3), name="x")
+    x = keras.Input((6, 6, 3), dtype=dtype, name="x")
     h = layers.BatchNormalization()(layers.Conv2D(4, 3)(x))
     h = layers.LayerNormalization()(layers.Reshape((-1, 4))(keras.ops.relu(h)))
     h = layers.GRU(3, recurrent_initializer="glorot_uniform")(layers.MultiHeadAttention(2, 2)(h, h))
@@ -28,7 +28,7 @@ def small() -> keras.Model:
 
 @pytest.mark.parametrize("policy", ["float16", "bfloat16"], indirect=True)
 def test_a_model_without_float32_weights_is_widened(policy):
-    model = small()
+    model = small(dtype=policy)
     keras.config.set_dtype_policy("float32")
     wide = small()
     wide.set_weights([weight.astype(np.float32) for weight in model.get_weights()])
@@ -48,7 +48,7 @@ def test_a_model_without_float32_weights_is_widened(policy):
 
 @pytest.mark.parametrize("policy", ["float16", "mixed_bfloat16"], indirect=True)
 def test_the_model_is_left_as_it_was(policy):
-    model = small()
+    model = small("float16")
     before = [(v.dtype, v._value) for v in model.variables]
     policies = [layer.dtype_policy.name for layer in model._flatten_layers()]
     export_onnx(open_source(model))
@@ -56,3 +56,4 @@ def test_the_model_is_left_as_it_was(policy):
         assert variable.dtype == dtype
         assert variable._value is value
     assert [layer.dtype_policy.name for layer in model._flatten_layers()] == policies
+    assert [tensor.dtype for tensor in model.inputs] == ["float16"]
