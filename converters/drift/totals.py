@@ -71,7 +71,8 @@ class Totals:
         margin_flips: argmax flips by the reference's margin.
         reference_row: digest of the row that all samples share; "" if they differ.
         candidate_row: digest of the candidate's common row in the same way.
-        both_nan: values that are NaN on both sides, which are left aside.
+        both_nan: values that are NaN on both sides, which are left aside. A sample that has no
+            others is left aside as a whole: `samples` and `values` do not count it.
         argmax: decisions for the largest score, where they were counted.
         half: decisions of probabilities at 0.5, valid if `unit` holds.
         zero: decisions of logits at 0.
@@ -261,6 +262,13 @@ def _measure(
     if not is_floating(reference.dtype):
         return _measure_equality(reference, candidate, keys, unread)
     reference, candidate = _real(reference), _real(candidate)
+    empty = _without_numbers(reference, candidate)
+    if empty.any():
+        aside = Totals(dtype=dtype, both_nan=reference[empty].size)
+        if empty.all():
+            return aside
+        left = [None if x is None else x[~empty] for x in (reference, candidate, keys, unread)]
+        return merge(aside, _measure(left[0], left[1], task, left[2], left[3]))
     if unread is not None:
         reference, candidate = _blank(unread, reference), _blank(unread, candidate)
     # Floats that only their name calls ids may be scores, which all of them together will tell.
@@ -313,6 +321,17 @@ def _measure(
             {name: shares for name, (_, shares) in decided.items()},
         ),
     )
+
+
+def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
+    """Flags of the samples that are NaN throughout, on both sides."""
+    if not reference.size or reference.shape != candidate.shape:
+        return np.zeros(len(reference), bool)
+    sides = [values.reshape(len(values), -1) for values in (reference, candidate)]
+    empty = np.isnan(sides[0][:, 0]) & np.isnan(sides[1][:, 0])
+    for at in np.flatnonzero(empty):  # only these can be
+        empty[at] = all(np.isnan(values[at]).all() for values in sides)
+    return empty
 
 
 def _blank(unread: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -409,9 +428,13 @@ def _common_row(array: np.ndarray) -> str | None:
         return None
     first = np.asarray(array[0], array.dtype)  # a text by itself is no array
     # The second sample tells most often, without a look at all the others.
-    if not ((array[1:2] == first).all() and (array[2:] == first).all()):
+    floats = first.dtype.kind == "f"
+    if not all(
+        ((rows == first) | (floats and np.isnan(rows) & np.isnan(first))).all()
+        for rows in (array[1:2], array[2:])
+    ):
         return ""
-    if first.dtype.kind == "f":
+    if floats:
         first = first + 0.0  # -0.0 equals 0.0 but has other bytes
     data = repr(first.tolist()).encode() if first.dtype.kind == "O" else first.tobytes()
     return hashlib.sha256(repr(first.shape).encode() + data).hexdigest()[:16]

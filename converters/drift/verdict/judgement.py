@@ -132,6 +132,9 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
         compared = f"{samples:,} {'sample was' if samples == 1 else 'samples were'} compared"
         if distinct < samples:
             compared += f", of which {distinct:,} {'is' if distinct == 1 else 'are'} distinct"
+        nan = max((output.totals.both_nan for output in outputs), default=0)
+        if nan:
+            compared += f" ({nan:,} values are NaN on both sides; a sample without others is none)"
         text = (
             f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Pass "
             "more data"

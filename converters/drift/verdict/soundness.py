@@ -40,7 +40,8 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         )
         checks.append(doubt("reference_nan", name, text, float(output.reference_nan)))
     both = output.totals.both_nan
-    if both and both == values:
+    # Reports of before count such values among all, too.
+    if both and (not values or (both == values and not any(output.totals.reference_sq))):
         text = (
             f"{where}: each value is NaN on both sides, so nothing was compared{given}. Fix the "
             "model or its input first"

@@ -213,6 +213,16 @@ class TestSoundness:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "each value is NaN on both sides, so nothing was compared" in found.reasons[0]
 
+    @pytest.mark.parametrize(("rows", "verdict"), [(41, Verdict.PASS), (42, Verdict.INCONCLUSIVE)])
+    def test_samples_of_nan_on_both_sides_are_no_evidence(self, rows: int, verdict: Verdict) -> None:
+        accumulator = OutputAccumulator("y")
+        values = np.random.default_rng(0).standard_normal((100, 3))
+        values[:rows] = np.nan
+        accumulator.update(values, values)
+        found = judge([accumulator.result()], budget=DriftBudget(flip_rate=0.1))
+        assert found.verdict is verdict
+        assert ("58 samples were compared (126 values are NaN" in found.reasons[0]) == (rows == 42)
+
 
 class TestAccuracy:
     def test_nothing_lost_of_450_passes(self) -> None:
