@@ -174,16 +174,19 @@ def _wide(dtype: DTypeLike) -> str:
 def _input_structure(model: KerasModel) -> list[KerasSpecs]:
     """The positional arguments of `model`: nested structures of `InputSpec` with names."""
     import keras
-    from keras.src.export.export_utils import get_input_signature
+    from keras.src.export.export_utils import _infer_input_signature_from_model, get_input_signature
 
+    functional = isinstance(model, keras.Sequential) or hasattr(model, "_inputs_struct")
     try:
-        signature = list(get_input_signature(model))
+        # Keras asks for a call in this process, but a file records the shapes of calls before.
+        recorded = None if functional else _infer_input_signature_from_model(model)
+        signature = list(recorded or get_input_signature(model))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"model {model.name!r} has no known input shapes: {first_line(error)} "
-            "Call it once on a batch (`model(x)`) before converting."
+            "Call it once on a batch (`model(x)`) before saving or converting it."
         ) from error
-    if isinstance(model, keras.Sequential) or hasattr(model, "_inputs_struct"):
+    if functional:
         # Keras's signature frees a batch that is fixed. An unnamed `keras.Input` has a tensor name
         # that counts up; its layer's name is saved.
         tensors = iter(model.inputs)

@@ -140,6 +140,20 @@ def test_an_unbuilt_model_is_refused():
         open_source(model)
 
 
+@keras.saving.register_keras_serializable("tests")
+class Doubled(keras.Model):
+    def call(self, given):
+        return given["x"] * 2
+
+
+def test_a_subclassed_model_is_known_by_the_shapes_in_its_file(tmp_path):
+    model = Doubled()
+    model({"x": np.ones((3, 2), np.float32)})
+    model.save(tmp_path / "m.keras")
+    (spec,) = open_source(tmp_path / "m.keras").inputs
+    assert (spec.name, spec.shape) == ("x", (None, 2))
+
+
 def test_what_is_no_model_is_refused():
     with pytest.raises(InputError, match=r"a tf\.function or a path, received int"):
         open_source(3)
