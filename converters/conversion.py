@@ -145,6 +145,7 @@ def _written(
         ConversionError: a format cannot express the model; the text names the files that could be
             written.
     """
+    _refuse_complex(source)
     artifacts: list[Artifact] = []
     failures: list[ConversionError] = []
     for target in targets:
@@ -153,14 +154,24 @@ def _written(
             artifacts.append(write_file(source, samples, target, budget, helper, progress))
         except ConversionError as error:
             failures.append(error)
-    if failures and not artifacts:
-        raise failures[0]
     if failures:
+        told = " ".join(dict.fromkeys(map(str, failures)))
         files = ", ".join(str(artifact.path) for artifact in artifacts)
-        raise ConversionError(
-            f"{' '.join(map(str, failures))} Converted all the same, and not compared: {files}."
-        )
+        left = f" Converted all the same, and not compared: {files}." if files else ""
+        raise ConversionError(told + left)
     return tuple(artifacts)
+
+
+def _refuse_complex(source: AnySource) -> None:
+    """Raises `ConversionError` for complex inputs and outputs, which no runtime of a file takes."""
+    for kind, specs in (("input", source.inputs), ("output", source.outputs)):
+        for spec in specs:
+            if spec.dtype.startswith("complex"):
+                raise ConversionError(
+                    f"model {source.name!r}: {kind} {spec.name!r} is {spec.dtype}, which neither "
+                    "ONNX Runtime nor LiteRT takes. Let the model take or give its real and "
+                    "imaginary parts instead (tf.math.real, tf.math.imag)."
+                )
 
 
 def target_of(

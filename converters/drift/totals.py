@@ -267,8 +267,8 @@ def _measure(
         aside = Totals(dtype=dtype, both_nan=reference[empty].size)
         if empty.all():
             return aside
-        left = [None if x is None else x[~empty] for x in (reference, candidate, keys, unread)]
-        return merge(aside, _measure(left[0], left[1], task, left[2], left[3]))
+        left = [None if each is None else each[~empty] for each in (keys, unread)]
+        return merge(aside, _measure(reference[~empty], candidate[~empty], task, *left))
     if unread is not None:
         reference, candidate = _blank(unread, reference), _blank(unread, candidate)
     # Floats that only their name calls ids may be scores, which all of them together will tell.

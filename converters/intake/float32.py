@@ -1,24 +1,25 @@
-"""Runs Keras models in float32 for one call, also if they were trained in 16 bits."""
+"""Runs Keras models in float32 for one call, also if they were trained in 16 or 64 bits."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel, Variable
 
-_NARROW = ("float16", "bfloat16")
+_OTHER_FLOATS = ("float16", "bfloat16", "float64")
 
 
-def narrow_layers(model: KerasModel) -> list[KerasLayer]:
-    """The layers that compute in 16 bits and are not quantized."""
+def other_layers(model: KerasModel) -> list[KerasLayer]:
+    """The layers that compute in 16 or 64 bits and are not quantized."""
     return [
         layer
         for layer in model._flatten_layers()
-        if layer.dtype_policy.quantization_mode is None and "float16" in layer.dtype_policy.name
+        if layer.dtype_policy.quantization_mode is None
+        and layer.dtype_policy.name.endswith(_OTHER_FLOATS)
     ]
 
 
-def widened_weights(model: KerasModel) -> list[tuple[Variable, Variable]]:
-    """The weights that are held in 16 bits, each with a float32 copy.
+def float32_weights(model: KerasModel) -> list[tuple[Variable, Variable]]:
+    """The weights that are held in 16 or 64 bits, each with a float32 copy.
 
     Under the policies "float16" and "bfloat16" there are no float32 masters.
     """
@@ -27,17 +28,18 @@ def widened_weights(model: KerasModel) -> list[tuple[Variable, Variable]]:
     return [
         (variable, tf.Variable(tf.cast(variable.value, tf.float32), name=variable.path))
         for variable in model.variables
-        if variable.dtype in _NARROW
+        if variable.dtype in _OTHER_FLOATS
     ]
 
 
 def precision_note(model: KerasModel) -> tuple[str, ...]:
-    """A note for the report on a model that was trained in 16 bits; empty for any other model."""
-    names = sorted({layer.dtype_policy.name for layer in narrow_layers(model)})
+    """A note for the report on a model of other floats than float32; empty for any other model."""
+    names = sorted({layer.dtype_policy.name for layer in other_layers(model)})
     if not names:
         return ()
     mixed = any(name.startswith("mixed") for name in names)
-    weights = "its master weights" if mixed else "its 16-bit weights, the only ones it has"
+    bits = 64 if names == ["float64"] else 16
+    weights = "its master weights" if mixed else f"its {bits}-bit weights, the only ones it has"
     return (f"trained under {', '.join(names)}: converted in float32 from {weights}",)
 
 
@@ -47,11 +49,11 @@ def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) 
 
     Args:
         model: the model; it is as before when the context ends.
-        widened: the result of `widened_weights` for this model.
+        widened: the result of `float32_weights` for this model.
     """
     import keras
 
-    policies = [(layer, layer.dtype_policy) for layer in narrow_layers(model)]
+    policies = [(layer, layer.dtype_policy) for layer in other_layers(model)]
     fused = [layer for layer in model._flatten_layers() if getattr(layer, "use_cudnn", False)]
     choices = [layer.use_cudnn for layer in fused]
     functions = [layer for layer in model._flatten_layers() if isinstance(layer, keras.Function)]
@@ -63,7 +65,7 @@ def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) 
     for layer in fused:
         layer.use_cudnn = False
     for tensor, dtype in declared:
-        tensor._dtype = "float32" if dtype in _NARROW else dtype
+        tensor._dtype = "float32" if dtype in _OTHER_FLOATS else dtype
     for variable, wide in widened:
         variable._value, variable._dtype = wide, "float32"
     try:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake.float32 import in_float32, precision_note, widened_weights
+from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
 from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.integers import with_integers
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, weights_sha256
@@ -51,7 +51,7 @@ def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ..
         TensorSpec(name, tuple(spec.shape), _wide(spec.dtype))
         for name, spec in _named_leaves(arguments, lambda _, spec: spec.name)
     )
-    widened = widened_weights(model)
+    widened = float32_weights(model)
     variables = [*model.variables, *(wide for _, wide in widened)]
     declared = _declared_output_names(model)
 
@@ -168,7 +168,7 @@ def _wide(dtype: DTypeLike) -> str:
     import keras
 
     name = keras.backend.standardize_dtype(dtype)
-    return "float32" if name in ("float16", "bfloat16") else name
+    return "float32" if name in ("float16", "bfloat16", "float64") else name
 
 
 def _input_structure(model: KerasModel) -> list[KerasSpecs]:

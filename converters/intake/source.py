@@ -137,6 +137,7 @@ class Source:
             TensorSpec(name, _static_shape(name, value), value.dtype.name)
             for name, value in zip(names, marked.outputs, strict=True)
         )
+        origin = replace(origin, notes=tuple(dict.fromkeys(origin.notes + _drawn_note(marked))))
         return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
 
     def pinned(
@@ -313,6 +314,25 @@ def pin(
             )
         pinned.append(replace(spec, shape=shape))
     return tuple(pinned)
+
+
+# TensorFlow's ops that draw other numbers in each run, by how they begin.
+_RANDOM = re.compile("(Parameterized)?(Random|TruncatedNormal|Multinomial)")
+
+
+def _drawn_note(graph: TracedFunction) -> tuple[str, ...]:
+    """A note for the report on a model that draws random numbers; empty for any other model."""
+    types = {operation.type for operation in graph.graph.get_operations()}
+    if "StatefulPartitionedCall" in types:
+        functions = graph.graph.as_graph_def().library.function
+        types |= {node.op for function in functions for node in function.node_def}
+    drawn = ", ".join(sorted(filter(_RANDOM.match, types)))
+    if not drawn:
+        return ()
+    return (
+        f"draws random numbers ({drawn}), which differ from run to run: the drift holds that "
+        "difference, too. Let the model take the numbers as an input to compare without it",
+    )
 
 
 def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[TracedFunction, tuple[str, ...]]:

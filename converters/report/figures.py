@@ -43,7 +43,11 @@ _NAMES = {
     "flip_rate": "Flip rate",
     "class_flip_rate": "Most changed class",
     "row_rate": "Rows on one side only",
+    "meaning": "Change under another meaning",
 }
+
+# Checks whose number is one of values; that of others is a rate or a distance.
+_COUNTS = ("nonfinite", "infinite_lost", "saturated", "reference_nan", "both_nan")
 
 # Words of metrics that are not written in small letters.
 _SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
@@ -69,6 +73,9 @@ def budget_bars(candidate: CandidateReport) -> tuple[list[Bar], int]:
     """
     drawn = [check for check in candidate.checks if check.measured is not None]
     drawn = [check for check in drawn if check.name != "min_samples"]
+    # What passes there was measured without the values that are not finite.
+    broken = {check.output for check in drawn if check.name == "nonfinite"}
+    drawn = [c for c in drawn if c.verdict is not Verdict.PASS or c.output not in broken]
     several = len(candidate.outputs) > 1
     worst = {(check.name, check.output): check for check in sorted(drawn, key=_share)}
     drawn = sorted(worst.values(), key=_share, reverse=True)
@@ -117,7 +124,9 @@ def _clip(share: float) -> float:
 def _unlimited_text(check: Check) -> str:
     if check.name == "run":
         return "did not run"
-    return "yes" if check.name == "collapsed" else f"{check.measured or 0:,.0f} values"
+    if check.name == "collapsed":
+        return "yes"
+    return f"{check.measured or 0:,.0f} values" if check.name in _COUNTS else number(check.measured)
 
 
 def _limited_text(check: Check) -> str:

@@ -133,7 +133,10 @@ def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]
                 "Make a new one at each call."
             )
         results[:] = [result]
-        return stream_of(result, inputs)
+        try:
+            return stream_of(result, inputs)
+        except InputError as error:
+            raise InputError(f"data {text!r}: {error}") from error
 
     stream = call()
     unread = [stream]
@@ -279,8 +282,10 @@ def count_rows(name: str, arrays: RawArrays, labels: RawLabels) -> int:
     }
     if not lengths or 0 in lengths.values():
         empty = next((key for key, length in lengths.items() if length == 0), "it")
+        single = empty in found and found[empty].ndim == 0
+        lacks = "has one value without an axis of samples" if single else "has no samples"
         raise InputError(
-            f"data {name} is empty: {empty} has no samples. Pass at least one; a verdict needs "
+            f"data {name} is empty: {empty} {lacks}. Pass at least one; a verdict needs "
             "some hundred."
         )
     if len(set(lengths.values())) > 1:

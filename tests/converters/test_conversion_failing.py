@@ -7,6 +7,7 @@ import keras
 import keras_models
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfmp.converters import DriftBudget, convert, validate
 from tfmp.converters.comparison import Plan
@@ -38,6 +39,18 @@ def test_the_other_file_is_written_and_named(tmp_path: Path, monkeypatch, conver
 def test_a_model_that_no_format_can_express_is_told_of_once(tmp_path: Path, monkeypatch, converter):
     with pytest.raises(ConversionError, match=r"^no form for this layer\.$"):
         convert_all(tmp_path, ["onnx", "tflite"], monkeypatch)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_complex_numbers_are_refused_once_for_all_formats(tmp_path: Path, converter):
+    """Either format's own error would send to the other one."""
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4))], autograph=False)
+    def spectrum(x):
+        return {"bins": tf.signal.rfft(x)}
+
+    with pytest.raises(ConversionError, match=r"output 'bins' is complex64.*tf\.math\.real"):
+        convert(spectrum, "onnx", tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""Models that were trained in 16 bits, in float32."""
+"""Models that were trained in 16 or 64 bits, in float32."""
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ def small(dtype: str = "float32") -> keras.Model:
     return keras.Model(x, layers.Dense(2, name="y")(h))
 
 
-@pytest.mark.parametrize("policy", ["float16", "bfloat16"], indirect=True)
+@pytest.mark.parametrize("policy", ["float16", "bfloat16", "float64"], indirect=True)
 def test_a_model_without_float32_weights_is_widened(policy):
     model = small(dtype=policy)
     keras.config.set_dtype_policy("float32")
@@ -34,7 +34,8 @@ def test_a_model_without_float32_weights_is_widened(policy):
     wide.set_weights([weight.astype(np.float32) for weight in model.get_weights()])
     source = open_source(model)
     assert source.origin.notes == (
-        f"trained under {policy}: converted in float32 from its 16-bit weights, the only "
+        f"trained under {policy}: converted in float32 from its "
+        f"{64 if policy == 'float64' else 16}-bit weights, the only "
         "ones it has",
     )
     assert {spec.dtype for spec in (*source.inputs, *source.outputs)} == {"float32"}

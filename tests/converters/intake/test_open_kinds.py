@@ -270,3 +270,12 @@ def test_a_model_trained_under_cudnn_settings_is_left_as_it_was():
     export_onnx(open_source(model))
     assert layer.use_cudnn == before
     assert "call" not in vars(layer)
+
+
+def test_a_model_that_draws_numbers_is_told_of():
+    @tf.function(input_signature=[tf.TensorSpec((None, 2))], autograph=False)
+    def noisy(x):
+        return x + tf.random.normal(tf.shape(x))
+
+    (note,) = open_source(noisy).origin.notes
+    assert "draws random numbers (RandomStandardNormal), which differ from run to run" in note

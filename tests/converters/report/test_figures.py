@@ -70,6 +70,14 @@ class TestBudget:
         bar = only(check(3.0, None, verdict=Verdict.FAIL, name="nonfinite"))
         assert (bar.label, bar.text, bar.length) == ("Non-finite values", "3 values", 1.0)
 
+    def test_what_passes_beside_values_that_are_not_finite_is_left_out(self) -> None:
+        broken = check(3.0, None, verdict=Verdict.FAIL, name="nonfinite")
+        assert only(broken, check(0.0, 0.1, name="sample_rel_l2")).text == "3 values"
+
+    @pytest.mark.parametrize("name", ["meaning", "top_k", "slice_rel_l2"])
+    def test_a_share_without_a_limit_is_no_number_of_values(self, name: str) -> None:
+        assert only(check(0.4375, None, verdict=Verdict.INCONCLUSIVE, name=name)).text == "0.438"
+
     def test_names_are_words(self) -> None:
         names = ["slice_rel_l2", "mean_iou_drop", "macro_f1_ratio", "found_share_drop"]
         labels = [only(check(0, 1, name=name)).label for name in names]

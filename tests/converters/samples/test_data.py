@@ -499,7 +499,7 @@ class TestInputsWithoutAxes:
         assert len(hashes) == 2
 
     def test_a_label_without_axes_is_refused(self) -> None:
-        assert "is empty: the labels" in refusal((X, np.array(3)), [IMAGE])
+        assert "is empty: the labels has one value without" in refusal((X, np.array(3)), [IMAGE])
 
 
 def test_a_search_looks_at_a_bounded_number_of_samples() -> None:

@@ -214,7 +214,9 @@ class TestSoundness:
         assert "each value is NaN on both sides, so nothing was compared" in found.reasons[0]
 
     @pytest.mark.parametrize(("rows", "verdict"), [(41, Verdict.PASS), (42, Verdict.INCONCLUSIVE)])
-    def test_samples_of_nan_on_both_sides_are_no_evidence(self, rows: int, verdict: Verdict) -> None:
+    def test_samples_of_nan_on_both_sides_are_no_evidence(
+        self, rows: int, verdict: Verdict
+    ) -> None:
         accumulator = OutputAccumulator("y")
         values = np.random.default_rng(0).standard_normal((100, 3))
         values[:rows] = np.nan
