@@ -450,6 +450,8 @@ class TestFunctionsThatFail:
         assert "returned the text 'data.npz'; expected an iterable of batches" in refusal(
             f"{module}:text", [IMAGE]
         )
+        message = refusal("builtins:dict", [IMAGE])
+        assert message.startswith("data 'builtins:dict': data dict of arrays is empty")
 
     def test_in_python(self) -> None:
         used_up = iter([X])
