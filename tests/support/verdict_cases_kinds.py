@@ -113,6 +113,33 @@ def _(rng):
     return one("embedding", np.clip(exact, -127, 127).astype(np.int8), received.astype(np.int8))
 
 
+# Matrices
+
+
+def homographies(rng: np.random.Generator) -> np.ndarray:
+    """Maps of a plane into pictures: turns, shifts of 60 pixels, and a perspective of 0.0002."""
+    exact = np.eye(3) + 0.1 * rng.standard_normal((400, 3, 3))
+    exact[:, :2, 2] = 60 * rng.standard_normal((400, 2))
+    exact[:, 2] = np.concatenate([2e-4 * rng.standard_normal((400, 2)), np.ones((400, 1))], axis=1)
+    return exact
+
+
+@harmful("homographies without their perspective")
+def _(rng):
+    """At the edge of a picture of 1000 pixels, lines are a fifth off."""
+    exact = homographies(rng)
+    received = half(exact)
+    received[:, 2, :2] = 0
+    return one("homography", exact, received)
+
+
+@benign("homographies with their perspective", UNSURE)
+def _(rng):
+    """Each number is rounded."""
+    exact = homographies(rng)
+    return one("homography", exact, half(exact))
+
+
 # Agents
 
 

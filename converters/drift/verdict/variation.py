@@ -229,20 +229,36 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(error > 0, error / variation, 0.0)
     varies = variation > _CONSTANT * size
-    wrong = varies & (ratio > VARIATION * limit) & (error > MORE * usual)
+    wrong, dead = varies & (ratio > VARIATION * limit), _dead_numbers(output, size, kept)
+    wrong &= (error > MORE * usual) | dead
     if not wrong.any():
         return []
     at = int(np.where(wrong, ratio, -1.0).argmax())
     where = f"a place in channel {at // each} of {channels}" if channels > 1 else "a place"
     told = number_beside(ratio.flat[at], limit * VARIATION)
+    times = f"by {error.flat[at] / usual.flat[at // each]:.3g} times as much as others"
     text = (
         f"output {output.name!r}: {where} is off by "
         f"{told} of what tells samples apart there, budget {limit * VARIATION:.10g}, "
-        f"and by {error.flat[at] / usual.flat[at // each]:.3g} times as much as others; "
+        f"and {'is the same for all samples' if dead.flat[at] else times}; "
         f"{np.count_nonzero(wrong):,} of {wrong.size:,} places that are followed are over it"
     )
     measured = float(ratio.flat[at]) / VARIATION
     return [Check("slice_rel_l2", output.name, measured, None, None, limit, Verdict.FAIL, text)]
+
+
+# A matrix of so few numbers holds a quantity in each. One that varies by less than this share of
+# what it did is dead, and the error of the others excuses it only if it is float32's own noise.
+_FEW_NUMBERS, _DEAD, _SMALLEST = 32, 0.05, 1e-6
+
+
+def _dead_numbers(output: OutputDrift, size: np.ndarray, kept: slice) -> np.ndarray:
+    """Which numbers of a small matrix are the same for all samples, and were not."""
+    spread = output.totals.places.spread
+    if output.totals.values != output.samples * size.size or size.size > _FEW_NUMBERS:
+        return np.zeros(size.shape, bool)
+    low, high, least, most = spread.edges[:, kept].reshape(4, *size.shape)
+    return (most - least < _DEAD * (high - low)) & (size > _SMALLEST)
 
 
 # A column says something on this share of the samples at least, wherever the others lie; and so
