@@ -34,6 +34,28 @@ def is_large_exponential(value: Value) -> bool:
     return largest > LARGEST_LOGARITHM
 
 
+def exponential_in(value: Value) -> Value | None:
+    """The exponential that a value grows with, if that may be infinite in FP16."""
+    if value.bound < FLOAT16.overflow_threshold:
+        return None
+    grown = (base for base, degree in value.growth().items() if degree > 0)
+    return next(filter(is_large_exponential, grown), None)
+
+
+def layers_behind(value: Value) -> frozenset[int]:
+    """The other layers whose results a layer's own code computes a value from, by id."""
+    found: set[int] = set()
+    pending, seen = [value], {id(value)}
+    while pending:
+        one = pending.pop()
+        if one.layer not in (None, value.layer):
+            found.add(one.layer)
+            continue
+        pending += [source for source in one.sources if id(source) not in seen]
+        seen.update(map(id, one.sources))
+    return frozenset(found)
+
+
 def high_power(value: Value) -> float | None:
     """The exponent of the power that a value is, if that power of activations may be infinite.
 

@@ -6,8 +6,15 @@ from collections.abc import Iterable, Mapping
 import keras
 from keras import layers
 
-from tfmp.precision.layer_tree import LayerNode, only_moves_values, operations_of, output_layers
-from tfmp.precision.tracing.hazards import RESULT, SQUARE, SUM, Fact
+from tfmp.precision.layer_tree import (
+    LayerNode,
+    describe,
+    is_graph,
+    only_moves_values,
+    operations_of,
+    output_layers,
+)
+from tfmp.precision.tracing.hazards import ARGUMENT, EXPONENTIAL, RESULT, SQUARE, SUM, Fact
 
 
 def has_operations(root: LayerNode) -> bool:
@@ -45,6 +52,53 @@ def feeding_layers(root: LayerNode, found: Mapping[int, str]) -> dict[int, str]:
                 if id(layer) in nodes:
                     for part in _that_compute(nodes[id(layer)]):
                         kept.setdefault(part, f"feeds {operation.name}, which {reason}")
+    return kept
+
+
+def own_exponentials(root: LayerNode, facts: Iterable[Fact]) -> list[Fact]:
+    """The exponentials that a model's own code takes in FP16 between its layers."""
+    return [
+        fact
+        for fact in facts
+        if (fact.layer, fact.kind, fact.dtype) == (id(root.layer), EXPONENTIAL, "float16")
+        and not is_graph(root.layer)
+    ]
+
+
+def feeding_own_code(
+    root: LayerNode, exponentials: Iterable[Fact], found: Mapping[int, str]
+) -> dict[int, str]:
+    """The model and the layers to keep in float32 so that it takes its exponentials in float32."""
+    nodes = {id(node.layer): node for node in root.within()}
+    kept: dict[int, str] = {}
+    for fact in exponentials:
+        reason = kept[fact.layer] = found[fact.layer]
+        for other in nodes.keys() & set(fact.others):
+            text = f"feeds {describe(root.path)}, which {reason}"
+            kept.update((part, text) for part in _that_compute(nodes[other]))
+    return kept
+
+
+def readers_of_exponentials(root: LayerNode, facts: Iterable[Fact]) -> dict[int, str]:
+    """The layers that read exponentials of other code, with the reason.
+
+    In FP16 they would cast them to infinity.
+    """
+    nodes = {id(node.layer): node for node in root.within()}
+    names = {id(one): one.name for node in root.within() for one in operations_of(node.layer)}
+    names.update((key, describe(node.path)) for key, node in nodes.items())
+    read = [fact for fact in facts if fact.kind == ARGUMENT and fact.layer in nodes]
+    kept: dict[int, str] = {}
+    before = -1
+    while len(kept) > before:
+        before = len(kept)
+        for reader, maker, origin in ((fact.layer, *fact.others) for fact in read):
+            passed_on = maker in kept and only_moves_values(nodes[maker].layer)
+            if reader in kept or reader == origin or not (maker == origin or passed_on):
+                continue
+            of = names.get(origin, "the model")
+            reason = f"reads exponentials of {of}, which may be infinite in float16"
+            kept.update((id(part.layer), reason) for part in nodes[reader].unit())
     return kept
 
 

@@ -18,9 +18,11 @@ from tfmp.precision.tracing.coarse_numbers import (
 )
 from tfmp.precision.tracing.exponents import (
     POWERS,
+    exponential_in,
     high_power,
     is_large_exponential,
     is_square,
+    layers_behind,
     returned_power,
     small_divisor,
     summed_products,
@@ -47,6 +49,7 @@ TANH = "tanh"
 INTEGERS = "integers"
 ANGLE = "angle"
 RESULT = "result"
+ARGUMENT = "argument"
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,15 @@ class Fact:
         kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution),
             `PROMOTION` (16 bits become float32), `EXPONENTIAL` (of a number that may be large),
             `POWER`, `DIVISOR` (a constant), `FACTORS` (a product over an axis), `TANH`,
-            `INTEGERS` (past 2048), `ANGLE` (of a sine) or `RESULT` (a power that is returned).
+            `INTEGERS` (past 2048), `ANGLE` (of a sine), `RESULT` (a power that is returned) or
+            `ARGUMENT` (an exponential that a layer reads).
         dtype: the dtype that the operation computes in.
         number: the constant, the number of values in a sum or factors in a product (infinity if it
             is unknown), the divisor, or the exponent of a power.
         line: file and line of the user's code that promotes, if it is known.
         bound: the largest magnitude of the values in a sum that leaves the range, if it is known.
+        others: ids of the layers whose results an exponential is computed from; of an argument the
+            layer that made it, and the one that took the exponential.
     """
 
     layer: int
@@ -72,6 +78,7 @@ class Fact:
     number: float = 0.0
     line: str = ""
     bound: float = math.inf
+    others: tuple[int, ...] = ()
 
 
 def of_constant(layer: int, dtype: str, values: np.ndarray) -> Iterator[Fact]:
@@ -95,7 +102,7 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
     if is_square(value):
         yield Fact(layer, SQUARE, dtype)
     if is_large_exponential(value):
-        yield Fact(layer, EXPONENTIAL, dtype)
+        yield Fact(layer, EXPONENTIAL, dtype, others=tuple(layers_behind(value)))
     divisor = small_divisor(value)
     if divisor is not None:
         yield Fact(layer, DIVISOR, dtype, divisor)
@@ -116,6 +123,16 @@ def of_result(layer: int, value: Value) -> Iterator[Fact]:
     power = returned_power(value)
     if power is not None:
         yield Fact(layer, RESULT, "", power)
+
+
+def of_argument(layer: int, value: Value) -> Iterator[Fact]:
+    """The fact about a value that a layer reads if that is an exponential, whatever it casts."""
+    exponential = exponential_in(value)
+    if exponential is None:
+        return
+    maker, origin = value.moved().layer, exponential.layer
+    if maker is not None and origin is not None:
+        yield Fact(layer, ARGUMENT, "", others=(maker, origin))
 
 
 def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:

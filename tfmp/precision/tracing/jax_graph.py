@@ -17,6 +17,7 @@ from tfmp.precision.tracing.hazards import (
     SUM,
     TANH,
     Fact,
+    of_argument,
     of_constant,
     of_result,
     of_value,
@@ -184,6 +185,8 @@ class _Facts:
         for equation in jaxpr.eqns:
             self._note(equation, constants)
             begun, ended = _layer_of(equation, _BEGIN), _layer_of(equation)
+            if begun is not None:
+                self.found += of_argument(begun, self._known(equation.invars[0], constants))
             if begun is not None and begun not in self._inside[-1:]:
                 self._inside.append(begun)
             elif ended is not None and ended in self._inside:

@@ -17,6 +17,7 @@ from tfmp.precision.tracing.hazards import (
     SUM,
     TANH,
     Fact,
+    of_argument,
     of_constant,
     of_result,
     of_value,
@@ -50,6 +51,7 @@ class TensorFlowMarks:
 
     def __init__(self) -> None:
         self.layers: dict[int, list[int]] = {}
+        self.readers: dict[int, list[int]] = {}
         self.owners: dict[int, int] = {}
         self.alive: list[Tensor] = []
         self.graph: tf.Graph | None = None
@@ -66,6 +68,13 @@ class TensorFlowMarks:
 
     def begin(self, layer: keras.Operation, arguments: TensorTree) -> tuple[TensorTree, int]:
         """The place in the graph where a layer's own code begins."""
+
+        def mark(tensor: Tensor) -> Tensor:
+            self.alive.append(tensor)
+            self.readers.setdefault(id(tensor), []).append(id(layer))
+            return tensor
+
+        over_tensors(mark, arguments)
         return arguments, self._operations()
 
     def end(self, layer: keras.Operation, begin: int) -> None:
@@ -116,13 +125,13 @@ class _Graph:
         self, outputs: Iterable[Tensor], marks: TensorFlowMarks, graph: "tf.Graph"
     ) -> None:
         self._marks = marks.layers
-        self.facts = list(_facts(graph, marks.owners, marks.layers))
+        self.facts = list(_facts(graph, marks.owners, marks.layers, marks.readers))
         self.outputs: list[Hashable] = [self._all_of(tensor) for tensor in outputs]
         self.inside_loops = {
             layer
             for tensor in marks.alive
             if tensor.graph is not graph
-            for layer in self._marks[id(tensor)]
+            for layer in self._marks.get(id(tensor), ())
         }
 
     def _all_of(self, tensor: Tensor) -> _MarkedTensor:
@@ -154,7 +163,10 @@ _SUMS_OF_SEGMENTS = ("SegmentSum", "UnsortedSegmentSum")
 
 
 def _facts(
-    graph: "tf.Graph", owners: Mapping[int, int], results: Mapping[int, list[int]]
+    graph: "tf.Graph",
+    owners: Mapping[int, int],
+    results: Mapping[int, list[int]],
+    readers: Mapping[int, list[int]],
 ) -> Iterator[Fact]:
     """The facts of a graph's operations, and of those in its loops and branches.
 
@@ -162,6 +174,7 @@ def _facts(
         graph: traced.
         owners: ids of the layers whose code made the operations, by their places in the graph.
         results: ids of the layers that returned a tensor, by its id.
+        readers: ids of the layers that got a tensor, by its id.
     """
     import tensorflow as tf
 
@@ -175,11 +188,13 @@ def _facts(
         for tensor in op.outputs:
             for layer in results.get(id(tensor), ()):
                 yield from of_result(layer, made)
+            for layer in readers.get(id(tensor), ()):
+                yield from of_argument(layer, made)
         if owner is None:
             continue
         for inner in _inner_graphs(op):
             own = dict.fromkeys(range(len(inner.get_operations())), owner)
-            yield from _facts(inner, own, results)
+            yield from _facts(inner, own, results, readers)
         if op.outputs and op.outputs[0].dtype.is_floating:
             yield from of_value(owner, op.outputs[0].dtype.name, made)
         if op.type == "Const" and op.outputs[0].dtype.is_floating:

@@ -11,7 +11,10 @@ from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.tracing.dry_run import DryRun, DryRunError, dry_run, is_custom, needs_dry_run
 from tfmp.precision.tracing.graph_operations import (
     feeding_layers,
+    feeding_own_code,
     has_operations,
+    own_exponentials,
+    readers_of_exponentials,
     readers_of_powers,
     with_sums_behind,
 )
@@ -93,16 +96,29 @@ def gather(
         if base != "mixed_float16":
             continue  # bfloat16 has the range of float32
         found = hazards(before.facts, with_sums_behind(entry, trial.facts))
+        own = own_exponentials(entry, trial.facts)
+        others = [fact for fact in trial.facts if fact not in own]
         if id(entry.layer) not in trial.unsafe_losses:
-            notes += _own_code_of_model(entry, found)
+            notes += _own_code_of_model(entry, hazards(before.facts, others) if own else found)
+        known = set(out_of_range)
         for node in entry.within():
             if id(node.layer) in found and node is not entry:
                 # It computes with the results of its layers: they are switched with it.
                 reason = found[id(node.layer)]
                 out_of_range.update((id(part.layer), reason) for part in node.within())
         out_of_range.update(feeding_layers(entry, found))
-        for key, reason in readers_of_powers(entry, trial.facts, found).items():
-            out_of_range.setdefault(key, reason)
+        followers = (
+            readers_of_powers(entry, trial.facts, found),
+            readers_of_exponentials(entry, trial.facts),
+            feeding_own_code(entry, own, found),
+        )
+        for kept in followers:
+            out_of_range.update({**kept, **out_of_range})
+        widened = dict.fromkeys(out_of_range.keys() - known, "float32")
+        if widened and not layer_tree.is_graph(entry.layer):
+            # Operators of TensorFlow take no float32 and 16 bits together.
+            with suppress(DryRunError):
+                failed.update(dry_run(entry, {**policies, **widened}, before.inputs).failed)
     return Evidence(
         frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines
     )

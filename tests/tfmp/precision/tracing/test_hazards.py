@@ -316,6 +316,43 @@ def test_the_layer_that_reads_a_power_goes_with_it(function, kept):
         assert rows["move"].reason == rows["next"].reason.replace("of move", "of own") == reason
 
 
+@pytest.mark.parametrize(
+    ("function", "reads"),
+    [(ops.exp, True), (lambda x: ops.exp(x) / ops.sum(ops.exp(x), -1, keepdims=True), False)],
+    ids=["exponential", "shares"],
+)
+def test_the_layer_that_reads_an_exponential_goes_with_it(function, reads):
+    inputs = keras.Input((8,))
+    x = Own(function, name="own")(layers.Dense(8)(inputs))
+    x = layers.Dense(8, name="next")(layers.Multiply(name="move")([x, x]))
+    rows = {row.path: row for row in plan(keras.Model(inputs, x), "mixed_float16").rows}
+    reason = "reads exponentials of own, which may be infinite in float16"
+    assert [rows[name].reason == reason for name in ("move", "next")] == [reads, reads]
+
+
+def test_a_model_that_takes_exponentials_between_its_layers_does_it_in_float32():
+    class Odds(keras.Model):
+        def __init__(self):
+            super().__init__()
+            for name in ("stem", "scores", "values", "read", "later", "out"):
+                setattr(self, name, layers.Dense(8, name=name))
+
+        def call(self, x):
+            x = self.stem(x)
+            return self.out(self.later(self.read(self.values(x) * ops.exp(self.scores(x)))))
+
+    model = Odds()
+    model(np.ones((2, 8)))
+    made = plan(model, "mixed_float16")
+    rows = {row.path: row for row in made.rows}
+    assert rows["scores"].reason == f"feeds the model, which {EXPONENTIALS}"
+    assert rows["read"].reason.startswith("reads exponentials of the model")
+    assert rows["stem"].policy == rows["later"].policy == "mixed_float16"
+    assert not made.notes
+    made.apply()
+    assert np.isfinite(model(np.ones((2, 8)))).all()  # all dtypes meet
+
+
 def test_a_models_own_code_is_noted():
     class Masking(keras.Model):
         def __init__(self):
