@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import Source
@@ -110,13 +111,15 @@ def test_ops_that_tflite_lacks_are_refused_with_their_layer(
 def test_float64_weights_are_named_where_no_operator_takes_them(
     tmp_path: Path, export: Callable
 ) -> None:
-    wide = keras.Sequential(
-        [keras.Input((4,), dtype="float64"), keras.layers.Dense(2, dtype="float64", name="wide")],
-        name="sequential",
-    )
-    with pytest.raises(ConversionError, match=r"no operator for .*MatMul \(layer wide\)") as error:
-        export(open_source(wide), tmp_path / "wide.tflite")
-    assert "Its weights are float64 (such as 'sequential/wide/kernel')" in str(error.value)
+    weights = tf.Variable(tf.ones((4, 2), tf.float64), name="wide")
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float64)], autograph=False)
+    def product(x):
+        return x @ weights
+
+    with pytest.raises(ConversionError, match=r"no operator for .*MatMul") as error:
+        export(open_source(product), tmp_path / "wide.tflite")
+    assert "Its weights are float64 (such as 'wide')" in str(error.value)
     assert "make the model under the policy float32" in str(error.value)
 
 
