@@ -3,15 +3,12 @@
 import math
 from dataclasses import replace
 
-from tfmp.loss_scaling import DynamicLossScale
+from tfmp.loss_scaling import DynamicLossScale, without_bound
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.replay import Call, CallKey, Gradients, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
 from tfmp.precision import LayerNode
-
-# The lowest loss scale, as a power of two, that is tried to see whether a lower one would help.
-_LOWEST_EXPONENT = -14
 
 
 def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> NonFinite | None:
@@ -78,7 +75,9 @@ def _finite_at(step: ReplayedStep, scale: float) -> bool:
 
 def _largest_finite_scale(step: ReplayedStep, scale: float) -> float | None:
     """The largest power of two below `scale` at which the gradients of all weights are finite."""
-    low, high = _LOWEST_EXPONENT, math.ceil(math.log2(scale))
+    # `fit` lets the scale of a large loss fall to this one.
+    lowest = without_bound(DynamicLossScale()).floor
+    low, high = math.floor(math.log2(lowest)), math.ceil(math.log2(scale))
     if high <= low or not _finite_at(step, 2.0**low):
         return None
     # A gradient that is finite at one scale is finite at all lower ones.

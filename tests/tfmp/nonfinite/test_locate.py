@@ -253,14 +253,15 @@ def test_a_loss_scale_that_is_too_high():
     assert found.advice.endswith(f"a static one should be at most {limit:g}.")
 
 
-def test_a_loss_so_large_that_only_a_scale_below_1_is_low_enough():
+@pytest.mark.parametrize("size", [1e8, 1e10])
+def test_a_loss_so_large_that_only_a_scale_below_1_is_low_enough(size):
     optimizer = LossScaleOptimizer(keras.optimizers.SGD())
     net = sequential(dense(dtype=HALF), dense(dtype=HALF), dense(1), optimizer=optimizer)
-    found = locate_nonfinite(net, X, Y * 1e8, loss_scale=1.0)
+    found = locate_nonfinite(net, X, Y * size, loss_scale=1.0)
     assert found.cause == "loss scale"
     lowest = float(eval(found.advice.split("min_scale=")[1].removesuffix(").")))
     assert lowest < 1
-    assert not locate_nonfinite(net, X, Y * 1e8, loss_scale=lowest)
+    assert not locate_nonfinite(net, X, Y * size, loss_scale=lowest)
 
 
 def test_a_derivative_that_is_not_finite():
