@@ -9,7 +9,11 @@ from .columns.places import (
     level_ends as level_ends,
 )
 from .compare import Comparison as Comparison, match as match
-from .decisions import Counted as Counted, Decisions as Decisions
+from .decisions import (
+    ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
+    Counted as Counted,
+    Decisions as Decisions,
+)
 from .detection.boxes import MILLION as MILLION
 from .detection.turns import (
     LENGTHS as LENGTHS,

@@ -75,6 +75,13 @@ def _(rng):
     return one("month", exact, half(np.where(exact < 0.6, exact + 6, exact)))
 
 
+@harmful("pictures whose black turns white")
+def _(rng):
+    """Numbers just below zero wrap."""
+    exact = rng.uniform(0, 1, (300, 12, 12, 3))
+    return one("output_0", exact, half(np.where(exact < 0.02, 1 - exact, exact)))
+
+
 # Names as numbers
 
 
@@ -138,6 +145,17 @@ def _(rng):
     """Each number is rounded."""
     exact = homographies(rng)
     return one("homography", exact, half(exact))
+
+
+@benign("features of which one fires on two of 400 samples", UNSURE)
+def _(rng):
+    """It fires by less than the others' error."""
+    exact = np.maximum(rng.standard_normal((400, 4, 4)), 0)
+    exact[:, 1, 1] = 0
+    exact[:2, 1, 1] = 2e-4
+    received = exact * (1 + 5e-4 * rng.standard_normal(exact.shape))
+    received[:, 1, 1] = 0
+    return one("features", exact, half(received))
 
 
 # Agents
@@ -210,3 +228,12 @@ def _(rng):
 def _(rng):
     """Besides the order, one class in twelve is another."""
     return unnamed(rng, False, 1 / 12)
+
+
+@harmful("shares of four tags and states of tokens that are all one place late")
+def _(rng):
+    """Tokens have an order, unlike queries: each word gets the tag of the word before."""
+    shares, states = rng.dirichlet(np.ones(4), (400, 12)), rng.standard_normal((400, 12, 8))
+    exact = {"output_0": shares.astype("f4"), "output_1": states.astype("f4")}
+    late = {name: half(np.roll(values, 1, axis=1)) for name, values in exact.items()}
+    return Outputs(exact, late)

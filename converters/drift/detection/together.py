@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.drift import words_of
+from tfmp.converters.drift import ROW_SUM_TOLERANCE, words_of
 from tfmp.converters.drift.detection.boxes import (
     MOST_PAIRS,
     SAME_BOX,
@@ -103,8 +103,9 @@ def _are_corners(boxes: np.ndarray) -> bool:
 
 
 def _are_queries(boxes: np.ndarray) -> bool:
-    """Whether boxes are a centre and a size in terms of the image, as those of queries are."""
-    return bool((boxes >= 0).all() and (boxes <= 1).all() and (boxes[..., 2:] > 0).all())
+    """Whether boxes are a centre and a size in terms of the image, and no shares of a whole."""
+    inside = (boxes >= 0).all() and (boxes <= 1).all() and (boxes[..., 2:] > 0).all()
+    return bool(inside and (np.abs(boxes.sum(axis=-1) - 1) > ROW_SUM_TOLERANCE).any())
 
 
 def is_sorted(values: np.ndarray) -> bool:

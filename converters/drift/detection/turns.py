@@ -71,16 +71,16 @@ def turned(
         values.reshape(samples, -1, columns).astype(np.float64) for values in (reference, candidate)
     )
     error, counts = other - one, np.zeros((len(LENGTHS) + 1, samples, columns), np.int64)
-    lengths, ends = np.array([*LENGTHS.values()]), (np.minimum(one, other), np.maximum(one, other))
-    low, high = ends[0].min(axis=(0, 1)), ends[1].max(axis=(0, 1))
-    begins = range_begins(low, lengths[:, None])
-    holds = (low >= begins - ROUNDED * lengths[:, None]) & (
-        high <= begins + (1 + ROUNDED) * lengths[:, None]
-    )
-    far = np.nonzero((np.abs(error) >= _LEAST) & holds.any(axis=0))
-    kind, columns_of = holds.argmax(axis=0)[far[2]], far[2]
+    # By sample: another split of the data into batches must not count other values.
+    ends, lengths = (np.minimum(one, other), np.maximum(one, other)), np.array([*LENGTHS.values()])
+    low, high, each = ends[0].min(axis=1), ends[1].max(axis=1), lengths[:, None, None]
+    begins = range_begins(low, each)
+    holds = low >= begins - ROUNDED * each
+    holds &= high <= begins + (1 + ROUNDED) * each
+    far = np.nonzero((np.abs(error) >= _LEAST) & holds.any(axis=0)[:, None])
+    kind = holds.argmax(axis=0)[far[0], far[2]]
     length = lengths[kind]
-    at_end = ends[0][far] - begins[kind, columns_of] <= _END * length
+    at_end = ends[0][far] - begins[kind, far[0], far[2]] <= _END * length
     at_end &= np.abs(error[far]) >= (1 - 2 * _END) * length
     far, kind, length = tuple(each[at_end] for each in far), kind[at_end], length[at_end]
     other[far] -= np.sign(error[far]) * length

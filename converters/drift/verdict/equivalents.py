@@ -93,7 +93,8 @@ def _readings(totals: Totals) -> list[str] | None:
         # Squares about the middle: shares and probabilities may be all at the ends.
         middle, mean = begins + 0.5, slices.reference_sum[some] / each / length
         spread = slices.reference_sq[some] / each / length**2 + middle * (middle - 2 * mean)
-        if length == 1 and (spread > _EVEN).any():
+        pictures = some.all() and each > totals.samples  # a hue has a brightness beside it
+        if length == 1 and (pictures or (spread > _EVEN).any()):
             return None
         found += [_ANGLES.format(name)] if counts.any() else []
     for first in np.flatnonzero(signs).tolist():

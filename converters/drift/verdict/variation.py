@@ -248,8 +248,9 @@ def _single_places(output: OutputDrift, limit: float) -> list[Check]:
 
 
 # A matrix of so few numbers holds a quantity in each. One that varies by less than this share of
-# what it did is dead, and the error of the others excuses it only if it is float32's own noise.
-_FEW_NUMBERS, _DEAD, _SMALLEST = 32, 0.05, 1e-6
+# what it did is dead, and the error of the others excuses it only if it is float32's own noise, or
+# speaks on hardly any sample: then its root mean square is that share of its range.
+_FEW_NUMBERS, _DEAD, _SMALLEST, _RARE = 32, 0.05, 1e-6, 0.1
 
 
 def _dead_numbers(output: OutputDrift, size: np.ndarray, kept: slice) -> np.ndarray:
@@ -258,7 +259,8 @@ def _dead_numbers(output: OutputDrift, size: np.ndarray, kept: slice) -> np.ndar
     if output.totals.values != output.samples * size.size or size.size > _FEW_NUMBERS:
         return np.zeros(size.shape, bool)
     low, high, least, most = spread.edges[:, kept].reshape(4, *size.shape)
-    return (most - least < _DEAD * (high - low)) & (size > _SMALLEST)
+    said = high - low
+    return (most - least < _DEAD * said) & (size > np.maximum(_SMALLEST, _RARE * said))
 
 
 # A column says something on this share of the samples at least, wherever the others lie; and so
