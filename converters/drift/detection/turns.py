@@ -70,7 +70,14 @@ def turned(
     one, other = (
         values.reshape(samples, -1, columns).astype(np.float64) for values in (reference, candidate)
     )
-    error, counts = other - one, np.zeros((len(LENGTHS) + 1, samples, columns), np.int64)
+    counts = np.zeros((len(LENGTHS) + 1, samples, columns), np.int64)
+    for first in range(columns - QUATERNION + 1):
+        part = np.s_[..., first : first + QUATERNION]
+        flipped = np.abs(np.square(one[part]).sum(axis=-1) - 1) <= 2 * ROUNDED
+        flipped &= np.square(one[part] + other[part]).sum(axis=-1) <= _NEAR**2
+        other[part] *= np.where(flipped, -1.0, 1.0)[..., None]
+        counts[-1, :, first] = np.count_nonzero(flipped, axis=1)
+    error = other - one
     # By sample: another split of the data into batches must not count other values.
     ends, lengths = (np.minimum(one, other), np.maximum(one, other)), np.array([*LENGTHS.values()])
     low, high, each = ends[0].min(axis=1), ends[1].max(axis=1), lengths[:, None, None]
@@ -85,12 +92,6 @@ def turned(
     far, kind, length = tuple(each[at_end] for each in far), kind[at_end], length[at_end]
     other[far] -= np.sign(error[far]) * length
     np.add.at(counts, (kind, far[0], far[2]), 1)
-    for first in range(columns - QUATERNION + 1):
-        part = np.s_[..., first : first + QUATERNION]
-        flipped = np.abs(np.square(one[part]).sum(axis=-1) - 1) <= 2 * ROUNDED
-        flipped &= np.square(one[part] + other[part]).sum(axis=-1) <= _NEAR**2
-        other[part] *= np.where(flipped, -1.0, 1.0)[..., None]
-        counts[-1, :, first] = np.count_nonzero(flipped, axis=1)
     left, size = (np.square(values).sum(axis=(1, 2)) for values in (other - one, one))
     scales = np.append(lengths, 4.0) / 4  # a typical angle, and a quaternion's length
     size += scales**2 @ counts.sum(axis=2)
