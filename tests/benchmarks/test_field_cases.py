@@ -57,6 +57,7 @@ def outcomes(cell: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\b(PASS|FAIL|INCONCLUSIVE|no)\b[,:;]? ?", cell))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

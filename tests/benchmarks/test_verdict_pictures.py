@@ -18,6 +18,7 @@ def test_the_page_shows_each_picture_with_its_sentence():
     assert max(files.values()) < 80_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("picture", PICTURES.ALL, ids=lambda picture: picture.name)
 def test_a_quotation_is_what_the_report_says(picture):
     _, candidate = PICTURES.validated(picture)

@@ -22,10 +22,7 @@ SAMPLES = 8
 
 
 # They stand for the others: each of a kind of its own.
-QUICK = (
-    "masked_lstm conv_lstm encoder two_towers variance_overflow unet top_k if_branches loop_in_if "
-    "scan_sums functions"
-).split()
+QUICK = ("masked_lstm encoder variance_overflow unet top_k loop_in_if functions").split()
 CASES = corpus(groups="keras onnx applications")
 
 
