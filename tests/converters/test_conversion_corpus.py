@@ -22,7 +22,7 @@ SAMPLES = 8
 
 
 # They stand for the others: each of a kind of its own.
-QUICK = ("masked_lstm encoder variance_overflow unet top_k loop_in_if functions").split()
+QUICK = "masked_lstm encoder variance_overflow unet top_k loop_in_if functions".split()
 CASES = corpus(groups="keras onnx applications")
 
 

@@ -5,7 +5,6 @@ are summed by themselves, and everything else is judged without them.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ QUATERNION, _NEAR = 4, 0.2
 _LEAST = (1 - 2 * _END) * min(LENGTHS.values())
 
 
-def range_begins(low: np.ndarray, length: Any) -> np.ndarray:
+def range_begins(low: np.ndarray, length: np.ndarray | float) -> np.ndarray:
     """Where a range of this length begins whose values start at `low`: 0, or minus half of it."""
     return np.where(low >= -ROUNDED * length, 0.0, -length / 2)
 
@@ -79,17 +78,18 @@ def turned(
         counts[-1, :, first] = np.count_nonzero(flipped, axis=1)
     error = other - one
     # By sample: another split of the data into batches must not count other values.
-    ends, lengths = (np.minimum(one, other), np.maximum(one, other)), np.array([*LENGTHS.values()])
-    low, high, each = ends[0].min(axis=1), ends[1].max(axis=1), lengths[:, None, None]
-    begins = range_begins(low, each)
-    holds = low >= begins - ROUNDED * each
-    holds &= high <= begins + (1 + ROUNDED) * each
+    lower, lengths = np.minimum(one, other), np.array([*LENGTHS.values()])
+    low, high = lower.min(axis=1), np.maximum(one, other).max(axis=1)
+    whole = lengths[:, None, None]
+    begins = range_begins(low, whole)
+    holds = low >= begins - ROUNDED * whole
+    holds &= high <= begins + (1 + ROUNDED) * whole
     far = np.nonzero((np.abs(error) >= _LEAST) & holds.any(axis=0)[:, None])
     kind = holds.argmax(axis=0)[far[0], far[2]]
     length = lengths[kind]
-    at_end = ends[0][far] - begins[kind, far[0], far[2]] <= _END * length
+    at_end = lower[far] - begins[kind, far[0], far[2]] <= _END * length
     at_end &= np.abs(error[far]) >= (1 - 2 * _END) * length
-    far, kind, length = tuple(each[at_end] for each in far), kind[at_end], length[at_end]
+    far, kind, length = tuple(axis[at_end] for axis in far), kind[at_end], length[at_end]
     other[far] -= np.sign(error[far]) * length
     np.add.at(counts, (kind, far[0], far[2]), 1)
     left, size = (np.square(values).sum(axis=(1, 2)) for values in (other - one, one))

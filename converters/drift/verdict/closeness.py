@@ -329,10 +329,9 @@ def _contrasts(output: OutputDrift, limit: float) -> list[Check]:
     hidden = (apart < _TOGETHER * together) & (apart > CONSTANT * together)
     ratio = np.where(hidden, error / np.where(hidden, apart, 1.0), 0.0)
     if known is not None:  # of numbers, two may be the same one twice: actions share their state
-        lost = np.stack([first, second])[:, ratio > limit * VARIATION]
-        ratio[
-            np.bincount(lost.ravel(), minlength=columns.count)[[first, second]].max(axis=0) < 2
-        ] = 0
+        over = ratio > limit * VARIATION
+        pairs = np.bincount(np.append(first[over], second[over]), minlength=columns.count)
+        ratio[np.maximum(pairs[first], pairs[second]) < 2] = 0.0
     worst = int(ratio.argmax())
     if ratio[worst] <= limit * VARIATION:
         return []
