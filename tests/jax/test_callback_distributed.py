@@ -19,6 +19,7 @@ def data_parallel():
     keras.distribution.set_distribution(None)
 
 
+@pytest.mark.slow
 def test_a_nan_on_one_device_skips_the_step_on_both(data_parallel):
     keras.utils.set_random_seed(1)
     model = keras.Sequential(

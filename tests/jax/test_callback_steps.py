@@ -25,6 +25,7 @@ class Own(keras.Sequential):
 
 
 @pytest.mark.filterwarnings("ignore::tfmp.loss_scaling.optimizer.UnscaledLossWarning")
+@pytest.mark.slow
 def test_a_step_that_does_not_scale_is_traced_anew_without_a_scale():
     weights = []
     x = np.random.default_rng(0).standard_normal((64, 4)).astype("float32")

@@ -170,6 +170,7 @@ def test_fit_counts_a_poisoned_batch_and_goes_on():
     assert all(np.isfinite(weight).all() for weight in net.get_weights())
 
 
+@pytest.mark.slow
 def test_apply_works_in_an_eager_loop_where_keras_leaks_tracers():
     targets = variables([1.0], [1.0])
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), StaticLossScale(4.0))

@@ -110,8 +110,8 @@ def test_data_that_is_read_once_is_judged_by_shapes() -> None:
     ("body", "to"),
     [
         (suppressed, "onnx"),
-        (suppressed_without_batch, "onnx"),
-        (masked, "onnx"),
+        pytest.param(suppressed_without_batch, "onnx", marks=pytest.mark.slow),
+        pytest.param(masked, "onnx", marks=pytest.mark.slow),
         pytest.param(masked, "tflite", marks=pytest.mark.slow),
         (ragged, "onnx"),
     ],

@@ -55,7 +55,7 @@ def assert_same(result: JobResult, expected: JobResult) -> None:
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("mode", quick(TOGETHER, "fused"))
+@pytest.mark.parametrize("mode", quick(TOGETHER))
 def test_every_job_ends_as_it_does_alone(mode, alone):
     result = run_in_process(mode, jobs(), keep=True)
     for job, expected in zip(result.jobs, jobs(), strict=True):

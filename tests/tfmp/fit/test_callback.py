@@ -115,7 +115,7 @@ def unbuilt_sequential() -> keras.Model:
     )
 
 
-@pytest.mark.parametrize("make", [Subclassed, unbuilt_sequential])
+@pytest.mark.parametrize("make", quick([Subclassed, unbuilt_sequential], Subclassed))
 @pytest.mark.parametrize("steps_per_execution", quick([1, 4], 4))
 @pytest.mark.parametrize(("peak", "hidden"), [(1.0, "float16"), (7e4, "float32")])
 def test_a_model_without_weights_is_built_from_the_first_batch(

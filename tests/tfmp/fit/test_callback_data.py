@@ -36,7 +36,9 @@ def tf_data():
     return tf.data.Dataset.from_tensor_slices(data()).batch(8)
 
 
-@pytest.mark.parametrize("kind", ["arrays", "PyDataset", "generator", "tf.data"])
+@pytest.mark.parametrize(
+    "kind", quick(["arrays", "PyDataset", "generator", "tf.data"], "generator", "tf.data")
+)
 @pytest.mark.parametrize("steps_per_execution", quick([1, 3], 3))
 def test_any_kind_of_data(kind, steps_per_execution):
     net = model(optimizer=keras.optimizers.SGD(0.1), steps_per_execution=steps_per_execution)

@@ -87,6 +87,7 @@ def test_the_model_is_left_as_it_was(measured):
     model.fit(X, Y, verbose=0)  # and it still trains
 
 
+@pytest.mark.slow
 def test_every_policy_is_measured_alike(measured):
     _, _, report = measured
     assert [row.variant for row in report.variants] == ["float32", "mixed_float16"]
@@ -101,12 +102,14 @@ def test_every_policy_is_measured_alike(measured):
     assert [row.kept_float32 for row in report.variants] == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_losses_come_from_the_same_weights_and_differ_by_rounding_only(measured):
     _, _, report = measured
     wide, narrow = (row.loss for row in report.variants)
     assert wide == pytest.approx(narrow, rel=0.02)
 
 
+@pytest.mark.slow
 def test_every_layer_has_a_cost_under_every_policy(measured):
     _, _, report = measured
     assert [layer.path for layer in report.layers] == ["hidden", "norm", "act", "logits"]
@@ -121,6 +124,7 @@ def test_every_layer_has_a_cost_under_every_policy(measured):
     assert report.notes == ()
 
 
+@pytest.mark.slow
 def test_the_report_is_a_table_json_and_a_page(measured, tmp_path):
     _, _, report = measured
     text = str(report)

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from quick import quick
 
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import Source
@@ -112,7 +113,7 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", quick(MODELS, *list(MODELS)[::2]))
 def test_what_overflows_fits_afterwards_and_float32_does_not_change(name: str) -> None:
     keras.utils.set_random_seed(5)
     source, batch, result = repaired(MODELS[name]())
