@@ -4,6 +4,7 @@ They are measured on the device, on a few steps only, and lie in one vector besi
 host reads both together.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -145,13 +146,11 @@ def _of_gradients(grads: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     absent = [place for place, grad in enumerate(grads) if grad is None]
     parts = [ops.zeros((6, len(absent)), "float32")]
     for places in groups:
-        # In their own shape: XLA would transpose gradients on every step for a branch that
-        # flattens them.
-        values = ops.stack([ops.cast(_dense(grads[place]), "float32") for place in places])
+        values = _stacked([ops.cast(_dense(grads[place]), "float32") for place in places])
         largest = ops.max(ops.abs(values), tuple(range(1, len(values.shape))), initial=0.0)
         nonzero, above_lowest, above_next, square = ops.unstack(_sums(values, largest), 4)
-        total = ops.cast(ops.size(values[0]), "float32") * ops.ones_like(largest)
-        counts = [total, nonzero, nonzero - above_lowest, above_lowest - above_next]
+        totals = [ops.cast(ops.size(_dense(grads[place])), "float32") for place in places]
+        counts = [ops.stack(totals), nonzero, nonzero - above_lowest, above_lowest - above_next]
         parts.append(ops.stack([*counts, largest, largest * ops.sqrt(square)]))
     order = np.argsort([*absent, *chain.from_iterable(groups)])
     return tuple(ops.unstack(ops.take(ops.concatenate(parts, axis=1), order, axis=1), 6))
@@ -161,7 +160,7 @@ def _sums(values: Tensor, largest: Tensor) -> Tensor:
     """For each gradient, how many magnitudes lie past each bound, and the sum of squares.
 
     Args:
-        values: gradients of one shape, the first axis over them.
+        values: gradients, the first axis over them.
         largest: the largest magnitude of each. Squares are those of shares of it, which do not
             leave float32's range.
 
@@ -178,13 +177,37 @@ def _sums(values: Tensor, largest: Tensor) -> Tensor:
 
 
 def _alike(grads: Sequence[Tensor | None]) -> list[list[int]]:
-    """The places of the gradients: small ones of the same shape together."""
-    groups: dict[object, list[int]] = {}
-    for place, grad in enumerate(grads):
-        if grad is not None:
-            shape = tuple(_dense(grad).shape)
-            groups.setdefault(shape if is_small(shape) else place, []).append(place)
-    return list(groups.values())
+    """The places of the gradients: small ones of one rank together, with little padding."""
+    groups: list[list[int]] = []
+    shapes = {place: tuple(_dense(g).shape) for place, g in enumerate(grads) if g is not None}
+    for place, shape in shapes.items():
+        for group in groups:
+            alike = [shapes[other] for other in (*group, place)]
+            if len(alike[0]) != len(shape) or not all(map(is_small, alike)):
+                continue
+            room = math.prod(map(max, *alike)) * len(alike)
+            if is_small((room - sum(map(math.prod, alike)),)):
+                group.append(place)
+                break
+        else:
+            groups.append([place])
+    return groups
+
+
+def _stacked(values: Sequence[Tensor]) -> Tensor:
+    """Arrays of one rank in one, with zeros where some are shorter.
+
+    They keep their rank: XLA would transpose gradients on every step for a branch that flattens
+    them.
+    """
+    longest = [max(sizes) for sizes in zip(*(value.shape for value in values), strict=True)]
+    return ops.stack([_padded(value, longest) for value in values])
+
+
+def _padded(value: Tensor, shape: Sequence[int]) -> Tensor:
+    """The array with zeros at the ends of its axes."""
+    missing = [(0, long - short) for short, long in zip(value.shape, shape, strict=True)]
+    return ops.pad(value, missing) if any(map(any, missing)) else value
 
 
 def _dense(grad: Tensor) -> Tensor:

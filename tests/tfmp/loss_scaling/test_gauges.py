@@ -55,16 +55,17 @@ def test_a_variable_without_a_gradient_has_no_row():
     assert [row.variable for row in health(None, [1.0]).variables] == ["v1"]
 
 
-def test_gradients_of_one_shape_keep_their_places():
+def test_gradients_of_other_shapes_keep_their_places():
     large = np.full(2**16 + 1, 5e-30)
-    grads = ([3.0, 0.0], None, 1.0, [0.0, 0.0], large, [2.0**-23, -4.0], large / 5)
+    grads = [[3.0, 0.0], None, 1.0, [0.0, 0.0], large, [2.0**-23, -4.0, 0.0], large / 5]
+    grads += [np.ones((2, 3)), np.full((3, 1), 2.0)]
     found = gauges.unpack(measured(*grads))
     size = large.size
-    assert found.values.tolist() == [2, 0, 1, 2, size, 2, size]
-    assert found.nonzero.tolist() == [1, 0, 1, 0, size, 2, size]
-    assert found.lowest.tolist() == [0, 0, 0, 0, size, 1, size]
-    np.testing.assert_allclose(found.largest, [3, 0, 1, 0, 5e-30, 4, 1e-30], rtol=1e-6)
-    assert found.ring[0] == pytest.approx(np.sqrt(9 + 1 + 16))
+    assert found.values.tolist() == [2, 0, 1, 2, size, 3, size, 6, 3]
+    assert found.nonzero.tolist() == [1, 0, 1, 0, size, 2, size, 6, 3]
+    assert found.lowest.tolist() == [0, 0, 0, 0, size, 1, size, 0, 0]
+    np.testing.assert_allclose(found.largest, [3, 0, 1, 0, 5e-30, 4, 1e-30, 1, 2], rtol=1e-6)
+    assert found.ring[0] == pytest.approx(np.sqrt(9 + 1 + 16 + 6 + 12))
 
 
 def test_the_update_ratio_takes_two_steps_in_a_row():
