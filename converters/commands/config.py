@@ -51,7 +51,10 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
             "as --save-config writes."
         ) from error
     except ValueError as error:  # bad UTF-8 is one too
-        raise InputError(f"--config {path}: is not TOML: {error}.") from error
+        raise InputError(
+            f"--config {path}: is not TOML: {error}. Mend that line; --save-config "
+            "writes a file as an example."
+        ) from error
     except RecursionError as error:
         raise InputError(f"--config {path}: its lists or tables are nested too deeply.") from error
     assert context.parent is not None

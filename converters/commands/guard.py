@@ -111,10 +111,12 @@ def status_of(error: BaseException) -> int:
         error.show(shown)
         say(shown.getvalue().rstrip("\n"))
         return EXIT_BAD_INPUT
-    if isinstance(error, InputError):
+    full = _FULL.search(str(error))
+    # A worker process that meets a full disk tells it in a text without a next step.
+    if isinstance(error, InputError) and not (full and str(error).endswith(f"{full[0]}.")):
         say(f"Error: {error}")
         return EXIT_BAD_INPUT
-    if full := _FULL.search(str(error)):
+    if full:
         number = _FULL_NUMBERS.get(full[0], errno.ENOSPC)
         say(
             f"Error: {told(OSError(number, os.strerror(number), getattr(error, 'filename', None)))}"

@@ -1,5 +1,6 @@
 """Any model, file, folder or object as a `Source`."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,9 @@ Model: TypeAlias = Any
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")
+
+# An address, as `Path` leaves it.
+_URL = re.compile(r"\w{2,}:/")
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _KERAS_MAGIC = (_ZIP_MAGIC, b"\x89HDF\r\n\x1a\n")
@@ -234,7 +238,8 @@ def check_model_file(path: Path) -> None:
     """
     check_name(path, "Rename it.")
     if not path.exists():
-        raise InputError(f"{path}: no such file. Check the path of the model.")
+        step = "Download it first" if _URL.match(str(path)) else "Check the path of the model"
+        raise InputError(f"{path}: no such file. {step}.")
     if path.is_dir():
         if not (path / "saved_model.pb").is_file():
             raise InputError(

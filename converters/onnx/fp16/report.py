@@ -44,6 +44,7 @@ class Fp16Report:
         islands: nodes kept in FP32.
         constants: constants that lost more than rounding.
         rewrites: sentences about patterns that were rewritten so that FP16 can hold them.
+        float64_nodes: number of nodes that compute in float64, which stays.
     """
 
     fp16_nodes: int
@@ -51,10 +52,17 @@ class Fp16Report:
     islands: tuple[Island, ...]
     constants: tuple[ConstantChange, ...]
     rewrites: tuple[str, ...] = ()
+    float64_nodes: int = 0
 
     def notes(self) -> list[str]:
         """Facts that a user should know, one sentence each."""
-        notes = [f"kept in FP32: {island.describe()}" for island in self.islands]
+        notes = []
+        if self.float64_nodes:
+            notes.append(
+                f"nodes that compute in float64 and stay as they are: {self.float64_nodes} (make "
+                "the model in float32 to have them in FP16)"
+            )
+        notes += [f"kept in FP32: {island.describe()}" for island in self.islands]
         notes += [f"rewritten: {text}" for text in self.rewrites]
         for change in self.constants:
             if change.vanished:

@@ -73,7 +73,7 @@ def to_fp16(
     """
     prepare(model)
     if computes_in_fp16(model):
-        return model, Fp16Report(_count_fp16(model), 0, (), ())
+        return model, Fp16Report(_count(model, FP16), 0, (), ())
     if rewritten is None:
         rewritten = rewrite(model, keep_fp32, keep_nodes)
     decisions = decide(model, keep_fp32, keep_nodes, target)
@@ -96,6 +96,7 @@ def to_fp16(
         islands=kept,
         constants=tuple(rewriter.changes),
         rewrites=(*rewritten, *raised),
+        float64_nodes=_count(model, ir.DataType.DOUBLE),
     )
 
 
@@ -123,13 +124,13 @@ def prepare(model: ir.Model) -> None:
 
 def computes_in_fp16(model: ir.Model) -> bool:
     """Whether any node of a model with known types, other than a cast, writes FP16."""
-    return _count_fp16(model) > 0
+    return _count(model, FP16) > 0
 
 
-def _count_fp16(model: ir.Model) -> int:
-    """Nodes, other than casts, that write FP16."""
+def _count(model: ir.Model, dtype: ir.DataType) -> int:
+    """Nodes, other than casts, that write values of a type."""
     return sum(
-        any(is_float(value, FP16) for value in node.outputs)
+        any(is_float(value, dtype) for value in node.outputs)
         for node in nodes_of(model.graph)
         if node.op_type != "Cast"
     )

@@ -82,6 +82,8 @@ def _other_failure(error: re.Match[str] | None, text: str) -> str:
         reason = next(iter(text.splitlines()), "") or "no reason given"
         return f"TensorFlow's TFLite converter failed: {reason[:500].rstrip('.')}."
     reason = error["reason"].strip().rstrip(".")[:500]
+    if _INT8.search(reason):
+        reason = _QUANTIZED
     layer = layer_of(error["name"] or "")
     where = f" at {_with_layers(error['op'], [layer] if layer else [])}" if error["op"] else ""
     message = f"TensorFlow's TFLite converter failed{where}: {reason}."
@@ -91,6 +93,12 @@ def _other_failure(error: re.Match[str] | None, text: str) -> str:
 # An MLIR error, with the op and its name where the line tells its location.
 _ERROR = re.compile(
     r"error: (?:loc\((?:.*?fused\[\"(?P<op>\w+):\", \"(?P<name>[^\"]+)\"\])?.*\): )?(?P<reason>.*)"
+)
+# The type of a tensor of whole numbers of 8 bits that no scale belongs to.
+_INT8 = re.compile(r"tensor<(?:[^>]*x)?i[48]>")
+_QUANTIZED = (
+    'it multiplies int8 values, as quantize("int8") leaves them, which TFLite takes with its own '
+    "scales only. Convert the model as it was before it was quantized, or to ONNX"
 )
 _FIXED_BATCH = (
     " A recurrent layer needs a fixed batch size: convert with `--batch 1` (`batch_size=1`)."

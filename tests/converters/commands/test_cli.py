@@ -224,6 +224,7 @@ def test_force_replaces(folder):
     ("arguments", "message"),
     [
         (["onnx", "missing.keras"], "missing.keras: no such file"),
+        (["onnx", "gs://there/m.keras"], "no such file. Download it first"),
         (["onnx", "good.npz"], "or a SavedModel folder, received suffix '.npz'"),
         (["onnx", "dense.keras", "-o", "good.npz/x.onnx"], "good.npz: is not a folder"),
         (

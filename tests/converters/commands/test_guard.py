@@ -96,6 +96,11 @@ def test_an_order_to_end_is_no_crash():
             2,
             "larger files (ulimit -f)",
         ),
+        (
+            "throw(InputError('the converter: OSError: [Errno 28] No space left on device.'))",
+            2,
+            "Free space there, or choose",
+        ),
         ("throw(OSError('147456 requested and 23336 written'))", 2, "Free space there, or choose"),
         ("throw(MemoryError())", 2, "Error: there is not enough memory for this."),
         ("throw(RecursionError())", 2, "nested too deeply to be read"),

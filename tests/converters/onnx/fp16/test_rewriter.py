@@ -390,6 +390,18 @@ def test_a_weight_matrix_with_a_few_tiny_values_is_reported_not_kept():
     assert report.notes() == ["1 of 16 values of w became zero in FP16"]
 
 
+def test_float64_stays_and_is_told():
+    model = parse("""
+    agraph (double[N, 4] x, float[N, 4] z) => (double[N, 4] y, float[N, 4] w) {
+        r = Relu(x)
+        y = Exp(r)
+        w = Relu(z)
+    }
+    """)
+    (note,) = half(model)[1].notes()
+    assert note.startswith("nodes that compute in float64 and stay as they are: 2 ")
+
+
 def test_constants_round_to_nearest_even_and_keep_sign_infinity_and_subnormals():
     values = np.array([-1e-9, 1 + 2**-11, 1 + 3 * 2**-11, -np.inf, 2**-24, -0.0], np.float32)
     model = parse("agraph (float[N, 6] x) => (float[N, 6] y) { y = Mul(x, c) }", c=values)

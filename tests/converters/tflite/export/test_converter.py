@@ -38,6 +38,10 @@ def test_custom_ops_have_no_way_out_by_flex() -> None:
         ("<unknown>:0: note: x\nloc(3): error: type of return operand 0 differs\nmore", "type of"),
         ("Provided graph is empty.", "Provided graph is empty"),
         ("", "no reason given"),
+        (
+            "error: loc(3): operand #0 must be tensor of 32-bit float, but got 'tensor<1x16xi8>'",
+            "it multiplies int8 values",
+        ),
     ],
 )
 def test_other_failures_show_their_first_error(text: str, reason: str) -> None:
