@@ -80,6 +80,8 @@ def _makes_its_own_layers(layer: layers.Layer) -> bool:
     """
     if isinstance(layer, keras.Model) or not is_builtin(layer):
         return False
+    if isinstance(layer, layers.Pipeline):
+        return False
     if isinstance(layer, layers.Wrapper):
         return not isinstance(layer.layer, keras.Model)
     return True

@@ -43,6 +43,7 @@ class Facts:
         failed: layers that a dry run in the base policy could not run, with the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
         out_of_range: layers whose own code leaves FP16's range, with the operation.
+        met: lookups whose float32 results would keep the layers that meet them out of 16 bits.
         overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
         cpu_backend: the Keras backend if it runs on a CPU; None on an accelerator.
@@ -54,6 +55,7 @@ class Facts:
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
     out_of_range: Mapping[int, str] = field(default_factory=dict)
+    met: frozenset[int] = frozenset()
     overflowed: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
     cpu_backend: str | None = None
@@ -149,7 +151,8 @@ def _steps(layer: layers.GlobalAveragePooling1D) -> int | None:
 
 def preprocessing(node: LayerNode, facts: Facts) -> Decision | None:
     """Raw pixel, sample and sensor values may lie past 65504, FP16's largest number."""
-    if any(".preprocessing." in type(layer).__module__ for layer in _subjects(node)):
+    subjects = [one for one in _subjects(node) if not isinstance(one, layers.Pipeline)]
+    if any(".preprocessing." in type(layer).__module__ for layer in subjects):
         return Decision(FLOAT32, "takes raw values, which may not fit in 16 bits")
     return None
 
@@ -209,7 +212,7 @@ def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
     for child in node.children:
         if child.head is not None:
             continue
-        if preprocessing(child, facts) or no_gain(child, facts):
+        if preprocessing(child, facts) or _looks_up(child):
             return Decision(FLOAT32, f"hands raw values on to {child.path}")
     return None
 
@@ -228,9 +231,13 @@ def output(node: LayerNode, facts: Facts) -> Decision | None:
 
 def no_gain(node: LayerNode, facts: Facts) -> Decision | None:
     """A lookup multiplies nothing; in 16 bits Keras would cast the whole table at every step."""
-    if any(type(layer) is layers.Embedding for layer in _subjects(node)):
+    if _looks_up(node) and id(node.layer) not in facts.met:
         return Decision(FLOAT32, "a lookup gains nothing, and its gradient stays sparse")
     return None
+
+
+def _looks_up(node: LayerNode) -> bool:
+    return any(type(layer) is layers.Embedding for layer in _subjects(node))
 
 
 def chosen_before(node: LayerNode, facts: Facts) -> Decision | None:

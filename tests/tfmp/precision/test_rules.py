@@ -86,6 +86,33 @@ def test_an_embedding_gains_nothing_and_keeps_sparse_gradients():
     assert it.reason == "a lookup gains nothing, and its gradient stays sparse"
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX adds both dtypes")
+def test_an_embedding_that_operators_add_to_16_bits_goes_with_them():
+    class Tokens(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.table = layers.Embedding(9, 4, name="table")
+            self.hidden = layers.Dense(4, name="hidden")
+            self.out = layers.Dense(2, name="out")
+
+        def call(self, ids):
+            x = self.table(ids)
+            return self.out(x + self.hidden(x))
+
+    model = Tokens()
+    model(keras.ops.zeros((2, 3), "int32"))
+    rows = {row.path: row.compute_dtype for row in plan(model, "mixed_float16").rows}
+    assert rows == {"/": "float32", "table": "float16", "hidden": "float16", "out": "float32"}
+    assert row(model, "table", keep_float32="table").compute_dtype == "float32"
+
+
+def test_the_layers_of_a_pipeline_are_decided_one_by_one():
+    model = chain(layers.Pipeline([layers.Rescaling(0.1), layers.Dense(4)], name="it"))
+    it, raw, dense = plan(model, "mixed_float16").rows[1:4]
+    assert (it.compute_dtype, it.reason) == ("float32", f"hands raw values on to {raw.path}")
+    assert (raw.compute_dtype, dense.compute_dtype) == ("float32", "float16")
+
+
 def test_a_layer_on_integers_or_strings_is_left_alone():
     it = row(chain(layers.Hashing(9, name="it"), layers.Embedding(9, 4), dtype="int32"), "it")
     assert it.policy is None

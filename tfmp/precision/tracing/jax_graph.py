@@ -50,7 +50,16 @@ _REDUCTIONS = {
 # Their names are those of other operations on TensorFlow.
 _KINDS = {"max": "max_of_two", "min": "min_of_two", "reduce_min": "min_over_axes"}
 # Equations whose inner jaxpr runs exactly once, on their own inputs.
-_CALLS = ("pjit", "jit", "closed_call", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call")
+_CALLS = (
+    "pjit",
+    "jit",
+    "closed_call",
+    "checkpoint",
+    "remat",
+    "remat2",
+    "custom_jvp_call",
+    "custom_vjp_call",
+)
 
 
 class JaxMarks:

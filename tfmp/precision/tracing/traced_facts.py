@@ -32,6 +32,7 @@ class Evidence:
         notes: for the user, problems that no layer's dtype can fix.
         promoted: layers whose own code multiplies in float32 under a 16-bit policy, with the line.
         out_of_range: layers whose own code leaves FP16's range, with the operation.
+        met: lookups whose float32 results would keep the layers that meet them out of 16 bits.
     """
 
     outputs: frozenset[int]
@@ -40,16 +41,19 @@ class Evidence:
     notes: tuple[str, ...] = ()
     out_of_range: Mapping[int, str] = field(default_factory=dict)
     promoted: Mapping[int, str] = field(default_factory=dict)
+    met: frozenset[int] = frozenset()
 
 
-def gather(
-    root: LayerNode, wanted: Callable[[frozenset[int]], Mapping[int, str | None]], base: str
-) -> Evidence:
+Wanted = Callable[[frozenset[int], frozenset[int]], Mapping[int, str | None]]
+
+
+def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
     """Gathers the facts; traces models with code of their own, computes and changes nothing.
 
     Args:
         root: the model's tree of layers, from `layer_tree.walk`.
-        wanted: for given outputs, the policy that each layer would get, by id of the layer.
+        wanted: for given outputs and `met`, the policy that each layer would get, by id of the
+            layer.
         base: name of the policy that most layers would get.
     """
     outputs: set[int] = set()
@@ -81,7 +85,8 @@ def gather(
         except DryRunError as error:
             give_up(entry, error)
 
-    policies = wanted(frozenset(outputs))
+    met: frozenset[int] = frozenset()
+    policies = wanted(frozenset(outputs), met)
     for entry, before in as_they_are.items():
         try:
             trial = dry_run(entry, policies, before.inputs)
@@ -89,6 +94,14 @@ def gather(
             if needs_dry_run(entry):
                 give_up(entry, error)
             continue
+        if trial.failed:
+            everything = met | {id(node.layer) for node in entry.within()}
+            other = wanted(frozenset(outputs), everything)
+            with suppress(DryRunError):
+                if other != policies:
+                    again = dry_run(entry, other, before.inputs)
+                    if len(again.failed) < len(trial.failed):
+                        met, policies, trial = everything, other, again
         failed.update(trial.failed)
         unsafe |= trial.unsafe_losses
         notes += _losses_of_containers(entry, trial)
@@ -120,7 +133,7 @@ def gather(
             with suppress(DryRunError):
                 failed.update(dry_run(entry, {**policies, **widened}, before.inputs).failed)
     return Evidence(
-        frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines
+        frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines, met
     )
 
 

@@ -159,6 +159,16 @@ def test_the_layer_that_makes_a_custom_layers_output_is_found_inside_it():
     assert rows["tower"].compute_dtype == "float16"
 
 
+@pytest.mark.skipif(not hasattr(keras, "remat"), reason="this Keras has none")
+def test_layers_whose_results_are_computed_again_are_no_outputs():
+    class Remat(Block):
+        def call(self, x):
+            return x + keras.remat(lambda z: self.outer(self.inner(z)))(x)
+
+    rows = rows_of(model_of(Remat(name="block"), layers.Dense(2)))
+    assert rows["block/inner"].compute_dtype == "float16"
+
+
 def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
     rows = rows_of(model_of(layers.Dense(8), Block(name="block"), Head(name="head")))
     assert rows["head"].policy == "float32"  # its own weight is multiplied in
