@@ -18,7 +18,7 @@ from tfmp.nonfinite import Call, CallKey, Gradients, ReplayedStep, replay
 from tfmp.precision import LayerNode, describe, policy as policies
 from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.batches import TrainingData, labelled_batches
+from tfmp.shared.batches import TrainingData, labelled_batches, readable
 from tfmp.shared.numerics import FLOAT16
 
 
@@ -50,7 +50,8 @@ def calibrate(
 
     Raises:
         TypeError: the model is not a Keras model, or the data has neither of the two forms.
-        ValueError: there is no batch, or no gradient that a loss scale could help.
+        ValueError: there is no batch, the model cannot train on one, or there is no gradient that
+            a loss scale could help.
     """
     check_count("batches", batches)
     check_count("batch_size", batch_size)
@@ -58,7 +59,7 @@ def calibrate(
     rows: dict[str, ExponentHistogram] = {}
     dtypes: dict[str, str] = {}
     count = samples = 0
-    for x, y, weight in islice(labelled_batches(data, batch_size), batches):
+    for x, y, weight in readable(islice(labelled_batches(data, batch_size), batches)):
         step = replay.make_step(model, x, y, weight)
         dtypes = dtypes or _dtypes(step)
         for path, histogram in _measure(step).items():
@@ -109,7 +110,7 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
         return call.outputs
 
     with replay.in_float32(list(step.root.within())):
-        replay.run(step, record)
+        replay.first_run(step, record)
         probed = {call.key: call.float_outputs() for call in calls}
         found = replay.gradients(step, probed, scale=1.0)
     rows: dict[str, ExponentHistogram] = {}

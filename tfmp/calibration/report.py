@@ -153,9 +153,11 @@ class GradientReport:
     @property
     def _lines(self) -> list[str]:
         scale = self.recommended_scale
+        batches = f"{self.batches} batches of " if self.batches > 1 else ""
+        samples = f"{self.samples} sample{'s' if self.samples > 1 else ''}"
         return [
             f"Recommended static loss scale: {scale:g} (2**{math.log2(scale):.0f}), from "
-            f"{self.batches} batches of {self.samples} samples in all",
+            f"{batches}{samples}{' in all' if batches else ''}",
             f"The largest gradient in FP16 is {self.largest.histogram.largest:.3g} in "
             f"{self.largest.path}; {self.margin:g} times that still fits below 65504",
         ]

@@ -16,7 +16,7 @@ from tfmp.commands.session import import_keras
 
 
 @click.command("calibrate")
-@click.argument("model", type=click.Path(dir_okay=False))
+@click.argument("model", metavar="MODEL")
 @data_option
 @count_option("--batches", "Largest number of batches to measure.", default=16)
 @batch_size_option
@@ -41,7 +41,8 @@ def command(
 ) -> None:
     """Measure the gradients of MODEL and recommend a static loss scale.
 
-    MODEL is a file of a compiled Keras model (.keras, .h5). The file is not changed.
+    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    builds and compiles a model. The file is not changed.
 
     Exit status: 0 if the gradients were measured, 2 if the model or the data cannot be used.
     """
@@ -51,8 +52,8 @@ def command(
         check_reports(reports, SUFFIXES, force)
         import_keras()
         from tfmp.calibration import calibrate
-        from tfmp.commands.inputs import load_model, load_training_data
+        from tfmp.commands.inputs import load_or_build_model, load_training_data
 
         training_data = load_training_data(data)
-        report = calibrate(load_model(model), training_data, batches, batch_size, margin)
+        report = calibrate(load_or_build_model(model), training_data, batches, batch_size, margin)
         deliver(report, reports, as_json)

@@ -24,7 +24,7 @@ EXIT_INCOMPLETE = 3
 
 def _tasks() -> str:
     width = max(map(len, TASKS))
-    return "\n".join(f"  {name:{width}}  {text}" for name, text in TASKS.items())
+    return "\n".join(f"    {name:{width}}  {text}" for name, text in TASKS.items())
 
 
 @click.command(

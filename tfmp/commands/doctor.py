@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from tfmp.commands.options import json_option, print_report
+from tfmp.commands.options import json_option, mistakes_end_the_command, print_report
 from tfmp.commands.session import import_keras
 
 
@@ -16,7 +16,7 @@ def command(model: str | None, as_json: bool) -> None:
 
     MODEL is a Keras model file (.keras, .h5), or package.module:function, which builds a model.
 
-    Exit status: 0 without a problem, 1 with a problem, 2 if the model cannot be read.
+    Exit status: 0 without a problem, 1 with a problem, 2 if the model cannot be used.
     """
     from tfmp.commands.inputs import load_or_build_model
 
@@ -24,6 +24,7 @@ def command(model: str | None, as_json: bool) -> None:
     import_keras()
     from tfmp.checkup import doctor
 
-    report = doctor(loaded)
+    with mistakes_end_the_command():
+        report = doctor(loaded)
     print_report(report, as_json)
     sys.exit(0 if report.healthy else 1)

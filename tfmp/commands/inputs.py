@@ -5,6 +5,7 @@ import sys
 import warnings
 import zipfile
 import zlib
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,10 +16,10 @@ import numpy as np
 
 from tfmp.commands.session import import_keras
 from tfmp.shared.backend import TensorTree
-from tfmp.shared.wording import first_line
+from tfmp.shared.wording import first_line, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import keras
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 LABELS, SAMPLE_WEIGHT = "labels", "sample_weight"
 
 _KERAS_FILE = "a Keras model file (.keras or .h5)"
+
+# Losses and metrics by the short names that .h5 files keep, and that Keras 3 does not read there.
+_ALIASES = ("mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "bce", "BCE", "kld", "KLD")
 
 _MODEL_FORMS = f"{_KERAS_FILE}, or package.module:function, which builds and compiles a model"
 
@@ -50,7 +54,9 @@ def load_model(path: str) -> "keras.Model":
         with warnings.catch_warnings():
             # The optimizer of a model that was compiled and not trained has no state to load.
             warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
-            return keras.models.load_model(path)
+            by_name = () if Path(path).suffix == ".keras" else _ALIASES
+            losses = {name: keras.losses.get(name) for name in by_name}
+            return keras.models.load_model(path, custom_objects=losses)
     except Exception as error:
         raise click.UsageError(
             f"MODEL expects {_KERAS_FILE}, received {path!r}: {_why_unreadable(path, error)} "
@@ -62,27 +68,28 @@ def check_model_file(path: str) -> None:
     """Accepts a file that exists.
 
     Raises:
-        click.UsageError: it does not.
+        click.UsageError: it does not, or is a folder.
     """
-    if not Path(path).exists():
+    if not Path(path).is_file():
         raise click.UsageError(
-            f"MODEL expects {_KERAS_FILE}, received {path!r}: no such file. "
+            f"MODEL expects {_KERAS_FILE}, received {path!r}: "
+            f"{'it is a folder' if Path(path).is_dir() else 'no such file'}. "
             "Save one with model.save('model.keras')."
         )
 
 
 def _why_unreadable(path: str, error: Exception) -> str:
     # For a file that is not an archive, Keras says that it does not exist.
-    if Path(path).suffix == ".keras" and Path(path).is_file() and not zipfile.is_zipfile(path):
+    if Path(path).suffix == ".keras" and not zipfile.is_zipfile(path):
         return "the file is not a .keras archive."
-    return _sentence(error)
+    return _sentence(error).partition(" Full object config:")[0]
 
 
 def _what_to_do(error: Exception) -> str:
     if "custom" in str(error):
         return (
-            "Register its classes with keras.saving.register_keras_serializable, or give `tfmp "
-            "doctor` and `tfmp profile` a package.module:function that builds the model."
+            "Register its classes with keras.saving.register_keras_serializable, or give a "
+            "package.module:function in place of the file: it builds and compiles the model."
         )
     return "Save one with model.save('model.keras')."
 
@@ -99,10 +106,36 @@ def load_model_or_builder(text: str) -> "keras.Model | Callable[[], keras.Model]
     found = find_function("MODEL", named, _MODEL_FORMS)
     if not callable(found):
         raise click.UsageError(
-            f"MODEL {text!r} has to be a function that builds and compiles a model; it is a "
-            f"{type(found).__name__}."
+            f"MODEL {text!r} has to be a function that builds and compiles a model; it is "
+            f"{shown(found)}."
         )
     return found
+
+
+def load_model_or_checked_builder(text: str) -> "keras.Model | Callable[[], keras.Model]":
+    """As `load_model_or_builder`; an error of the function is a mistake in MODEL.
+
+    Raises:
+        click.UsageError: as of `load_model_or_builder`; also of the function, if it raises, or
+            returns something else.
+    """
+    found = load_model_or_builder(text)
+    import keras
+
+    if isinstance(found, keras.Model):
+        return found
+
+    def build() -> "keras.Model":
+        form = "a function without arguments that builds a model"
+        with _mistakes_of("called", "MODEL", text, form):
+            built = found()
+        if not isinstance(built, keras.Model):
+            raise click.UsageError(
+                f"MODEL {text!r} has to return a keras.Model; it returned {type(built).__name__}."
+            )
+        return built
+
+    return build
 
 
 def load_or_build_model(text: str) -> "keras.Model":
@@ -111,21 +144,10 @@ def load_or_build_model(text: str) -> "keras.Model":
     Raises:
         click.UsageError: the file cannot be read, or the function does not build a model.
     """
-    found = load_model_or_builder(text)
+    found = load_model_or_checked_builder(text)
     import keras
 
-    if isinstance(found, keras.Model):
-        return found
-    try:
-        built = found()
-    except Exception as error:
-        form = "a function without arguments that builds a model"
-        raise _cannot_be("called", "MODEL", text, error, form) from error
-    if not isinstance(built, keras.Model):
-        raise click.UsageError(
-            f"MODEL {text!r} has to return a keras.Model; it returned {type(built).__name__}."
-        )
-    return built
+    return found if isinstance(found, keras.Model) else found()
 
 
 def load_training_data(text: str) -> "TrainingData":
@@ -201,10 +223,8 @@ def find_function(argument: str, named: FunctionName, forms: str) -> "Callable[[
     Raises:
         click.UsageError: the module cannot be imported, or has no such name.
     """
-    try:
+    with _mistakes_of("imported", argument, ":".join(named), forms):
         return getattr(imported(named.module), named.function)
-    except Exception as error:
-        raise _cannot_be("imported", argument, ":".join(named), error, forms) from error
 
 
 def call_function(argument: str, named: FunctionName, forms: str) -> Any:
@@ -219,19 +239,20 @@ def call_function(argument: str, named: FunctionName, forms: str) -> Any:
         click.UsageError: there is no such function, or it raises.
     """
     function = find_function(argument, named, forms)
-    try:
+    with _mistakes_of("called", argument, ":".join(named), forms):
         return function()
-    except Exception as error:
-        raise _cannot_be("called", argument, ":".join(named), error, forms) from error
 
 
-def _cannot_be(
-    done: str, argument: str, text: str, error: Exception, forms: str
-) -> click.UsageError:
-    return click.UsageError(
-        f"{argument} {text!r} cannot be {done}: {type(error).__name__}: {_sentence(error)} "
-        f"Expected {forms}."
-    )
+@contextmanager
+def _mistakes_of(done: str, argument: str, text: str, forms: str) -> "Iterator[None]":
+    """Turns errors of a user's own code into one message; `sys.exit` in it is an error, too."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(
+            f"{argument} {text!r} cannot be {done}: {type(error).__name__}: {_sentence(error)} "
+            f"Expected {forms}."
+        ) from error
 
 
 def imported(module: str) -> ModuleType:
@@ -243,7 +264,7 @@ def imported(module: str) -> ModuleType:
     return import_module(module)
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     if "allow_pickle" in str(error):  # NumPy's advice, which would run code of the file
         return "it holds pickled objects, which could run code when loaded, or is no .npz file."
     return first_line(error).rstrip(".") + "."

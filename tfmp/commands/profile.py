@@ -111,12 +111,12 @@ def command(
         baseline = read_baseline(against) if against is not None else None
         if baseline is not None:
             check_run(baseline, len(options["policies"]), options["rounds"], tolerance)
-        from tfmp.commands.inputs import load_model_or_builder, load_training_data
+        from tfmp.commands.inputs import load_model_or_checked_builder, load_training_data
 
         def measured() -> "ProfileReport":
             training_data = load_training_data(data)
             report = profile_training(
-                load_model_or_builder(model),
+                load_model_or_checked_builder(model),
                 training_data,
                 progress=None if quiet else show_stage,
                 **options,  # named like its arguments

@@ -1,5 +1,6 @@
 """The start and the end of every `tfmp` command: no messages at the start, one after an order."""
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -9,6 +10,10 @@ from importlib.util import find_spec
 import click
 
 from tfmp.shared import watched
+from tfmp.shared.wording import first_line
+
+# Errors of a disk that takes no more.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -19,6 +24,10 @@ def session() -> Iterator[None]:
         yield
     except BaseException as error:
         order = watched.order_of(error)
+        if not order and isinstance(error, OSError) and error.errno in _FULL:
+            _say(f"Error: stdout or a file cannot be written: {error.strerror}. Free space there.")
+            _end_stdout()
+            raise click.exceptions.Exit(2) from None
         if not order:
             raise
         _say(watched.told(order))
@@ -40,6 +49,12 @@ def watch() -> None:
     os._exit(watched.status_of(number))
 
 
+def _end_stdout() -> None:
+    """Leaves nothing for Python to write at the end, which would fail again with another status."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def _say(text: str) -> None:
     with suppress(OSError, ValueError):  # nobody can read it
         click.echo(text, err=True)
@@ -50,11 +65,21 @@ def import_keras() -> None:
 
     TensorFlow is imported on JAX too, where it is installed: Keras loads it for its data, in the
     middle of other output.
+
+    Raises:
+        click.UsageError: the backend cannot be loaded.
     """
     from tfmp.shared.framework_start import held_back
 
-    with held_back():
-        import keras  # noqa: F401
+    try:
+        with held_back():
+            import keras  # noqa: F401
 
-        if find_spec("tensorflow") is not None:
-            import tensorflow  # noqa: F401
+            if find_spec("tensorflow") is not None:
+                import tensorflow  # noqa: F401
+    except (ImportError, ValueError) as error:
+        backend = os.environ.get("KERAS_BACKEND") or "of ~/.keras/keras.json, or tensorflow"
+        raise click.UsageError(
+            f"Keras and its backend ({backend}) cannot be loaded: {first_line(error)}. Set "
+            "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax, and install that package."
+        ) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfmp.experiment.tasks import Task
-from tfmp.shared.wording import first_line, listed
+from tfmp.shared.wording import first_line, listed, shown
 
 # Tasks that come with tfmp: a line for each, and the function in `experiment/builtin/` that makes
 # the task.
@@ -90,7 +90,8 @@ def _function(text: str) -> Callable[[], object]:
             f"TASK {text!r} cannot be imported: {type(error).__name__}: {first_line(error)}"
         ) from error
     if not callable(getattr(module, name, None)):
-        raise ValueError(f"TASK names a function {name!r} that {place!r} does not have.")
+        found = f"it is {shown(getattr(module, name))}" if hasattr(module, name) else "it has none"
+        raise ValueError(f"TASK expects a function {name!r} in {place!r}; {found}.")
     return getattr(module, name)
 
 

@@ -38,7 +38,8 @@ def locate_nonfinite(
         The finding; its `str` is a paragraph for a person. It is false if all values are finite.
 
     Raises:
-        TypeError, ValueError: the model is not a compiled and built Keras model with a loss.
+        TypeError, ValueError: the model is not a compiled and built Keras model with a loss, or
+            cannot train on this batch.
     """
     step = replay.make_step(model, x, y, sample_weight)
     scale = _current_scale(model) if loss_scale is None else float(loss_scale)
@@ -47,7 +48,7 @@ def locate_nonfinite(
         return found
     watch = ForwardWatch()
     try:
-        outputs, loss = replay.run(step, watch.see)
+        outputs, loss = replay.first_run(step, watch.see)
     except FoundInForward as stop:
         return stop.finding
     if not range_of(loss).finite:

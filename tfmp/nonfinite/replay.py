@@ -25,6 +25,7 @@ from tfmp.precision.tracing import losses_kept, policies_kept
 from tfmp.shared.arguments import check_compiled, check_model
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import as_tensor
+from tfmp.shared.wording import first_line, joined
 
 # Replays patch Keras's `Layer.__call__` while they run.
 _PATCHING = threading.RLock()
@@ -76,6 +77,10 @@ class Call:
     def float_outputs(self) -> list[Tensor]:
         """The floating-point tensors in the result."""
         return floats(self.outputs)
+
+
+class NoLossError(ValueError):
+    """A model has no loss to replay."""
 
 
 # Called for every call, the innermost first; its result takes the place of the outputs.
@@ -137,12 +142,36 @@ def run(
     return outputs, loss
 
 
+def first_run(step: ReplayedStep, on_call: OnCall | None = None) -> tuple[TensorTree, Tensor]:
+    """As `run`; an error of the model's own code is a mistake in the batch.
+
+    Raises:
+        ValueError: the model cannot train on this batch, or has no loss.
+    """
+    try:
+        return run(step, on_call)
+    except NoLossError:
+        raise
+    except Exception as error:
+        names = getattr(step.model, "output_names", None) or []
+        outputs = f" Its outputs are {joined(names)}." if len(names) > 1 else ""
+        raise ValueError(
+            f"Model {step.model.name!r} cannot train on this batch: "
+            f"{first_line(error).rstrip('.')}.{outputs} Pass x and y in the form that model.fit "
+            "takes."
+        ) from error
+
+
 def compute_loss(step: ReplayedStep, outputs: TensorTree) -> Tensor:
-    """The model's total loss for these outputs; terms of `add_loss` are in it only inside `run`."""
+    """The model's total loss for these outputs; terms of `add_loss` are in it only inside `run`.
+
+    Raises:
+        NoLossError: the model has none.
+    """
     model = step.model
     has_own = type(model).compute_loss is not keras.Model.compute_loss
     if not (has_own or model._compile_loss is not None or model.losses):
-        raise ValueError(
+        raise NoLossError(
             f"Model {model.name!r} has no loss: it was compiled without a loss, and no layer adds "
             "one. Pass a loss to model.compile()."
         )
@@ -150,7 +179,7 @@ def compute_loss(step: ReplayedStep, outputs: TensorTree) -> Tensor:
         x=step.x, y=step.y, y_pred=outputs, sample_weight=step.sample_weight, training=True
     )
     if loss is None:
-        raise ValueError(
+        raise NoLossError(
             f"Model {model.name!r} has no loss: its compute_loss returned None. Pass y, or compile "
             "the model with a loss."
         )

@@ -11,7 +11,7 @@ from tfmp.precision import layer_tree, reverting
 from tfmp.precision.dtype_policies import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.report_files import JsonObject
-from tfmp.shared.wording import table
+from tfmp.shared.wording import shown, table
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,24 @@ class PrecisionPlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PrecisionPlan":
-        """The plan that `to_dict` wrote; its `apply` needs a model."""
-        return cls(
-            policy=data["policy"],
-            reason=data["reason"],
-            rows=tuple(LayerPrecision(**row) for row in data["layers"]),
-            notes=tuple(data["notes"]),
-            promoted=dict(data.get("promoted", {})),
-        )
+        """The plan that `to_dict` wrote; its `apply` needs a model.
+
+        Raises:
+            ValueError: the data is something else.
+        """
+        try:
+            return cls(
+                policy=data["policy"],
+                reason=data["reason"],
+                rows=tuple(LayerPrecision(**row) for row in data["layers"]),
+                notes=tuple(data["notes"]),
+                promoted=dict(data.get("promoted", {})),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                "PrecisionPlan.from_dict expects what plan.to_dict() returned; received "
+                f"{shown(data)} ({type(error).__name__}: {error})."
+            ) from error
 
     def __str__(self) -> str:
         return "\n".join((self._title, table(self._cells), *self._lines))

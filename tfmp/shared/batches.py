@@ -108,7 +108,7 @@ def whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
 
     found: list[TrainingBatch] = []
     shapes: list[tuple[int, ...]] = []
-    for batch in _readable(islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES)):
+    for batch in readable(islice(labelled_batches(data, batch_size), 2 * _MOST_BATCHES)):
         here = [tuple(part.shape) for part in tree.flatten(batch) if hasattr(part, "shape")]
         shapes = shapes if found else here
         if here == shapes:
@@ -118,8 +118,12 @@ def whole_batches(data: TrainingData, batch_size: int) -> list[TrainingBatch]:
     return found[:_MOST_BATCHES]
 
 
-def _readable(batches: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
-    """The batches; an error of the user's own code becomes a mistake in the data."""
+def readable(batches: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
+    """The batches; an error of the user's own code becomes a mistake in the data.
+
+    Raises:
+        ValueError: reading a batch raised an error.
+    """
     try:
         yield from batches
     except (TypeError, ValueError):

@@ -11,7 +11,8 @@ _WHERE = re.compile(
     r"Graph execution error:|Exception encountered when calling |Detected at node |"
     r"<stack trace unavailable>|  File \""
 )
-_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+# Colours, and the names that TensorFlow gives to the place of an error.
+_DRESS = re.compile(r"\x1b\[[\d;]*m|\{\{\w+ [^}]*\}\} ?| \[Op:\w+\](?: name: ?)?")
 
 # A name or a number: in quotes, behind "in" or "layer", or with a digit or a sign of paths.
 _VARIABLE = re.compile(r"'[^']*'|(?<=\bin )\S+|(?<=\blayer )\S+|\S*[\d_/]\S*")
@@ -40,9 +41,9 @@ def first_line(error: BaseException) -> str:
     Lines of Keras and TensorFlow that only say where an error came from do not count, if there are
     others.
     """
-    lines = [line for line in _COLOURS.sub("", str(error)).strip().splitlines() if line.strip()]
+    lines = [line for line in _DRESS.sub("", str(error)).splitlines() if line.strip()]
     telling = [line for line in lines if not _WHERE.match(line)] or lines
-    return telling[0] if telling else type(error).__name__
+    return telling[0].strip() if telling else type(error).__name__
 
 
 def alike_once(sentences: Sequence[str]) -> list[str]:

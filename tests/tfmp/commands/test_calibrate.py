@@ -1,6 +1,7 @@
 """`tfmp calibrate`: a model file and data in, a scale out; clear words for what cannot be used."""
 
 import json
+import sys
 
 import keras
 import numpy as np
@@ -29,6 +30,40 @@ def model() -> str:
 def data() -> str:
     np.savez("d.npz", features=X, labels=Y)
     return "d.npz"
+
+
+OWN_CODE = """
+import sys
+import keras
+import numpy as np
+
+def build():
+    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+    net.compile("sgd", "mse")
+    return net
+
+def forked():
+    x = keras.Input((4,))
+    net = keras.Model(x, {name: keras.layers.Dense(1, name=name)(x) for name in ("left", "right")})
+    net.compile("sgd", {"left": "mse", "right": "mse"})
+    return net
+
+def leaves():
+    sys.exit(3)
+
+def ends():
+    yield np.ones((2, 4)), np.ones((2, 1))
+    raise OSError("gone")
+"""
+
+
+@pytest.fixture
+def own_code(tmp_path, monkeypatch) -> None:
+    (tmp_path / "own_code.py").write_text(OWN_CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_code", raising=False)
+    np.savez("words.npz", features=X.astype(str), labels=Y)
+    np.savez("narrow.npz", features=X[:, :3], labels=Y)
 
 
 def run(*arguments: str):
@@ -71,6 +106,11 @@ def test_data_from_a_function_and_sample_weights(model, tmp_path):
     assert json.loads(result.stdout)["samples"] == 3
     np.savez("w.npz", features=X, labels=Y, sample_weight=np.zeros(20))
     assert "exactly zero" in run(model, "--data", "w.npz").stderr
+
+
+def test_a_model_from_a_function(own_code, data):
+    result = run("own_code:build", "--data", data, "--batches", "1", "--batch-size", "1")
+    assert "from 1 sample\n" in result.stdout
 
 
 def test_several_inputs_are_told_apart_by_name(data):
@@ -117,15 +157,21 @@ def test_pickled_objects_are_told_without_numpys_advice(model):
             "'nothing:here' cannot be imported: ModuleNotFound",
         ),
         (("no.keras", "--data", "d.npz"), "MODEL expects a Keras model file"),
+        ((".", "--data", "d.npz"), "received '.': it is a folder."),
+        (("own_code:leaves", "--data", "d.npz"), "cannot be called: SystemExit: 3. Expected"),
+        (("own_code:build", "--data", "own_code:ends"), "reading one raised OSError: gone"),
+        (("own_code:build", "--data", "words.npz"), "cannot train on this batch: "),
+        (("own_code:build", "--data", "narrow.npz"), "expected axis -1 of input shape to have"),
+        (("own_code:forked", "--data", "d.npz"), "Its outputs are left and right. Pass x and y"),
         (("m.keras", "--data", "d.npz", "--margin", "0.5"), "0.5 is not in the range x>=1"),
         (("m.keras", "--data", "d.npz", "--report", "r.txt"), "expects one of the suffixes .json"),
         (("m.keras", "--data", "d.npz", "--report", "no/r.json"), "Create 'no' first."),
     ],
 )
-def test_bad_input_is_one_message_and_status_2(model, data, arguments, message):
+def test_bad_input_is_one_message_and_status_2(model, data, own_code, arguments, message):
     result = run(*arguments)
     assert result.exit_code == 2
-    assert message in result.stderr
+    assert message in " ".join(result.stderr.split())
     assert result.stdout == ""
 
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tfmp.commands.cli import main
+from tfmp.commands.inputs import load_model
 
 
 def run(*arguments):
@@ -100,6 +101,8 @@ def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
         "    raise OSError('no weights here')\n"
         "def other():\n"
         "    return 5\n"
+        "def unbuilt():\n"
+        "    return keras.Sequential([keras.layers.Dense(2)])\n"
     )
     result = run("doctor", "models_of_test:build")
     assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
@@ -107,6 +110,7 @@ def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
         ("breaks", "cannot be called: OSError: no weights here."),
         ("other", "has to return a keras.Model; it returned int."),
         ("missing", "cannot be imported: AttributeError"),
+        ("unbuilt", "is not built: it has no weights"),
     ):
         result = run("doctor", f"models_of_test:{name}")
         assert (result.exit_code, result.stdout) == (2, "")
@@ -122,6 +126,24 @@ def test_a_file_with_unknown_classes_says_two_ways_out(tmp_path):
     assert result.exit_code == 2
     assert "register_keras_serializable" in result.stderr
     assert "package.module:function" in " ".join(result.stderr.split())
+
+
+def test_a_file_of_an_unknown_model_is_told_without_its_configuration(tmp_path):
+    class Unknown(keras.Sequential):
+        pass
+
+    Unknown([keras.Input((4,))]).save(tmp_path / "model.keras")
+    result = run("doctor", str(tmp_path / "model.keras"))
+    assert "Could not locate class 'Unknown'" in result.stderr
+    assert "object config" not in result.stderr
+
+
+def test_the_short_name_of_a_loss_is_read_from_an_h5_file(tmp_path):
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
+    for loss in ("mse", "MAE", "kld"):
+        model.compile("sgd", loss, metrics=["mape"])
+        model.save(tmp_path / "model.h5")
+        assert load_model(str(tmp_path / "model.h5")).loss is keras.losses.get(loss)
 
 
 def test_a_model_that_was_not_trained_is_read_without_a_warning(tmp_path, recwarn):

@@ -68,3 +68,4 @@ def test_mistakes_end_with_status_2(arguments, message, tmp_path):
 def test_the_help_names_every_task():
     text = run("--help").stdout
     assert all(name in text for name in TASKS)
+    assert " each runs apart from " in " ".join(text.splitlines())

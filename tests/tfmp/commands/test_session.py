@@ -1,8 +1,12 @@
 """Keras is loaded for commands, with TensorFlow where there is one."""
 
+import os
+import subprocess
 import sys
+from importlib.util import find_spec
 
 import keras  # noqa: F401  # before TensorFlow is hidden, which is its backend here
+import pytest
 
 from tfmp.commands.session import import_keras
 
@@ -10,3 +14,32 @@ from tfmp.commands.session import import_keras
 def test_commands_start_without_tensorflow(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)  # as if it were not installed
     import_keras()
+
+
+@pytest.mark.parametrize("backend", ["torch", "nonsense"])
+def test_a_backend_that_cannot_be_loaded_is_one_message_and_status_2(backend):
+    if backend == "torch" and find_spec("torch"):
+        pytest.skip("PyTorch is installed")
+    command = [sys.executable, "-m", "tfmp.commands.cli", "doctor"]
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"Keras and its backend ({backend}) cannot be loaded: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_output_that_a_full_disk_does_not_take_is_one_message_and_status_2(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "tfmp.commands.cli",
+        "compare",
+        "--init",
+        str(tmp_path / "t.py"),
+    ]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "Error: stdout or a file cannot be written: No space left on device. Free space there.\n"
+    )

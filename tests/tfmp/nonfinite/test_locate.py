@@ -71,6 +71,15 @@ def test_the_data_itself(x, y, said):
     assert said in str(found)
 
 
+@pytest.mark.parametrize(("x", "y"), [(X[:, :3], Y), (X, None), (None, Y)])
+def test_a_batch_that_the_model_cannot_train_on(x, y):
+    net = sequential(dense(1))
+    with pytest.raises(
+        ValueError, match=rf"Model '{net.name}' cannot train on this batch: .+ Pass"
+    ):
+        locate_nonfinite(net, x, y)
+
+
 def test_named_inputs_and_sample_weights_of_the_data():
     inputs = {name: layers.Input((4,), name=name) for name in ("left", "right")}
     net = keras.Model(inputs, layers.Dense(1)(layers.Add()(list(inputs.values()))))

@@ -93,6 +93,12 @@ def test_a_plan_round_trips_through_json():
     assert str(read) == str(made)
 
 
+def test_other_data_than_a_plan_is_refused():
+    for data in ({"policy": "float32"}, [1]):
+        with pytest.raises(ValueError, match=r"expects what plan\.to_dict\(\) returned; received"):
+            PrecisionPlan.from_dict(data)
+
+
 def test_a_plan_read_from_json_needs_its_model():
     made = plan(small_model(), "mixed_float16")
     read = PrecisionPlan.from_dict(made.to_dict())

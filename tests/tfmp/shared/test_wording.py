@@ -19,7 +19,7 @@ def test_long_lists_are_cut_and_counted(names, text):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (ValueError("\n no such shape \n at line 3"), "no such shape "),
+        (ValueError("\n no such shape \n at line 3"), "no such shape"),
         (ValueError(), "ValueError"),
         (RuntimeError("  "), "RuntimeError"),
         (
@@ -34,6 +34,12 @@ def test_long_lists_are_cut_and_counted(names, text):
                 "Exception encountered when calling Net.call().\n\n\x1b[1mno scope\x1b[0m\n"
             ),
             "no scope",
+        ),
+        (
+            ValueError(
+                "{{function_node __wrapped__Cast_device_/job:a}} No such cast [Op:Cast] name: "
+            ),
+            "No such cast",
         ),
         (ValueError("Graph execution error:"), "Graph execution error:"),
     ],
