@@ -132,7 +132,7 @@ def test_a_file_of_an_unknown_model_is_told_without_its_configuration(tmp_path):
     class Unknown(keras.Sequential):
         pass
 
-    Unknown([keras.Input((4,))]).save(tmp_path / "model.keras")
+    Unknown([keras.Input((4,)), keras.layers.Dense(2)]).save(tmp_path / "model.keras")
     result = run("doctor", str(tmp_path / "model.keras"))
     assert "Could not locate class 'Unknown'" in result.stderr
     assert "object config" not in result.stderr
