@@ -5,7 +5,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfmp.precision.tracing.values import CONTRACTIONS, DIVIDES, LARGEST_LOGARITHM, SUMS, Value
+from tfmp.precision.tracing.values import (
+    ADDS,
+    CONTRACTIONS,
+    DIVIDES,
+    JOINS,
+    LARGER,
+    LARGEST_LOGARITHM,
+    MOVES,
+    SMALLER,
+    SUMS,
+    Value,
+    is_maximum,
+    is_share,
+)
 from tfmp.shared.numerics import FLOAT16
 
 # From this power on powers of activations leave FP16's range, and from this one down the gradients
@@ -18,6 +31,9 @@ _LONGEST_AXIS = 2**15
 
 # Operations of TensorFlow and primitives of JAX, in lower case.
 EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh".split())
+# Results of these are near 0 where their operands are.
+_KEEPS_SMALL = ADDS | CONTRACTIONS | JOINS | LARGER | MOVES | SMALLER | SUMS
+_KEEPS_SMALL |= frozenset("sub neg mul cumsum clamp clipbyvalue".split()) | DIVIDES
 POWERS = frozenset("pow integer_pow square mul reciprocal".split()) | DIVIDES | CONTRACTIONS
 
 
@@ -54,6 +70,41 @@ def layers_behind(value: Value) -> frozenset[int]:
         pending += [source for source in one.sources if id(source) not in seen]
         seen.update(map(id, one.sources))
     return frozenset(found)
+
+
+def rounded_before_logarithm(value: Value) -> frozenset[int] | None:
+    """The layers that hold shares in FP16 of which a value is the logarithm, by id.
+
+    A share is a probability, or an exponential. The gradient of its logarithm is infinite in FP16
+    where it is below 1.5e-5. None if the value is no such logarithm.
+    """
+    if value.kind not in ("log", "log1p"):
+        return None
+    operand = value.sources[0]
+    if operand.low + (value.kind == "log1p") >= 1 / FLOAT16.overflow_threshold:
+        return None
+    held: set[int] = set()
+    is_of_share = False
+    pending, seen = [operand], {id(operand)}
+    while pending:
+        one = pending.pop()
+        if one.dtype == "float16" and one.layer is not None:
+            held.add(one.layer)
+        if _is_share(one):
+            is_of_share = True
+        elif one.kind in _KEEPS_SMALL and one.bound >= 1 / FLOAT16.overflow_threshold:
+            pending += [source for source in one.sources if id(source) not in seen]
+            seen.update(map(id, one.sources))
+    return frozenset(held) if is_of_share and held else None
+
+
+def _is_share(value: Value) -> bool:
+    if value.kind in DIVIDES:
+        return is_share(*value.sources[:2])
+    if value.kind in ("exp", "exp2"):
+        exponent = value.sources[0]
+        return not (exponent.kind == "sub" and is_maximum(exponent.sources[1]))
+    return value.kind in ("softmax", "sigmoid", "logistic")
 
 
 def high_power(value: Value) -> float | None:

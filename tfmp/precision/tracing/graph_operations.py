@@ -14,7 +14,16 @@ from tfmp.precision.layer_tree import (
     operations_of,
     output_layers,
 )
-from tfmp.precision.tracing.hazards import ARGUMENT, EXPONENTIAL, RESULT, SQUARE, SUM, Fact
+from tfmp.precision.tracing.hazards import (
+    ARGUMENT,
+    EXPONENTIAL,
+    LOGARITHM,
+    RESULT,
+    SQUARE,
+    SUM,
+    Fact,
+)
+from tfmp.shared.numerics import FLOAT16
 
 
 def has_operations(root: LayerNode) -> bool:
@@ -99,6 +108,25 @@ def readers_of_exponentials(root: LayerNode, facts: Iterable[Fact]) -> dict[int,
             of = names.get(origin, "the model")
             reason = f"reads exponentials of {of}, which may be infinite in float16"
             kept.update((id(part.layer), reason) for part in nodes[reader].unit())
+    return kept
+
+
+def around_logarithms(root: LayerNode, facts: Iterable[Fact]) -> dict[int, str]:
+    """The layers to keep in float32 so that logarithms of shares are, from the share on."""
+    nodes = {id(node.layer): node for node in root.within() if not is_graph(node.layer)}
+    smallest = 1 / FLOAT16.overflow_threshold
+    reason = f"logarithms, whose gradients are infinite in float16 up to {smallest:.2g}"
+    kept: dict[int, str] = {}
+    for fact in facts:
+        if fact.kind == LOGARITHM:
+            for key in nodes.keys() & {fact.layer, *fact.others}:
+                text = f"takes {reason}" if key == fact.layer else f"its results go into {reason}"
+                kept.update(dict.fromkeys((id(one.layer) for one in nodes[key].unit()), text))
+            operations = {fact.layer, *fact.others} - nodes.keys()
+            for key, text in feeding_layers(
+                root, dict.fromkeys(operations, f"takes {reason}")
+            ).items():
+                kept.setdefault(key, text)
     return kept
 
 

@@ -24,6 +24,7 @@ from tfmp.precision.tracing.exponents import (
     is_square,
     layers_behind,
     returned_power,
+    rounded_before_logarithm,
     small_divisor,
     summed_products,
 )
@@ -42,6 +43,7 @@ SQUARE = "square"
 PRODUCT = "product"
 PROMOTION = "promotion"
 EXPONENTIAL = "exponential"
+LOGARITHM = "logarithm"
 POWER = "power"
 DIVISOR = "divisor"
 FACTORS = "factors"
@@ -60,16 +62,17 @@ class Fact:
         layer: id of the layer whose own code has it.
         kind: `CONSTANT`, `SUM`, `SQUARE`, `PRODUCT` (a matrix product or convolution),
             `PROMOTION` (16 bits become float32), `EXPONENTIAL` (of a number that may be large),
-            `POWER`, `DIVISOR` (a constant), `FACTORS` (a product over an axis), `TANH`,
-            `INTEGERS` (past 2048), `ANGLE` (of a sine), `RESULT` (a power that is returned) or
-            `ARGUMENT` (an exponential that a layer reads).
+            `LOGARITHM` (of a share in FP16), `POWER`, `DIVISOR` (a constant), `FACTORS` (a product
+            over an axis), `TANH`, `INTEGERS` (past 2048), `ANGLE` (of a sine), `RESULT` (a power
+            that is returned) or `ARGUMENT` (an exponential that a layer reads).
         dtype: the dtype that the operation computes in.
         number: the constant, the number of values in a sum or factors in a product (infinity if it
             is unknown), the divisor, or the exponent of a power.
         line: file and line of the user's code that promotes, if it is known.
         bound: the largest magnitude of the values in a sum that leaves the range, if it is known.
-        others: ids of the layers whose results an exponential is computed from; of an argument the
-            layer that made it, and the one that took the exponential.
+        others: ids of the layers whose results an exponential is computed from, or that hold the
+            share of a logarithm; of an argument the layer that made it, and the one that took the
+            exponential.
     """
 
     layer: int
@@ -103,6 +106,9 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
         yield Fact(layer, SQUARE, dtype)
     if is_large_exponential(value):
         yield Fact(layer, EXPONENTIAL, dtype, others=tuple(layers_behind(value)))
+    held = rounded_before_logarithm(value)
+    if held is not None:
+        yield Fact(layer, LOGARITHM, dtype, others=tuple(held))
     divisor = small_divisor(value)
     if divisor is not None:
         yield Fact(layer, DIVISOR, dtype, divisor)

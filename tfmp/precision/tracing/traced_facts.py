@@ -10,6 +10,7 @@ from tfmp.precision import layer_tree
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.tracing.dry_run import DryRun, DryRunError, dry_run, is_custom, needs_dry_run
 from tfmp.precision.tracing.graph_operations import (
+    around_logarithms,
     feeding_layers,
     feeding_own_code,
     has_operations,
@@ -123,6 +124,7 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
         followers = (
             readers_of_powers(entry, trial.facts, found),
             readers_of_exponentials(entry, trial.facts),
+            around_logarithms(entry, trial.facts),
             feeding_own_code(entry, own, found),
         )
         for kept in followers:

@@ -80,6 +80,42 @@ def test_operations_that_fit_leave_the_plan_as_it_is(function):
     }
 
 
+class Own(layers.Layer):
+    """A layer whose code is a function."""
+
+    def __init__(self, function):
+        super().__init__(name="own")
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "first"),
+    [
+        (lambda p: ops.log(p + 1e-6), "shares"),
+        (lambda p: ops.log1p(-ops.clip(p, 0, 1 - 1e-6)), "shares"),
+        (lambda p: p * ops.log(ops.maximum(ops.cast(p, "float32"), 1e-30)), "shares"),
+        (lambda p: ops.log(ops.sum(ops.exp(-99 * p), -1, keepdims=True)), "own"),
+        (lambda p: ops.log(p + 1e-3), None),
+        (ops.log1p, None),
+        (ops.log_softmax, None),
+        (lambda p: ops.logsumexp(p, -1, keepdims=True), None),
+    ],
+    ids="log rest wide kernel floor one log_softmax logsumexp".split(),
+)
+@pytest.mark.parametrize("in_layer", [False, True])
+def test_logarithms_of_shares_are_float32_from_the_share_on(function, first, in_layer):
+    shares = layers.Dense(8, "softmax", name="shares")
+    rows = rows_of(model_of(Own(function) if in_layer else function, shares))
+    row = rows["own" if in_layer and first == "own" else "shares"]
+    assert (row.compute_dtype == "float32") is (first is not None)
+    reason = "logarithms, whose gradients are infinite in float16 up to 1.5e-05"
+    assert row.reason.endswith(reason if first else "base policy")
+    assert rows["before"].compute_dtype == rows["behind"].compute_dtype == "float16"
+
+
 def test_layers_that_only_move_values_go_along():
     rows = rows_of(model_of(root_mean_square, layers.Dropout(0.1, name="drop")))
     assert rows["drop"].compute_dtype == rows["before"].compute_dtype == "float32"
