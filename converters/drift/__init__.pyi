@@ -18,6 +18,7 @@ from .detection.boxes import MILLION as MILLION
 from .detection.turns import (
     LENGTHS as LENGTHS,
     QUATERNION as QUATERNION,
+    ROTATION as ROTATION,
     ROUNDED as ROUNDED,
     range_begins as range_begins,
 )
@@ -51,8 +52,11 @@ from .labels.totals import LabelTotals as LabelTotals, add_labels as add_labels
 from .metrics import (
     BOXES as BOXES,
     EQUALITY as EQUALITY,
+    THRESHOLD as THRESHOLD,
+    THRESHOLD_ZERO as THRESHOLD_ZERO,
     OutputAccumulator as OutputAccumulator,
     OutputDrift as OutputDrift,
+    changes_bits as changes_bits,
     drift_of as drift_of,
     sample_errors as sample_errors,
 )

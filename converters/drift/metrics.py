@@ -311,9 +311,29 @@ def task_from_values(totals: Totals, by_equality: bool) -> Task:
         return Task(Kind.CLASSIFICATION, why="its values lie in [0, 1] and add up to 1")
     if totals.unit and totals.one_score:
         return Task(Kind.BINARY, why="its one value for each sample lies in [0, 1]")
+    if changes_bits(totals):
+        return Task(Kind.MULTILABEL, why="its values are two, and some are the other one")
     if totals.unit and totals.class_scores:
         return Task(Kind.MULTILABEL, why="its values lie in [0, 1] and do not add up to 1")
     return OTHER
+
+
+def changes_bits(totals: Totals) -> bool:
+    """Whether values of an unknown output are 0 and 1, or -1 and 1, on both sides, and some differ.
+
+    Errors from 0 to a step are 0 and the step where their squares add up to its multiple of them.
+    """
+    if not totals.whole or not totals.slices.count or totals.error_sq == ():
+        return False
+    signs = total(totals.reference_sq) == totals.values and not totals.unit
+    low, high, step = (-1, 1, 2) if signs else (0, 1, 1)
+    least, most, least_other, most_other = totals.slices.edges
+    if (least.min(), most.max()) != (low, high):  # one value alone may be any number
+        return False
+    if least_other.min() < low or most_other.max() > high:
+        return False
+    counted = totals.zero if signs else totals.half
+    return counted.samples > 0 and total(totals.error_sq) == step * total(totals.error_abs)
 
 
 def _are_detections(totals: Totals) -> bool:

@@ -255,6 +255,7 @@ _WORDS = (
     ("logprob logprobs log_prob log_probs softmax probs probabilities", Kind.CLASSIFICATION),
     ("token_ids output_ids input_ids tokens sequences", Kind.TOKENS),
     ("class_id class_ids classes class_index label_ids num_detections detections_count", Kind.IDS),
+    ("class_map label_map category_id category_ids item_id item_ids cluster_ids", Kind.IDS),
     ("embedding embeddings embed sentence_embedding", Kind.EMBEDDING),
     ("decoded reconstruction reconstructed recon denoised waveform audio", Kind.RECONSTRUCTION),
     ("heatmap heatmaps depth image generated_image super_resolution", Kind.RECONSTRUCTION),
@@ -314,7 +315,8 @@ def infer_task(
         if found is None:
             continue
         # An id has no axis of its own: tokens of a vision transformer are vectors.
-        if kind in (Kind.TOKENS, Kind.IDS) and not (words.endswith(f"_{found}_") and flat):
+        each = flat or (found.endswith("_map") and len(shape) == 3)
+        if kind in (Kind.TOKENS, Kind.IDS) and not (words.endswith(f"_{found}_") and each):
             continue
         # Nor have pixels of one class: the last axis of their mask is its width.
         if masks and (found in _MASKS or kind is Kind.CLASSIFICATION) and _ends_in_pixels(shape):

@@ -73,6 +73,7 @@ class Totals:
         candidate_row: digest of the candidate's common row in the same way.
         both_nan: values that are NaN on both sides, which are left aside. A sample that has no
             others is left aside as a whole: `samples` and `values` do not count it.
+        nan_columns: how many of those of other samples each column holds; () for none.
         argmax: decisions for the largest score, where they were counted.
         half: decisions of probabilities at 0.5, valid if `unit` holds.
         zero: decisions of logits at 0.
@@ -136,6 +137,7 @@ class Totals:
     reference_row: Common = None
     candidate_row: Common = None
     both_nan: int = 0
+    nan_columns: Histogram = ()
     argmax: Decisions = field(default_factory=Decisions)
     half: Decisions = field(default_factory=Decisions)
     zero: Decisions = field(default_factory=Decisions)
@@ -292,6 +294,8 @@ def _measure(
     samples = len(reference)
     found = scores(reference, candidate, task)
     distances, sliced = distances_by_column(reference, candidate, task, found, keys)
+    both_nan = distances.fields["both_nan"]
+    nan_columns = _nan_columns(reference, candidate, task) if both_nan else ()
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
     if task is not None and task.kind is Kind.CLASSIFICATION and not found["normalized"]:
         error_sq, reference_sq = centred(reference, candidate, task.axis, error_sq, reference_sq)
@@ -308,6 +312,7 @@ def _measure(
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
         **distances.fields,
+        nan_columns=nan_columns,
         **found,
         **readings,
         detections=detections,
@@ -332,6 +337,14 @@ def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray
     for at in np.flatnonzero(empty):  # only these can be
         empty[at] = all(np.isnan(values[at]).all() for values in sides)
     return empty
+
+
+def _nan_columns(reference: np.ndarray, candidate: np.ndarray, task: Task | None) -> Histogram:
+    """How many values of each column are NaN on both sides."""
+    if reference.ndim < 2:
+        return ()
+    both = np.moveaxis(np.isnan(reference) & np.isnan(candidate), task.axis if task else -1, 0)
+    return tuple(np.count_nonzero(both.reshape(len(both), -1), axis=1).tolist())
 
 
 def _blank(unread: np.ndarray, values: np.ndarray) -> np.ndarray:

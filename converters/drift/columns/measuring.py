@@ -33,6 +33,12 @@ def distances_by_column(
         return measure_distances(reference, candidate), {}
     axis = (task.axis if task else -1) % reference.ndim
     measured, sliced = _sliced(reference, candidate, axis, kind)
+    along = measured.planes if measured.columns is None else measured.columns
+    if along is not None and np.abs(along.edges[:2]).max(initial=0) >= _LEAST_FILL:
+        filled = _filled(reference, candidate)
+        if filled.any():
+            reference, candidate = (np.where(filled, 0, each) for each in (reference, candidate))
+            measured, sliced = _sliced(reference, candidate, axis, kind)
     chosen = {"off": measured.error_sq > OFF**2 * measured.reference_sq}
     if kind in _TURNING and axis == reference.ndim - 1 and keys is not None:
         which, turns = turned(reference, candidate, measured.fields["max_abs"], OFF)
@@ -48,6 +54,33 @@ def distances_by_column(
     if task is None:
         sliced |= _whole_numbers(reference, candidate)
     return measured, sliced
+
+
+# The least size of numbers that stand for none, such as -999, -9999 and masks of -1e9; other values
+# are smaller by this factor at least; and what the candidate writes is off by this share at most.
+_LEAST_FILL, _FILL_FACTOR, _FILL_OFF = 999.0, 10.0, 0.01
+
+
+def _filled(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
+    """Flags of values that stand for none on both sides, beside which others would not count.
+
+    Such a number comes more than once in a sample, and is much larger than all of its others.
+    """
+    samples = len(reference)
+    one, other = (values.reshape(samples, -1) for values in (reference, candidate))
+    size = np.abs(one)
+    most = size.max(axis=1, keepdims=True)
+    if not np.isfinite(most).all():
+        size[~np.isfinite(size)] = 0
+        most = size.max(axis=1, keepdims=True)
+    flags = (size == most) & (most >= _LEAST_FILL)
+    flags &= np.count_nonzero(flags, axis=1, keepdims=True) > 1
+    if flags.any():
+        rest = np.where(flags, 0, size).max(axis=1, keepdims=True)
+        flags &= (rest > 0) & (rest <= most / _FILL_FACTOR)
+        with np.errstate(invalid="ignore"):
+            flags &= np.abs(other - one) <= _FILL_OFF * most
+    return flags.reshape(reference.shape)
 
 
 # Fields of `Off`.

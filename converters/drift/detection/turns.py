@@ -1,4 +1,4 @@
-"""Answers that differ as numbers and say the same: angles a turn apart, quaternions of either sign.
+"""Answers that differ as numbers and say the same: angles a turn apart, rotations of either sign.
 
 Whether an output holds such answers, nobody but its user knows. So samples that differ in this way
 are summed by themselves, and everything else is judged without them.
@@ -11,7 +11,8 @@ import numpy as np
 from tfmp.converters.drift import Histogram
 
 # Ranges after which values begin anew, the smallest first: hues and phases, axes of no direction,
-# angles, days of a week, hours or months, hours of a day, degrees, days of a year.
+# angles, days of a week, hours or months, hours of a day, minutes of an hour, degrees, days of a
+# year, minutes of a day, seconds of an hour or of a day.
 LENGTHS = {
     "1": 1.0,
     "pi": math.pi,
@@ -19,9 +20,13 @@ LENGTHS = {
     "7": 7.0,
     "12": 12.0,
     "24": 24.0,
+    "60": 60.0,
     "180": 180.0,
     "360": 360.0,
     "365": 365.0,
+    "1440": 1440.0,
+    "3600": 3600.0,
+    "86400": 86400.0,
 }
 
 # Outputs of so many columns, and of so many values a sample, are looked at.
@@ -36,6 +41,9 @@ ROUNDED = 0.002
 # Numbers of a quaternion, and how far the other one may be from its negative.
 QUATERNION, _NEAR = 4, 0.2
 
+# Numbers of a rotation vector: its axis times the angle, of which none is larger than pi.
+ROTATION = 3
+
 # A quaternion of the other sign has a number that is off by 1 at least, and other ends by more.
 _LEAST = (1 - 2 * _END) * min(LENGTHS.values())
 
@@ -48,7 +56,7 @@ def range_begins(low: np.ndarray, length: np.ndarray | float) -> np.ndarray:
 def turned(
     reference: np.ndarray, candidate: np.ndarray, largest: float, close: float
 ) -> tuple[np.ndarray, Histogram]:
-    """The samples that would be right if angles or quaternions were read as such.
+    """The samples that would be right if angles or rotations were read as such.
 
     Args:
         reference: floating values, batch first, columns last.
@@ -58,7 +66,7 @@ def turned(
 
     Returns:
         A flag for each sample, and how many values of each column were turned by each of `LENGTHS`;
-        at last, how many quaternions begin in each column. () if there are none.
+        at last, how many quaternions and rotation vectors begin in each. () if there are none.
     """
     samples = len(reference)
     columns = reference.shape[-1] if reference.ndim > 1 else 1
@@ -69,12 +77,17 @@ def turned(
     one, other = (
         values.reshape(samples, -1, columns).astype(np.float64) for values in (reference, candidate)
     )
-    counts = np.zeros((len(LENGTHS) + 1, samples, columns), np.int64)
+    counts = np.zeros((len(LENGTHS) + 2, samples, columns), np.int64)
     for first in range(columns - QUATERNION + 1):
         part = np.s_[..., first : first + QUATERNION]
         flipped = np.abs(np.square(one[part]).sum(axis=-1) - 1) <= 2 * ROUNDED
         flipped &= np.square(one[part] + other[part]).sum(axis=-1) <= _NEAR**2
         other[part] *= np.where(flipped, -1.0, 1.0)[..., None]
+        counts[-2, :, first] = np.count_nonzero(flipped, axis=1)
+    for first in range(columns - ROTATION + 1 if largest > math.pi else 0):
+        part = np.s_[..., first : first + ROTATION]
+        flipped, same = _other_way(one[part], other[part])
+        other[part] = np.where(flipped[..., None], same, other[part])
         counts[-1, :, first] = np.count_nonzero(flipped, axis=1)
     error = other - one
     # By sample: another split of the data into batches must not count other values.
@@ -93,9 +106,26 @@ def turned(
     other[far] -= np.sign(error[far]) * length
     np.add.at(counts, (kind, far[0], far[2]), 1)
     left, size = (np.square(values).sum(axis=(1, 2)) for values in (other - one, one))
-    scales = np.append(lengths, 4.0) / 4  # a typical angle, and a quaternion's length
+    # A typical angle, and a quaternion's length; that of a rotation vector is no small one.
+    scales = np.append(lengths, [4.0, 0.0]) / 4
     size += scales**2 @ counts.sum(axis=2)
     found = counts.any(axis=(0, 2)) & (left <= close**2 * size)
     if not found.any():
         return none
     return found, tuple(counts[:, found].sum(axis=1).ravel().tolist())
+
+
+def _other_way(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which rotation vectors near half a turn go round the other way, and the same ones this way.
+
+    An axis with one number alone is an angle like others.
+    """
+    whole = 2 * math.pi
+    size, length = (np.linalg.norm(values, axis=-1) for values in (one, other))
+    most = (0.5 + ROUNDED) * whole
+    flipped = (np.maximum(size, length) <= most) & (size + length >= (1 - _END) * whole)
+    flipped &= size - np.abs(one).max(axis=-1) > ROUNDED
+    turn = whole / np.where(flipped, length, 1.0)
+    same = other * (1 - turn)[..., None]
+    flipped &= np.square(same - one).sum(axis=-1) <= _NEAR**2
+    return flipped, same

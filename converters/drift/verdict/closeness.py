@@ -9,11 +9,14 @@ from tfmp.converters.drift import (
     EQUALITY,
     MOST_SLICES,
     OFF,
+    THRESHOLD,
+    THRESHOLD_ZERO,
     DriftBudget,
     Kind,
     OutputDrift,
     Slices,
     binomial_bounds,
+    changes_bits,
     contrast_pairs,
     fewest_samples,
     sample_errors,
@@ -61,11 +64,18 @@ _FEWEST = 10
 # Outputs of so many numbers are as many measures; of more, they are a signal or a vector.
 _FEW = 16
 
+# Decisions of values that are two, such as 0 and 1.
+_BITS = (THRESHOLD, THRESHOLD_ZERO)
+
 
 def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """The checks of one output's distances; none for values that are compared by equality."""
-    if output.rel_l2 is None or output.task.kind is Kind.DETECTION:
+    if output.rel_l2 is None or output.decision == EQUALITY:
+        return []
+    if output.task.kind is Kind.DETECTION:
         return []  # places in a list of detections mean nothing; see `detections`
+    if output.known is None and output.decision in _BITS and changes_bits(output.totals):
+        return []  # each difference is a decision
     return [
         *_pooled(output, budget),
         *_samples(output, budget),
@@ -219,7 +229,7 @@ def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
 def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """Whether a channel or column is wrong that is small beside the others."""
     limit = budget.slice_rel_l2
-    if limit is None or output.decision == EQUALITY:
+    if limit is None:
         return []
     if _bad_samples(output, budget, OFF).any():  # they are judged by themselves
         totals = without_off(output.totals)

@@ -1,4 +1,4 @@
-"""Answers that differ as numbers and say the same: angles a turn apart, quaternions of either sign.
+"""Answers that differ as numbers and say the same: angles a turn apart, rotations of either sign.
 
 Whether an output holds such answers, nobody but its user knows. So they end with a question.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from tfmp.converters.drift import (
     LENGTHS,
     QUATERNION,
+    ROTATION,
     ROUNDED,
     DriftBudget,
     Kind,
@@ -36,6 +37,12 @@ _EVEN = 1 / 6
 _QUATERNIONS = (
     "the same with the other sign. If they are quaternions, that is the same rotation: then give "
     "them one sign before the model's end, such as that of the first number"
+)
+
+
+_ROTATIONS = (
+    "the same rotation the other way round, if three numbers are an axis times an angle. Then let "
+    "the model answer with a quaternion of one sign, or with a matrix"
 )
 
 
@@ -78,9 +85,9 @@ def equivalence_check(
 def _readings(totals: Totals) -> list[str] | None:
     """What columns are in which values were turned; None if the others contradict it."""
     slices = totals.slices
-    if len(totals.turns) != slices.count * (len(LENGTHS) + 1):
+    if len(totals.turns) != slices.count * (len(LENGTHS) + 2):
         return None
-    *turns, signs = np.array(totals.turns).reshape(-1, slices.count)
+    *turns, signs, rotations = np.array(totals.turns).reshape(-1, slices.count)
     ends = slices.edges[[0, 2]].min(axis=0), slices.edges[[1, 3]].max(axis=0)
     found = []
     each = totals.values / slices.count
@@ -101,4 +108,8 @@ def _readings(totals: Totals) -> list[str] | None:
         size = float(slices.reference_sq[first : first + QUATERNION].sum()) / each
         if abs(size - 1) > 2 * ROUNDED:
             return None
-    return found + ([_QUATERNIONS] if signs.any() else [])
+    for first in np.flatnonzero(rotations).tolist():
+        if max(abs(end[first : first + ROTATION]).max() for end in ends) > (1 + ROUNDED) * np.pi:
+            return None
+    found += [_QUATERNIONS] if signs.any() else []
+    return found + ([_ROTATIONS] if rotations.any() else [])

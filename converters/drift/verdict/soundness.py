@@ -3,6 +3,9 @@
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict.check import Check, doubt, fault
 
+# Columns that one sentence names.
+_MOST_NAMED = 5
+
 
 def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
     """The faults of one output; they are looked at before any average."""
@@ -47,4 +50,14 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             "model or its input first"
         )
         checks.append(doubt("both_nan", name, text, float(both)))
+    counts = output.totals.nan_columns
+    never = [str(column) for column, count in enumerate(counts) if count * len(counts) == values]
+    if never and values:
+        few = ", ".join(never[:_MOST_NAMED]) + (", ..." if len(never) > _MOST_NAMED else "")
+        text = (
+            f"{where}: NaN on both sides in each sample in {len(never):,} of {len(counts):,} "
+            f"columns ({few}), so nothing was compared there{given}. Fix the model or its input "
+            "first; if nobody reads such a column, let the model answer without it"
+        )
+        checks.append(doubt("nan_columns", name, text, float(len(never))))
     return checks

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from tfmp.converters.drift.distances import CHUNK, ULP_LABELS
 from tfmp.converters.drift.exact import merge
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift, changes_bits
 from tfmp.converters.drift.scores import MARGIN_EDGES
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import measure
@@ -167,6 +167,12 @@ class TestNonfinite:
         found = drift([[math.nan, 1.0]], [[math.nan, 2.0]])
         assert (found.reference_nan, found.totals.both_nan, found.nonfinite) == (0, 1, 0)
         assert found.rel_l2 == 1.0
+        assert found.totals.nan_columns == (1, 0)
+
+    @pytest.mark.parametrize(("other", "rel_l2"), [(-9999, 0.5), (-10_000, 0.5), (-9000, 0.1)])
+    def test_numbers_that_stand_for_none_are_left_aside(self, other: float, rel_l2: float) -> None:
+        found = drift([[-9999, 2.0, -9999, 0.0]], [[other, 1.0, other, 0.0]])
+        assert found.rel_l2 == pytest.approx(rel_l2, rel=1e-3)
 
     def test_saturated_values_are_counted(self) -> None:
         # 65519 rounds to 65504, and from 65520 on nothing does.
@@ -242,6 +248,18 @@ class TestDecisions:
 
     def test_maps_and_sequences_decide_nothing(self) -> None:
         assert drift(np.zeros((2, 3, 4)), np.ones((2, 3, 4))).decision is None
+
+    @pytest.mark.parametrize(
+        ("one", "other", "bits"),
+        [
+            ([0, 1, 1], [0, 1, 0], True),
+            ([0, 1, 1], [0, 1, 0.9], False),
+            ([-1, 1, 1], [-1, 1, -1], True),
+            ([-1, 1, 1], [-1, 1, 0], False),
+        ],
+    )
+    def test_two_values_decide_where_some_are_the_other(self, one, other, bits: bool) -> None:
+        assert changes_bits(drift([one], [other]).totals) == bits
 
     def test_top_5_agreement_is_by_set(self) -> None:
         reference = np.arange(10.0)[None]  # best five: 5 to 9

@@ -30,6 +30,13 @@ def test_a_quaternion_of_the_other_sign_beside_a_place():
     assert which([2 * pose], [2 * other]) == [False]  # not of length 1
 
 
+def test_a_rotation_vector_that_goes_the_other_way_round():
+    one = np.array([3.1, 1.9, 1.9, 1.61])  # a place before three numbers, of length 3.13
+    other = one * [1, -1, -1, -1]
+    assert which([one, one], [other, one * [1, 1, -1, -1]]) == [True, False]
+    assert which([0.5 * one], [0.5 * one * [1, -1, -1, -1]]) == [False]  # at no half turn
+
+
 def test_what_was_turned_is_counted_by_column():
     one = np.array([[0.0, 179.9], [0.0, 10.0]])
     found, counts = turned(one, one * [1, -1], 359.8, CLOSE)

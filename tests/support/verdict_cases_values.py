@@ -1,0 +1,199 @@
+"""Verdict cases: values that stand for none, two values as numbers, and the same said otherwise."""
+
+import numpy as np
+from verdict_case import INCONCLUSIVE, Cases, half, one
+
+CASES = Cases()
+benign, harmful = CASES.benign, CASES.harmful
+
+
+def noisy(rng: np.random.Generator, values: np.ndarray, share: float = 5e-4) -> np.ndarray:
+    """FP16 after a network's noise, relative to how each column varies."""
+    spread = values.std(axis=tuple(range(values.ndim - 1)), keepdims=True)
+    return half(values + share * spread * rng.standard_normal(values.shape))
+
+
+def numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return 3 * rng.standard_normal(shape)
+
+
+@benign("a column that is NaN in both files for all samples", INCONCLUSIVE)
+def _(rng):
+    """Nobody knows what the candidate would say there."""
+    exact = numbers(rng, 400, 6)
+    received = noisy(rng, exact)
+    exact[:, 2] = received[:, 2] = np.nan
+    return one("y", exact, received)
+
+
+@benign("a channel that is NaN in both files for all samples", INCONCLUSIVE)
+def _(rng):
+    """Likewise, in each step."""
+    exact = numbers(rng, 400, 5, 3)
+    received = noisy(rng, exact)
+    exact[..., 0] = received[..., 0] = np.nan
+    return one("y", exact, received)
+
+
+@benign("a column that is NaN in both files for nearly all samples")
+def _(rng):
+    """A few samples show that it is right where it is there."""
+    exact = numbers(rng, 400, 6)
+    received = noisy(rng, exact)
+    exact[:-80, 2] = received[:-80, 2] = np.nan
+    return one("y", exact, received)
+
+
+def with_fills(rng: np.random.Generator, exact: np.ndarray, received: np.ndarray, fill: float):
+    missing = rng.uniform(size=exact.shape) < 0.3
+    return one("output_0", np.where(missing, fill, exact), np.where(missing, fill, received))
+
+
+FILLS = {"masks of -10,000": (-1e4, (60,)), "gaps of -999": (-999, (12,))}
+FILLS["land of -9,999"] = -9999, (12, 12)
+
+for what, (fill, shape) in FILLS.items():
+
+    @benign(f"{what} among numbers")
+    def _(rng, fill=fill, shape=shape):
+        """Rounding alone."""
+        exact = numbers(rng, 320, *shape)
+        return with_fills(rng, exact, noisy(rng, exact), fill)
+
+    @harmful(f"{what} among numbers that are a third off")
+    def _(rng, fill=fill, shape=shape):
+        """The numbers that stand for none are right, and all the others are not."""
+        exact = numbers(rng, 320, *shape)
+        return with_fills(rng, exact, noisy(rng, exact, 0.3), fill)
+
+
+@benign("amounts that end at 10,000 beside rates")
+def _(rng):
+    """The largest amount comes often, but beside amounts like it."""
+    amounts = np.minimum(rng.lognormal(9, 1, (500, 3)), 10_000)
+    exact = np.concatenate([amounts, rng.uniform(0.01, 0.2, (500, 3))], axis=1)
+    return one("terms", exact, exact * (1 + 3e-4 * rng.standard_normal(exact.shape)))
+
+
+def rotations(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation vectors of which one in 25 is nearly half a turn."""
+    axis = rng.standard_normal((500, 3))
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    angle = rng.uniform(0.1, 3, (500, 1))
+    angle[::25] = np.pi - 2e-4
+    return axis, angle
+
+
+@benign("rotation vectors that go the other way round at half a turn", INCONCLUSIVE)
+def _(rng):
+    """The same rotation, if they are rotations."""
+    axis, angle = rotations(rng)
+    received = noisy(rng, axis * angle)
+    received[::25] = half(axis * (angle - 2 * np.pi))[::25]
+    return one("pose", axis * angle, received)
+
+
+@harmful("rotation vectors of which one in 25 is mirrored")
+def _(rng):
+    """Joints bend backwards."""
+    axis, angle = rotations(rng)
+    received = noisy(rng, axis * angle)
+    received[1::25] *= -1
+    return one("pose", axis * angle, received)
+
+
+@benign("minutes of a day that wrap at midnight", INCONCLUSIVE)
+def _(rng):
+    """One minute past midnight and one before are two minutes apart."""
+    exact = rng.uniform(0, 1440, (800, 1))
+    exact[::40] = 0.02
+    return one("minute", exact, half((exact + 0.2 * rng.standard_normal(exact.shape)) % 1440))
+
+
+@harmful("minutes of a day of which one in 40 is half a day off")
+def _(rng):
+    """A train in the morning is announced for the evening."""
+    exact = rng.uniform(0, 1440, (800, 1))
+    received = half(exact)
+    received[::40] = half((exact + 720) % 1440)[::40]
+    return one("minute", exact, received)
+
+
+@benign("spikes as zeros and ones, of which one is another")
+def _(rng):
+    """One of 40,000."""
+    exact = (rng.uniform(size=(400, 100)) < 0.1).astype(float)
+    received = exact.copy()
+    received[5, 5] = 1 - exact[5, 5]
+    return one("spikes", exact, received)
+
+
+@harmful("spikes as zeros and ones, of which every second is lost")
+def _(rng):
+    """Half of what is to be counted."""
+    exact = (rng.uniform(size=(400, 100)) < 0.02).astype(float)
+    received = exact.copy()
+    received[tuple(np.argwhere(exact)[::2].T)] = 0
+    return one("spikes", exact, received)
+
+
+def squares(rng: np.random.Generator) -> np.ndarray:
+    """Maps of zeros and ones with a large object, or a small one on each sixth."""
+    found = np.zeros((400, 16, 16))
+    for index in range(400):
+        size = 7 if index % 6 else 2
+        y, x = rng.integers(1, 8, 2)
+        found[index, y : y + size, x : x + size] = 1
+    return found
+
+
+@benign("maps of zeros and ones whose border moves by a pixel")
+def _(rng):
+    """A few pixels of some samples."""
+    exact = squares(rng)
+    border = (np.roll(exact, 1, axis=1) != exact) & (rng.uniform(size=exact.shape) < 0.15)
+    border[np.arange(400) % 5 > 0] = False
+    return one("Identity", exact, np.where(border, 1 - exact, exact))
+
+
+@harmful("maps of zeros and ones in which small objects vanish")
+def _(rng):
+    """One picture in six shows nothing any more."""
+    exact = squares(rng)
+    received = exact.copy()
+    received[::6] = 0
+    return one("Identity", exact, received)
+
+
+@benign("codes of -1 and 1 of which three bits are others")
+def _(rng):
+    """Three of 12,800."""
+    exact = np.sign(rng.standard_normal((400, 32)))
+    received = exact.copy()
+    received[[1, 50, 99], [1, 2, 3]] *= -1
+    return one("codes", exact, received)
+
+
+@harmful("codes of -1 and 1 of which one bit is always set")
+def _(rng):
+    """Half as many codes as before."""
+    exact = np.sign(rng.standard_normal((400, 32)))
+    received = exact.copy()
+    received[:, 3] = 1
+    return one("codes", exact, received)
+
+
+@benign("maps of classes as floats, of which five pixels are others")
+def _(rng):
+    """Five of 25,600."""
+    exact = rng.integers(0, 5, (400, 4, 4)).repeat(2, axis=1).repeat(2, axis=2)
+    received = exact.copy()
+    received[::80, 0, 0] = (exact[::80, 0, 0] + 1) % 5
+    return one("class_map", exact.astype(float), received.astype(float))
+
+
+@harmful("maps of classes as floats, of which the last becomes the one before")
+def _(rng):
+    """Nothing is of that class any more."""
+    exact = rng.integers(0, 5, (400, 4, 4)).repeat(2, axis=1).repeat(2, axis=2).astype(float)
+    return one("class_map", exact, np.minimum(exact, 3))
