@@ -212,7 +212,7 @@ def _figure(report: GradientReport) -> "Figure":
         for exponent, count in row.histogram.counts.items():
             shares[index, exponent - first] = count / total
 
-    figure = Figure(figsize=(9, 1.8 + 0.3 * len(report.layers)), layout="constrained")
+    figure = Figure(figsize=(9, 2.6 + 0.3 * len(report.layers)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(
         np.ma.masked_equal(shares, 0),
@@ -227,6 +227,6 @@ def _figure(report: GradientReport) -> "Figure":
     axes.set_yticks(range(len(report.layers)), [row.path for row in report.layers])
     axes.set_xlabel("exponent of the unscaled gradient, log2")
     axes.set_title("Share of each layer's gradient values, by magnitude")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, frameon=False)
+    figure.legend(loc="outside lower left", ncols=2, frameon=False)
     figure.colorbar(image, label="share of non-zero values")
     return figure

@@ -94,7 +94,7 @@ def make_step(
 
     Raises:
         TypeError: `model` is not a Keras model.
-        ValueError: the model is not compiled, or not built.
+        ValueError: the model is not compiled, or not built, or the batch has no samples.
     """
     check_model(model)
     check_compiled(model, needs_optimizer=False)
@@ -107,9 +107,11 @@ def make_step(
     def tensors(values: TensorTree) -> TensorTree:
         return tree.map_structure(lambda v: None if v is None else as_tensor(v), values)
 
-    return ReplayedStep(
-        model, layer_tree.walk(model), tensors(x), tensors(y), tensors(sample_weight)
-    )
+    with _mistakes_of_batch(model):
+        if any(0 in getattr(part, "shape", ())[:1] for part in tree.flatten(x)):
+            raise ValueError("x has no samples")
+        batch = tensors(x), tensors(y), tensors(sample_weight)
+    return ReplayedStep(model, layer_tree.walk(model), *batch)
 
 
 def run(
@@ -148,17 +150,22 @@ def first_run(step: ReplayedStep, on_call: OnCall | None = None) -> tuple[Tensor
     Raises:
         ValueError: the model cannot train on this batch, or has no loss.
     """
-    try:
+    with _mistakes_of_batch(step.model):
         return run(step, on_call)
+
+
+@contextmanager
+def _mistakes_of_batch(model: keras.Model) -> Iterator[None]:
+    try:
+        yield
     except NoLossError:
         raise
     except Exception as error:
-        names = getattr(step.model, "output_names", None) or []
+        names = getattr(model, "output_names", None) or []
         outputs = f" Its outputs are {joined(names)}." if len(names) > 1 else ""
         raise ValueError(
-            f"Model {step.model.name!r} cannot train on this batch: "
-            f"{first_line(error).rstrip('.')}.{outputs} Pass x and y in the form that model.fit "
-            "takes."
+            f"Model {model.name!r} cannot train on this batch: {first_line(error).rstrip('.')}."
+            f"{outputs} Pass x and y in the form that model.fit takes."
         ) from error
 
 

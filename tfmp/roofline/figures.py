@@ -7,6 +7,8 @@ from tfmp.shared.html_page import COLOURS, INK, QUIET, inline_svg
 
 _COLOURS = dict(zip((COMPUTE_BOUND, MEMORY_BOUND, LAUNCH_BOUND), COLOURS, strict=False))
 _MOST_NAMES = 5
+# Roofs nearer than this factor are drawn within the height of one line of text.
+_APART = 1.5
 
 
 def roof_picture(roofline: Roofline, variant: str) -> str:
@@ -35,10 +37,11 @@ def roof_picture(roofline: Roofline, variant: str) -> str:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.set(xscale="log", yscale="log", xlabel="FLOPs for each byte", ylabel="FLOP/s")
-    for (dtype, rate), ridge in zip(rates.items(), ridges, strict=True):
+    for rate, ridge in zip(rates.values(), ridges, strict=True):
         roof = [low, ridge, high]
         axes.plot(roof, [min(rate, x * peaks.bandwidth) for x in roof], color=QUIET, linewidth=1)
-        axes.annotate(dtype, (high, rate), (8, -3), textcoords="offset points", color=QUIET)
+    for names, rate in _told_together(rates):
+        axes.annotate(names, (high, rate), (8, -3), textcoords="offset points", color=QUIET)
     for verdict, colour in _COLOURS.items():
         mine = [place for place in points.values() if place.verdict == verdict and place != step]
         x = [place.work.intensity for place in mine]
@@ -67,6 +70,17 @@ def roof_picture(roofline: Roofline, variant: str) -> str:
     axes.yaxis.set_major_formatter(lambda value, _: count_text(value))
     axes.legend(frameon=False, labelcolor=INK, fontsize="small")
     return inline_svg(figure, "roof")
+
+
+def _told_together(rates: dict[str, float]) -> list[tuple[str, float]]:
+    """The roofs' names, from low to high; names of roofs that lie too close are one."""
+    told: list[tuple[str, float]] = []
+    for dtype, rate in sorted(rates.items(), key=lambda item: item[1]):
+        if told and rate < _APART * told[-1][1]:
+            told[-1] = (f"{told[-1][0]}, {dtype}", told[-1][1])
+        else:
+            told.append((dtype, rate))
+    return told
 
 
 def _dtypes(points: dict[str, Placement]) -> set[str]:

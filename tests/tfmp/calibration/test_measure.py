@@ -9,10 +9,11 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from notebook_cells import headline_and_page
 
 from tfmp.calibration.measure import calibrate
-from tfmp.calibration.report import GradientReport, LayerGradients, histogram_of
+from tfmp.calibration.report import GradientReport, LayerGradients, _figure, histogram_of
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 
 HALF = "mixed_float16"
@@ -243,6 +244,14 @@ def test_the_dict_is_plain_json():
 def test_the_picture(tmp_path, name, start):
     path = calibrate(small(), (X, Y)).save(tmp_path / name)
     assert path.read_bytes().startswith(start)
+
+
+def test_the_legend_lies_below_the_name_of_the_axis():
+    row = LayerGradients("a", "float16", histogram_of(np.ones(1)))
+    figure = _figure(GradientReport(1.0, 8.0, 1, 1, (row,)))
+    FigureCanvasAgg(figure).draw()
+    legend = (figure.legends or [figure.axes[0].get_legend()])[0].get_window_extent()
+    assert legend.y1 < figure.axes[0].xaxis.label.get_window_extent().y0
 
 
 def test_the_saved_json(tmp_path):

@@ -71,7 +71,9 @@ def test_the_data_itself(x, y, said):
     assert said in str(found)
 
 
-@pytest.mark.parametrize(("x", "y"), [(X[:, :3], Y), (X, None), (None, Y)])
+@pytest.mark.parametrize(
+    ("x", "y"), [(X[:, :3], Y), (X, None), (None, Y), (X[:0], Y[:0]), (X.astype(str), Y)]
+)
 def test_a_batch_that_the_model_cannot_train_on(x, y):
     net = sequential(dense(1))
     with pytest.raises(
