@@ -200,6 +200,12 @@ class ColocateReport:
         told = {row.mode: row.why for row in (*self.measured, *([self.run] if self.run else []))}
         parts += [f"{mode}: {why}" for mode, why in told.items() if why]
         parts += [f"note: {note}" for note in self.notes]
+        parts += [
+            f"{job.name} skipped {job.skipped_steps} of {job.steps} steps: "
+            "their gradients were not finite"
+            for job in self.jobs
+            if job.skipped_steps
+        ]
         parts += [f"{job.name} ended early: {job.error}" for job in self.failed]
         return "\n".join([*parts, f"{self.mode}: {self.reason}"])
 

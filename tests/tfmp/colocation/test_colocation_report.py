@@ -1,0 +1,13 @@
+"""The report of `colocate` in words."""
+
+from tfmp.colocation.report import ColocateReport, JobResult, ModeResult
+from tfmp.machine import Device
+
+
+def test_skipped_steps_are_told():
+    job = JobResult("bad", "mixed_float16", 9, 8, 1.0, 1.0, 1.0, skipped_steps=7)
+    fine = JobResult("fine", "float32", 9, 8, 1.0, 1.0, 1.0)
+    run = ModeResult("sequential", (job, fine), 1.0, 1.0)
+    text = str(ColocateReport(Device("cpu", "CPU"), "tensorflow", "sequential", "named", run=run))
+    assert "bad skipped 7 of 9 steps: their gradients were not finite" in text
+    assert "fine skipped" not in text
