@@ -206,8 +206,11 @@ def _stacked(values: Sequence[Tensor]) -> Tensor:
 
 def _padded(value: Tensor, shape: Sequence[int]) -> Tensor:
     """The array with zeros at the ends of its axes."""
-    missing = [(0, long - short) for short, long in zip(value.shape, shape, strict=True)]
-    return ops.pad(value, missing) if any(map(any, missing)) else value
+    if tuple(value.shape) == tuple(shape):  # the sizes of a sparse gradient may be unknown
+        return value
+    return ops.pad(
+        value, [(0, long - short) for short, long in zip(value.shape, shape, strict=True)]
+    )
 
 
 def _dense(grad: Tensor) -> Tensor:
