@@ -52,7 +52,7 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
         ) from error
     except ValueError as error:  # bad UTF-8 is one too
         raise InputError(
-            f"--config {path}: is not TOML: {error}. Mend that line; --save-config "
+            f"--config {path}: is not TOML: {error}. Correct that line; --save-config "
             "writes a file as an example."
         ) from error
     except RecursionError as error:

@@ -26,6 +26,7 @@ from tfmp.converters.shared.memory import (
 )
 from tfmp.shared import watched
 from tfmp.shared.html_page import printable
+from tfmp.shared.wording import DISK_FULL, refused
 
 EXIT_BAD_INPUT = 2
 
@@ -36,9 +37,7 @@ _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGS
 
 
 # A place that takes no more, in the words of TensorFlow and of NumPy, whose errors have no number.
-_FULL_NUMBERS = {
-    os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-}
+_FULL_NUMBERS = {os.strerror(number): number for number in DISK_FULL}
 _FULL = re.compile("|".join([*map(re.escape, _FULL_NUMBERS), r"\d+ requested and \d+ written"]))
 
 
@@ -118,12 +117,11 @@ def status_of(error: BaseException) -> int:
         return EXIT_BAD_INPUT
     if full:
         number = _FULL_NUMBERS.get(full[0], errno.ENOSPC)
-        say(
-            f"Error: {told(OSError(number, os.strerror(number), getattr(error, 'filename', None)))}"
-        )
+        name = getattr(error, "filename", None)
+        say(f"Error: {refused(OSError(number, os.strerror(number), name))}")
         return EXIT_BAD_INPUT
     if isinstance(error, OSError):
-        say(f"Error: {told(error)}")
+        say(f"Error: {refused(error)}")
         return EXIT_BAD_INPUT
     if isinstance(error, MemoryError):
         say("Error: there is not enough memory for this. Take a smaller model or batch.")
@@ -146,37 +144,11 @@ def _status_of(run: Callable[[], Any]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         status = status_of(error)
     for stream in (sys.stdout, sys.stderr):
-        _settle(stream)
+        watched.settle(stream)
     if isinstance(status, str):
         say(status)
         return EXIT_DEFECT
     return status or 0
-
-
-def _settle(stream: Any) -> None:
-    """Python writes what is left once more as it ends, and makes a failure status 120."""
-    try:
-        stream.flush()
-    except (OSError, ValueError, AttributeError):
-        with suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def told(error: OSError) -> str:
-    """What the system refused, and where, in a sentence, with the next step."""
-    reason = error.strerror or str(error) or type(error).__name__
-    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    steps = {
-        errno.ENOSPC: "Free space there, or choose another place; for temporary files, name one in "
-        "the variable TMPDIR",
-        errno.EDQUOT: "Free space there, or choose another place",
-        errno.EFBIG: "Allow larger files (ulimit -f), or choose another place",
-        errno.ENAMETOOLONG: "Choose a shorter name",
-        errno.EMFILE: "Allow more open files (ulimit -n)",
-        errno.ENOMEM: "Free memory, or choose a smaller model or batch",
-    }
-    step = steps.get(error.errno or 0, "Check the path and its rights")
-    return f"{place}the system refuses this ({reason}). {step}."
 
 
 def _replace_missing_streams() -> None:

@@ -1,4 +1,4 @@
-"""Verdict cases: values that stand for none, two values as numbers, and the same said otherwise."""
+"""Verdict cases: fill values, two values as numbers, and the same said otherwise."""
 
 import numpy as np
 from verdict_case import INCONCLUSIVE, Cases, half, one
@@ -62,7 +62,7 @@ for what, (fill, shape) in FILLS.items():
 
     @harmful(f"{what} among numbers that are a third off")
     def _(rng, fill=fill, shape=shape):
-        """The numbers that stand for none are right, and all the others are not."""
+        """The fill values are right, and all the others are not."""
         exact = numbers(rng, 320, *shape)
         return with_fills(rng, exact, noisy(rng, exact, 0.3), fill)
 

@@ -35,8 +35,9 @@ _ALIASES = ("mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "bce", "
 _MODEL_FORMS = f"{_KERAS_FILE}, or package.module:function, which builds and compiles a model"
 
 _FORMS = (
-    f"an .npz file with one array per model input, named like the input, and {LABELS!r}; or "
-    "package.module:function, which returns an iterable of (x, y) batches"
+    f"an .npz file with one array per model input, named like the input, and {LABELS!r} (for "
+    f"several outputs '{LABELS}.OUTPUT' each); or package.module:function, which returns an "
+    "iterable of (x, y) batches"
 )
 
 
@@ -180,7 +181,9 @@ def load_training_data(text: str) -> "TrainingData":
 
 
 def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
-    if LABELS not in arrays or not set(arrays) - {LABELS, SAMPLE_WEIGHT}:
+    inputs = dict(arrays)
+    labels, weight = (_taken(text, inputs, name) for name in (LABELS, SAMPLE_WEIGHT))
+    if labels is None or not inputs:
         raise click.UsageError(
             f"--data expects {_FORMS}; {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}. "
             "Gradients need both inputs and labels."
@@ -191,10 +194,23 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
         raise click.UsageError(
             f"--data expects arrays with the same number of rows, 1 or more; {text!r} has {found}."
         )
-    labels = arrays.pop(LABELS)
-    weight = arrays.pop(SAMPLE_WEIGHT, None)
-    x = next(iter(arrays.values())) if len(arrays) == 1 else arrays
+    x = next(iter(inputs.values())) if len(inputs) == 1 else inputs
     return (x, labels) if weight is None else (x, labels, weight)
+
+
+def _taken(
+    text: str, arrays: dict[str, np.ndarray], name: str
+) -> np.ndarray | dict[str, np.ndarray] | None:
+    """Takes an array out, or those of single outputs, which are named `name.OUTPUT`."""
+    own = [each for each in arrays if each.startswith(f"{name}.")]
+    if own and name in arrays:
+        raise click.UsageError(
+            f"--data {text!r} has {name!r} and {own[0]!r}: keep the array of all outputs, or one "
+            "for each."
+        )
+    if own:
+        return {each.removeprefix(f"{name}."): arrays.pop(each) for each in own}
+    return arrays.pop(name, None)
 
 
 class FunctionName(NamedTuple):

@@ -1,8 +1,8 @@
 """The start and the end of every `tfmp` command: no messages at the start, one after an order."""
 
-import errno
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -10,10 +10,7 @@ from importlib.util import find_spec
 import click
 
 from tfmp.shared import watched
-from tfmp.shared.wording import first_line
-
-# Errors of a disk that takes no more.
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from tfmp.shared.wording import DISK_FULL, first_line, refused
 
 
 @contextmanager
@@ -24,9 +21,9 @@ def session() -> Iterator[None]:
         yield
     except BaseException as error:
         order = watched.order_of(error)
-        if not order and isinstance(error, OSError) and error.errno in _FULL:
-            _say(f"Error: stdout or a file cannot be written: {error.strerror}. Free space there.")
-            _end_stdout()
+        if not order and isinstance(error, OSError) and error.errno in DISK_FULL:
+            _say(f"Error: {refused(error)}")
+            watched.settle(sys.stdout)
             raise click.exceptions.Exit(2) from None
         if not order:
             raise
@@ -47,12 +44,6 @@ def watch() -> None:
     number = os.WTERMSIG(end.status)
     _say(f"Error: the command was ended by {signal.Signals(number).name}.")
     os._exit(watched.status_of(number))
-
-
-def _end_stdout() -> None:
-    """Leaves nothing for Python to write at the end, which would fail again with another status."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ host reads both together.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -178,20 +179,38 @@ def _sums(values: Tensor, largest: Tensor) -> Tensor:
 
 def _alike(grads: Sequence[Tensor | None]) -> list[list[int]]:
     """The places of the gradients: small ones of one rank together, with little padding."""
-    groups: list[list[int]] = []
-    shapes = {place: tuple(_dense(g).shape) for place, g in enumerate(grads) if g is not None}
-    for place, shape in shapes.items():
-        for group in groups:
-            alike = [shapes[other] for other in (*group, place)]
-            if len(alike[0]) != len(shape) or not all(map(is_small, alike)):
-                continue
-            room = math.prod(map(max, *alike)) * len(alike)
-            if is_small((room - sum(map(math.prod, alike)),)):
-                group.append(place)
-                break
-        else:
-            groups.append([place])
-    return groups
+    groups: list[_Group] = []
+    for place, grad in enumerate(grads):
+        if grad is None:
+            continue
+        shape = tuple(_dense(grad).shape)
+        if not any(is_small(shape) and group.takes(place, shape) for group in groups):
+            groups.append(_Group([place], shape, math.prod(shape) if is_small(shape) else None))
+    return [group.places for group in groups]
+
+
+@dataclass
+class _Group:
+    """Gradients in one stack: their places, the longest of each axis, and their values in all.
+
+    A gradient that is not small, whose size may be unknown, has no `size` and stays by itself.
+    """
+
+    places: list[int]
+    longest: tuple[int, ...]
+    size: int | None
+
+    def takes(self, place: int, shape: tuple[int, ...]) -> bool:
+        """Takes a small gradient of the same rank, if little padding comes with it."""
+        if self.size is None or len(shape) != len(self.longest):
+            return False
+        longest = tuple(map(max, self.longest, shape))
+        size = self.size + math.prod(shape)
+        if not is_small((math.prod(longest) * (len(self.places) + 1) - size,)):
+            return False
+        self.places.append(place)
+        self.longest, self.size = longest, size
+        return True
 
 
 def _stacked(values: Sequence[Tensor]) -> Tensor:

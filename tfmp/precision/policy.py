@@ -107,8 +107,8 @@ def _decide(
     if base == "float32" and not kept:
         return _apply_rules(root, facts), (), {}
 
-    def wanted(outputs: frozenset[int], met: frozenset[int]) -> dict[int, str | None]:
-        decisions = _apply_rules(root, replace(facts, outputs=outputs, met=met))
+    def wanted(outputs: frozenset[int], lookups: frozenset[int]) -> dict[int, str | None]:
+        decisions = _apply_rules(root, replace(facts, outputs=outputs, lookups_in_16_bits=lookups))
         # Weights are float32 until the plan is applied.
         return {key: on_float32_weights(decision.policy) for key, decision in decisions.items()}
 
@@ -119,7 +119,7 @@ def _decide(
         failed=evidence.failed,
         unsafe_losses=evidence.unsafe_losses,
         out_of_range=evidence.out_of_range,
-        met=evidence.met,
+        lookups_in_16_bits=evidence.lookups_in_16_bits,
     )
     return _apply_rules(root, facts), evidence.notes, evidence.promoted
 

@@ -43,7 +43,8 @@ class Facts:
         failed: layers that a dry run in the base policy could not run, with the error.
         unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
         out_of_range: layers whose own code leaves FP16's range, with the operation.
-        met: lookups whose float32 results would keep the layers that meet them out of 16 bits.
+        lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
+            would keep the layers behind them out of 16 bits.
         overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
         cpu_backend: the Keras backend if it runs on a CPU; None on an accelerator.
@@ -55,7 +56,7 @@ class Facts:
     failed: Mapping[int, str] = field(default_factory=dict)
     unsafe_losses: frozenset[int] = frozenset()
     out_of_range: Mapping[int, str] = field(default_factory=dict)
-    met: frozenset[int] = frozenset()
+    lookups_in_16_bits: frozenset[int] = frozenset()
     overflowed: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
     cpu_backend: str | None = None
@@ -231,7 +232,7 @@ def output(node: LayerNode, facts: Facts) -> Decision | None:
 
 def no_gain(node: LayerNode, facts: Facts) -> Decision | None:
     """A lookup multiplies nothing; in 16 bits Keras would cast the whole table at every step."""
-    if _looks_up(node) and id(node.layer) not in facts.met:
+    if _looks_up(node) and id(node.layer) not in facts.lookups_in_16_bits:
         return Decision(FLOAT32, "a lookup gains nothing, and its gradient stays sparse")
     return None
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tfmp.shared.atomic_file import remove_abandoned, tell_of_drafts
 
@@ -150,6 +150,15 @@ def leave(order: int) -> NoReturn:
             stream.flush()
     atexit._run_exitfuncs()  # libraries remove their own temporary files
     os._exit(status_of(order))
+
+
+def settle(stream: Any) -> None:
+    """Writes what is left, or drops it: Python would try once more, and end with status 120."""
+    try:
+        stream.flush()
+    except (OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def told(order: int) -> str:

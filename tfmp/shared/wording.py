@@ -1,7 +1,12 @@
 """Words for values, lists and other code's errors inside a sentence, and tables of words."""
 
+import errno
+import os
 import re
 from collections.abc import Sequence
+
+# Errors of a place that takes no more.
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # More sentences than this are not read one by one where they say the same of many places.
 _READ_EACH = 3
@@ -44,6 +49,26 @@ def first_line(error: BaseException) -> str:
     lines = [line for line in _DRESS.sub("", str(error)).splitlines() if line.strip()]
     telling = [line for line in lines if not _WHERE.match(line)] or lines
     return telling[0].strip() if telling else type(error).__name__
+
+
+def refused(error: OSError) -> str:
+    """What the system refused, and where, in a sentence, with the next step."""
+    reason = error.strerror or str(error) or type(error).__name__
+    if isinstance(error.filename, str | bytes):
+        place = f"{os.fsdecode(error.filename)}: "
+    else:
+        place = "stdout or a file without a name: " if error.errno in DISK_FULL else ""
+    steps = {
+        errno.ENOSPC: "Free space there, or choose another place; for temporary files, name one in "
+        "the variable TMPDIR",
+        errno.EDQUOT: "Free space there, or choose another place",
+        errno.EFBIG: "Allow larger files (ulimit -f), or choose another place",
+        errno.ENAMETOOLONG: "Choose a shorter name",
+        errno.EMFILE: "Allow more open files (ulimit -n)",
+        errno.ENOMEM: "Free memory, or choose a smaller model or batch",
+    }
+    step = steps.get(error.errno or 0, "Check the path and its rights")
+    return f"{place}the system refuses this ({reason}). {step}."
 
 
 def alike_once(sentences: Sequence[str]) -> list[str]:

@@ -56,15 +56,15 @@ def distances_by_column(
     return measured, sliced
 
 
-# The least size of numbers that stand for none, such as -999, -9999 and masks of -1e9; other values
-# are smaller by this factor at least; and what the candidate writes is off by this share at most.
+# The least size of fill values, such as -999, -9999 and masks of -1e9; other values are smaller by
+# this factor at least; and what the candidate writes is off by this share at most.
 _LEAST_FILL, _FILL_FACTOR, _FILL_OFF = 999.0, 10.0, 0.01
 
 
 def _filled(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
-    """Flags of values that stand for none on both sides, beside which others would not count.
+    """Flags of fill values on both sides, beside which others would not count.
 
-    Such a number comes more than once in a sample, and is much larger than all of its others.
+    A fill value comes more than once in a sample, and is much larger than all of its others.
     """
     samples = len(reference)
     one, other = (values.reshape(samples, -1) for values in (reference, candidate))

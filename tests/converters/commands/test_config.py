@@ -82,7 +82,7 @@ def test_the_top_is_for_all_commands_a_table_for_one_and_the_command_line_goes_f
         ('report = ["a\\u0000b"]', "(list); expected a text or a list of texts, without NUL"),
         ("report = " + "[" * 3000 + "]" * 3000, "its lists or tables are nested too deeply"),
         ("precision = 'int8'", "expected one of fp16, mixed, fp32, received 'int8'"),
-        ("opset =", "Mend that line; --save-config writes"),
+        ("opset =", "Correct that line; --save-config writes"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_message_and_exit_2(folder, text, message):

@@ -44,7 +44,8 @@ def build():
 
 def forked():
     x = keras.Input((4,))
-    net = keras.Model(x, {name: keras.layers.Dense(1, name=name)(x) for name in ("left", "right")})
+    h = keras.layers.Dense(8, activation="relu")(x)
+    net = keras.Model(x, {name: keras.layers.Dense(1, name=name)(h) for name in ("left", "right")})
     net.compile("sgd", {"left": "mse", "right": "mse"})
     return net
 
@@ -120,6 +121,16 @@ def test_several_inputs_are_told_apart_by_name(data):
     net.save("two.keras")
     np.savez("two.npz", right=X, left=X, labels=Y)
     assert run("two.keras", "--data", "two.npz").exit_code == 0
+
+
+def test_several_outputs_have_labels_of_their_own(own_code):
+    np.savez("two.npz", features=X, **{"labels.right": Y, "labels.left": Y})
+    result = run("own_code:forked", "--data", "two.npz")
+    assert result.exit_code == 0, result.stderr
+    np.savez("two.npz", features=X, **{"labels": Y, "labels.left": Y})
+    result = run("own_code:forked", "--data", "two.npz")
+    assert result.exit_code == 2
+    assert "has 'labels' and 'labels.left': keep the array of all outputs" in result.stderr
 
 
 @pytest.mark.parametrize(

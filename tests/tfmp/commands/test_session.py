@@ -41,5 +41,7 @@ def test_output_that_a_full_disk_does_not_take_is_one_message_and_status_2(tmp_p
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr == (
-        "Error: stdout or a file cannot be written: No space left on device. Free space there.\n"
+        "Error: stdout or a file without a name: the system refuses this (No space left on "
+        "device). Free space there, or choose another place; for temporary files, name one in the "
+        "variable TMPDIR.\n"
     )

@@ -33,7 +33,8 @@ class Evidence:
         notes: for the user, problems that no layer's dtype can fix.
         promoted: layers whose own code multiplies in float32 under a 16-bit policy, with the line.
         out_of_range: layers whose own code leaves FP16's range, with the operation.
-        met: lookups whose float32 results would keep the layers that meet them out of 16 bits.
+        lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
+            would keep the layers behind them out of 16 bits.
     """
 
     outputs: frozenset[int]
@@ -42,7 +43,7 @@ class Evidence:
     notes: tuple[str, ...] = ()
     out_of_range: Mapping[int, str] = field(default_factory=dict)
     promoted: Mapping[int, str] = field(default_factory=dict)
-    met: frozenset[int] = frozenset()
+    lookups_in_16_bits: frozenset[int] = frozenset()
 
 
 Wanted = Callable[[frozenset[int], frozenset[int]], Mapping[int, str | None]]
@@ -53,8 +54,8 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
 
     Args:
         root: the model's tree of layers, from `layer_tree.walk`.
-        wanted: for given outputs and `met`, the policy that each layer would get, by id of the
-            layer.
+        wanted: for given outputs and `lookups_in_16_bits`, the policy that each layer would get,
+            by id of the layer.
         base: name of the policy that most layers would get.
     """
     outputs: set[int] = set()
@@ -86,8 +87,8 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
         except DryRunError as error:
             give_up(entry, error)
 
-    met: frozenset[int] = frozenset()
-    policies = wanted(frozenset(outputs), met)
+    lookups: frozenset[int] = frozenset()
+    policies = wanted(frozenset(outputs), lookups)
     for entry, before in as_they_are.items():
         try:
             trial = dry_run(entry, policies, before.inputs)
@@ -96,47 +97,67 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
                 give_up(entry, error)
             continue
         if trial.failed:
-            everything = met | {id(node.layer) for node in entry.within()}
-            other = wanted(frozenset(outputs), everything)
-            with suppress(DryRunError):
-                if other != policies:
-                    again = dry_run(entry, other, before.inputs)
-                    if len(again.failed) < len(trial.failed):
-                        met, policies, trial = everything, other, again
+            more = lookups | {id(node.layer) for node in entry.within()}
+            other = wanted(frozenset(outputs), more)
+            again = _run(entry, other, before) if other != policies else None
+            if again and len(again.failed) < len(trial.failed):
+                lookups, policies, trial = more, other, again
         failed.update(trial.failed)
         unsafe |= trial.unsafe_losses
         notes += _losses_of_containers(entry, trial)
         lines.update(promoted(trial.facts))
         if base != "mixed_float16":
             continue  # bfloat16 has the range of float32
-        found = hazards(before.facts, with_sums_behind(entry, trial.facts))
-        own = own_exponentials(entry, trial.facts)
-        others = [fact for fact in trial.facts if fact not in own]
-        if id(entry.layer) not in trial.unsafe_losses:
-            notes += _own_code_of_model(entry, hazards(before.facts, others) if own else found)
         known = set(out_of_range)
-        for node in entry.within():
-            if id(node.layer) in found and node is not entry:
-                # It computes with the results of its layers: they are switched with it.
-                reason = found[id(node.layer)]
-                out_of_range.update((id(part.layer), reason) for part in node.within())
-        out_of_range.update(feeding_layers(entry, found))
-        followers = (
-            readers_of_powers(entry, trial.facts, found),
-            readers_of_exponentials(entry, trial.facts),
-            around_logarithms(entry, trial.facts),
-            feeding_own_code(entry, own, found),
-        )
-        for kept in followers:
-            out_of_range.update({**kept, **out_of_range})
+        notes += _leave_range(entry, before, trial, out_of_range)
         widened = dict.fromkeys(out_of_range.keys() - known, "float32")
         if widened and not layer_tree.is_graph(entry.layer):
             # Operators of TensorFlow take no float32 and 16 bits together.
-            with suppress(DryRunError):
-                failed.update(dry_run(entry, {**policies, **widened}, before.inputs).failed)
+            with_them = _run(entry, {**policies, **widened}, before)
+            failed.update(with_them.failed if with_them else {})
     return Evidence(
-        frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines, met
+        frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines, lookups
     )
+
+
+def _run(entry: LayerNode, policies: Mapping[int, str | None], before: DryRun) -> DryRun | None:
+    """Another dry run on the same inputs; None if it cannot be traced."""
+    with suppress(DryRunError):
+        return dry_run(entry, policies, before.inputs)
+    return None
+
+
+def _leave_range(
+    entry: LayerNode, before: DryRun, trial: DryRun, out_of_range: dict[int, str]
+) -> list[str]:
+    """Adds the layers that leave FP16's range, and those around them; gives notes on own code.
+
+    Args:
+        entry: what is called in a training step.
+        before: the dry run of the model as it is.
+        trial: that in the wanted policies.
+        out_of_range: by id of the layer, the operation that leaves the range.
+    """
+    found = hazards(before.facts, with_sums_behind(entry, trial.facts))
+    own = own_exponentials(entry, trial.facts)
+    for node in entry.within():
+        if id(node.layer) in found and node is not entry:
+            # It computes with the results of its layers: they are switched with it.
+            reason = found[id(node.layer)]
+            out_of_range.update((id(part.layer), reason) for part in node.within())
+    out_of_range.update(feeding_layers(entry, found))
+    followers = (
+        readers_of_powers(entry, trial.facts, found),
+        readers_of_exponentials(entry, trial.facts),
+        around_logarithms(entry, trial.facts),
+        feeding_own_code(entry, own, found),
+    )
+    for kept in followers:
+        out_of_range.update({**kept, **out_of_range})
+    if id(entry.layer) in trial.unsafe_losses:
+        return []
+    others = [fact for fact in trial.facts if fact not in own]
+    return _own_code_of_model(entry, hazards(before.facts, others) if own else found)
 
 
 def entry_points(root: LayerNode) -> list[LayerNode]:
