@@ -1,7 +1,6 @@
 """The step of a loss-scale optimizer: in place with TensorFlow, as a pure function with JAX."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import keras
@@ -88,29 +87,27 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         def commit() -> None:
             is_rare = self._is_rare(self._snapshot())
             update()
+            everything = self._all_of(grads, variables)
             # One condition, as every one costs time, and after the update, which then need not
             # wait for whatever reads the weights.
-            ops.cond(is_rare, measure_and_move, count)
+            ops.cond(is_rare, lambda: rarely_run(measure_and_move)(everything), count)
 
         def count() -> None:
             self.step_counter.assign_add(1)
 
-        def measure_and_move() -> None:
+        def measure_and_move(grads: Gradients) -> None:
             now = self._snapshot()
             now = now._replace(iterations=now.iterations - 1)  # as they were before the update
             # Not `read`, which would copy each of them whole.
             weights = [variable.value for variable in self._trainable_variables]
-            after, measured = rarely_run(self._after_rare_step)(
-                now, read(self.gauges), self._all_of(grads, variables), weights
-            )
+            after, measured = self._after_rare_step(now, read(self.gauges), grads, weights)
             self._assign(after)
             self.gauges.assign(measured)
 
-        def skip() -> None:
-            after_skip = rarely_run(partial(transitions.after_skip, self.loss_scale))
-            self._assign(after_skip(self._snapshot(), finite))
+        def skip(finite: Tensor) -> None:
+            self._assign(transitions.after_skip(self.loss_scale, self._snapshot(), finite))
 
-        ops.cond(ops.all(finite), commit, skip)
+        ops.cond(ops.all(finite), commit, lambda: rarely_run(skip)(finite))
 
     def _assign(self, after: Transition) -> None:
         for variable, value in zip(self._scale_variables, after, strict=True):
