@@ -10,6 +10,7 @@ import numpy as np
 from tfmp.converters.formats import Format, format_named
 from tfmp.converters.intake import AnySource, Origin, OutputHint, Source, open_source
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.scopes import variable_names
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.file import safe_names
 from tfmp.shared.atomic_file import temporary_folder
@@ -127,7 +128,8 @@ def _save(source: Source, folder: Path) -> None:
     module.weights = list(source.graph.graph.variables)
     function = tf.function(serve, autograph=False, input_signature=signature)
     try:
-        tf.saved_model.save(module, str(folder), signatures=function)
+        with variable_names(module.weights):
+            tf.saved_model.save(module, str(folder), signatures=function)
     except AssertionError as error:  # TensorFlow's word for a resource that is no variable
         raise InputError(
             f"model {source.name!r} looks values up in a table, which cannot be sent to Ray's "

@@ -1,7 +1,7 @@
 """Live Keras models as a `Source`."""
 
 from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -15,6 +15,7 @@ from tfmp.converters.intake.integers import with_integers
 from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, weights_sha256
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
+from tfmp.converters.shared.scopes import scope_names
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
@@ -60,7 +61,7 @@ def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ..
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = keras.tree.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
-        with in_float32(model, widened):
+        with in_float32(model, widened), _scoped(model):
             results = model(*packed, training=False)
         _restore_ranks(results, getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
@@ -102,7 +103,8 @@ def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:
 
     @tf.function(jit_compile=model.jit_compile)
     def call(*leaves: Tensor) -> TensorTree:
-        return model(*keras.tree.pack_sequence_as(arguments, leaves), training=False)
+        with _scoped(model):
+            return model(*keras.tree.pack_sequence_as(arguments, leaves), training=False)
 
     def forward(batch: Batch) -> TensorTree:
         results = call(*(tf.constant(batch[name]) for name in names))
@@ -141,6 +143,11 @@ def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
     finally:
         for layer in marked:
             del vars(layer)["call"]
+
+
+def _scoped(model: KerasModel) -> AbstractContextManager[None]:
+    """Lets TensorFlow call the model, whatever its layers are named."""
+    return scope_names((model, *_layers_and_operations(model)), "name")
 
 
 def _layers_and_operations(model: KerasModel) -> list[KerasLayer]:

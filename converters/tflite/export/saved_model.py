@@ -7,6 +7,7 @@ from pathlib import Path
 from tfmp.converters.intake import Source
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import TracedFunction
+from tfmp.converters.shared.scopes import variable_names
 from tfmp.converters.tflite.file import layer_of, safe_names
 from tfmp.shared.backend import Tensor
 
@@ -40,7 +41,8 @@ def write_saved_model(
     # A file for inference has no gradients, and those of a rewritten graph cannot be saved.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     try:
-        tf.saved_model.save(module, str(folder), signatures=functions, options=options)
+        with variable_names(module.weights):
+            tf.saved_model.save(module, str(folder), signatures=functions, options=options)
     except OSError as error:
         raise ConversionError(
             f"no room for the weights in {folder} ({error.strerror}). Free space there, or name "
