@@ -122,7 +122,14 @@ def _by_class_id(
     axis = class_axis(reading, reference.ndim)
     classes = reference.shape[axis]
     reference, candidate = (np.moveaxis(_wide(a), axis, -1) for a in (reference, candidate))
-    ids = labels.reshape(reference.shape[:-1]).astype(np.int64)
+    numbers = labels.reshape(reference.shape[:-1])
+    fractions = numbers[numbers != np.rint(numbers)]
+    if fractions.size:
+        raise InputError(
+            f"labels for output {name!r} hold {fractions[0]}, which is no class id; whole numbers "
+            f"from 0 to {classes - 1} were expected. Pass class ids, or one-hot rows."
+        )
+    ids = numbers.astype(np.int64)
     outside = (ids < 0) | (ids >= classes)
     wrong = outside if ids.ndim == 1 else outside & ~no_class(ids, classes)
     if wrong.any():

@@ -124,7 +124,10 @@ def _read(
         return IDS if output.dtype.kind in "iub" and integers and same else None
     if declared is Kind.CLASSIFICATION and same and zeros_and_ones(labels):
         return ONE_HOT
-    axis = _class_axis(labels, output, task) if integers and not same else None
+    # Keras takes numbers of classes as floats, too.
+    classes = task is not None and task.kind is Kind.CLASSIFICATION
+    ids = integers or (classes and bool((labels == np.rint(labels)).all()))
+    axis = _class_axis(labels, output, task) if ids and not same else None
     if axis is not None:
         return CLASS_IDS if output.ndim == 2 else f"{_ALONG}{axis}"
     if not same or declared is Kind.CLASSIFICATION:

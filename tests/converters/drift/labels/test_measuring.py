@@ -64,6 +64,11 @@ def test_a_nan_names_no_class_and_lies_on_no_side() -> None:
     assert compared(np.array([[1, 1, 0], [0, 0, 0]]), SIGMOIDS, broken).candidate == 5 / 6
 
 
+def test_fractions_are_no_class_ids() -> None:
+    with pytest.raises(InputError, match=r"'y' hold 0[.]5, which is no class id"):
+        measure_labels("class ids", np.array([0, 0.5]), SOFTMAX, SOFTMAX, "y")
+
+
 @pytest.mark.parametrize(
     ("labels", "output", "wrong", "classes", "rest"),
     [

@@ -57,6 +57,8 @@ def test_zeros_and_ones_are_not_read_by_their_values() -> None:
     [
         (np.zeros((2, 7), int), np.zeros((2, 7, 7)), "classification:axis=1", "axis 1"),
         (np.eye(3)[:2], SIGMOIDS, "classification", "one-hot"),
+        (np.array([0.0, 2.0]), SOFTMAX, "classification", "class ids"),
+        (np.array([[0.0], [2.0]]), SOFTMAX, "classification", "class ids"),
         (np.eye(3)[:2], SOFTMAX, "multilabel", "multi-label"),
         (np.eye(3)[:2], SOFTMAX, "regression", "regression"),
         (np.eye(3)[:2], SOFTMAX, "reconstruction", "regression"),
