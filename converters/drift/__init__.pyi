@@ -1,5 +1,6 @@
 from .budget import DriftBudget as DriftBudget
 from .classes import SUMS as SUMS, ClassTable as ClassTable
+from .columns.beside import pairs_beside as pairs_beside, size_beside as size_beside
 from .columns.measuring import contrast_pairs as contrast_pairs
 from .columns.places import (
     BANDS as BANDS,

@@ -131,6 +131,7 @@ class OutputAccumulator:
         keys: np.ndarray | None = None,
         unmatched: Decisions | None = None,
         unread: np.ndarray | None = None,
+        beside: Slices | None = None,
     ) -> None:
         """Adds one batch.
 
@@ -140,8 +141,11 @@ class OutputAccumulator:
             keys: a key for each sample, see `Sketch`.
             unmatched: rows that only one side had.
             unread: see `measure`.
+            beside: distances of differences to other outputs.
         """
         found = measure(reference, candidate, self.task, keys, unread)
+        if beside is not None:
+            found = replace(found, beside=beside)
         if unmatched is not None:
             found = replace(found, unmatched=unmatched)
         self._found.append(found)

@@ -90,6 +90,7 @@ class Totals:
             the smaller.
         extents: distances of what lies between these, such as widths, valid if `corners` holds.
         contrasts: distances of differences between columns, of a few; see `contrast_pairs`.
+        beside: distances of differences to later outputs of its size, of a few; see `pairs_beside`.
         fractions: values of the reference by column that are no whole numbers, of a few columns.
         steps: values by column that are whole in the reference, and others in the candidate.
         whole: whether all values of the reference are whole numbers.
@@ -152,6 +153,7 @@ class Totals:
     corners: bool = True
     extents: Slices = field(default_factory=Slices)
     contrasts: Slices = field(default_factory=Slices)
+    beside: Slices = field(default_factory=Slices)
     fractions: Histogram = ()
     steps: Histogram = ()
     whole: bool = True

@@ -1,7 +1,7 @@
 """Verdict cases: fill values, two values as numbers, and the same said otherwise."""
 
 import numpy as np
-from verdict_case import INCONCLUSIVE, Cases, half, one
+from verdict_case import DOUBT, INCONCLUSIVE, Cases, Outputs, half, one, softmax
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -197,3 +197,71 @@ def _(rng):
     """Nothing is of that class any more."""
     exact = rng.integers(0, 5, (400, 4, 4)).repeat(2, axis=1).repeat(2, axis=2).astype(float)
     return one("class_map", exact, np.minimum(exact, 3))
+
+
+def ends(rng: np.random.Generator, width: float) -> dict[str, np.ndarray]:
+    """Three quantiles of 500 to 1500, in outputs of their own."""
+    middle = rng.uniform(500, 1500, (500, 1))
+    half_width = width * rng.lognormal(0, 0.4, middle.shape)
+    found = {"q10": middle - half_width, "q50": middle, "q90": middle + half_width}
+    return {name: values.astype(np.float32) for name, values in found.items()}
+
+
+@benign("quantiles in outputs of their own")
+def _(rng):
+    """Each is rounded, and a hundredth of the distance between them."""
+    exact = ends(rng, 90)
+    return Outputs(exact, {name: half(values) for name, values in exact.items()})
+
+
+@harmful("quantiles in outputs of their own, of which FP16 cannot tell the distance", DOUBT)
+def _(rng):
+    """FP16 has every second number there, and they are 0.2 apart."""
+    exact = ends(rng, 0.2)
+    return Outputs(exact, {name: half(values) for name, values in exact.items()})
+
+
+@harmful("quantiles in outputs of their own that are all the median, with mae", loss="mae")
+def _(rng):
+    """Nobody knows any more how sure the forecast is."""
+    exact = ends(rng, 8)
+    return Outputs(exact, dict.fromkeys(exact, half(exact["q50"])))
+
+
+@benign("answers of an ensemble in outputs of their own")
+def _(rng):
+    """They agree to a fiftieth, and rounding is far below that."""
+    common = 3 * rng.standard_normal((500, 1))
+    exact = {f"member_{at}": common + 0.06 * rng.standard_normal((500, 1)) for at in range(3)}
+    exact = {name: values.astype(np.float32) for name, values in exact.items()}
+    return Outputs(exact, {name: noisy(rng, values) for name, values in exact.items()})
+
+
+@benign("an auxiliary head always above the main one, with mse", loss="mse")
+def _(rng):
+    """Both predict the same price; nobody asks for their difference."""
+    main = 30_000 + 8_000 * rng.standard_normal((500, 1))
+    exact = {"main": main, "auxiliary": main + 600 + 150 * rng.standard_normal(main.shape)}
+    exact = {name: values.astype(np.float32) for name, values in exact.items()}
+    return Outputs(exact, {name: half(values) for name, values in exact.items()})
+
+
+def shares(rng: np.random.Generator) -> np.ndarray:
+    return softmax(3 * rng.standard_normal((500, 60)) - np.linspace(0, 6, 60))
+
+
+DIVERGENCE = {"loss": "kl_divergence", "activation": "softmax"}
+
+
+@benign("shares of topics, with the loss of their divergence", **DIVERGENCE)
+def _(rng):
+    """Small shares are rounded more coarsely, and say next to nothing."""
+    exact = shares(rng)
+    return one("topics", exact, np.maximum(half(exact), np.float32(6e-8)))
+
+
+@harmful("shares of topics without small ones, with their divergence", DOUBT, **DIVERGENCE)
+def _(rng):
+    """A topic of three in ten thousand is one of one in ten million."""
+    exact = shares(rng)
+    return one("topics", exact, np.where(exact < 3e-4, 1e-7, exact))

@@ -135,8 +135,8 @@ def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
 # Columns of which each two are compared, and those of which neighbours are.
 _EACH_TWO, _NEIGHBOURS = 8, 32
 
-# Values of a sample among which whole numbers are looked for.
-_FEW_VALUES = 256
+# Values of a sample among which whole numbers and differences are looked for.
+FEW_VALUES = 256
 
 
 @cache
@@ -152,7 +152,7 @@ def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Differences between columns that vary together, which their own sizes do not show."""
     columns = reference.shape[-1] if reference.ndim > 1 else 1
     first, second = contrast_pairs(columns)
-    if not len(first) or reference.size > len(reference) * _FEW_VALUES:
+    if not len(first) or reference.size > len(reference) * FEW_VALUES:
         return {}
     with np.errstate(invalid="ignore", over="ignore"):
         one, other = (
@@ -187,7 +187,7 @@ def _renamed(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
 
 
 def _by_whole_column(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    few = 1 < reference.ndim < 4 and reference.size <= len(reference) * _FEW_VALUES
+    few = 1 < reference.ndim < 4 and reference.size <= len(reference) * FEW_VALUES
     if not few or not 1 < reference.shape[-1] <= _NEIGHBOURS:
         return {}
     one, other = (values.reshape(-1, values.shape[-1]) for values in (reference, candidate))

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfmp.converters.drift import (
-    COMPILED,
     EQUALITY,
-    MOST_SLICES,
     OFF,
     THRESHOLD,
     THRESHOLD_ZERO,
@@ -17,7 +15,6 @@ from tfmp.converters.drift import (
     Slices,
     binomial_bounds,
     changes_bits,
-    contrast_pairs,
     fewest_samples,
     sample_errors,
     without_off,
@@ -27,10 +24,10 @@ from tfmp.converters.drift.verdict.check import (
     Verdict,
     advice,
     against,
-    doubt,
     number_beside,
     p_over,
 )
+from tfmp.converters.drift.verdict.contrasts import contrast_checks, extent_checks
 from tfmp.converters.drift.verdict.slice_errors import (
     CONSTANT,
     EVERYWHERE,
@@ -41,13 +38,10 @@ from tfmp.converters.drift.verdict.slice_errors import (
 )
 from tfmp.converters.drift.verdict.small_values import small_value_checks
 from tfmp.converters.drift.verdict.variation import (
-    CORRECT,
     NO_NUMBERS,
-    ONE_NUMBER,
     VARIATION,
     variation_checks,
 )
-from tfmp.shared.numerics import ulp
 
 # Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
 _LOUD = 0.05
@@ -55,11 +49,6 @@ _LOUD = 0.05
 # Errors of samples up to those of nearly all that are right are noise, too.
 _MOST = 0.95
 
-# Columns vary together if their difference varies by less than this share of either.
-_TOGETHER = 0.1
-
-# Boxes that tell how much their sizes vary.
-_FEWEST = 10
 
 # Outputs of so many numbers are as many measures; of more, they are a signal or a vector.
 _FEW = 16
@@ -240,8 +229,8 @@ def _slices(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     checks = [_slice_check(output, last, "column", limit)] if last.count else []
     checks += [_slice_check(output, first, "place", limit)] if first.count else []
     checks += [
-        *_extents(output, limit),
-        *_contrasts(output, limit),
+        *extent_checks(output, limit),
+        *contrast_checks(output, limit),
         *small_value_checks(output, budget),
     ]
     return checks + variation_checks(output, budget)
@@ -288,70 +277,6 @@ def _next_step(output: OutputDrift) -> str:
     if output.known is None:
         return "Compare it by itself, or declare what the output means (--task)"
     return f"Compare it by itself, or set {output.name}.slice_rel_l2 to more than that"
-
-
-def _extents(output: OutputDrift, limit: float) -> list[Check]:
-    """Whether widths are right between corners or ends that are far from zero."""
-    extents, corners = output.totals.extents, output.totals.slices
-    ends = 2 * extents.count
-    known = output.totals.corners and 0 < ends <= corners.count < MOST_SLICES
-    each = output.totals.values / max(1, corners.count)
-    if not known or each < _FEWEST:
-        return []
-    size = np.sqrt(corners.reference_sq[:ends] / each).reshape(2, -1).max(axis=0)
-    spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
-    variance = np.maximum(extents.reference_sq - extents.reference_sum**2 / each, 0) / each
-    error, deviation = np.sqrt(extents.error_sq / each), np.sqrt(variance)
-    varies = deviation > np.maximum(ONE_NUMBER * spacing, CONSTANT * size)
-    if not varies.any():
-        return []
-    ratio = np.where(varies, error / np.where(varies, deviation, 1.0), 0.0)
-    worst = int(ratio.argmax())
-    told = number_beside(float(ratio[worst]), limit * VARIATION)
-    text = (
-        f"output {output.name!r}: what lies between columns {worst} and {worst + extents.count}, "
-        f"such as the size of a box, is off by {told} of what tells samples apart, budget "
-        f"{limit * VARIATION:.10g}"
-    )
-    verdict = Verdict.PASS if ratio[worst] <= limit * VARIATION else Verdict.FAIL
-    # Each of two corners is rounded.
-    if verdict is Verdict.FAIL and error[worst] <= 2**0.5 * CORRECT * spacing[worst]:
-        verdict = Verdict.INCONCLUSIVE
-        text += NO_NUMBERS
-    measured = float(ratio[worst]) / VARIATION
-    return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
-
-
-def _contrasts(output: OutputDrift, limit: float) -> list[Check]:
-    """Whether columns that vary together still differ, such as values of actions."""
-    totals = output.totals
-    columns, between = totals.slices, totals.contrasts
-    first, second = contrast_pairs(columns.count)
-    known = output.known
-    unclear = known is None or (known.kind is Kind.REGRESSION and known.why.startswith(COMPILED))
-    if not unclear or not between.count or between.count != len(first):
-        return []
-    each = values_of_each(output, columns)[0]
-    own = deviation_of(output, columns)
-    variance = between.reference_sq / each - (between.reference_sum / each) ** 2
-    error, apart = np.sqrt(between.error_sq / each), np.sqrt(np.maximum(variance, 0))
-    together = np.minimum(own[first], own[second])
-    hidden = (apart < _TOGETHER * together) & (apart > CONSTANT * together)
-    ratio = np.where(hidden, error / np.where(hidden, apart, 1.0), 0.0)
-    if known is not None:  # of numbers, two may be the same one twice: actions share their state
-        over = ratio > limit * VARIATION
-        pairs = np.bincount(np.append(first[over], second[over]), minlength=columns.count)
-        ratio[np.maximum(pairs[first], pairs[second]) < 2] = 0.0
-    worst = int(ratio.argmax())
-    if ratio[worst] <= limit * VARIATION:
-        return []
-    text = (
-        f"output {output.name!r}: columns {first[worst]} and {second[worst]} vary together, and "
-        f"what tells them apart is off by {number_beside(float(ratio[worst]), limit * VARIATION)} "
-        f"of its own variation, budget {limit * VARIATION:.10g}. If nobody compares them, declare "
-        f"--task {output.name}=regression"
-    )
-    return [doubt("slice_rel_l2", output.name, text, float(ratio[worst]) / VARIATION)]
 
 
 def _variation(output: OutputDrift, limit: float) -> list[Check]:

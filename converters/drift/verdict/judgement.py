@@ -15,6 +15,7 @@ from tfmp.converters.drift.verdict.check import (
     overall,
 )
 from tfmp.converters.drift.verdict.closeness import closeness_checks
+from tfmp.converters.drift.verdict.contrasts import beside_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
 from tfmp.converters.drift.verdict.elsewhere import Elsewhere, elsewhere_checks
 from tfmp.converters.drift.verdict.equivalents import equivalence_check
@@ -89,6 +90,7 @@ def judge(
             asked.add(output.name)
             close = [question, *(check for check in close if check.verdict is Verdict.PASS)]
         checks += close
+    checks += beside_checks(outputs, budget)
     for output in outputs:
         checks += decision_checks(output, budget.for_output(output.name))
         if output.name not in asked:

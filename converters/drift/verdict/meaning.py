@@ -28,6 +28,7 @@ def meaning_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     checks += [*_misnamed(output, budget), *_named_by_column(output, budget.flip_rate)]
     checks += _rounded_names(output, budget.flip_rate)
     checks += [*_first_few(output), *_one_hot(output, budget, budget.flip_rate)]
+    checks += _read_as_ratios(output, budget.slice_rel_l2)
     return checks
 
 
@@ -155,3 +156,30 @@ def _one_hot(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
         "takes the largest"
     )
     return [doubt("meaning", output.name, text, every.rate)]
+
+
+# Losses that read how many times as large a probability is, by their names in Keras.
+_OF_RATIOS = ("kl_divergence", "kullback_leibler_divergence")
+
+
+def _read_as_ratios(output: OutputDrift, limit: float | None) -> list[Check]:
+    """Whether small probabilities are right where the model's loss reads them as ratios.
+
+    Where each probability is off by a share d of itself, the divergence is d**2 / 2.
+    """
+    known, divergence = output.known, output.kl
+    by_loss = (
+        known is not None and known.why.startswith(COMPILED) and known.why.endswith(_OF_RATIOS)
+    )
+    if limit is None or divergence is None or not by_loss:
+        return []
+    share = (2 * max(divergence, 0.0)) ** 0.5
+    if share <= limit:
+        return []
+    text = (
+        f"output {output.name!r}: its probabilities diverge by {divergence:.3g} nats, as if each "
+        f"was off by {share:.3g} of its own size, budget {limit:.10g}, and "
+        f"{known.why if known else ''}, which reads small ones. If only the largest is used, "
+        f"declare --task {output.name}=classification"
+    )
+    return [doubt("meaning", output.name, text, share)]

@@ -111,3 +111,21 @@ class TestAmounts:
         others = self.MINUTES.copy()
         others[::20] += 5
         assert "FAIL" in self.verdict(others)
+
+
+class TestSmallProbabilities:
+    SHARES = np.tile(np.array([[0.9, 0.099, 1e-3]]), (300, 1))
+
+    def checks(self, share: float, loss: str = "kl_divergence"):
+        task = Task(Kind.CLASSIFICATION, why=f"{COMPILED} {loss}")
+        return meaning_checks(drift(self.SHARES, self.SHARES * [1, 1, share], task), BUDGET)
+
+    def test_they_count_where_the_loss_reads_ratios(self):
+        (doubt,) = self.checks(0.0)
+        assert (doubt.name, doubt.verdict) == ("meaning", "INCONCLUSIVE")
+        assert "nats, as if each was off by 0.13" in doubt.text
+        assert doubt.text.endswith("declare --task y=classification")
+
+    def test_they_do_not_where_they_are_nearly_right_or_the_largest_counts(self):
+        assert self.checks(0.9) == []
+        assert self.checks(0.0, "sparse_categorical_crossentropy") == []
