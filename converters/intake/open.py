@@ -79,7 +79,7 @@ class ModelRequest:
         """Raises the `InputError`s of `open` that take no framework to find."""
         check_flag("unsafe_load", self.unsafe_load)
         if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
+            check_count("batch_size (--batch)", self.batch_size)
         if self.path is not None:
             check_model_file(self.path)
         if self.signature is not None and not (self.path is not None and self.path.is_dir()):
