@@ -297,7 +297,10 @@ def test_force_replaces(folder):
             ["tflite", "dense.keras", "--dynamic", "--batch", "2"],
             "batch size 2 (--batch) fixes",
         ),
-        (["tflite", "dense.keras", "--batch", "0"], "batch_size (--batch): expected a whole number of"),
+        (
+            ["tflite", "dense.keras", "--batch", "0"],
+            "batch_size (--batch): expected a whole number of",
+        ),
         (["inspect", "dense.keras", "--report", "audit.md"], "end in .json or .html"),
         (["inspect", "m.keras", "--report", "a.json", "--report", "./a.json"], "given twice. Name"),
         (["validate", "dense.keras", ".", "--data", "good.npz"], "received suffix ''. Name the"),

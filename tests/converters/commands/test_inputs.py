@@ -73,7 +73,9 @@ def test_a_batch_is_a_whole_number_of_at_least_1(folder, flag, value):
     with pytest.raises(InputError) as caught:
         open_source(folder / "dense.keras", batch_size=value)
     assert str(caught.value) == said
-    assert said == f"batch_size (--batch): expected a whole number of at least 1, received {value!r}."
+    assert (
+        said == f"batch_size (--batch): expected a whole number of at least 1, received {value!r}."
+    )
 
 
 @pytest.mark.parametrize(
