@@ -265,3 +265,24 @@ def _(rng):
     """A topic of three in ten thousand is one of one in ten million."""
     exact = shares(rng)
     return one("topics", exact, np.where(exact < 3e-4, 1e-7, exact))
+
+
+def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Six properties of molecules, and what a third of the measurements found."""
+    exact = numbers(rng, 400, 6)
+    found = exact + 0.5 * rng.standard_normal(exact.shape)
+    return exact, np.where(rng.uniform(size=exact.shape) < 2 / 3, np.nan, found)
+
+
+@benign("six properties of which labels know a third")
+def _(rng):
+    """NaN is no measurement; the others tell that errors stay."""
+    exact, found = six_tasks(rng)
+    return one("properties", exact, noisy(rng, exact), found.astype(np.float32))
+
+
+@harmful("six properties of which labels know a third, one shrunk")
+def _(rng):
+    """The fourth property is a fifth too small."""
+    exact, found = six_tasks(rng)
+    return one("properties", exact, half(exact * [1, 1, 1, 0.8, 1, 1]), found.astype(np.float32))

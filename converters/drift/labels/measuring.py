@@ -20,6 +20,7 @@ from tfmp.converters.drift.labels.reading import (
     VALUES,
     class_axis,
     is_class_ids,
+    missing,
     no_answer,
     no_class,
     normalized,
@@ -64,7 +65,14 @@ def measure_labels(
         both = [ids.reshape(samples, -1).astype(np.int64) for ids in (reference, candidate)]
         by_class = _answers(labels.reshape(samples, -1), both, keys)
         return LabelTotals(samples, reading=reading, by_class=by_class)
-    unread = no_answer(labels)
+    known = ~missing(labels).reshape(samples, -1).all(axis=1)
+    if not known.all():
+        labels, reference, candidate = labels[known], reference[known], candidate[known]
+        keys = None if keys is None else keys[known]
+        samples = len(labels)
+        if samples == 0:
+            return LabelTotals(reading=reading)
+    unread = no_answer(labels) | missing(labels)
     binary = zeros_and_ones(labels[~unread])
     reference, candidate = _wide(reference), _wide(candidate)
     found = LabelTotals(
@@ -267,13 +275,15 @@ def _with_errors(
 ) -> LabelTotals:
     samples = len(labels)
     target = labels.astype(np.float64).reshape(samples, -1)
+    known = ~missing(target)
+    counts = known.sum(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         errors = [
-            np.abs(output.astype(np.float64).reshape(samples, -1) - target)
+            np.where(known, np.abs(output.astype(np.float64).reshape(samples, -1) - target), 0)
             for output in (reference, candidate)
         ]
-        absolute = [error.mean(axis=1) for error in errors]
-        squared = [(error * error).mean(axis=1) for error in errors]
+        absolute = [error.sum(axis=1) / counts for error in errors]
+        squared = [(error * error).sum(axis=1) / counts for error in errors]
         change = absolute[1] - absolute[0]
         return replace(
             found,
@@ -281,7 +291,9 @@ def _with_errors(
             candidate_error=fold(absolute[1].tolist()),
             change_sq=fold((change * change).tolist()),
             errors=Sketch() if keys is None else Sketch.of(keys, [*absolute, *squared]),
-            spread=Spread.of(labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))),
+            spread=Spread.of(
+                labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))[known.all(axis=1)]
+            ),
         )
 
 

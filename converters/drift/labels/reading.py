@@ -117,7 +117,7 @@ def _read(
     if declared in _NUMBERS:
         return REGRESSION if same else None
     if declared in (Kind.MULTILABEL, Kind.BINARY):
-        if not same or not zeros_and_ones(labels[~no_answer(labels)]):
+        if not same or not zeros_and_ones(labels[~(no_answer(labels) | missing(labels))]):
             return None
         return BINARY if one_value(output) else MULTI_LABEL
     if not is_floating(output.dtype):
@@ -163,6 +163,11 @@ def no_answer(labels: np.ndarray) -> np.ndarray:
     unread = np.isin(labels, _NO_ANSWERS)
     several = labels.dtype.kind in "iu" and labels.ndim > 1
     return unread if several and zeros_and_ones(labels[~unread]) else np.zeros_like(unread)
+
+
+def missing(labels: np.ndarray) -> np.ndarray:
+    """Where labels are not known: models are compared there, but their answers are not judged."""
+    return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.shape, bool)
 
 
 def unread_places(reading: str, labels: np.ndarray, output: np.ndarray) -> np.ndarray | None:

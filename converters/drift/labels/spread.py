@@ -67,7 +67,7 @@ class Spread:
         Columns are averaged as variances: their differences in level are no spread.
         """
         variances = []
-        for column in self._columns:
+        for column in self._columns if self._count else ():
             if not all(math.isfinite(part) for expansion in column for part in expansion):
                 return math.nan
             plain, squared = (sum(map(Fraction, expansion), Fraction()) for expansion in column)

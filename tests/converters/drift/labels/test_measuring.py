@@ -64,6 +64,17 @@ def test_a_nan_names_no_class_and_lies_on_no_side() -> None:
     assert compared(np.array([[1, 1, 0], [0, 0, 0]]), SIGMOIDS, broken).candidate == 5 / 6
 
 
+def test_labels_of_nan_are_not_known() -> None:
+    labels = np.array([[1, np.nan, 0], [np.nan] * 3, [0, 0, np.nan]])
+    answers = np.array([[0.9, 0.1, 0.8], [0.2] * 3, [0.1, 0.7, 0.1]])
+    drift = compared(labels, answers, answers)
+    assert (drift.kind, drift.samples, drift.reference) == ("multi-label", 2, 2 / 4)
+    drift = compared(labels * 4, answers * 4, answers * 4 + 1)
+    assert (drift.kind, drift.samples) == ("regression", 2)
+    assert np.allclose([drift.reference, drift.candidate], [1.7, 2.5])
+    assert compared(np.array([np.nan, 3.5]), answers[:2, 0], answers[:2, 0]).samples == 1
+
+
 def test_fractions_are_no_class_ids() -> None:
     with pytest.raises(InputError, match=r"'y' hold 0[.]5, which is no class id"):
         measure_labels("class ids", np.array([0, 0.5]), SOFTMAX, SOFTMAX, "y")

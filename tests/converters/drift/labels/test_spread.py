@@ -27,6 +27,7 @@ def test_labels_that_are_not_finite_have_none() -> None:
     assert math.isnan(found.deviation)
     assert Spread.from_json(found.to_json()) == found
     assert math.isnan(Spread().deviation)
+    assert math.isnan(Spread.of(np.empty((0, 3))).deviation)
 
 
 def test_a_document_that_was_cut_is_refused() -> None:
