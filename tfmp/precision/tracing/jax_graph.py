@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import keras
 import numpy as np
@@ -132,46 +132,52 @@ def trace_jax(
     return _Graph(closed.jaxpr, constants)
 
 
+# Where a jaxpr is called from, and in it a variable: JAX shares the jaxpr of a function that is
+# called twice.
+Place: TypeAlias = tuple[Hashable, ...]
+
+
 class _Graph:
     def __init__(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
-        self.outputs: list[Hashable] = list(map(id, jaxpr.outvars))
+        self.outputs: list[Hashable] = _within((), jaxpr.outvars)
         self.facts = _Facts(jaxpr, constants).found
         self.inside_loops: set[int] = set()
         self._origins: dict[Hashable, Origin] = {}
         self._alive = jaxpr  # its variables are known by their ids
-        self._read(jaxpr)
+        self._read(jaxpr, ())
 
     def origin(self, tensor: Hashable) -> Origin:
         return self._origins.get(tensor, Origin(None, ()))
 
-    def _read(self, jaxpr: "Jaxpr") -> None:
+    def _read(self, jaxpr: "Jaxpr", caller: Place) -> None:
         for equation in jaxpr.eqns:
             inner = _inner_jaxprs(equation)
-            sources = tuple(map(id, equation.invars))
+            results = _within(caller, equation.outvars)
+            sources = tuple(_within(caller, equation.invars))
             if _layer_of(equation) is not None:
-                self._connect(equation.outvars, Origin(_layer_of(equation), sources))
+                self._connect(results, Origin(_layer_of(equation), sources))
             elif _layer_of(equation, _BEGIN) is not None:
-                self._connect(equation.outvars, Origin(None, sources, is_operation=False))
+                self._connect(results, Origin(None, sources, is_operation=False))
             elif equation.primitive.name in _CALLS and len(inner) == 1:
-                self._inline(equation, inner[0])
+                call = (*caller, id(equation))
+                self._read(inner[0], call)
+                self._hand_on(sources, _within(call, inner[0].invars))
+                self._hand_on(_within(call, inner[0].outvars), results)
             else:
-                self._connect(equation.outvars, Origin(None, sources))
+                self._connect(results, Origin(None, sources))
                 for part in inner:
                     self.inside_loops.update(_layers_in(part))
 
-    def _inline(self, equation: "JaxprEqn", inner: "Jaxpr") -> None:
-        self._read(inner)
-        for outer, result in zip(equation.outvars, inner.outvars, strict=False):
-            self._connect([outer], Origin(None, (id(result),), is_operation=False))
-        for argument, outer in zip(inner.invars, equation.invars, strict=False):
-            # JAX shares the jaxpr of a function that is called twice: both calls lie behind it.
-            known = self._origins.get(id(argument), Origin(None, ()))
-            sources = (*known.sources, id(outer))
-            self._connect([argument], Origin(None, sources, is_operation=False))
+    def _hand_on(self, sources: Iterable[Hashable], results: Iterable[Hashable]) -> None:
+        for source, result in zip(sources, results, strict=False):
+            self._connect([result], Origin(None, (source,), is_operation=False))
 
-    def _connect(self, variables: "Iterable[Var]", origin: Origin) -> None:
-        for variable in variables:
-            self._origins[id(variable)] = origin
+    def _connect(self, results: Iterable[Hashable], origin: Origin) -> None:
+        self._origins.update(dict.fromkeys(results, origin))
+
+
+def _within(caller: Place, variables: "Iterable[object]") -> list[Hashable]:
+    return [(*caller, id(variable)) for variable in variables]
 
 
 def _layer_of(equation: "JaxprEqn", prefix: str = _PREFIX) -> int | None:

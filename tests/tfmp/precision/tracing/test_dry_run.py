@@ -169,6 +169,16 @@ def test_layers_whose_results_are_computed_again_are_no_outputs():
     assert rows["block/inner"].compute_dtype == "float16"
 
 
+def test_a_function_called_before_and_at_the_output_makes_no_output_of_the_first_call():
+    class Twice(Block):
+        def call(self, x):
+            return ops.relu(self.outer(ops.relu(self.inner(x))))
+
+    rows = rows_of(model_of(layers.Dense(8), Twice(name="block")))
+    assert rows["block/outer"].reason == "output: the loss sees it"
+    assert rows["block/inner"].compute_dtype == "float16"
+
+
 def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
     rows = rows_of(model_of(layers.Dense(8), Block(name="block"), Head(name="head")))
     assert rows["head"].policy == "float32"  # its own weight is multiplied in
