@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from tfmp.loss_scaling.gauges import Gauges
+from tfmp.loss_scaling.gauges import SAMPLE, Gauges
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.report_files import JsonObject
 
@@ -56,7 +56,8 @@ class GradientHealth:
         underflow: estimated share of all values that is zero in FP16 though it is not in float32.
         headroom_bits: powers of two between the largest scaled gradient and 65504; infinite if all
             are 0, and in training without FP16 layers.
-        update_ratio: median over the variables; None if no variable's is known.
+        update_ratio: norm of a step's change of all weights over their norm; None if unknown. It is
+            estimated from up to 32 weights of each variable.
         variables: one row for each trainable variable that has a gradient.
     """
 
@@ -123,7 +124,6 @@ def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:
         for place, (path, values) in enumerate(zip(paths, gauges.values, strict=True))
         if values
     )
-    ratios = [row.update_ratio for row in rows if row.update_ratio]
     largest = max((row.largest for row in rows), default=0.0)
     norms = gauges.ring[: int(min(gauges.count, len(gauges.ring)))]
     return GradientHealth(
@@ -133,7 +133,7 @@ def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:
         norm_jump=_largest_jump(norms),
         underflow=float(lost.sum() / max(1.0, gauges.values.sum())),
         headroom_bits=math.log2(FLOAT16.max / largest) if largest else math.inf,
-        update_ratio=float(np.median(ratios)) if ratios else None,
+        update_ratio=_update_of_all(gauges),
         variables=rows,
     )
 
@@ -163,6 +163,15 @@ def _lost_values(gauges: Gauges) -> np.ndarray:
             series = low * ratio / (1 - ratio) if ratio < 1 else math.inf
             lost[place] = min(zeros[place], series)
     return lost
+
+
+def _update_of_all(gauges: Gauges) -> float | None:
+    """Biases begin at 0 and move by their whole norm: among all weights they count for little."""
+    samples = gauges.sample.reshape(-1, SAMPLE).astype("float64")
+    values, ratios = gauges.values.astype("float64"), gauges.update_ratio.astype("float64")
+    sizes = np.square(samples).sum(axis=1) * values / np.clip(values, 1, SAMPLE)
+    moved = np.square(ratios) * sizes
+    return math.sqrt(moved.sum() / sizes.sum()) if moved.any() else None
 
 
 def _largest_jump(norms: np.ndarray) -> float | None:

@@ -72,6 +72,11 @@ def test_the_update_ratio_takes_two_steps_in_a_row():
     first = measured([1.0], weights=[[3.0, 4.0]], iterations=8)
     found = health([1.0], weights=[[3.0, 4.5]], before=first, iterations=9)
     assert found.update_ratio == pytest.approx(0.1)
+    both = ([1.0, 1.0], [1.0, 1.0])
+    first = measured(*both, weights=[[3.0, 4.0], [0.01, 0.0]], iterations=8)
+    found = health(*both, weights=[[3.0, 4.5], [0.02, 0.0]], before=first, iterations=9)
+    assert found.update_ratio == pytest.approx(0.1, rel=1e-3)  # of a small bias that doubles
+    first = measured([1.0], weights=[[3.0, 4.0]], iterations=8)
     assert health([1.0], weights=[[3.0, 4.5]], before=first, iterations=10).update_ratio is None
     assert health([1.0], weights=[[3.0, 4.5]]).update_ratio is None
 
