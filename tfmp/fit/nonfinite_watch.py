@@ -32,9 +32,9 @@ PATIENCE = 10
 # A well-chosen scale skips one step in `growth_interval`; one in twenty is more than probing.
 ODD_SHARE = 0.05
 
-# After so many steps of a `fit` without a finite one, its first epoch is not waited for: from its
-# highest bound to its lowest a dynamic scale takes 24.
-EARLY_STEPS = 32
+# After so many steps of a `fit` without a finite one, its first epoch is not waited for: from 2**15
+# to its lowest bound a dynamic scale takes 15.
+EARLY_STEPS = 18
 
 # Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
 ODD_READINGS = 2
@@ -107,18 +107,14 @@ class NonFiniteWatch:
         if self._fixed_at is not None and self._fixed_at.steps > before.steps:
             before = self._fixed_at  # the cause of the steps skipped until then is gone
         reason = beyond_backoff(before, now, self._strategy(), whole_epoch_skipped)
+        self._may_be_backoff = reason is not None and self._few_skips(before, now)
         reason = reason or self._skips_that_come_back(before, now)
-        if reason is not None and not self._explained:
-            self._may_be_backoff = self._few_skips(before, now)
-            if self._search(reason, now):
-                return
+        if reason is not None and not self._explained and self._search(reason, now):
+            return
         self._check_limit(now)
 
     def look_early(self) -> None:
-        """Judges the first steps of a `fit`: a long epoch need not end before it begins to learn.
-
-        No dynamic scale takes so many steps to find its place.
-        """
+        """Judges the first steps of a `fit`: an epoch need not end before it begins to learn."""
         now = self._recorder.peek()
         if now.consecutive_skips >= EARLY_STEPS and not self._searches_left:
             many = f"not one of the first {now.consecutive_skips} steps was finite"
@@ -144,7 +140,8 @@ class NonFiniteWatch:
             return None
         grown = now.growths - self._growths_when_skipped
         self._growths_when_skipped = now.growths
-        if before.finite_streak == 0 or grown or skipped <= ODD_SHARE * steps:
+        began = before.finite_streak > 0 or 0 < now.consecutive_skips < steps
+        if not began or grown or skipped <= ODD_SHARE * steps:
             return None
         self._anew = (self._anew[0] + 1, self._anew[1] + skipped, self._anew[2] + steps)
         readings, skipped, steps = self._anew
@@ -206,9 +203,12 @@ class NonFiniteWatch:
         if found is not None and self._backing_off_will_do(found):
             self._anew = (0, 0, 0)
             return
-        if self._let_scale_fall(found, now):
+        lower = self._let_scale_fall(found, now)
+        if lower is not None:
             self._falls, self._anew = True, (0, 0, 0)
-            self._recorder.note(f"{self._reason}. {cause} It may fall lower from here on.")
+            self._recorder.note(
+                f"{self._reason}. {cause} It goes on from {lower:g}, and may fall lower."
+            )
             return
         cause += self._saved(batch)
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
@@ -241,13 +241,14 @@ class NonFiniteWatch:
             and self._scale_when_held > strategy.min_scale
         )
 
-    def _let_scale_fall(self, found: NonFinite | None, now: StepCounters) -> bool:
+    def _let_scale_fall(self, found: NonFinite | None, now: StepCounters) -> float | None:
         """Takes the bound away from a dynamic scale that proved too high, unless the user set it.
 
         One odd batch is no proof: a scale that serves it would lose the gradients of the others.
+        The scale that this batch needs is returned, and set.
         """
-        if found is None or found.cause != "loss scale" or now.consecutive_skips < PATIENCE:
-            return False
+        if found is None or found.finite_at is None or now.consecutive_skips < PATIENCE:
+            return None
         bound = {
             optimizer: freed
             for optimizer in scaled_optimizers(self._model)
@@ -255,9 +256,11 @@ class NonFiniteWatch:
         }
         for optimizer, freed in bound.items():
             optimizer.loss_scale = freed
+            if optimizer.built:
+                optimizer.dynamic_scale.assign(found.finite_at)
         if bound:
             reverting.trace_anew(self._model)
-        return bool(bound)
+        return found.finite_at if bound else None
 
     def _strategy(self) -> LossScale:
         """The strategy of all optimizers of the model."""

@@ -52,6 +52,7 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         why=f"the loss scale of {scale:g} is too high for this batch; at {finite_at:g} all "
         "gradients are finite",
         advice=_scale_advice(finite_at),
+        finite_at=finite_at,
     )
 
 

@@ -25,6 +25,8 @@ class NonFinite:
         op: the first operation that made the value, if it is known.
         ranges: names and ranges of the values that entered.
         loss_scale: the scale that the step was replayed with.
+        finite_at: the largest power of two, as a scale, at which all gradients are finite; None
+            where no scale is to blame.
     """
 
     stage: str
@@ -36,6 +38,7 @@ class NonFinite:
     op: FirstOp | None = None
     ranges: tuple[tuple[str, ValueRange], ...] = ()
     loss_scale: float = 1.0
+    finite_at: float | None = None
 
     def __bool__(self) -> bool:
         return self.stage != "none"

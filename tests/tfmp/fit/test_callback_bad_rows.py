@@ -134,8 +134,10 @@ def test_finite_data_is_no_finding():
 
 
 @pytest.mark.slow
-def test_one_bad_row_in_short_epochs_is_explained_and_saved(tmp_path):
-    report, history = fit(model(), *data(bad_rows=[12]), epochs=5, save_failing=tmp_path / "bad")
+@pytest.mark.parametrize("row", [12, pytest.param(31, id="in the last batch")])
+def test_one_bad_row_in_short_epochs_is_explained_and_saved(row, tmp_path):
+    options = {"scale": DynamicLossScale(initial=1024.0), "save_failing": tmp_path / "bad"}
+    report, history = fit(model(), *data(bad_rows=[row]), epochs=5, **options)
     assert history["skipped_steps"] == [1] * 5
     (event,) = report.events
     assert "2 of 8 steps were not finite, though the loss scale had not grown" in event.text
