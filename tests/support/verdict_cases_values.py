@@ -286,3 +286,30 @@ def _(rng):
     """The fourth property is a fifth too small."""
     exact, found = six_tasks(rng)
     return one("properties", exact, half(exact * [1, 1, 1, 0.8, 1, 1]), found.astype(np.float32))
+
+
+def actions(rng: np.random.Generator, scale: float, gap: float) -> np.ndarray:
+    """Values of two actions in 500 states."""
+    state = scale * (5 + rng.standard_normal((500, 1)))
+    return np.concatenate([state, state + gap * rng.standard_normal((500, 1))], axis=1)
+
+
+@benign("values of two actions alone, with huber", loss="huber")
+def _(rng):
+    """Which is better is told by a tenth of what states differ by."""
+    exact = actions(rng, 8, 0.6)
+    return one("dense", exact, half(exact))
+
+
+@harmful("values of two actions alone that are rounded away, with huber", DOUBT, loss="huber")
+def _(rng):
+    """FP16 has every fourth number there, and the better action is 0.1 better."""
+    exact = actions(rng, 80, 0.1)
+    return one("dense", exact, half(exact))
+
+
+@benign("opening and closing prices, with mse", loss="mse")
+def _(rng):
+    """They differ by a percent, of which rounding is a fiftieth."""
+    exact = actions(rng, 30, 1.5)
+    return one("prices", exact, half(exact))

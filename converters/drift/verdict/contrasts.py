@@ -77,7 +77,8 @@ def contrast_checks(output: OutputDrift, limit: float) -> list[Check]:
     together = np.minimum(own[first], own[second])
     hidden = (apart < _TOGETHER * together) & (apart > CONSTANT * together)
     ratio = np.where(hidden, error / np.where(hidden, apart, 1.0), 0.0)
-    if known is not None:  # of numbers, two may be the same one twice: actions share their state
+    # Of several numbers, two may be the same one twice; actions all share their state.
+    if known is not None and columns.count > 2:
         over = ratio > limit * VARIATION
         pairs = np.bincount(np.append(first[over], second[over]), minlength=columns.count)
         ratio[np.maximum(pairs[first], pairs[second]) < 2] = 0.0
