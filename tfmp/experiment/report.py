@@ -1,6 +1,5 @@
 """ExperimentReport: what every arm gave, what is proven, and which arm to ship."""
 
-import json
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from tfmp.experiment.arms import BASE, TRAININGS, Arm
 from tfmp.experiment.differences import MOST_SEEDS, Difference, Finding, paired_difference
 from tfmp.experiment.results import Run
 from tfmp.machine import bytes_text, seconds_text
-from tfmp.shared.report_files import JsonObject, check_report_path, json_number, writing_report
+from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
 from tfmp.shared.wording import joined, table
 
 SCHEMA = "tfmp.experiment/1"
@@ -388,13 +387,11 @@ class ExperimentReport:
         Raises:
             ValueError: the path has another suffix, or the file cannot be written.
         """
-        path = check_report_path(path, SUFFIXES)
-        if path.suffix == ".json":
-            text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        else:
-            from tfmp.experiment import page
+        from tfmp.experiment import page
 
-            text = page.to_html(self) if path.suffix == ".html" else page.to_markdown(self)
-        with writing_report(path) as new:
-            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        return path
+        renderers = {
+            ".html": lambda: page.to_html(self),
+            ".json": lambda: json_text(self.to_dict()),
+            ".md": lambda: page.to_markdown(self),
+        }
+        return save_report(path, renderers)

@@ -1,6 +1,5 @@
 """TrainingReport: the course of a mixed-precision `fit`, for people and for programs."""
 
-import json
 import math
 import statistics
 from collections.abc import Mapping
@@ -10,12 +9,7 @@ from pathlib import Path
 from tfmp.loss_scaling import ODD_JUMP, GradientHealth, Offender
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
-from tfmp.shared.report_files import (
-    JsonObject,
-    check_report_path,
-    json_number,
-    writing_report,
-)
+from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
 from tfmp.shared.wording import listed
 
 SCHEMA = "tfmp.training/1"
@@ -165,16 +159,14 @@ class TrainingReport:
         Raises:
             ValueError: the path has another suffix, or the file cannot be written.
         """
-        path = check_report_path(path, SUFFIXES)
-        if path.suffix == ".json":
-            text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
-        else:
-            from tfmp.fit import page
+        from tfmp.fit import page
 
-            text = page.to_html(self) if path.suffix == ".html" else page.to_markdown(self)
-        with writing_report(path) as new:
-            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-        return path
+        renderers = {
+            ".html": lambda: page.to_html(self),
+            ".json": lambda: json_text(self.to_dict()),
+            ".md": lambda: page.to_markdown(self),
+        }
+        return save_report(path, renderers)
 
     def __str__(self) -> str:
         lines = [f"tfmp: {self.policy} ({self.reason})"]
