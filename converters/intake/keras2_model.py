@@ -5,14 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tfmp.converters.intake.keras2 import ModelFile
-from tfmp.converters.intake.source import (
-    Origin,
-    Source,
-    path_sha256,
-    path_size,
-    unique_name,
-    weights_sha256,
-)
+from tfmp.converters.intake.source import Origin, Source, unique_name
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.tensors import TensorSpec
@@ -68,14 +61,7 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
                 value.set_shape(known.shape)
         return dict(zip(declared, results, strict=True))
 
-    origin = Origin(
-        name=path.stem if path else model.name,
-        format="keras",
-        path=path,
-        sha256=path_sha256(path) if path else weights_sha256(model.variables),
-        size_bytes=path_size(path) if path else None,
-        notes=(*notes, *file.notes),
-    )
+    origin = Origin.of_keras(model, path, (*notes, *file.notes))
     return Source.traced(origin, inputs, call, model.variables, lambda: _marked_layers(model))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
 from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.integers import with_integers
-from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, weights_sha256
+from tfmp.converters.intake.source import Origin, Source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.scopes import scope_names
@@ -66,14 +66,7 @@ def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ..
         _restore_ranks(results, getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
-    origin = Origin(
-        name=path.stem if path else model.name,
-        format="keras",
-        path=path,
-        sha256=path_sha256(path) if path else weights_sha256(model.variables),
-        size_bytes=path_size(path) if path else None,
-        notes=(*notes, *precision_note(model)),
-    )
+    origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
     source = Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
     # A functional model declares its dtypes, a SavedModel and a function as well.
     if not isinstance(model, keras.Function | keras.Sequential):

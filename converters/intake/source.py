@@ -59,6 +59,18 @@ class Origin:
         name = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         object.__setattr__(self, "name", name)
 
+    @classmethod
+    def of_keras(cls, model: KerasModel, path: Path | None, notes: Sequence[str]) -> "Origin":
+        """That of a Keras model, which was loaded from `path` if there is one."""
+        return cls(
+            name=path.stem if path else model.name,
+            format="keras",
+            path=path,
+            sha256=path_sha256(path) if path else weights_sha256(model.variables),
+            size_bytes=path_size(path) if path else None,
+            notes=tuple(notes),
+        )
+
     @property
     def limited(self) -> bool:
         """Whether calls have to end in some time: the model is from a file of anybody."""

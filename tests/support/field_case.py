@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from public_thread import Thread
 
 from tfmp.converters.shared.tensors import Batch
 
@@ -13,7 +14,7 @@ Generator = np.random.Generator
 
 
 @dataclass(frozen=True)
-class FieldCase:
+class FieldCase(Thread):
     """One report.
 
     Attributes:
@@ -46,17 +47,6 @@ class FieldCase:
     asked: Mapping[str, Any] = field(default_factory=dict)
     counted: tuple[str, ...] = ()
     slow: bool = False
-
-    @property
-    def link(self) -> str:
-        """The address of the thread."""
-        repository, number = self.thread.split("#")
-        return f"https://github.com/{repository}/issues/{number}"
-
-    @property
-    def name(self) -> str:
-        """As a file or a test can be named."""
-        return self.thread.replace("/", "-").replace("#", "-")
 
     def model(self) -> Any:
         """Its model; the nodes of an ONNX model have names, as exporters give them."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import keras
 import numpy as np
+from public_thread import Thread
 
 import tfmp
 
@@ -29,7 +30,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class TrainingCase:
+class TrainingCase(Thread):
     """One report.
 
     Attributes:
@@ -47,17 +48,6 @@ class TrainingCase:
     keras: Callable[[], Outcome]
     tfmp: Callable[[], Outcome]
     backend: str = "tensorflow"
-
-    @property
-    def link(self) -> str:
-        """The address of the thread."""
-        repository, number = self.thread.split("#")
-        return f"https://github.com/{repository}/issues/{number}"
-
-    @property
-    def name(self) -> str:
-        """As a test can be named."""
-        return self.thread.replace("/", "-").replace("#", "-")
 
 
 def run(side: Callable[[], Outcome]) -> Outcome:
