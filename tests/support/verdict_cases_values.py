@@ -313,3 +313,19 @@ def _(rng):
     """They differ by a percent, of which rounding is a fiftieth."""
     exact = actions(rng, 30, 1.5)
     return one("prices", exact, half(exact))
+
+
+@benign("temperatures in Celsius and in kelvin, in outputs of their own")
+def _(rng):
+    """Their difference is the same for all, but for what float32 rounds."""
+    celsius = (100 + 30 * rng.standard_normal((500, 1))).astype(np.float32)
+    exact = {"celsius": celsius, "kelvin": celsius + np.float32(273.15)}
+    return Outputs(exact, {name: half(values) for name, values in exact.items()})
+
+
+@benign("temperatures in Celsius and in kelvin, side by side")
+def _(rng):
+    """Likewise, as two columns."""
+    celsius = 100 + 30 * rng.standard_normal((500, 1))
+    exact = np.concatenate([celsius, celsius + 273.15], axis=1)
+    return one("temperatures", exact, half(exact))

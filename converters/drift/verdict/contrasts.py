@@ -26,6 +26,10 @@ from tfmp.shared.numerics import ulp
 # Columns vary together if their difference varies by less than this share of either.
 _TOGETHER = 0.1
 
+# A difference that varies by less than this share of its size is an offset, such as kelvin beside
+# Celsius: float32 rounds it, and sums of squares keep 30 bits.
+_OFFSET = 1e-4
+
 # Boxes that tell how much their sizes vary.
 _FEWEST = 10
 
@@ -75,7 +79,8 @@ def contrast_checks(output: OutputDrift, limit: float) -> list[Check]:
     variance = between.reference_sq / each - (between.reference_sum / each) ** 2
     error, apart = np.sqrt(between.error_sq / each), np.sqrt(np.maximum(variance, 0))
     together = np.minimum(own[first], own[second])
-    hidden = (apart < _TOGETHER * together) & (apart > CONSTANT * together)
+    least = np.maximum(CONSTANT * together, _OFFSET * np.sqrt(between.reference_sq / each))
+    hidden = (apart < _TOGETHER * together) & (apart > least)
     ratio = np.where(hidden, error / np.where(hidden, apart, 1.0), 0.0)
     # Of several numbers, two may be the same one twice; actions all share their state.
     if known is not None and columns.count > 2:
@@ -156,7 +161,8 @@ def _beside(outputs: Sequence[OutputDrift], budget: DriftBudget) -> Iterator[_Be
         count = values.pop()
         own = [_deviation(output.totals.slices, count) for output in both]
         error, apart = np.sqrt(between.error_sq[at] / count), _deviation(between, count, at)
-        if count < _FEWEST or not CONSTANT * min(own) < apart < _TOGETHER * min(own):
+        least = max(CONSTANT * min(own), _OFFSET * np.sqrt(between.reference_sq[at] / count))
+        if count < _FEWEST or not least < apart < _TOGETHER * min(own):
             continue
         low, high, least, most = between.edges[:, at]
         size = max(output.totals.slices.reference_sq.sum() for output in both) / count
