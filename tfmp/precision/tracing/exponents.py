@@ -13,6 +13,9 @@ from tfmp.precision.tracing.values import (
     LARGER,
     LARGEST_LOGARITHM,
     MOVES,
+    REARRANGES,
+    SAME,
+    SELECTS,
     SMALLER,
     SUMS,
     Value,
@@ -25,6 +28,9 @@ from tfmp.shared.numerics import FLOAT16
 # of powers of small ones.
 _HIGH_POWER = 3
 _LOW_POWER = -1
+
+# So many operations are looked through between a variance and the sum of its squares.
+_DEEPEST = 8
 
 # An axis of unknown length is taken to be no longer.
 _LONGEST_AXIS = 2**15
@@ -172,6 +178,26 @@ def is_square(value: Value) -> bool:
     if value.kind in CONTRACTIONS:
         return _is_with_itself(value)
     return value.kind in ("square", "squareddifference", "euclideannorm")
+
+
+def rounds_mean_square(value: Value) -> bool:
+    """Whether a value is FP16's number for a variance that was taken in float32.
+
+    Keras's `var` and `moments` do this; clipped or infinite, it divides by a wrong root in silence.
+    """
+    if value.kind not in SAME or value.dtype != "float16":
+        return False
+    return _has_mean_square(value.sources[0], _DEEPEST)
+
+
+def _has_mean_square(value: Value, deepest: int) -> bool:
+    if not deepest or value.dtype == "float16":
+        return False
+    if value.kind in SUMS | {"mean"}:
+        return is_square(value.sources[0].rearranged())
+    if value.kind not in REARRANGES | SMALLER | LARGER | SELECTS | DIVIDES | ADDS | {"sub"}:
+        return False
+    return any(_has_mean_square(one, deepest - 1) for one in value.sources)
 
 
 def may_overflow(sum_: Value) -> bool:

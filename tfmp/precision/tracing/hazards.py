@@ -25,6 +25,7 @@ from tfmp.precision.tracing.exponents import (
     layers_behind,
     returned_power,
     rounded_before_logarithm,
+    rounds_mean_square,
     small_divisor,
     summed_products,
 )
@@ -102,7 +103,7 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
         power = high_power(value)
         if power is not None:
             yield Fact(layer, POWER, dtype, power)
-    if is_square(value):
+    if is_square(value) or rounds_mean_square(value):
         yield Fact(layer, SQUARE, dtype)
     if is_large_exponential(value):
         yield Fact(layer, EXPONENTIAL, dtype, others=tuple(layers_behind(value)))

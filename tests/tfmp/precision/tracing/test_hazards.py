@@ -90,6 +90,8 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         (lambda x: x / ops.sqrt(ops.sum(x * x, axis=-1, keepdims=True)), SQUARES),
         (lambda x: x / ops.sqrt(ops.mean(x**2, axis=-1, keepdims=True)), SQUARES),
         (lambda x: x / ops.norm(x, axis=-1, keepdims=True), SQUARES),
+        (lambda x: x * ops.rsqrt(ops.var(x, -1, keepdims=True) + 1e-3), SQUARES),
+        (lambda x: x * ops.rsqrt(ops.moments(x, (-1,), keepdims=True)[1] + 1e-3), SQUARES),
         (lambda x: ops.log(1 + ops.exp(3 * x)), EXPONENTIALS),
         (lambda x: ops.exp(0.5 * x), EXPONENTIALS),
         (lambda x: ops.exp(-x), EXPONENTIALS),
@@ -142,7 +144,8 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
     ],
     ids=(
         "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
-        "softplus deviation negative minus_1 positive centered fourth square_of_square pow3 xxx "
+        "var moments softplus deviation negative minus_1 positive centered fourth "
+        "square_of_square pow3 xxx "
         "clipped_cube inverse_square monomials prod cumprod over_square harmonic horner factors "
         "cosh power_of_2 wide_tanh variable_power loop branch small_divisor einsum_cube outer "
         "chain dot_times einsum_norm gram masked_sum einsum_sum slices timestamps "
@@ -215,6 +218,8 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.fori_loop(0, 3, lambda _, y: ops.tanh(x + y) ** 4, x),
         lambda x: ops.tanh(x) / 1e-4,
         in_float32(lambda x: x**4),
+        lambda x: x * ops.rsqrt(ops.var(ops.tanh(x), -1, keepdims=True) + 1e-3),
+        in_float32(lambda x: x * ops.rsqrt(ops.var(x, -1, keepdims=True) + 1e-3)),
         lambda x: (x / (1 + ops.abs(x))) ** 4,
         lambda x: ops.softsign(x) ** 4,
         lambda x: (x / ops.sqrt(1 + ops.square(x))) ** 4,
@@ -241,7 +246,8 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
         "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy "
         "inverse share count gates log_softmax softplus tanh5 half steps loop tanh_quotient "
-        "fourth softsign softsign4 root_of_1 rsqrt_of_1 saturating sum_of_gates "
+        "fourth var_of_tanh wide_var softsign softsign4 root_of_1 rsqrt_of_1 saturating "
+        "sum_of_gates "
         "saturating_relu by_maximum tanh_cube attention dispatch parts slices mask one_minus "
         "lengths short_positions bytes siren narrow_encoding wide_positions"
     ).split(),
