@@ -267,7 +267,7 @@ def vanishing_epsilons(planned: PlannedModel) -> Iterable[Finding]:
 
 
 def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
-    """A float32 constant in a layer's code makes float32 of all that comes after it there."""
+    """A float32 tensor in a layer's code makes float32 of all that comes after it there."""
     wide = planned.plan.promoted
     if not wide:
         return
@@ -282,7 +282,7 @@ def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
         "warning" if narrow < count / 2 else "note",
         f"{narrow} of {count} layers that were planned in 16 bits really multiply in them: {names} "
         f"{'goes' if len(wide) == 1 else 'go'} on in float32{where}",
-        "Cast the float32 constant there to the other operand's dtype, keras.ops.cast(c, x.dtype)",
+        "Cast the float32 tensor there to the other operand's dtype, keras.ops.cast(c, x.dtype)",
     )
 
 
