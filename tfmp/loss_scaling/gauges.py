@@ -51,7 +51,7 @@ class Gauges(NamedTuple):
         largest: the largest magnitude.
         update_ratio: norm of the change that a step made, divided by the norm of the weights; from
             up to `SAMPLE` weights.
-        sample: those weights after the measured step, `SAMPLE` for each variable in turn.
+        sample: those weights before the measured step, `SAMPLE` for each variable in turn.
     """
 
     measured_at: Tensor
@@ -120,7 +120,7 @@ def measure(
         scale: the loss scale.
         iterations: the inner optimizer's iterations before the step.
         grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
-        weights: the values of the variables after the step.
+        weights: the values of the variables before the step.
     """
     before = unpack(vector)
     values, nonzero, lowest, following, largest, norms = _of_gradients(grads)

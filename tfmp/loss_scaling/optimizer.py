@@ -209,9 +209,10 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
             variables = list(trainable_variables)
         if len(variables) != len(grads):
             variables = [None] * len(grads)
+        unscaled = self._unscale(grads, variables, self._scale_now())
         return [
             new if new is None or new is old else gradients.not_finite_as_nan(new)
-            for old, new in zip(grads, self._unscale(grads, variables), strict=True)
+            for old, new in zip(grads, unscaled, strict=True)
         ]
 
     def _scaled_again(self, grads: Gradients) -> Gradients:

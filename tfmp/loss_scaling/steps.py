@@ -53,11 +53,11 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             guilty = ops.cast(ops.logical_not(finite), "float32")
             finite = replica.all_reduce(tf.distribute.ReduceOp.SUM, guilty) == 0
 
-        def update(grads: Gradients) -> None:
-            self.inner_optimizer.apply(self._unscale(grads, variables), variables)
+        def update(grads: Gradients, scale: Tensor) -> None:
+            self.inner_optimizer.apply(self._unscale(grads, variables, scale), variables)
 
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
-            self._apply_or_skip(finite, lambda: update(grads), grads, variables)
+            self._apply_or_skip(finite, lambda scale: update(grads, scale), grads, variables)
             return
 
         # A branch that merges replicas, as the inner optimizer's update does, is only allowed
@@ -70,7 +70,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
             self._apply_or_skip(
                 first(finite),
-                lambda: strategy.extended.call_for_each_replica(update, args=(grads,)),
+                lambda scale: strategy.extended.call_for_each_replica(update, args=(grads, scale)),
                 [first(grad) for grad in grads],
                 variables,
             )
@@ -80,27 +80,26 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
     def _apply_or_skip(
         self,
         finite: Tensor,
-        update: Callable[[], object],
+        update: Callable[[Tensor], object],
         grads: Gradients,
         variables: list[keras.Variable],
     ) -> None:
         def commit() -> None:
-            is_rare = self._is_rare(self._snapshot())
-            update()
             everything = self._all_of(grads, variables)
-            # One condition, as every one costs time, and after the update, which then need not
-            # wait for whatever reads the weights.
-            ops.cond(is_rare, lambda: rarely_run(measure_and_move)(everything), count)
+            now = self._snapshot()
+            # One condition, as every one costs time. It may move the scale that the gradients have.
+            ops.cond(self._is_rare(now), lambda: rarely_run(measure_and_move)(everything), count)
+            update(now.scale)
 
         def count() -> None:
             self.step_counter.assign_add(1)
 
         def measure_and_move(grads: Gradients) -> None:
-            now = self._snapshot()
-            now = now._replace(iterations=now.iterations - 1)  # as they were before the update
             # Not `read`, which would copy each of them whole.
             weights = [variable.value for variable in self._trainable_variables]
-            after, measured = self._after_rare_step(now, read(self.gauges), grads, weights)
+            after, measured = self._after_rare_step(
+                self._snapshot(), read(self.gauges), grads, weights
+            )
             self._assign(after)
             self.gauges.assign(measured)
 
@@ -143,13 +142,13 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         def update() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
                 now, gauges_before = self._snapshot(), read(self.gauges)
-                unscaled = self._unscale(grads, self._trainable_variables)
+                unscaled = self._unscale(grads, self._trainable_variables, now.scale)
             trainable, inner = self.inner_optimizer.stateless_apply(
                 list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
             )
             after, measured = branch(
                 self._is_rare(now),
-                lambda: self._after_rare_step(now, gauges_before, grads, trainable),
+                lambda: self._after_rare_step(now, gauges_before, grads, trainable_variables),
                 lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
             )
             return list(trainable), own_after(after, measured) + list(inner)
@@ -208,7 +207,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             now: the snapshot before the step.
             gauges_before: the gauges before it.
             grads: the scaled gradients, one for each built variable.
-            weights: the values of these variables after the step.
+            weights: the values of these variables before the step.
         """
         measured = branch(
             self._is_measured(now),
@@ -232,8 +231,9 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
                 "state_mapping=zip(optimizer.variables, optimizer_variables)):"
             ) from None
 
-    def _unscale(self, grads: Gradients, variables: Sequence[keras.Variable | None]) -> Gradients:
-        scale = self._scale_now()
+    def _unscale(
+        self, grads: Gradients, variables: Sequence[keras.Variable | None], scale: Tensor
+    ) -> Gradients:
         return [
             grad
             if grad is None or self._overwrite_variable_with_gradient(variable)
