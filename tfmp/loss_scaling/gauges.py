@@ -51,7 +51,8 @@ class Gauges(NamedTuple):
         largest: the largest magnitude.
         update_ratio: norm of the change that a step made, divided by the norm of the weights; from
             up to `SAMPLE` weights.
-        sample: those weights before the measured step, `SAMPLE` for each variable in turn.
+        sample: those weights, `SAMPLE` for each variable in turn; before the measured step with
+            TensorFlow, after it with JAX.
     """
 
     measured_at: Tensor
@@ -120,7 +121,7 @@ def measure(
         scale: the loss scale.
         iterations: the inner optimizer's iterations before the step.
         grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
-        weights: the values of the variables before the step.
+        weights: the values of the variables, always before the step or always after it.
     """
     before = unpack(vector)
     values, nonzero, lowest, following, largest, norms = _of_gradients(grads)

@@ -87,7 +87,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         def commit() -> None:
             everything = self._all_of(grads, variables)
             now = self._snapshot()
-            # One condition, as every one costs time. It may move the scale that the gradients have.
+            # One condition, as every one costs time, and before the update, which writes weights
+            # that it reads. It may move the scale that these gradients have.
             ops.cond(self._is_rare(now), lambda: rarely_run(measure_and_move)(everything), count)
             update(now.scale)
 
@@ -148,7 +149,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             )
             after, measured = branch(
                 self._is_rare(now),
-                lambda: self._after_rare_step(now, gauges_before, grads, trainable_variables),
+                # The new weights: with a branch that reads the old ones, XLA's steps take longer.
+                lambda: self._after_rare_step(now, gauges_before, grads, trainable),
                 lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
             )
             return list(trainable), own_after(after, measured) + list(inner)
@@ -207,7 +209,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             now: the snapshot before the step.
             gauges_before: the gauges before it.
             grads: the scaled gradients, one for each built variable.
-            weights: the values of these variables before the step.
+            weights: the values of these variables; see `gauges.measure`.
         """
         measured = branch(
             self._is_measured(now),

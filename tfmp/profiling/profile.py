@@ -210,7 +210,12 @@ class ProfilingBench:
             self.runs[name] = run
         except Exception as error:  # an error in one dtype need not come in the others
             row = replace(row, error=reason_of(error))
-            self.notes.append(f"{name} did not run: {row.error}")
+            remedy = (
+                "Measure it with smaller batches"
+                if is_out_of_memory(error)
+                else f"model.fit in {variant.policy} shows the whole error"
+            )
+            self.notes.append(f"{name} did not run: {row.error}. {remedy}")
         self.rows[name] = row
 
     def _same_weights(self, copy: keras.Model) -> None:

@@ -257,7 +257,9 @@ def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch):
     monkeypatch.setattr(TrainingRun, "warm_up", warm_up)
     report = profile_training(build(), (X, Y), rounds=1, steps=1, layers=False, roofline=False)
     assert [row.error for row in report.variants] == ["", "out of memory"]
-    assert report.notes == ("mixed_float16 did not run: out of memory",)
+    assert report.notes == (
+        "mixed_float16 did not run: out of memory. Measure it with smaller batches",
+    )
     assert report.answer == ("No 16-bit policy ran, so there is nothing to compare float32 with")
     assert "did not run: out of memory" in str(report)
 
