@@ -2,11 +2,12 @@
 
     python benchmarks/step_time.py [--copies 10] [--rounds 15] [--steps 30] [--json FILE]
 
-Both optimizers train the same model on the same batches. Every round times a block of steps with
-each of them, in alternating order, so that drift of the machine hits both alike. Where a compiled
-step happens to lie in memory moves its time by a few percent, so the models are built again for
-each copy; what is reported is the geometric mean over copies, each the median over rounds of the
-ratio within a round, with Student's 95 % interval over the copies.
+Both optimizers train the same model on the same batches, and so does tfmp's without its gauges,
+which tells what these cost. Every round times a block of steps with each of them, in alternating
+order, so that drift of the machine hits all alike. Where a compiled step happens to lie in memory
+moves its time by a few percent, so the models are built again for each copy; what is reported is
+the geometric mean over copies, each the median over rounds of the ratio within a round, with
+Student's 95 % interval over the copies.
 """
 
 import argparse
@@ -37,6 +38,7 @@ class Comparison:
         keras_ms: median milliseconds per step with Keras's LossScaleOptimizer.
         tfmp_ms: the same with tfmp's.
         ratio: tfmp over Keras, with the ends of its 95 % confidence interval.
+        gauges: the same for tfmp over tfmp without gauges.
         control: the same for Keras over a second Keras: what noise alone does.
     """
 
@@ -45,6 +47,7 @@ class Comparison:
     keras_ms: float
     tfmp_ms: float
     ratio: tuple[float, float, float]
+    gauges: tuple[float, float, float]
     control: tuple[float, float, float]
 
 
@@ -149,30 +152,39 @@ def jax_block(
     return run
 
 
+class WithoutGauges(tfmp.LossScaleOptimizer):
+    """Measures no gradients, and never doubles its scale, which takes 2000 steps."""
+
+    def _is_rare(self, now: object) -> Any:
+        return keras.ops.convert_to_tensor(False)
+
+
 WRAPPERS = {
     "keras": keras.optimizers.LossScaleOptimizer,
     "control": keras.optimizers.LossScaleOptimizer,
     "tfmp": tfmp.LossScaleOptimizer,
+    "without gauges": WithoutGauges,
 }
+RATIOS = (("tfmp", "keras"), ("tfmp", "without gauges"), ("control", "keras"))
 
 
 def compare(name: str, jit: bool, copies: int, rounds: int, steps: int) -> Comparison:
-    """Times Keras twice (the second as control) and tfmp on fresh copies of the model."""
+    """Times Keras twice (the second as control), and tfmp twice, on fresh copies of the model."""
     medians = [time_copy(name, jit, copy, rounds, steps) for copy in range(copies)]
-    tfmp_ratios, controls, milliseconds = zip(*medians, strict=True)
+    ratios, milliseconds = zip(*medians, strict=True)
     keras_ms, tfmp_ms = np.median(milliseconds, axis=0)
     return Comparison(
-        name, jit, float(keras_ms), float(tfmp_ms), interval(tfmp_ratios), interval(controls)
+        name, jit, float(keras_ms), float(tfmp_ms), *map(interval, zip(*ratios, strict=True))
     )
 
 
 def time_copy(
     name: str, jit: bool, copy: int, rounds: int, steps: int
-) -> tuple[float, float, tuple[float, float]]:
-    """Median ratios of tfmp and of the control over Keras, and milliseconds of Keras and tfmp."""
+) -> tuple[list[float], tuple[float, float]]:
+    """The median of each of `RATIOS`, and milliseconds of Keras and tfmp."""
     keras.backend.clear_session()
     order = list(WRAPPERS)
-    order = order[copy % 3 :] + order[: copy % 3]
+    order = order[copy % len(order) :] + order[: copy % len(order)]
     blocks = {key: training_block(MODELS[name], WRAPPERS[key], jit, steps) for key in order}
     for block in blocks.values():
         block()
@@ -181,10 +193,9 @@ def time_copy(
         for key in order:
             seconds[key].append(blocks[key]())
         order = order[1:] + order[:1]
-    baseline = np.array(seconds["keras"])
-    ratios = [float(np.median(np.array(seconds[key]) / baseline)) for key in ("tfmp", "control")]
+    ratios = [float(np.median(np.divide(seconds[one], seconds[other]))) for one, other in RATIOS]
     per_step = [1e3 * float(np.median(seconds[key])) / steps for key in ("keras", "tfmp")]
-    return ratios[0], ratios[1], (per_step[0], per_step[1])
+    return ratios, (per_step[0], per_step[1])
 
 
 def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
@@ -206,17 +217,22 @@ def main() -> None:
         parser.error(f"--copies must be 3 or more for an interval, received {options.copies}")
     keras.config.set_dtype_policy("mixed_float16")
     print(f"Keras {keras.__version__} on {keras.backend.backend()}, mixed_float16")
-    print("model  jit    keras ms  tfmp ms  tfmp/keras  95 % interval   keras/keras  95 % interval")
+    print(
+        "model  jit    keras ms  tfmp ms"
+        + "".join(f"  {f'{one}/{other}':24}" for one, other in RATIOS)
+    )
     comparisons = []
     for name in MODELS:
         for jit in (False, True) if keras.backend.backend() == "tensorflow" else (True,):
             result = compare(name, jit, options.copies, options.rounds, options.steps)
             comparisons.append(asdict(result))
-            (ratio, low, high), (control, *ends) = result.ratio, result.control
+            cells = "".join(
+                f"  {f'{ratio:.3f} ({low:.3f} - {high:.3f})':24}"
+                for ratio, low, high in (result.ratio, result.gauges, result.control)
+            )
             print(
                 f"{result.model:<6} {result.jit!s:<6} {result.keras_ms:8.3f} {result.tfmp_ms:8.3f}"
-                f"  {ratio:10.3f}  {low:.3f} - {high:.3f}"
-                f"   {control:11.3f}  {ends[0]:.3f} - {ends[1]:.3f}",
+                + cells,
                 flush=True,
             )
     if options.json:
