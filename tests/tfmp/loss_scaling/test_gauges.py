@@ -144,9 +144,8 @@ def test_the_optimizer_measures_its_first_steps():
     found = read_counters(optimizer_after(3, [8.0, 0.0, 0.0, 0.0])).gradients
     assert (found.step, found.loss_scale) == (1, 8.0)
     assert found.norm == pytest.approx(1.0)
-    assert found.update_ratio == pytest.approx(
-        0.01 / 4.0, rel=2e-3
-    )  # of the old weights or the new
+    # Of the weights before the step or after it, whose norms are 4 and 3.995.
+    assert found.update_ratio == pytest.approx(0.01 / 4.0, rel=2e-3)
 
 
 def test_skipped_steps_are_not_measured():
