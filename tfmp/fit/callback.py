@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 from weakref import WeakKeyDictionary, ref
@@ -32,6 +33,7 @@ from tfmp.precision import (
     named_policy,
     policy as policies,
 )
+from tfmp.precision.tracing import remember_first_batch
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
@@ -323,9 +325,10 @@ def _waits_for_data(model: keras.Model) -> bool:
 
 def _build_from(model: keras.Model, batch: TensorTree) -> None:
     """Makes the weights of a model that takes batches like this one, or notes their sizes."""
+    x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+    remember_first_batch(model, x)
     if policies.is_built(model):
         # It calls itself built, and Keras never noted the sizes; the plan builds what lacks.
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
         if all(value is not None for value in keras.tree.flatten(x)):
             shapes = keras.tree.map_structure(lambda value: (None, *value.shape[1:]), x)
             model._build_shapes_dict = {"input_shape": shapes}
@@ -340,12 +343,22 @@ def _build_from(model: keras.Model, batch: TensorTree) -> None:
     try:
         model._symbolic_build(data_batch=keras.tree.map_structure(of_any_size, batch))
     except Exception:
-        # Keras leaves models that take no symbolic tensors, but ragged ones, to their first step.
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        with suppress(Exception):
-            model(x)
-        if not policies.is_built(model):
-            raise
+        # Keras leaves models that take no symbolic tensors, but ragged ones, and those that a
+        # `train_step` calls on other inputs, to their first step.
+        for build in (model, partial(_trace_step, model, batch)):
+            with suppress(Exception):
+                build(x)
+            if policies.is_built(model):
+                return
+        raise
+
+
+def _trace_step(model: keras.Model, batch: TensorTree, x: TensorTree) -> None:
+    """Makes the weights where the first step would: in its trace."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.function(model.train_step).get_concrete_function(batch)
 
 
 def _check_log_every(value: object) -> None:

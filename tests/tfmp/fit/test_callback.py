@@ -163,6 +163,43 @@ def test_a_model_that_calls_itself_built_gets_its_sizes_from_the_first_batch(epo
     assert (callback.report.steps, callback.report.findings) == (6 * epochs, ())
 
 
+class Nodes(keras.Model):
+    """A graph that its `train_step` calls itself on; the data are indices of nodes."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.out = layers.Dense(8, name="hidden"), layers.Dense(CLASSES, name="out")
+
+    def call(self, inputs):
+        nodes, edges = inputs
+        return self.out(ops.take(self.hidden(nodes), edges[:, 0], axis=0))
+
+    def train_step(self, data):
+        import tensorflow as tf
+
+        places, y = data
+        with tf.GradientTape() as tape:
+            logits = self([tf.ones((90, 4)), tf.zeros((90, 2), "int32")])
+            loss = self.compute_loss(y=y, y_pred=tf.gather(logits, places))
+            scaled = self.optimizer.scale_loss(loss)
+        variables = self.trainable_variables
+        self.optimizer.apply_gradients(
+            zip(tape.gradient(scaled, variables), variables, strict=True)
+        )
+        return {"loss": loss}
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras itself cannot build it there")
+def test_a_model_that_its_train_step_calls_on_other_inputs_is_built_by_that_step():
+    net = Nodes()
+    net.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    callback = MixedPrecision("mixed_float16")
+    _, y = data()
+    fit(net, callback, np.arange(len(y)) % 90, y)
+    assert (net.hidden.compute_dtype, net.out.compute_dtype) == ("float16", "float32")
+    assert callback.report.steps > 0
+
+
 def test_a_model_without_weights_takes_named_inputs():
     x, y = data()
     net = Subclassed()

@@ -5,9 +5,10 @@ are marked as they run, so that the traced graph can be walked back from the out
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import product
+from weakref import WeakKeyDictionary
 
 import keras
 from keras import layers, tree
@@ -27,6 +28,12 @@ _WIDE_ACTIVATIONS = ("exponential", "sparsemax")
 
 # How many layers inside a failing container are switched one by one before all of them are.
 _SINGLE_ATTEMPTS = 4
+
+# How many inputs may differ in their dtypes: one trace for every way to choose them.
+_MIXED_INPUTS = 3
+
+# By model, the inputs that `fit` has for it.
+_FIRST_BATCHES: WeakKeyDictionary[keras.Model, TensorTree] = WeakKeyDictionary()
 
 # A reason in a table is one line.
 _LONGEST_MESSAGE = 90
@@ -126,7 +133,7 @@ def _seen_by_the_loss(graph: Graph, root: LayerNode, run: "_Run") -> frozenset[i
     for key, loss in zip(owners, everything[split:], strict=True):
         if key in ends:
             graph.outputs = [loss]
-            found |= producers(graph, root)
+            found |= producers(graph, root, through=key)
     return found
 
 
@@ -328,21 +335,61 @@ def _possible_arguments(
         return
     except (AttributeError, ValueError):
         pass
+    if model in _FIRST_BATCHES:
+        yield from (({}, [batch]) for batch in _sizes_of(_FIRST_BATCHES[model]))
     shapes = model._build_shapes_dict
     if not shapes:
         return
+    names = [name.removesuffix("_shape") for name in shapes]
+    of_float32 = [tree.map_shape_structure(_float32, shape) for shape in shapes.values()]
     # A subclassed model remembers the shapes it was built with, but not the dtypes.
-    for dtype in ("float32", "int32"):
-        make = partial(_any_batch, dtype=dtype)
-        first, *others = [tree.map_shape_structure(make, shape) for shape in shapes.values()]
-        names = [name.removesuffix("_shape") for name in shapes]
-        yield dict(zip(names[1:], others, strict=True)), [first]
+    count = sum(spec is not None for spec in tree.flatten(of_float32))
+    for dtypes in _possible_dtypes(count):
+        for first, *others in _sizes_of(_with_dtypes(of_float32, dtypes)):
+            yield dict(zip(names[1:], others, strict=True)), [first]
 
 
-def _any_batch(shape: tuple[int | None, ...] | None, dtype: str) -> keras.KerasTensor | None:
-    if shape is None:
-        return None
-    return keras.KerasTensor((None, *shape[1:]), dtype)
+def _float32(shape: tuple[int | None, ...] | None) -> keras.KerasTensor | None:
+    return None if shape is None else keras.KerasTensor(shape, "float32")
+
+
+def _with_dtypes(specs: TensorTree, dtypes: Iterable[str]) -> TensorTree:
+    left = iter(dtypes)
+    return _of_each(lambda spec: (spec.shape, next(left)), specs)
+
+
+def _possible_dtypes(count: int) -> Iterator[tuple[str, ...]]:
+    """Dtypes that a model's inputs may have: float32 first, whole numbers where those fail."""
+    kinds = ("float32", "int32")
+    if count <= _MIXED_INPUTS:
+        return product(kinds, repeat=count)
+    return ((kind,) * count for kind in kinds)
+
+
+def _sizes_of(specs: TensorTree) -> Iterator[TensorTree]:
+    """Inputs of any batch size; then of their own, as nodes and edges of a graph need them."""
+    yield _of_each(lambda spec: ((None, *spec.shape[1:]), spec.dtype), specs)
+    if any(
+        spec is not None and spec.shape[:1] not in ((), (None,)) for spec in tree.flatten(specs)
+    ):
+        yield specs
+
+
+def _of_each(
+    described: Callable[[Tensor], tuple[tuple[int | None, ...], str]], values: TensorTree
+) -> TensorTree:
+    """Symbolic tensors of these shapes and dtypes; None stays where there is nothing."""
+    return tree.map_structure(
+        lambda value: None if value is None else keras.KerasTensor(*described(value)), values
+    )
+
+
+def remember_first_batch(model: keras.Model, inputs: TensorTree) -> None:
+    """Notes the shapes and dtypes that a model is called on, if it cannot tell them itself."""
+    with suppress(AttributeError, TypeError, ValueError):  # ragged ones, for example
+        _FIRST_BATCHES[model] = _of_each(
+            lambda value: (tuple(value.shape), keras.backend.standardize_dtype(value.dtype)), inputs
+        )
 
 
 def _one_line(error: Exception | None) -> str:

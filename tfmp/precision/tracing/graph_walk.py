@@ -36,10 +36,11 @@ def trace(
         return trace_jax(function, inputs, variables)
 
 
-def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
+def producers(graph: Graph, root: LayerNode, through: int | None = None) -> frozenset[int]:
     """The layers that compute a traced model's outputs, by id.
 
-    A container counts if its own code has operations between its layers and the output.
+    A container counts if its own code has operations between its layers and the output. The walk
+    goes on `through` a layer, by id, that returned its argument as it was.
     """
     nodes = {id(node.layer): node for node in root.within()}
     found = {key for key in graph.inside_loops if key in nodes and nodes[key].head is None}
@@ -57,7 +58,7 @@ def producers(graph: Graph, root: LayerNode) -> frozenset[int]:
                 found.add(id(container.layer))
         elif any(child.head is None for child in node.children):
             container = node
-        else:
+        elif origin.layer != through:
             found.add(id(node.layer))
             if not only_moves_values(node.layer):
                 continue

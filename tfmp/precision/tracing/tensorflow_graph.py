@@ -60,6 +60,8 @@ class TensorFlowMarks:
         """Marks a layer's results."""
 
         def mark(tensor: Tensor) -> Tensor:
+            if not _is_traced(tensor):
+                return tensor
             self.alive.append(tensor)
             self.layers.setdefault(id(tensor), []).append(id(layer))
             return tensor
@@ -70,6 +72,8 @@ class TensorFlowMarks:
         """The place in the graph where a layer's own code begins."""
 
         def mark(tensor: Tensor) -> Tensor:
+            if not _is_traced(tensor):
+                return tensor
             self.alive.append(tensor)
             self.readers.setdefault(id(tensor), []).append(id(layer))
             return tensor
@@ -108,7 +112,14 @@ def trace_tensorflow(function: Traceable, inputs: Inputs, marks: TensorFlowMarks
             (inputs.keywords, inputs.positional),
         )
         outputs = tree.flatten(function(keywords, positional))
-    return _Graph(filter(tf.is_tensor, outputs), marks, graph)
+    return _Graph(filter(_is_traced, outputs), marks, graph)
+
+
+def _is_traced(value: object) -> bool:
+    """Whether a value is in a graph: a tensor that a model holds, such as a table, is not."""
+    import tensorflow as tf
+
+    return tf.is_tensor(value) and not isinstance(value, tf.__internal__.EagerTensor)
 
 
 @dataclass(frozen=True)
@@ -225,9 +236,10 @@ def _inner_graphs(op: "tf.Operation") -> "Iterator[tf.Graph]":
     for name in _FUNCTIONS.get(op.type.removeprefix("Stateless").removeprefix("Stateful"), ()):
         called = op.get_attr(name)
         for function in called if isinstance(called, list) else [called]:
-            known = op.graph._get_function(function.name)
-            if known is not None:
-                yield known.graph
+            # A function of TensorFlow 1, as in its `ctc_loss`, keeps no graph.
+            graph = getattr(op.graph._get_function(function.name), "graph", None)
+            if graph is not None:
+                yield graph
 
 
 def _reduced(op: "tf.Operation") -> float:

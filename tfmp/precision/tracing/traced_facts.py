@@ -1,6 +1,6 @@
 """Facts that have to be known before a model's layers can be decided, by id of the layer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -65,11 +65,13 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
     out_of_range: dict[int, str] = {}
     lines: dict[int, str] = {}
 
-    def give_up(entry: LayerNode, error: DryRunError) -> None:
+    def give_up(entry: LayerNode, error: DryRunError, parts: Iterable[LayerNode] = ()) -> None:
         where = layer_tree.describe(entry.path)
         notes.append(f"{where} could not be traced, so its own code stays float32: {error}")
-        outputs.update(layer_tree.output_layers(entry))
-        failed.update(dict.fromkeys(_own_code(entry), f"{where} could not be traced"))
+        alone = {id(node.layer) for part in parts for node in part.within()}
+        outputs.update(layer_tree.output_layers(entry) - alone)
+        own = _own_code(entry) - alone
+        failed.update(dict.fromkeys(own, f"{where} could not be traced"))
 
     as_they_are: dict[LayerNode, DryRun] = {}
     entries = entry_points(root)
@@ -85,7 +87,10 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
             outputs |= as_they_are[entry].outputs
             entries += _not_called(entry, as_they_are[entry].called)
         except DryRunError as error:
-            give_up(entry, error)
+            # A `train_step` may call the models in it on other inputs.
+            parts = _not_called(entry, frozenset())
+            give_up(entry, error, parts)
+            entries += parts
 
     lookups: frozenset[int] = frozenset()
     policies = wanted(frozenset(outputs), lookups)

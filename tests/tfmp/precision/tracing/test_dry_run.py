@@ -368,6 +368,57 @@ def test_a_model_without_a_call_is_looked_at_part_by_part():
     assert rows[next(path for path in rows if "raw_constant" in path)].policy == "float32"
 
 
+class Messages(keras.Model):
+    """Sums values over the edges of a graph, which are whole numbers, onto its nodes."""
+
+    def __init__(self, edges=None):
+        super().__init__()
+        self.edges = edges
+        self.hidden = layers.Dense(8, name="hidden")
+        self.gather = Gather(name="gather")
+        self.out = layers.Dense(2, name="out")
+
+    def call(self, inputs):
+        nodes, edges = (inputs, self.edges) if self.edges is not None else inputs
+        return self.out(self.gather(self.hidden(nodes), edges))
+
+
+class Gather(layers.Layer):
+    def call(self, nodes, edges):
+        return ops.take(nodes, edges, axis=0)[: edges.shape[0] - 1]
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_graphs_whose_edges_are_whole_numbers_are_traced(holds):
+    nodes, edges = ops.ones((4, 3)), ops.ones((7,), dtype="int32")
+    model = Messages(edges if holds else None)
+    model(nodes if holds else [nodes, edges])
+    made = plan(model, "mixed_float16")
+    assert made.notes == ()
+    rows = {row.path: row.compute_dtype for row in made.rows}
+    assert (rows["hidden"], rows["out"]) == ("float16", "float32")
+
+
+def test_the_parts_of_a_model_that_takes_other_inputs_are_traced_alone():
+    class Pairs(keras.Model):
+        """As a `train_step` calls it, on two inputs; `fit` tells the first of them."""
+
+        def __init__(self, net):
+            super().__init__()
+            self.net = net
+
+        def call(self, x):
+            return self.net(x)
+
+    pair = [keras.Input((4,)), keras.Input((4,))]
+    body = layers.Dense(8, name="body")
+    difference = RawConstant(name="end")(layers.Subtract()([body(x) for x in pair]))
+    model = Pairs(keras.Model(pair, difference, name="net"))
+    model.built, model._build_shapes_dict = True, {"input_shape": (None, 4)}
+    rows = {row.path: row.compute_dtype for row in plan(model, "mixed_float16").rows}
+    assert (rows["net/body"], rows["net/end"]) == ("float16", "float32")
+
+
 def test_a_model_without_a_call_whose_parts_are_not_built_is_refused():
     class Lone(keras.Model):
         def __init__(self):
