@@ -55,8 +55,12 @@ def centred(
     axis: int,
     error_sq: np.ndarray,
     reference_sq: np.ndarray,
+    masked: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Squares by sample of scores without their mean, which a softmax takes no notice of."""
+    """Squares by sample of scores without their mean, which a softmax takes no notice of.
+
+    Masked classes are left out of both.
+    """
     samples = len(reference)
     if reference.ndim < 2 or not 0 < reference.size <= samples * _MOST_CENTRED:
         return error_sq, reference_sq
@@ -65,7 +69,11 @@ def centred(
         error = candidate - one
         squares = []
         for values in (error, one):
-            values -= values.mean(axis=axis, keepdims=True)
+            if masked is None:
+                values -= values.mean(axis=axis, keepdims=True)
+            else:
+                values -= values.mean(axis=axis, keepdims=True, where=~masked)
+                values[masked] = 0.0
             squares.append(np.square(values).reshape(samples, -1).sum(axis=1))
     finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
     return (
@@ -74,26 +82,27 @@ def centred(
     )
 
 
-# A logit that is this much smaller than the largest one has a probability of 0 in any format. Masks
-# lie as far below 0.
-_IMPOSSIBLE = 200.0
+# A logit that is this much smaller than the largest one has a probability of 2e-35. Masks lie that
+# far below 0.
+_IMPOSSIBLE = 80.0
 
 
 def without_masks(
     reference: np.ndarray, candidate: np.ndarray, axis: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores in which classes that neither side can choose are equal.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Scores in which classes that neither side can choose are equal, and flags of these if any.
 
     A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
     """
     impossible = reference < -_IMPOSSIBLE
     if reference.ndim < 2 or not impossible.any():
-        return reference, candidate
+        return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
         bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
         impossible &= (reference < bounds) & (candidate < bounds)
     floor = np.broadcast_to(bounds, reference.shape)
-    return np.where(impossible, floor, reference), np.where(impossible, floor, candidate)
+    one, other = (np.where(impossible, floor, values) for values in (reference, candidate))
+    return one, other, impossible
 
 
 def _in_unit(values: np.ndarray) -> bool:

@@ -278,8 +278,9 @@ def _measure(
     # Floats that only their name calls ids may be scores, which all of them together will tell.
     named_ids = is_named_ids(task)
     task = None if named_ids else task
+    masked = None
     if task is not None and task.kind is Kind.CLASSIFICATION:
-        reference, candidate = without_masks(reference, candidate, task.axis)
+        reference, candidate, masked = without_masks(reference, candidate, task.axis)
     boxes, fit = None, Fit()
     begin = first_of_box(reference) if task is None else None
     detections = begin is not None or (task is not None and task.kind is Kind.DETECTION)
@@ -295,12 +296,17 @@ def _measure(
             reference, candidate = one[None], other[None]
     samples = len(reference)
     found = scores(reference, candidate, task)
-    distances, sliced = distances_by_column(reference, candidate, task, found, keys)
+    one, other = reference, candidate
+    if masked is not None:
+        one, other = (np.where(masked, 0, values) for values in (reference, candidate))
+    distances, sliced = distances_by_column(one, other, task, found, keys)
     both_nan = distances.fields["both_nan"]
     nan_columns = _nan_columns(reference, candidate, task) if both_nan else ()
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
     if task is not None and task.kind is Kind.CLASSIFICATION and not found["normalized"]:
-        error_sq, reference_sq = centred(reference, candidate, task.axis, error_sq, reference_sq)
+        error_sq, reference_sq = centred(
+            reference, candidate, task.axis, error_sq, reference_sq, masked
+        )
     decided = _decisions(reference, candidate, task, found, unread)
     if named_ids and (reference == np.rint(reference)).all():
         decided["equality"] = by_equality(reference, candidate)

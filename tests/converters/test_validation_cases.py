@@ -10,6 +10,7 @@ from verdict_cases_deployed import CASES as DEPLOYED
 from verdict_cases_heads import CASES as HEADS
 from verdict_cases_held_out import CASES as HELD_OUT
 from verdict_cases_kinds import CASES as KINDS
+from verdict_cases_reported import CASES as REPORTED
 from verdict_cases_series import CASES as SERIES
 from verdict_cases_structure import CASES as STRUCTURE
 from verdict_cases_values import CASES as VALUES
@@ -35,7 +36,7 @@ def test_the_verdict_is_right(case: Case, tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    [*HELD_OUT, *SERIES, *HEADS, *STRUCTURE, *DEPLOYED, *KINDS, *VALUES],
+    [*HELD_OUT, *SERIES, *HEADS, *STRUCTURE, *DEPLOYED, *KINDS, *VALUES, *REPORTED],
     ids=lambda case: case.name.replace(" ", "-"),
 )
 def test_cases_that_no_rule_was_made_for(case: Case, tmp_path: Path):

@@ -64,3 +64,17 @@ def test_samples_that_are_right_are_all_kept():
     reference, candidate, keys = outputs(5)
     totals = measure(reference[OTHERS], candidate[OTHERS], None, keys[OTHERS])
     assert without_off(totals) == totals
+
+
+@pytest.mark.parametrize("mask", [-100.0, -1e9, -np.inf])
+def test_masked_classes_are_no_part_of_a_distance(mask):
+    task = Task(Kind.CLASSIFICATION)
+    reference = GENERATOR.standard_normal((60, 40)).astype(np.float32)
+    keys = np.arange(60, dtype=np.uint64)
+    plain = drift_of("y", measure(reference[:, :8], reference[:, :8] / 2, task, keys))
+    masked = np.where(np.arange(40) < 8, reference, np.float32(mask))
+    found = measure(masked, np.where(np.arange(40) < 8, masked / 2, masked), task, keys)
+    drift = drift_of("y", found)
+    assert drift.rel_l2 == pytest.approx(plain.rel_l2)
+    np.testing.assert_allclose(found.rows.values[:, :2], plain.totals.rows.values[:, :2])
+    assert drift.flips == plain.flips
