@@ -36,6 +36,9 @@ class ElsewhereTrial:
         self._error: str | None = None
         self._runner: Runner | None = None
         self._comparison = compared()
+        # The candidate's own runner on the same samples, where these are not all of them: few
+        # samples may fail a check that all of them pass, and no runtime is to blame for that.
+        self._here = compared() if other.share > 1 else None
         self._worst: tuple[float, Batch] | None = None
         self._plain = layout == PLAIN
         try:
@@ -51,6 +54,7 @@ class ElsewhereTrial:
         batch: SampleBatch,
         fed: Batch,
         expected: Batch,
+        here: Batch,
         unread: Mapping[str, np.ndarray],
     ) -> None:
         """Compares some of a batch.
@@ -59,6 +63,7 @@ class ElsewhereTrial:
             batch: the samples.
             fed: their arrays by the file's input names.
             expected: the reference's outputs on them.
+            here: the file's outputs on the candidate's own runner.
             unread: places of outputs that nobody reads, see `Comparison.update`.
         """
         if self._runner is None or self._error is not None:
@@ -70,11 +75,16 @@ class ElsewhereTrial:
         else:
             fed = {name: array[rows] for name, array in fed.items()}
             expected = {name: array[rows] for name, array in expected.items()}
+            if any(len(array) != len(batch) for array in here.values()):
+                self._here = None  # its rows are no samples
+            here = {name: array[rows] for name, array in here.items()} if self._here else {}
             unread = {name: flags[rows] for name, flags in unread.items()}
         keys = batch.keys if rows is None else batch.keys[rows]
         try:
             received = self._runner.run(fed)
             self._comparison.update(expected, received, keys=keys, unread=unread)
+            if self._here is not None:
+                self._here.update(expected, here, keys=keys, unread=unread)
         except RunnerError as error:
             self._error = str(error)
             return
@@ -86,6 +96,7 @@ class ElsewhereTrial:
     def start_over(self) -> None:
         """Forgets what was measured, but not what failed."""
         self._comparison, self._worst = self._compared(), None
+        self._here = self._compared() if self._here is not None else None
 
     def found(self) -> Elsewhere:
         """The drift on this runtime, with the place that it begins in where it is a failure."""
@@ -94,9 +105,13 @@ class ElsewhereTrial:
         if self._error is not None or self._worst is None:
             return Elsewhere(name, runtime, error=self._error)
         found = Elsewhere(name, runtime, self._comparison.outputs())
-        budget = self._plan.budget
-        if not failures(found, lambda drifts: judge(drifts, budget=budget).checks):
+        failed = self._failed(found)
+        if not failed:
             return found
+        if self._here is not None:
+            same = Elsewhere(name, runtime, self._here.outputs())
+            if failed <= self._failed(same):
+                return Elsewhere(name, runtime)
         try:
             place = self._other.place(self._worst[1]) if self._plain else None
         except RunnerError:  # such as inner values that are too many for the memory
@@ -104,6 +119,12 @@ class ElsewhereTrial:
         if place is None:
             return found
         return Elsewhere(name, runtime, found.outputs, place.text, place.why, place.fix)
+
+    def _failed(self, found: Elsewhere) -> set[tuple[str, str]]:
+        """The checks that fail on a runtime, each with its output."""
+        budget = self._plan.budget
+        checks = failures(found, lambda drifts: judge(drifts, budget=budget).checks)
+        return {(check.name, check.output) for check in checks}
 
 
 def _rows(fed: Batch, expected: Batch, count: int, share: int) -> np.ndarray | None:

@@ -232,7 +232,7 @@ class Trial:
             if self._stages is not None:
                 self._stages.update(batch, expected, named)
             for other in self._elsewhere:
-                other.update(batch, fed, expected, self._comparison.unread)
+                other.update(batch, fed, expected, received, self._comparison.unread)
             if self._explainer is not None:
                 self._explainer.update(batch.inputs, expected, named)
 
