@@ -121,14 +121,14 @@ def flip_outlook(budget: DriftBudget, limit: float, samples: int | None = None) 
         return 0.0 if allowed is None else float(binom.cdf(allowed, count, rate))
 
     def enough(rate: float, wanted: float) -> int | None:
-        """Samples at which one flip more is allowed, until that makes a PASS likely."""
+        """The samples from which on a PASS is likely, also just before one flip more is allowed."""
 
         def passing(flips: int) -> int | None:
             return _passes_from(budget, bounds, flips, 0, limit)
 
         def decides(flips: int) -> bool:
-            count = passing(flips)
-            return count is not None and chance(rate, count) >= wanted
+            after = passing(flips + 1)
+            return after is not None and chance(rate, after - 1) >= wanted
 
         if rate >= limit or passing(0) is None:
             return None

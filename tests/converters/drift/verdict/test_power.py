@@ -131,3 +131,16 @@ class TestAccuracy:
         needed = [truth.samples for truth in answers.chances]
         assert needed == sorted(needed)
         assert needed[0] == (268, 268)
+
+
+@pytest.mark.parametrize(("place", "truth"), [(1, 0.001), (2, 0.0025)])
+def test_more_samples_than_are_likely_enough_are_likely_enough(place, truth):
+    """Just before one flip more is allowed, too, where the chance is at its lowest."""
+    for wanted, samples in zip(
+        CHANCES, flip_outlook(BUDGET, 0.01).chances[place].samples, strict=True
+    ):
+        assert samples is not None
+        for more in (samples, samples + 100, samples + 154):
+            found = flip_outlook(BUDGET, 0.01, more).chances[place]
+            assert found.rate == pytest.approx(truth)
+            assert (found.chance or 0.0) >= wanted
