@@ -242,6 +242,7 @@ def _slice_check(output: OutputDrift, slices: Slices, word: str, limit: float) -
     over = (errors > limit) & ~found.tolerated
     broken = over & ~found.offset & ~found.noise
     chosen = broken if broken.any() else over if over.any() else ~found.tolerated
+    chosen = chosen if chosen.any() else errors <= limit
     worst = int(np.where(chosen if chosen.any() else True, errors, -1.0).argmax())
     measured = float(errors[worst])
     where = "value" if slices.count == 1 else f"{word} {worst} of {slices.count:,}"
@@ -269,6 +270,8 @@ def _slice_check(output: OutputDrift, slices: Slices, word: str, limit: float) -
             else f". The error is no larger than that of the other {word}s, so this one may be "
             f"noise beside them. {_next_step(output)}"
         )
+    elif measured > limit:
+        text += f", where each {word} is noise of rounding"
     return Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)
 
 
