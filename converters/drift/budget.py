@@ -19,6 +19,7 @@ _PER_OUTPUT = (
     "accuracy_ratio",
     "error_increase",
     "error_floor",
+    "error_added",
 )
 
 
@@ -53,6 +54,8 @@ class DriftBudget:
             one may. At 0.005 a model explains 99.997 % of the labels' variance; FP16's rounding
             alone makes an error of 0.0005 where values are about as large as they vary, and of
             0.005 where they are twenty times as large.
+        error_added: largest growth of an error in its own unit, such as 0.002 of a word error
+            rate; where given, it takes the place of `error_increase` and `error_floor`.
         confidence: one-sided confidence of every bound.
         min_samples: smallest number of distinct samples that certifies anything. With 59 samples
             the worst one seen bounds 95 % of all inputs with 95 % confidence (Wilks 1941:
@@ -70,6 +73,7 @@ class DriftBudget:
     accuracy_ratio: float | None = None
     error_increase: float | None = 0.01
     error_floor: float | None = 0.005
+    error_added: float | None = None
     confidence: float = 0.95
     min_samples: int = 59
     overrides: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)

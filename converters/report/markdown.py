@@ -137,7 +137,9 @@ def _small_print(report: DriftReport) -> str:
     if False in errors:
         name = "accuracy_drop" if budget.accuracy_ratio is None else "accuracy_ratio"
         limits[name] = getattr(budget, name)
-    if True in errors:
+    if True in errors and budget.error_added is not None:
+        limits["error_added"] = budget.error_added
+    elif True in errors:
         limits |= {"error_increase": budget.error_increase, "error_floor": budget.error_floor}
     shown = [f"{name} {number(value)}" for name, value in limits.items() if value is not None]
     shown += [

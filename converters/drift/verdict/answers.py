@@ -79,6 +79,10 @@ def _limit(metric: Metric, budget: DriftBudget) -> _Limit | None:
     slug = metric.name.lower().replace(" ", "_").replace("-", "_")
     reference = abs(metric.reference)
     if metric.lower_is_better:
+        if budget.error_added is not None:
+            name = f"{_CHECKS.get(metric.name, slug).removesuffix('_increase')}_added"
+            told = f"budget {budget.error_added:.4g}"
+            return _Limit(name, "increase", budget.error_added, 1.0, told, False)
         if budget.error_increase is None:
             return None
         name = _CHECKS.get(metric.name, f"{slug}_increase")
@@ -138,6 +142,8 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text += f"; the true {limit.change} is not proven to be over the {limit.budget}"
     if verdict is Verdict.INCONCLUSIVE:
         text += _advice(metric, limit, budget.confidence)
+    if verdict is Verdict.INCONCLUSIVE or (verdict is Verdict.FAIL and not metric.reference):
+        text += _other_limit(metric, limit)
     return Check(
         name=limit.name,
         output=label.output,
@@ -149,6 +155,18 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text=text,
         p=p_over(metric.bounds, limit.worst),
     )
+
+
+def _other_limit(metric: Metric, limit: _Limit) -> str:
+    """The limit that may fit a metric of the user's own better, as the last sentence of a text."""
+    if not metric.own:
+        return ""
+    if metric.lower_is_better:
+        relative = limit.name.endswith("_increase")
+        return ". For a limit in its own unit, set error_added" if relative else ""
+    if limit.name.endswith("_drop") and abs(metric.reference) > 1:
+        return ". This limit is in its own unit; for one relative to its value, set accuracy_ratio"
+    return ""
 
 
 def _values(metric: Metric) -> str:

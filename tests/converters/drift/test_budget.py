@@ -15,6 +15,7 @@ def test_defaults_let_299_samples_prove_the_flip_rate() -> None:
         accuracy_ratio=None,
         error_increase=0.01,
         error_floor=0.005,
+        error_added=None,
         confidence=0.95,
         min_samples=59,
         overrides={},

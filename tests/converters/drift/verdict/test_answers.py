@@ -151,6 +151,39 @@ def test_the_floor_is_told_and_can_be_set() -> None:
         assert check(found, DriftBudget(error_floor=floor)).verdict == "FAIL"
 
 
+def own(reference: float, candidate: float, **facts) -> Metric:
+    facts = {"own": True, "lower_is_better": True, **facts}
+    return score(reference, candidate, name="word error rate", **facts)
+
+
+def test_an_error_may_be_limited_in_its_own_unit() -> None:
+    perfect = own(0.0, 0.001, spread=0.0002)
+    assert check(perfect).verdict == "FAIL"
+    assert check(perfect).text.endswith(". For a limit in its own unit, set error_added")
+    found = check(perfect, DriftBudget(error_added=0.005))
+    assert (found.name, found.verdict, found.limit) == ("word_error_rate_added", "PASS", 0.005)
+    assert found.text == (
+        "output 'y': word error rate 0 -> 0.001; the true increase is at most 0.001329 "
+        "(95% confidence), budget 0.005"
+    )
+    assert check(growth(1.0, 1.5), DriftBudget(error_added=0.1)).verdict == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("found", "last"),
+    [
+        (own(0.01, 0.01), "For a limit in its own unit, set error_added"),
+        (
+            own(98.8, 98.8, spread=0.1, lower_is_better=False),
+            "This limit is in its own unit; for one relative to its value, set accuracy_ratio",
+        ),
+    ],
+)
+def test_a_limit_that_does_not_fit_the_metric_names_the_other_one(found, last) -> None:
+    assert check(found).verdict == "INCONCLUSIVE"
+    assert check(found).text.split(". ")[-1] == last
+
+
 def test_limits_can_be_off() -> None:
     off = DriftBudget(accuracy_drop=None, error_increase=None)
     assert label_checks(label(accuracy(30)), off) == []
