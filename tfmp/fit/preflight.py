@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType
 
@@ -116,7 +117,8 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
 def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     """A train_step of one's own has to call scale_loss, and most published examples do not."""
     step, helpers = _own_step(planned.model)
-    if step and _SCALING not in helpers and not any(call in step for call in _STEPS_OF_KERAS):
+    scales = _SCALING in helpers or any(map(_scales, planned.model._flatten_layers()))
+    if step and not scales and not any(call in step for call in _STEPS_OF_KERAS):
         yield unscaled_step(planned.model)
 
 
@@ -148,6 +150,15 @@ def _own_step(model: keras.Model) -> tuple[str, str]:
         return inspect.getsource(step), helpers
     except (OSError, TypeError, KeyError):
         return "", ""
+
+
+def _scales(layer: keras.layers.Layer) -> bool:
+    """Whether a layer that trains itself, with an optimizer of its own, scales the loss."""
+    if isinstance(layer, keras.Model) or is_builtin(layer):
+        return False
+    with suppress(OSError, TypeError):
+        return _SCALING in inspect.getsource(type(layer))
+    return False
 
 
 def _with_functions(kinds: list[type]) -> str:

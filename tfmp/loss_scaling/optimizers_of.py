@@ -60,16 +60,17 @@ class Place:
 def held_optimizers(model: keras.Model) -> list[Place]:
     """The places besides `model.optimizer` where a model keeps optimizers.
 
-    Attributes of the model and of the models in it are searched, and lists, tuples and dicts in
+    Attributes of the model and of the layers in it are searched, and lists, tuples and dicts in
     them.
     """
     found: list[Place] = []
     for layer in model._flatten_layers():
-        if not isinstance(layer, keras.Model):
-            continue
+        of_a_model = isinstance(layer, keras.Model)
         for name, value in list(vars(layer).items()):
-            if name != MAIN and not name.startswith(_OF_TENSORFLOW):
-                found += _places(layer, name, value, f"self.{name}")
+            is_main = of_a_model and name == MAIN
+            if not is_main and not name.startswith(_OF_TENSORFLOW):
+                owner = "self" if of_a_model else layer.name
+                found += _places(layer, name, value, f"{owner}.{name}")
     return [place for place in found if place.optimizer is not getattr(model, MAIN, None)]
 
 

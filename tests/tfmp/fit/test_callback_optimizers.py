@@ -261,6 +261,48 @@ def test_optimizers_in_a_tuple_are_wrapped_and_given_back():
     assert all(now is old for now, old in zip(net.pair, before, strict=True))
 
 
+class Local(keras.layers.Layer):
+    """Learns by itself, as forward-forward training has it."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.teacher = keras.layers.Dense(4, name="inner"), keras.optimizers.SGD(0.01)
+
+    def call(self, x):
+        return self.inner(x)
+
+    def learn(self, x):
+        with tf.GradientTape() as tape:
+            loss = ops.mean(ops.abs(ops.cast(self(x), "float32")))
+            scaled = self.teacher.scale_loss(loss)
+        weights = self.inner.trainable_weights
+        self.teacher.apply(tape.gradient(scaled, weights), weights)
+        return loss
+
+
+class Locals(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.steps = [Local(), Local()]
+
+    def call(self, x):
+        return self.steps[1](self.steps[0](x))
+
+    def train_step(self, x):
+        return {"loss": sum(step.learn(x) for step in self.steps)}
+
+
+def test_layers_that_learn_by_themselves_scale_their_losses():
+    net, callback = Locals(), MixedPrecision("mixed_float16")
+    net(np.ones((ROWS, 4)))
+    net.compile()
+    net.fit(np.ones((ROWS, 4), "float32"), batch_size=ROWS, verbose=0, callbacks=[callback])
+    assert {type(step.teacher) for step in net.steps} == {tfmp.LossScaleOptimizer}
+    assert callback.report.steps == 2
+    assert {finding.check for finding in callback.report.findings} == {"sizes"}
+    assert callback.report.loss_scales[-1].loss_scale > 1
+
+
 class Hidden(Pair):
     def compile(self, *optimizers):
         super().compile()
