@@ -23,6 +23,8 @@ STEPS = rows(12, 4)
 SIGNS = np.where(np.arange(64) % 2, 1.0, -1.0).astype("float32")[:, None]
 BOARDS = rows(48, 48, 3) + 50 * SIGNS[:, None, None] * (np.indices((48, 48)).sum(0) % 2)[..., None]
 IMAGES = rows(16, 16, 3)
+MASKS = (rows(128, 128, 1) > 0).astype("float32")
+PIXELS = np.abs(rows(784))
 LABELS = np.eye(3, dtype="float32")[np.arange(64) % 3]
 
 
@@ -49,6 +51,91 @@ class LayerScale(layers.Layer):
 
     def call(self, x):
         return x * self.gamma
+
+
+class Mixing(layers.Layer):
+    """FNet's: a Fourier transform, which is always float32, beside what went in."""
+
+    def call(self, x):
+        return x + tf.math.real(tf.signal.fft2d(tf.cast(x, tf.complex64)))
+
+
+class Pyramid(layers.Layer):
+    """The mean over the picture, resized, beside a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.far, self.near = layers.Conv2D(4, 1), layers.Conv2D(4, 3, padding="same")
+
+    def build(self, shape):
+        self.far.build((None, 1, 1, shape[-1]))
+        self.near.build(shape)
+
+    def call(self, x):
+        mean = self.far(tf.reduce_mean(x, axis=[1, 2], keepdims=True))
+        return tf.concat([tf.image.resize(mean, x.shape[1:3]), self.near(x)], -1)
+
+
+class Cosines(layers.Layer):
+    """Its `call` is a `tf.function`."""
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(shape[-1], 8), name="w", dtype=self.dtype)
+
+    @tf.function
+    def call(self, x):
+        return tf.matmul(tf.nn.l2_normalize(x, axis=1), tf.nn.l2_normalize(self.w, axis=0))
+
+
+class Goodness(layers.Layer):
+    """Learns by itself: good rows get large activations, bad ones small ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(64, activation="relu")
+        self.own_optimizer = keras.optimizers.Adam(0.03)
+
+    def call(self, x):
+        return self.dense(x / (tf.norm(x, axis=1, keepdims=True) + 1e-4))
+
+    def learn(self, good, bad):
+        with tf.GradientTape() as tape:
+            goodness, badness = (tf.reduce_mean(tf.square(self(x)), 1) for x in (good, bad))
+            excess = tf.concat([1.5 - goodness, badness - 1.5], 0)
+            loss = tf.reduce_mean(tf.math.log(1 + tf.exp(excess)))
+        weights = self.dense.trainable_weights
+        self.own_optimizer.apply(tape.gradient(loss, weights), weights)
+        return tf.stop_gradient(self(good)), tf.stop_gradient(self(bad)), loss
+
+
+class ForwardForward(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.steps = [Goodness(), Goodness()]
+
+    def call(self, x):
+        return self.steps[1](self.steps[0](x))
+
+    def train_step(self, data):
+        good, bad = data
+        for step in self.steps:
+            good, bad, loss = step.learn(good, bad)
+        return {"own_loss": tf.cast(loss, "float32")}
+
+
+def forward_forward() -> keras.Model:
+    model = ForwardForward()
+    model(np.ones((2, 784)))
+    model.compile()
+    return model
+
+
+def dice(y: tf.Tensor, predicted: tf.Tensor) -> tf.Tensor:
+    """As users write it, in the dtype of the predictions."""
+    predicted = tf.convert_to_tensor(predicted)
+    y = tf.cast(y, predicted.dtype)
+    both = 2 * tf.reduce_sum(y * predicted)
+    return 1 - (both + 1) / (tf.reduce_sum(y) + tf.reduce_sum(predicted) + 1)
 
 
 class Positions(layers.Layer):
@@ -387,6 +474,56 @@ CASES = [
         IMAGES * 255,
         sums(IMAGES, 0.01),
         epochs=20,
+    ),
+    both(
+        "tensorflow/tensorflow#59826",
+        "forward-forward training stops to learn",
+        "Keras's example of layers that learn by themselves no longer trains under the policy. "
+        "Kept: two such layers, each with an optimizer of its own.",
+        forward_forward,
+        PIXELS,
+        np.roll(PIXELS, 1, axis=0) * (np.arange(784) % 2),
+        None,
+        epochs=15,
+    ),
+    both(
+        "keras-team/keras-hub#959",
+        "FNet, GPT-2 and T5 fail under the policy",
+        "Their layers take it that everything is float32. Kept: FNet's Fourier transform.",
+        lambda: stack(Mixing(), layers.Flatten(), shape=(12, 4)),
+        STEPS,
+        sums(STEPS),
+    ),
+    both(
+        "JanMarcelKezmann/TensorFlow-Advanced-Segmentation-Models#29",
+        "a pyramid of poolings: float16 meets float32",
+        "`tf.image.resize` returns float32, which is joined to 16-bit convolutions. Kept: a layer.",
+        lambda: stack(Pyramid(), layers.GlobalAveragePooling2D(), shape=(16, 16, 3)),
+        IMAGES,
+        sums(IMAGES),
+    ),
+    both(
+        "tensorflow/tensorflow#45568",
+        "a dice loss has wrong values",
+        "Sums over the pixels of a batch, in the dtype of the predictions, do not fit in FP16.",
+        lambda: keras.Sequential(
+            [
+                keras.Input((128, 128, 1)),
+                layers.Conv2D(4, 3, padding="same", activation="relu"),
+                layers.Conv2D(1, 1, activation="sigmoid"),
+            ]
+        ),
+        MASKS + 0.1 * rows(128, 128, 1),
+        MASKS,
+        dice,
+    ),
+    both(
+        "tensorflow/tensorflow#58937",
+        "a variable in a `tf.function` is not cast",
+        "A layer whose `call` is a `tf.function` gets its weights uncast. Kept: the layer.",
+        lambda: stack(layers.Dense(16, activation="relu"), Cosines()),
+        X,
+        Y,
     ),
     TrainingCase(
         "keras-team/keras#23479",
