@@ -86,6 +86,10 @@ def centred(
 # far below 0.
 _IMPOSSIBLE = 80.0
 
+# Smaller masks are known by their being one number that comes several times in a row of scores,
+# this far below 0 and this far below all others; the candidate's is off by this share at most.
+_MASKED_BELOW, _APART, _MASK_OFF = -20.0, 10.0, 0.01
+
 
 def without_masks(
     reference: np.ndarray, candidate: np.ndarray, axis: int
@@ -94,12 +98,21 @@ def without_masks(
 
     A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
     """
-    impossible = reference < -_IMPOSSIBLE
-    if reference.ndim < 2 or not impossible.any():
+    low = reference < _MASKED_BELOW
+    if reference.ndim < 2 or not low.any():
         return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
         bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
-        impossible &= (reference < bounds) & (candidate < bounds)
+        impossible = low & (reference < bounds) & (candidate < bounds)
+        least = reference.min(axis=axis, keepdims=True)
+        repeated = low & (reference == least)
+        repeated &= np.count_nonzero(repeated, axis=axis, keepdims=True) > 1
+        if (repeated & ~impossible).any():
+            others = np.where(repeated, np.inf, reference).min(axis=axis, keepdims=True)
+            repeated &= (others - least > _APART) & (candidate <= least * (1 - _MASK_OFF))
+            impossible |= repeated & np.isfinite(others)
+    if not impossible.any():
+        return reference, candidate, None
     floor = np.broadcast_to(bounds, reference.shape)
     one, other = (np.where(impossible, floor, values) for values in (reference, candidate))
     return one, other, impossible

@@ -751,3 +751,38 @@ def _(rng):
     """The same where a mask is a smaller number."""
     exact = legal(rng, -100.0)
     return one("policy_logits", exact, half(np.where(exact < -90, exact, exact / 2)))
+
+
+@harmful("moves of chess at half their scale, what is forbidden is -30")
+def _(rng):
+    """A mask that is no larger than some logits are."""
+    exact = legal(rng, -30.0)
+    return one("policy_logits", exact, half(np.where(exact < -20, exact, exact / 2)))
+
+
+@benign("moves of chess, what is forbidden is -30")
+def _(rng):
+    """The same, rounded."""
+    exact = legal(rng, -30.0)
+    return one("policy_logits", exact, half(exact))
+
+
+@harmful("moves of chess at half their scale without a telling name, what is forbidden is -100")
+def _(rng):
+    """Nobody says that these are logits; the mask is a fill value all the same."""
+    exact = legal(rng, -100.0)
+    return one("output_0", exact, half(np.where(exact < -90, exact, exact / 2)))
+
+
+@benign("moves of chess without a telling name, what is forbidden is -1e9 and -65504")
+def _(rng):
+    """FP16 has no smaller number for what never happens."""
+    exact = legal(rng, -1e9)
+    return one("output_0", exact, np.where(exact < -1e8, -65504, half(exact)))
+
+
+@harmful("balances without a telling name that end at -65504")
+def _(rng):
+    """No mask: each is another number."""
+    exact = -rng.uniform(1e5, 9e5, (400, 3))
+    return one("output_0", exact, np.maximum(exact, -65504))

@@ -16,7 +16,7 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.columns.places import OFF, Off, measure_places
 from tfmp.converters.drift.detection import turned
-from tfmp.shared.numerics import ulp
+from tfmp.shared.numerics import FLOAT16, ulp
 
 
 def distances_by_column(
@@ -34,7 +34,8 @@ def distances_by_column(
     axis = (task.axis if task else -1) % reference.ndim
     measured, sliced = _sliced(reference, candidate, axis, kind)
     along = measured.planes if measured.columns is None else measured.columns
-    if along is not None and np.abs(along.edges[:2]).max(initial=0) >= _LEAST_FILL:
+    ends = along.edges[:2] if along is not None else np.zeros((2, 1))
+    if ends.min(initial=0) <= _LEAST_MASK or ends.max(initial=0) >= _LEAST_FILL:
         filled = _filled(reference, candidate)
         if filled.any():
             reference, candidate = (np.where(filled, 0, each) for each in (reference, candidate))
@@ -56,15 +57,17 @@ def distances_by_column(
     return measured, sliced
 
 
-# The least size of fill values, such as -999, -9999 and masks of -1e9; other values are smaller by
-# this factor at least; and what the candidate writes is off by this share at most.
-_LEAST_FILL, _FILL_FACTOR, _FILL_OFF = 999.0, 10.0, 0.01
+# The least of fill values, such as -99, -9999 and masks of -1e9, if they are below 0, and if not;
+# other values are smaller by this factor at least; and what the candidate writes is off by this
+# share at most.
+_LEAST_MASK, _LEAST_FILL, _FILL_FACTOR, _FILL_OFF = -99.0, 999.0, 10.0, 0.01
 
 
 def _filled(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
     """Flags of fill values on both sides, beside which others would not count.
 
-    A fill value comes more than once in a sample, and is much larger than all of its others.
+    A fill value comes more than once in a sample, and is much larger than all of its others. Where
+    FP16 has no number for it, the candidate writes its smallest one.
     """
     samples = len(reference)
     one, other = (values.reshape(samples, -1) for values in (reference, candidate))
@@ -73,13 +76,14 @@ def _filled(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
     if not np.isfinite(most).all():
         size[~np.isfinite(size)] = 0
         most = size.max(axis=1, keepdims=True)
-    flags = (size == most) & (most >= _LEAST_FILL)
+    flags = (size == most) & ((most >= _LEAST_FILL) | (one <= _LEAST_MASK))
     flags &= np.count_nonzero(flags, axis=1, keepdims=True) > 1
     if flags.any():
         rest = np.where(flags, 0, size).max(axis=1, keepdims=True)
         flags &= (rest > 0) & (rest <= most / _FILL_FACTOR)
         with np.errstate(invalid="ignore"):
-            flags &= np.abs(other - one) <= _FILL_OFF * most
+            ended = np.maximum(one, -FLOAT16.max) >= other
+            flags &= (np.abs(other - one) <= _FILL_OFF * most) | (ended & (one < -FLOAT16.max))
     return flags.reshape(reference.shape)
 
 

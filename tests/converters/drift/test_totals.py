@@ -66,7 +66,7 @@ def test_samples_that_are_right_are_all_kept():
     assert without_off(totals) == totals
 
 
-@pytest.mark.parametrize("mask", [-100.0, -1e9, -np.inf])
+@pytest.mark.parametrize("mask", [-30.0, -100.0, -1e9, -np.inf])
 def test_masked_classes_are_no_part_of_a_distance(mask):
     task = Task(Kind.CLASSIFICATION)
     reference = GENERATOR.standard_normal((60, 40)).astype(np.float32)
