@@ -82,9 +82,9 @@ def centred(
     )
 
 
-# A logit that is this much smaller than the largest one has a probability of 2e-35. Masks lie that
-# far below 0.
-_IMPOSSIBLE = 80.0
+# A logit that is this much smaller than the largest one has a probability of 0 in any format. Masks
+# lie as far below 0.
+_IMPOSSIBLE = 200.0
 
 # Smaller masks are known by their being one number that comes several times in a row of scores,
 # this far below 0 and this far below all others; the candidate's is off by this share at most.
@@ -98,15 +98,19 @@ def without_masks(
 
     A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
     """
-    low = reference < _MASKED_BELOW
-    if reference.ndim < 2 or not low.any():
+    if reference.ndim < 2 or not reference.size:
         return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
-        bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
-        impossible = low & (reference < bounds) & (candidate < bounds)
         least = reference.min(axis=axis, keepdims=True)
-        repeated = low & (reference == least)
+        if not (least < _MASKED_BELOW).any():
+            return reference, candidate, None
+        bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
+        impossible = np.zeros(reference.shape, bool)
+        if (least < bounds).any():
+            impossible = (reference < -_IMPOSSIBLE) & (reference < bounds) & (candidate < bounds)
+        repeated = reference == least
         repeated &= np.count_nonzero(repeated, axis=axis, keepdims=True) > 1
+        repeated &= least < _MASKED_BELOW
         if (repeated & ~impossible).any():
             others = np.where(repeated, np.inf, reference).min(axis=axis, keepdims=True)
             repeated &= (others - least > _APART) & (candidate <= least * (1 - _MASK_OFF))
