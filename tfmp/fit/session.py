@@ -134,8 +134,26 @@ class FitSession:
         try:
             self._watch.finish()
         finally:
+            self._tell_of_no_step()
             self.say(str(self.report()))
             self.save_report()
+
+    def _tell_of_no_step(self) -> None:
+        report = self.report()
+        if report.findings or not report.steps or report.skipped_steps < report.steps:
+            return
+        scale = report.loss_scales[-1].loss_scale
+        self.add_findings(
+            [
+                Finding(
+                    "no step",
+                    "problem",
+                    f"All {report.steps} steps were skipped: no weight has changed",
+                    "Train for more steps, in which the scale falls, or begin lower: "
+                    f"loss_scale=tfmp.DynamicLossScale(initial={scale:g})",
+                )
+            ]
+        )
 
     def save_report(self) -> None:
         """Writes the report to its file if there is one."""

@@ -54,6 +54,16 @@ def test_an_epoch_without_a_finite_step_has_no_loss():
     assert np.isnan(history["loss"][0])
 
 
+def test_a_fit_without_a_step_says_so():
+    x, y = data()
+    net, scale = model(), DynamicLossScale(2.0**120, max_scale=2.0**124)
+    callback = MixedPrecision("mixed_float16", loss_scale=scale)
+    net.fit(x[:16], y[:16], batch_size=16, verbose=0, callbacks=[callback])
+    (finding,) = callback.report.findings
+    assert finding.message == "All 1 steps were skipped: no weight has changed"
+    assert callback.report.verdict == "FAIL"
+
+
 def test_an_epoch_that_begins_with_bad_rows_has_the_loss_of_the_others():
     net, (x, y) = model(), data(bad_rows=[1])
     net.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mae"])
