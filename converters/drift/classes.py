@@ -139,8 +139,7 @@ def count_classes(
     step = max(1, _CELLS // max(1, size))
     for start in range(0, len(reference), step):
         part = slice(start, start + step)
-        for column, decided in ((0, reference[part]), (len(SUMS), candidate[part])):
-            _count(counts[:, column : column + len(SUMS)], decided, changed[part])
+        _count(counts, (reference[part], candidate[part]), changed[part])
     return _table(counts, names)
 
 
@@ -152,11 +151,9 @@ def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> Clas
         said: those of the candidate.
         changed: whether a decision changed, as far as that counts.
     """
-    counts = np.zeros((yes.shape[2], COLUMNS), np.int64)
-    for column, decided in ((0, yes), (len(SUMS), said)):
-        part = counts[:, column : column + len(SUMS)]
-        _add(part, _by_label(decided), _by_label(decided & changed))
-    return _table(counts, yes.shape[2])
+    held = np.stack([_by_label(decided) for decided in (yes, said)])
+    lost = np.stack([_by_label(decided & changed) for decided in (yes, said)])
+    return _table(_summed(held, lost), yes.shape[2])
 
 
 def _seen(counts: np.ndarray, names: Sequence[object] | int = 0) -> dict[str, np.ndarray]:
@@ -173,38 +170,44 @@ def _table(counts: np.ndarray, names: Sequence[object] | int) -> ClassTable:
     return ClassTable.full() if table.overfull else table
 
 
-def _count(counts: np.ndarray, decided: np.ndarray, changed: np.ndarray) -> None:
-    """Adds the sums of some samples."""
-    size, rows = len(counts), len(decided)
-    if decided.shape[1] == 1:  # one decision a sample: its square is itself
-        held, lost = (
-            np.bincount(which[which >= 0], minlength=size) for which in (decided, decided[changed])
-        )
-        counts += np.stack([held, held, lost, lost, lost, held, lost], axis=1)
+def _count(counts: np.ndarray, sides: tuple[np.ndarray, ...], changed: np.ndarray) -> None:
+    """Adds the sums of some samples: of the reference's decisions and of the candidate's."""
+    size, rows = len(counts), len(changed)
+    if changed.shape[1] == 1:  # one decision a sample: its square is itself
+        sums = []
+        for decided in sides:
+            held, lost = (
+                np.bincount(which[which >= 0], minlength=size)
+                for which in (decided, decided[changed])
+            )
+            sums += [held, held, lost, lost, lost, held, lost]
+        counts += np.stack(sums, axis=1)
         return
-    place = decided + np.arange(rows)[:, None] * size
+    place = np.stack(sides)
+    known = place >= 0 if place.min(initial=0) < 0 else None
+    place += np.arange(2 * rows).reshape(2, rows, 1) * size
     # Nearly all are of a class, and few change: selecting costs more than counting.
-    every = place.ravel() if decided.min(initial=0) >= 0 else place[decided >= 0]
-    sparse = np.nonzero(changed)
-    few = place[sparse][decided[sparse] >= 0]
+    every = place.ravel() if known is None else place[known]
+    few = place[:, changed] if known is None else place[known & changed]
     held, lost = (
-        np.bincount(which, minlength=rows * size).reshape(rows, size) for which in (every, few)
+        np.bincount(which.ravel(), minlength=2 * rows * size).reshape(2, rows, size)
+        for which in (every, few)
     )
-    used = np.flatnonzero(held.any(axis=0))
-    summed = np.zeros((len(used), len(SUMS)), np.int64)
-    _add(summed, held[:, used], lost[:, used])
-    counts[used] += summed
+    used = np.flatnonzero(held.any(axis=(0, 1)))
+    counts[used] += _summed(held[:, :, used], lost[:, :, used])
 
 
-def _add(counts: np.ndarray, held: np.ndarray, lost: np.ndarray) -> None:
-    """Adds the sums over samples, of decisions by sample and class."""
+def _summed(held: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """Sums over samples, (classes, `COLUMNS`), of decisions by side, sample and class."""
     seen = held > 0
     sums = {"samples": seen, "decisions": held, "decisions_sq": held * held}
     if lost.any():
         sums |= {"changed": lost, "changed_sq": lost * lost, "changed_decisions": lost * held}
         sums["vanished"] = seen & (lost == held)
+    found = np.zeros((2, len(SUMS), held.shape[2]), np.int64)
     for name, values in sums.items():
-        counts[:, SUMS.index(name)] += values.sum(axis=0)
+        found[:, SUMS.index(name)] = values.sum(axis=1)
+    return found.reshape(COLUMNS, -1).T
 
 
 # Rows of flags that are added as one long row: NumPy adds long rows many times faster.

@@ -106,7 +106,7 @@ def by_argmax(
             )
             # Scores that lie close together decide by less than logits do; a few never show it.
             many = rows.shape[1] >= _MANY
-            spread = np.minimum(1.0, high - np.median(rows, axis=1)) if many else 1.0
+            spread = np.minimum(1.0, high - _medians(rows)) if many else 1.0
             apart = high - low > TIE * np.where(probabilities, high, spread)
             # Behind a sigmoid or tanh, both are as good as certain.
             apart &= ~((rows.max(axis=1) <= 1) & (low >= _SURE))
@@ -120,6 +120,13 @@ def by_argmax(
         best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
     classes = count_classes(best, chosen, firm, one.shape[2])
     return _counted(changed, firm, classes, valid)
+
+
+def _medians(rows: np.ndarray) -> np.ndarray:
+    """The median of each row; of a few rows NumPy's own takes longer than all that is around it."""
+    middle = rows.shape[1] // 2, (rows.shape[1] - 1) // 2
+    halves = np.partition(rows, middle, axis=1)[:, middle]
+    return np.asarray(halves.mean(axis=1))
 
 
 def _range(values: np.ndarray) -> float:

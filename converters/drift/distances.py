@@ -32,32 +32,32 @@ ULP_LABELS = (
 # calls of NumPy cost little beside them.
 CHUNK = 2**17
 
-# Longest rows that `numpy.einsum` is given to add up: those that its buffers hold. It cuts longer
-# ones at places that depend on the rows before them.
-_BUFFERED = 2**13
+# Longest rows that are added up at once. NumPy's `einsum` cuts longer ones at places that depend on
+# the rows before them, and its BLAS among as many threads as there are.
+_LONG = 2**13
+
+# Rows from this length on are multiplied faster by BLAS.
+_SHORT = 32
 
 # Narrower rows are added several at a time: NumPy adds long rows many times faster.
 _FOLDED = 256
 
 # What `numpy.einsum` does with (samples, rows, values), by the number of factors.
-_ROWS = {1: "srv->sr", 2: "srv,srv->sr"}
 _COLUMNS = {1: "srv->sv", 2: "srv,srv->sv"}
-
-# A share of values, 1 in so many, that is picked faster than all of them are compared again.
-_FEW = 32
 
 # IEEE 754 binary32: the exponent field is floor(log2(x)) + 127.
 _EXPONENT_BIAS, _FRACTION_BITS = 127, 23
-_FLOAT16_EXPONENTS = (
-    FLOAT16.min_exponent + _EXPONENT_BIAS,
-    FLOAT16.max_exponent + _EXPONENT_BIAS,
+# Arrays of the end of FP16's range, as NumPy compares bytes with single ones slowly.
+_LEAST_EXPONENTS, _LARGEST_EXPONENTS = (
+    np.full(CHUNK, exponent + _EXPONENT_BIAS, np.uint8)
+    for exponent in (FLOAT16.min_exponent, FLOAT16.max_exponent)
 )
 # Of the spacing of 32 at the largest FP16 value.
 _HALF_SPACING = 16
 
-_SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq", "dot")
+_SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq")
 # Places in these, with the reference's own sum behind them, of the sums that `Along` holds.
-_ALONG = [0, 2, 5]
+_ALONG = [0, 2, 4]
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,10 @@ def _measured(one: np.ndarray, other: np.ndarray, columns: bool, planes: bool) -
             (error,),
             (expected, expected),
             (received, received),
-            (expected, received),
         ]
         if columns or planes:
             pairs.append((expected,))
-        found = _by_row(pairs, spare)
+        found = _by_row(pairs)
         by_row[: len(found), block[0], block[1]] += found
         if columns:
             along = [pairs[index] for index in _ALONG]
@@ -165,6 +164,8 @@ def _measured(one: np.ndarray, other: np.ndarray, columns: bool, planes: bool) -
         ulps += _count_spacings(error, one[block] if single else expected, spare)
         ulps[0] -= left_out  # zeros stand in for them, and zeros do not differ
     by_sample = dict(zip(_SUMS, by_row.sum(axis=2), strict=False))
+    squares = by_sample["reference_sq"] + by_sample["candidate_sq"]
+    by_sample["dot"] = (squares - by_sample["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
     edges = _edges(one, other, all_finite, columns, planes) if columns or planes else (None, None)
     return Distances(
         {
@@ -235,16 +236,23 @@ def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
 _Factors: TypeAlias = Sequence[tuple[np.ndarray, ...]]
 
 
-def _by_row(products: _Factors, spare: np.ndarray) -> np.ndarray:
+def _by_row(products: _Factors) -> np.ndarray:
     """Sums of products over the last axis: (products, samples, rows)."""
-    sums = np.empty((len(products), *spare.shape[:2]))
-    for factors, out in zip(products, sums, strict=True):
-        if spare.shape[2] <= _BUFFERED:
-            np.einsum(_ROWS[len(factors)], *factors, out=out)
-        else:
-            values = np.multiply(*factors, out=spare) if len(factors) == 2 else factors[0]
-            values.sum(axis=2, out=out)
+    samples, rows, width = products[0][0].shape
+    sums = np.zeros((len(products), samples, rows))
+    for start in range(0, width, _LONG):
+        part = slice(start, start + _LONG)
+        for factors, out in zip(products, sums, strict=True):
+            out += _sum_rows(*(factor[:, :, part] for factor in factors))
     return sums
+
+
+def _sum_rows(values: np.ndarray, others: np.ndarray | None = None) -> np.ndarray:
+    if others is None:
+        return np.einsum("srv->sr", values)
+    if values.shape[2] < _SHORT:
+        return np.einsum("srv,srv->sr", values, others)
+    return np.vecdot(values, others)
 
 
 def _by_column(products: _Factors, width: int, part: slice) -> np.ndarray:
@@ -313,50 +321,56 @@ def _count_spacings(error: np.ndarray, reference: np.ndarray, spare: np.ndarray)
     """
     size = error.size
     memory = spare.reshape(-1).view(np.uint8)
-    single, rows = memory[: 4 * size].view(np.float32), memory[4 * size :].reshape(4, size)
-    base, index, flags = rows[0], rows[1], rows[2].view(np.bool_)
+    single, base, index = (
+        memory[: 4 * size].view(np.float32),
+        *memory[4 * size :].reshape(4, size)[:2],
+    )
     _exponents(reference, single, base)
-    np.clip(base, *_FLOAT16_EXPONENTS, out=base)
+    np.maximum(base, _LEAST_EXPONENTS[:size], out=base)
+    np.minimum(base, _LARGEST_EXPONENTS[:size], out=base)
     # floor(log2(error in spacings)) is -1 from 1/2 to 1, which is bin 2: one more than `index`.
     base -= FLOAT16.fraction_bits + 2
-    left = _exponents(error, single, index, flags)
+    _exponents(error, single, index)
+    none = size - int(np.count_nonzero(index))
     np.maximum(index, base, out=index)
     index -= base
     counts = np.zeros(len(ULP_LABELS), np.int64)
-    counts[0] = size - left
-    label, last = 1, len(ULP_LABELS) - 1
-    # Comparing all bytes is fast; only picking the few that are left is faster.
-    while left and (label == 1 or (label < last and left > size // _FEW)):
-        above = int(np.count_nonzero(np.greater_equal(index, label, out=flags)))
-        counts[label], left = left - above, above
-        label += 1
-    if left:
-        few = np.flatnonzero(np.greater_equal(index, label - 1, out=flags))
-        rest = np.minimum(index[few], last - 1)
-        counts[label:] = np.bincount(rest, minlength=last)[label - 1 :]
+    counts[0], counts[1] = none, -none
+    found = _count_bytes(index)
+    last = len(ULP_LABELS) - 1
+    counts[1 : 1 + len(found[:last])] += found[:last]
+    counts[last] += found[last:].sum()
     return counts
 
 
-def _exponents(
-    values: np.ndarray, single: np.ndarray, out: np.ndarray, flags: np.ndarray | None = None
-) -> int:
+def _count_bytes(values: np.ndarray) -> np.ndarray:
+    """How many of the bytes have each value up to the largest; two are counted at a time."""
+    even = len(values) // 2 * 2
+    width = int(values.max(initial=0)) + 1
+    pairs = np.bincount(values[:even].view(np.uint16), minlength=width << 8)
+    by_value = pairs.reshape(width, 1 << 8)
+    return (
+        by_value.sum(axis=1)
+        + by_value.sum(axis=0)[:width]
+        + np.bincount(values[even:], minlength=width)
+    )
+
+
+def _exponents(values: np.ndarray, single: np.ndarray, out: np.ndarray) -> None:
     """Biased exponents of values as float32, in bytes: 255 beyond it, 0 below its normal numbers.
 
     Args:
         values: float64 or float32.
         single: memory for as many float32 values.
         out: the exponents.
-        flags: memory for as many flags, if values that are not 0 are to be counted.
     """
     values = values.reshape(-1)
     words = single.view(np.int32)
     if values.dtype != np.float32:
         np.copyto(single, values, casting="same_kind")
         values = single
-    count = 0 if flags is None else int(np.count_nonzero(np.not_equal(values, 0, out=flags)))
     np.right_shift(values.view(np.int32), _FRACTION_BITS, out=words)
     np.copyto(out, words, casting="unsafe")  # without the sign, which the ninth bit holds
-    return count
 
 
 def _edges(
@@ -365,35 +379,34 @@ def _edges(
     """The smallest and the largest values by column and by place on axis 1; no zero is negative."""
     _, rows, _, width = one.shape
     ends = np.array([np.inf, -np.inf, np.inf, -np.inf])[:, None]
-    by_column, by_row = np.tile(ends, width), np.tile(ends, rows)
+    by_column, by_row = ends.repeat(width, axis=1), ends.repeat(rows, axis=1)
     for block in pieces(one.shape, 8 * CHUNK):
-        expected, received = one[block], other[block]
+        sides = [one[block], other[block]]
         if not all_finite:
-            finite = np.isfinite(expected) & np.isfinite(received)
-            expected, received = np.where(finite, expected, 0), np.where(finite, received, 0)
-        for index, values in enumerate((expected, expected, received, received)):
-            pick = np.maximum if index % 2 else np.minimum
-            if values.dtype == np.float16:  # which NumPy compares slowly
-                values = values.astype(np.float32)
-            left = pick.reduce(values, axis=0) if len(values) > 1 else values[0]
+            finite = np.isfinite(sides[0]) & np.isfinite(sides[1])
+            sides = [np.where(finite, values, 0) for values in sides]
+        if sides[0].dtype == np.float16:  # which NumPy compares slowly
+            sides = [values.astype(np.float32) for values in sides]
+        for index, pick in enumerate((np.minimum, np.maximum)):
+            left = np.stack([pick.reduce(values, axis=0) for values in sides])
             if planes:
-                part = by_row[index, block[1]]
-                pick(part, pick.reduce(left.reshape(len(left), -1), axis=1), out=part)
+                part = by_row[index::2, block[1]]
+                pick(part, pick.reduce(left.reshape(*left.shape[:2], -1), axis=2), out=part)
             if columns:
-                part = by_column[index, block[3]]
-                pick(part, _by_width(pick, left.reshape(-1, left.shape[2])), out=part)
+                part = by_column[index::2, block[3]]
+                pick(part, _by_width(pick, left.reshape(2, -1, left.shape[3])), out=part)
     return (by_column + 0.0 if columns else None), (by_row + 0.0 if planes else None)
 
 
 def _by_width(pick: np.ufunc, rows: np.ndarray) -> np.ndarray:
-    """The least or the most of each column."""
-    folded = max(1, _FOLDED // max(1, rows.shape[1]))
-    whole = len(rows) // folded * folded
-    left = rows[whole:]
-    if whole:
-        long = rows[:whole].reshape(-1, folded * rows.shape[1])
-        left = np.concatenate([pick.reduce(long, axis=0).reshape(folded, -1), left])
-    return pick.reduce(left, axis=0)
+    """The least or the most of each column: (sides, columns) of (sides, rows, columns)."""
+    sides, count, width = rows.shape
+    folded = max(1, _FOLDED // max(1, width))
+    whole = count // folded * folded
+    if 1 < folded <= whole:
+        long = pick.reduce(rows[:, :whole].reshape(sides, -1, folded * width), axis=1)
+        rows = np.concatenate([long.reshape(sides, folded, width), rows[:, whole:]], axis=1)
+    return pick.reduce(rows, axis=1)
 
 
 def _worst(error_sq: np.ndarray, reference_sq: np.ndarray) -> float:

@@ -78,8 +78,8 @@ class Slices:
     @property
     def count(self) -> int:
         """The number of slices; 0 if they were not measured."""
-        known = [self._summed[1], *(along.edges for along in self._waiting[:1])]
-        return max(0 if edges is None else edges.shape[1] for edges in known)
+        edges = self._waiting[0].edges if self._waiting else self._summed[1]
+        return 0 if edges is None else edges.shape[1]
 
     def _all(self) -> tuple[Bands, np.ndarray | None]:
         """The sums and edges of all samples."""
@@ -127,7 +127,8 @@ class Slices:
             sums = add_bands(self._all()[0], other._all()[0])
             return Slices(sums, _widest([self.edges, other.edges]))
         merged = Slices(*self._summed, (*self._waiting, *other._waiting))
-        if sum(along.sums.size for along in merged._waiting) > _MOST_WAITING:
+        samples = sum(along.sums.shape[1] for along in merged._waiting)
+        if samples * 3 * self.count > _MOST_WAITING:
             merged._all()
         return merged
 

@@ -92,11 +92,12 @@ def first_of_box(values: np.ndarray) -> int | None:
     if values.ndim != 3 or values.shape[2] <= _CLASS:
         return None
     score, named = values[..., SCORE : SCORE + 1], values[..., _CLASS]
-    if _rankings(score).all() and _are_whole(named) and _ordered(values, 0):
+    # The first sample tells most often, without a look at all the others.
+    ranked = _rankings(score[:1]).all() and _rankings(score).all()
+    if ranked and _are_whole(named) and _ordered(values, 0):
         return 0
     if values.shape[2] not in _WIDTHS:
         return None
-    # The first sample tells most often, without a look at all the others.
     if not len(values) or not _rankings(values[:1]).any():
         return None
     are_whole = (values == np.rint(values)).all(axis=(0, 1))
