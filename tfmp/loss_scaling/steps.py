@@ -46,8 +46,16 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
                 "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
                 "cross-replica context. Call it inside the function given to strategy.run()."
             )
-        finite = self._finite_flags(grads, variables, replica.num_replicas_in_sync)
-        if replica.num_replicas_in_sync > 1:
+        # A `tf.py_function` forgets shapes, which the measurements need.
+        grads = [
+            tf.ensure_shape(grad, variable.shape)
+            if isinstance(grad, tf.Tensor) and not grad.shape.is_fully_defined()
+            else grad
+            for grad, variable in zip(grads, variables, strict=True)
+        ]
+        replicas = replica.num_replicas_in_sync
+        finite = self._finite_flags(grads, variables, replicas)
+        if replicas > 1:
             # Replicas hold the gradients of their own data until the inner optimizer reduces them.
             # In float32, because not every collective and device reduces integers.
             guilty = ops.cast(ops.logical_not(finite), "float32")
@@ -57,7 +65,9 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             self.inner_optimizer.apply(self._unscale(grads, variables, scale), variables)
 
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
-            self._apply_or_skip(finite, lambda scale: update(grads, scale), grads, variables)
+            self._apply_or_skip(
+                finite, lambda scale: update(grads, scale), grads, variables, replicas
+            )
             return
 
         # A branch that merges replicas, as the inner optimizer's update does, is only allowed
@@ -73,6 +83,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
                 lambda scale: strategy.extended.call_for_each_replica(update, args=(grads, scale)),
                 [first(grad) for grad in grads],
                 variables,
+                replicas,
             )
 
         replica.merge_call(across_replicas, args=(finite, grads))
@@ -83,17 +94,11 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         update: Callable[[Tensor], object],
         grads: Gradients,
         variables: list[keras.Variable],
+        replicas: int,
     ) -> None:
-        def commit() -> None:
-            everything = self._all_of(grads, variables)
-            now = self._snapshot()
-            # One condition, as every one costs time, and before the update, which writes weights
-            # that it reads. It may move the scale that these gradients have.
-            ops.cond(self._is_rare(now), lambda: rarely_run(measure_and_move)(everything), count)
-            update(now.scale)
-
-        def count() -> None:
-            self.step_counter.assign_add(1)
+        everything, now = self._all_of(grads, variables), self._snapshot()
+        applied = ops.all(finite)
+        rare = ops.logical_and(applied, self._is_rare(now))
 
         def measure_and_move(grads: Gradients) -> None:
             # Not `read`, which would copy each of them whole.
@@ -104,10 +109,27 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             self._assign(after)
             self.gauges.assign(measured)
 
+        def commit() -> None:
+            update(now.scale)
+            self.step_counter.assign_add(ops.cast(ops.logical_not(rare), self.step_counter.dtype))
+
         def skip(finite: Tensor) -> None:
             self._assign(transitions.after_skip(self.loss_scale, self._snapshot(), finite))
 
-        ops.cond(ops.all(finite), commit, lambda: rarely_run(skip)(finite))
+        def look_and_skip(grads: Gradients) -> None:
+            skip(self._finite_flags(grads, self._trainable_variables, 1, rarely_all))
+
+        # Before the update, which writes weights that this reads, and not within that condition:
+        # XLA takes longer for one within another. It may move the scale that these gradients have.
+        ops.cond(rare, lambda: rarely_run(measure_and_move)(everything), lambda: None)
+        # Alone, a replica looks again at what is not finite: flags that left the check for here
+        # would keep XLA from fusing it.
+        alone = replicas == 1
+        ops.cond(
+            applied,
+            commit,
+            lambda: rarely_run(look_and_skip)(everything) if alone else rarely_run(skip)(finite),
+        )
 
     def _assign(self, after: Transition) -> None:
         for variable, value in zip(self._scale_variables, after, strict=True):
@@ -157,7 +179,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
         def skip() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
-                # Looked at again: flags that left the check for here would keep XLA from fusing it.
+                # Looked at again, as on TensorFlow.
                 flags = self._finite_flags(grads, self._trainable_variables, 1, rarely_all)
                 after = transitions.after_skip(self.loss_scale, self._snapshot(), flags)
                 inner = list(optimizer_variables[own_count:])

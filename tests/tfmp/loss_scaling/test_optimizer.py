@@ -200,6 +200,22 @@ def test_variables_without_gradients_and_subsets_of_variables_are_applied():
     assert read_counters(optimizer).last_first_offender.variable == targets[1].path
 
 
+def test_gradients_that_forgot_their_shape_are_applied():
+    variable = keras.Variable(np.ones(3, "float32"))
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), 4.0)
+    optimizer.build([variable])
+
+    @tf.function
+    def step():
+        optimizer.scale_loss(tf.constant(1.0))
+        gradient = tf.py_function(lambda: tf.constant([4.0, 8.0, 12.0]), [], tf.float32)
+        assert gradient.shape.rank is None
+        optimizer.apply([gradient], [variable])
+
+    step()
+    np.testing.assert_array_equal(variable.numpy(), [0.0, -1.0, -2.0])
+
+
 def test_scale_loss_gives_float32_where_the_scale_would_overflow_float16():
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(), 2.0**20)
     scaled = optimizer.scale_loss(tf.constant(2.0, tf.float16))
