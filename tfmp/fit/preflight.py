@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -297,6 +298,30 @@ def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     )
 
 
+def kernels_in_float32(planned: PlannedModel) -> Iterable[Finding]:
+    """A model whose products are in float32 trains hardly faster, however many layers are not."""
+    rows = {row.path: row for row in planned.plan.rows}
+    kernels = [rows[node.path] for node in planned.root.within() if _has_kernel(node)]
+    wide = [row for row in kernels if row.compute_dtype not in _FORMATS]
+    if not is_narrow(planned.plan.policy) or len(wide) <= len(kernels) / 2:
+        return
+    ((reason, _),) = Counter(row.reason for row in wide).most_common(1)
+    yield Finding(
+        "kernels in float32",
+        "note" if len(wide) < len(kernels) else "warning",
+        f"{len(kernels) - len(wide)} of {len(kernels)} layers with kernels multiply in 16 bits: "
+        f"{listed([layer_tree.describe(row.path) for row in wide], 3)} stay in float32, mostly "
+        f"for this reason: {reason}",
+        f"print(tfmp.plan(model, {planned.plan.policy!r})) tells the reason for each layer",
+    )
+
+
+def _has_kernel(node: LayerNode) -> bool:
+    if is_graph(node.layer) or isinstance(node.layer, keras.layers.Embedding):
+        return False  # a lookup multiplies nothing
+    return any(len(variable.shape) > 1 for variable in node.layer._trainable_variables)
+
+
 def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
     """Sizes that Tensor Cores have to pad."""
     odd = []
@@ -324,6 +349,7 @@ CHECKS: tuple[Check, ...] = (
     narrow_weights,
     vanishing_epsilons,
     promoted_layers,
+    kernels_in_float32,
     odd_sizes,
 )
 

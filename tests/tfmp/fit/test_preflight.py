@@ -229,6 +229,16 @@ def test_sizes_that_are_no_multiples_of_8_are_one_finding():
     assert "out" not in found.message  # float32: no Tensor Cores there
 
 
+@pytest.mark.parametrize(("kept", "status"), [(["a", "b"], "warning"), (["a"], "note"), ([], None)])
+def test_kernels_that_stay_in_float32_are_counted(kept, status):
+    model = chain(layers.Dense(8, name="a"), layers.Dropout(0.1), layers.Dense(8, name="b"))
+    found = preflight_findings(model, plan(model, "mixed_float16", keep_float32=kept))
+    assert [finding.status for finding in found] == ([status] if status else [])
+    if kept:
+        assert found[0].message.startswith(f"{2 - len(kept)} of 3 layers with kernels")
+        assert found[0].message.endswith("mostly for this reason: keep_float32: a")
+
+
 # --- inputs ---
 
 
