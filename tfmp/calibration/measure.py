@@ -22,6 +22,10 @@ from tfmp.shared.batches import TrainingData, labelled_batches, readable
 from tfmp.shared.numerics import FLOAT16
 
 
+class NoFloat16GradientsError(ValueError):
+    """No gradient of a model passes through FP16."""
+
+
 def calibrate(
     model: keras.Model,
     data: TrainingData,
@@ -32,7 +36,8 @@ def calibrate(
     """Measures the gradients of some training steps, without taking them.
 
     The gradients of the unscaled loss are measured in float32, for all trainable weights and for
-    the results of all layers: both pass through FP16 in a layer that computes in it. A model
+    the results of all layers from the first that trains: both pass through FP16 in a layer that
+    computes in it. A model
     without FP16 layers is measured under `tfmp.plan(model, "mixed_float16")`. The model is not
     changed.
 
@@ -75,10 +80,10 @@ def calibrate(
 def _scale_for(layers: Sequence[LayerGradients], margin: float) -> float:
     narrow = [row for row in layers if row.narrow]
     if not narrow:
-        raise ValueError(
+        raise NoFloat16GradientsError(
             "calibrate expects a model with layers that compute in float16, or would under "
-            'tfmp.plan(model, "mixed_float16"); this model has no such layer, so it needs no loss '
-            "scale."
+            'tfmp.plan(model, "mixed_float16"), and train or are behind layers that train; this '
+            "model has no such layer, so it needs no loss scale."
         )
     largest = max(row.histogram.largest for row in narrow)
     if largest == 0:
@@ -111,6 +116,7 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
 
     with replay.in_float32(list(step.root.within())):
         replay.first_run(step, record)
+        calls = _from_the_first_that_trains(step, calls)
         probed = {call.key: call.float_outputs() for call in calls}
         found = replay.gradients(step, probed, scale=1.0)
     rows: dict[str, ExponentHistogram] = {}
@@ -126,6 +132,16 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
         histogram = histogram_of(values)
         rows[path] = rows[path] + histogram if path in rows else histogram
     return rows
+
+
+def _from_the_first_that_trains(step: ReplayedStep, calls: list[Call]) -> list[Call]:
+    """The calls whose results have a gradient in training: none before the first trained weight."""
+    owners = replay.owners(step.root)
+    training = {id(owners.get(id(one))) for one in step.model.trainable_variables}
+    if not training or not training <= {id(call.node) for call in calls}:
+        return calls  # a container may use a weight of its own at any place
+    first = next(place for place, call in enumerate(calls) if id(call.node) in training)
+    return calls[first:]
 
 
 def _by_layer(

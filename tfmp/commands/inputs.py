@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LABELS, SAMPLE_WEIGHT = "labels", "sample_weight"
 
 _KERAS_FILE = "a Keras model file (.keras or .h5)"
+_KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 # Losses and metrics by the short names that .h5 files keep, and that Keras 3 does not read there.
 _ALIASES = ("mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "bce", "BCE", "kld", "KLD")
@@ -35,9 +36,10 @@ _ALIASES = ("mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "bce", "
 _MODEL_FORMS = f"{_KERAS_FILE}, or package.module:function, which builds and compiles a model"
 
 _FORMS = (
-    f"an .npz file with one array per model input, named like the input, and {LABELS!r} (for "
-    f"several outputs '{LABELS}.OUTPUT' each); or package.module:function, which returns an "
-    "iterable of (x, y) batches"
+    "an .npz file with 'x' and 'y' (or 'x_train' and 'y_train' beside those of tests), or with one "
+    "array per model input, named like the input, and "
+    f"{LABELS!r} (for several outputs '{LABELS}.OUTPUT' each); or package.module:function, which "
+    "returns an iterable of (x, y) batches"
 )
 
 
@@ -66,17 +68,23 @@ def load_model(path: str) -> "keras.Model":
 
 
 def check_model_file(path: str) -> None:
-    """Accepts a file that exists.
+    """Accepts a file that exists and has a suffix that Keras reads.
 
     Raises:
-        click.UsageError: it does not, or is a folder.
+        click.UsageError: it does not exist, is a folder, or has another suffix.
     """
-    if not Path(path).is_file():
-        raise click.UsageError(
-            f"MODEL expects {_KERAS_FILE}, received {path!r}: "
-            f"{'it is a folder' if Path(path).is_dir() else 'no such file'}. "
-            "Save one with model.save('model.keras')."
-        )
+    if path.endswith(_KERAS_SUFFIXES) and Path(path).is_file():
+        return
+    raise click.UsageError(
+        f"MODEL expects {_KERAS_FILE}, received {path!r}: {_why_no_file(path)}. "
+        "Save one with model.save('model.keras')."
+    )
+
+
+def _why_no_file(path: str) -> str:
+    if not path or not Path(path).exists():
+        return "no such file"
+    return "it is a folder" if Path(path).is_dir() else "an unknown suffix"
 
 
 def _why_unreadable(path: str, error: Exception) -> str:
@@ -168,8 +176,7 @@ def load_training_data(text: str) -> "TrainingData":
     if named is not None:
         return call_function("--data", named, _FORMS)
     if path.suffix.lower() != ".npz" or not path.is_file():
-        problem = "an unknown suffix" if path.exists() else "no such file"
-        raise click.UsageError(f"--data expects {_FORMS}; received {text!r}: {problem}.")
+        raise click.UsageError(f"--data expects {_FORMS}; received {text!r}: {_why_no_file(text)}.")
     try:
         with np.load(path, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
@@ -181,7 +188,11 @@ def load_training_data(text: str) -> "TrainingData":
 
 
 def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
+    if set(arrays) == {"x_train", "y_train", "x_test", "y_test"}:  # as in mnist.npz
+        arrays = {"x": arrays["x_train"], "y": arrays["y_train"]}
     inputs = dict(arrays)
+    if set(inputs) - {SAMPLE_WEIGHT} == {"x", "y"}:  # as Keras calls them
+        inputs[LABELS] = inputs.pop("y")
     labels, weight = (_taken(text, inputs, name) for name in (LABELS, SAMPLE_WEIGHT))
     if labels is None or not inputs:
         raise click.UsageError(

@@ -23,9 +23,9 @@ data_option = click.option(
     "--data",
     required=True,
     metavar="FILE",
-    help="Training data: an .npz file with an array for each model input and 'labels' (of "
-    "several outputs 'labels.OUTPUT' each), or "
-    "package.module:function, which returns batches (x, y).",
+    help="Training data: an .npz file with 'x' and 'y', or with an array for each model input and "
+    "'labels' (of several outputs 'labels.OUTPUT' each), or package.module:function, which returns "
+    "batches (x, y).",
 )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 from weakref import WeakKeyDictionary, ref
@@ -11,11 +10,11 @@ import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
-from tfmp.fit.epoch_means import leave_out_skipped_steps
 from tfmp.fit.nonfinite_watch import ON_NONFINITE
 from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, preflight_findings
 from tfmp.fit.report import SUFFIXES, TrainingReport
 from tfmp.fit.session import FitSession
+from tfmp.fit.skipped_steps import leave_out_skipped_steps
 from tfmp.loss_scaling import (
     LossScale,
     NonFiniteGradientsError,
@@ -75,7 +74,8 @@ class MixedPrecision(keras.callbacks.Callback):
         keep_float32: as in `tfmp.plan`.
         log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; with None no files are written.
         log_every: "epoch", or a number of steps: how often the counters are read from the device.
-            The host waits for the device only at these readings, and after the first 18 steps.
+            The host waits for the device only at these readings, and after the first 10 and 18
+            steps.
         on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
             "report" writes their cause into the report; "raise" stops the training with the cause;
             "keep_float32" moves the layer that overflows to float32 and goes on.
@@ -218,6 +218,7 @@ class MixedPrecision(keras.callbacks.Callback):
             save_failing=self.save_failing,
             report=self.report_path,
             verbose=bool((self.params or {}).get("verbose")),
+            steps=self._steps_of_fit(),
         )
         self._session.add_findings(findings)
         return self._session
@@ -345,20 +346,15 @@ def _build_from(model: keras.Model, batch: TensorTree) -> None:
     except Exception:
         # Keras leaves models that take no symbolic tensors, but ragged ones, and those that a
         # `train_step` calls on other inputs, to their first step.
-        for build in (model, partial(_trace_step, model, batch)):
+        with suppress(Exception):
+            model(x)
+        if not policies.is_built(model) and keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
             with suppress(Exception):
-                build(x)
-            if policies.is_built(model):
-                return
-        raise
-
-
-def _trace_step(model: keras.Model, batch: TensorTree, x: TensorTree) -> None:
-    """Makes the weights where the first step would: in its trace."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        tf.function(model.train_step).get_concrete_function(batch)
+                tf.function(model.train_step).get_concrete_function(batch)
+        if not policies.is_built(model):
+            raise
 
 
 def _check_log_every(value: object) -> None:

@@ -147,4 +147,6 @@ def _whole_numbers(axes: "Axes", both: bool = False) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis) if both else (axes.xaxis,):
-        axis.set_major_locator(MaxNLocator(integer=True, nbins=4 if axis is axes.yaxis else "auto"))
+        # With more ticks than whole numbers in sight, matplotlib takes fractions of them.
+        ticks = MaxNLocator(4 if axis is axes.yaxis else "auto", integer=True, min_n_ticks=1)
+        axis.set_major_locator(ticks)

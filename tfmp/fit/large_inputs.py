@@ -1,11 +1,27 @@
-"""Inputs past FP16's largest number: finds them, and has the layers that read them in float32."""
+"""Inputs that 16 bits cannot hold, too large or too close together, and the layers that read them.
+
+These layers go to float32 before the first step. So do layers with weights past 65504.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 
 import keras
+import numpy as np
 from keras import ops, tree
 
 from tfmp.fit.nonfinite_watch import locate_in, move_to_float32
-from tfmp.nonfinite import NonFinite, replay, stored_values
+from tfmp.nonfinite import (
+    Call,
+    NonFinite,
+    RoundedOff,
+    replay,
+    rounded_off,
+    stored_values,
+)
 from tfmp.precision import (
+    NARROW_DTYPES,
     LayerNode,
     PrecisionPlan,
     is_graph,
@@ -14,11 +30,16 @@ from tfmp.precision import (
 )
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
-from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.numerics import BFLOAT16, FLOAT16
+
+_FORMATS = {fmt.name: fmt for fmt in (FLOAT16, BFLOAT16)}
 
 _SCALE_DATA = (
     "Scale the data, or put a Rescaling or Normalization layer first: they stay in float32"
 )
+
+# Sums of 32 such numbers are past 65504.
+_LARGE_IN_SUMS = 2048.0
 
 
 def too_large_inputs(
@@ -47,14 +68,24 @@ def too_large_inputs(
     )
 
 
-def reads_large_inputs(model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]) -> bool:
-    """Whether a float16 layer may get inputs past FP16's largest number, directly or changed."""
-    if "float16" not in plan.narrow_dtypes or not _past_65504(model, batches):
-        return False
+def overflow_ahead(
+    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
+) -> str | None:
+    """Why the first step may overflow in float16, as a sentence; None without such a reason."""
+    if "float16" not in plan.narrow_dtypes:
+        return None
     root = layer_tree.walk(model)
+    if _with_large_weights(root):
+        return "Weights are past 65504"
+    inputs = _reaching(model, batches, _LARGE_IN_SUMS)
     has_code = any(layer_tree.operations_of(node.layer) for node in root.within())
     # Code between the inputs and the first layer may hand large values on.
-    return bool(_float16_readers(root, plan)) or not is_graph(root.layer) or has_code
+    if not inputs or not (_float16_readers(root, plan) or not is_graph(root.layer) or has_code):
+        return None
+    largest = max(inputs.values())
+    if largest >= FLOAT16.overflow_threshold:
+        return "Inputs are past 65504"
+    return f"Inputs reach {largest:g}, and sums of them are past 65504"
 
 
 def widen_readers(
@@ -65,7 +96,7 @@ def widen_readers(
     Args:
         model: the model with the plan applied, between two steps.
         plan: the applied plan.
-        batches: batches with inputs past FP16's largest number.
+        batches: batches with large inputs, or for a model with large weights.
 
     Returns:
         The paths of the moved layers. The model's functions have to be traced anew.
@@ -73,11 +104,12 @@ def widen_readers(
     Raises:
         ValueError: a step on these batches is finite in float32, but not with these layers moved.
     """
-    moved = []
-    for node in _float16_readers(layer_tree.walk(model), plan):
-        parts = [part.layer for part in node.unit() if part.layer.compute_dtype == "float16"]
-        reverting.move_to_float32(model, parts)
-        moved.append(layer_tree.describe(node.path))
+    root = layer_tree.walk(model)
+    past = _past_65504(model, batches)
+    units = [*(_float16_readers(root, plan) if past else ()), *_with_large_weights(root)]
+    moved = list(dict.fromkeys(layer_tree.describe(node.path) for node in units))
+    for node in units:
+        _move_unit(model, node)
     if not type(model).train_step.__module__.startswith("keras."):
         return tuple(moved)  # its own step may do more with the inputs than call the model
     while (found := _replayed(model, batches)) and found.cause == "overflow":
@@ -85,9 +117,30 @@ def widen_readers(
         if path is None:
             break
         moved.append(path)
-    if found and found.stage in ("forward", "loss"):
+    if past and found and found.stage in ("forward", "loss"):
         _refuse_what_float32_trains(model, batches, found)
     return tuple(moved)
+
+
+def _move_unit(model: keras.Model, node: LayerNode) -> None:
+    parts = [part.layer for part in node.unit() if part.layer.compute_dtype in NARROW_DTYPES]
+    if parts:
+        reverting.move_to_float32(model, parts)
+
+
+def _with_large_weights(root: LayerNode) -> list[LayerNode]:
+    """The layers that would read weights as infinite: those past 65504, in float16."""
+    return [
+        node.head or node
+        for node in root.within()
+        if node.layer.compute_dtype == "float16"
+        and any(
+            variable._autocast
+            and is_float(variable)
+            and _largest_magnitude(variable.value) >= FLOAT16.overflow_threshold
+            for variable in (*node.layer._trainable_variables, *node.layer._non_trainable_variables)
+        )
+    ]
 
 
 def _replayed(model: keras.Model, batches: list[TensorTree]) -> NonFinite | None:
@@ -120,16 +173,27 @@ def is_float(value: Tensor | None) -> bool:
 
 def _past_65504(model: keras.Model, batches: list[TensorTree]) -> dict[str, float]:
     """The inputs past FP16's largest number, by name, with their largest magnitude."""
+    return _reaching(model, batches, FLOAT16.overflow_threshold)
+
+
+def _reaching(model: keras.Model, batches: list[TensorTree], bound: float) -> dict[str, float]:
+    """The inputs that reach a bound, by name, with their largest magnitude."""
     found: dict[str, float] = {}
+    for name, value in _float_inputs(model, batches):
+        largest = _largest_magnitude(value)
+        if largest >= bound:
+            found[name] = max(largest, found.get(name, 0.0))
+    return found
+
+
+def _float_inputs(model: keras.Model, batches: list[TensorTree]) -> Iterator[tuple[str, Tensor]]:
+    """The inputs that a model takes as floating-point numbers, by name."""
     for batch in batches:
         x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
         leaves = tree.flatten_with_path(x)
         for (path, value), as_float in zip(leaves, _taken_as_floats(model, leaves), strict=True):
-            name = ".".join(map(str, path)) or "x"
-            largest = _largest_magnitude(value) if as_float else 0.0
-            if largest >= FLOAT16.overflow_threshold:
-                found[name] = max(largest, found.get(name, 0.0))
-    return found
+            if as_float and value is not None:
+                yield ".".join(map(str, path)) or "x", value
 
 
 def _taken_as_floats(
@@ -150,8 +214,8 @@ def _is_number(value: Tensor | None) -> bool:
 
 
 def _largest_magnitude(value: Tensor) -> float:
-    values = ops.cast(stored_values(value), "float32")
-    return float(ops.max(ops.abs(values))) if values.shape[0] else 0.0
+    values = ops.convert_to_numpy(stored_values(value))
+    return float(max(values.max(), -values.min())) if values.size else 0.0
 
 
 def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[LayerNode]:
@@ -171,3 +235,129 @@ def _float16_readers(root: LayerNode, plan: PrecisionPlan) -> list[LayerNode]:
         elif computes_in[child.path] == "float16":
             readers.append(child)
     return readers
+
+
+@dataclass(frozen=True)
+class CoarseReader:
+    """A layer that rounds off differences between the numbers that it reads.
+
+    Attributes:
+        node: the layer.
+        dtype: the dtype that it reads in.
+        values: the numbers.
+        lost: the feature that loses most.
+    """
+
+    node: LayerNode
+    dtype: str
+    values: np.ndarray
+    lost: RoundedOff
+
+
+def coarse_readers(
+    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
+) -> list[CoarseReader]:
+    """The layers that round off differences of the inputs, or of what is computed from them.
+
+    Args:
+        model: the model with the plan applied, between two steps.
+        plan: the applied plan.
+        batches: the batches as `fit` has them; the first one is replayed if it is suspicious.
+    """
+    inputs = [_array(value) for _, value in _float_inputs(model, batches[:1])]
+    if not any(
+        rounded_off(values, _FORMATS[dtype]) for values in inputs for dtype in plan.narrow_dtypes
+    ):
+        return []
+    watch = _CoarseWatch()
+    # What cannot be replayed, such as a model without a loss, may have been called before it fails.
+    with suppress(Exception):
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batches[0])
+        replay.run(replay.make_step(model, x, y, weight), watch.see)
+    return watch.found
+
+
+class _CoarseWatch:
+    """Follows the inputs in float32, from layer to layer, to those that read them in 16 bits.
+
+    A layer that loses differences is called again in float32: layers behind it may lose them too.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[CoarseReader] = []
+        # Results of layers that were given no numbers in float32, by their ids: they are not
+        # computed from the inputs alone. The tensors are kept, so that no other one gets an id.
+        self._settled: dict[int, Tensor] = {}
+
+    def see(self, call: Call) -> TensorTree:
+        raw = [one for one in call.float_inputs() if self._is_raw(one)]
+        if not raw:
+            self._settled |= {id(one): one for one in call.float_outputs()}
+            return call.outputs
+        lost = self._lost(call, raw)
+        if lost is None:
+            return call.outputs
+        self.found.append(lost)
+        with replay.in_float32(lost.node.unit()):
+            return call.node.layer(*call.args, **call.kwargs)
+
+    def _is_raw(self, tensor: Tensor) -> bool:
+        is_wide = keras.backend.standardize_dtype(tensor.dtype) not in NARROW_DTYPES
+        return is_wide and replay.is_concrete(tensor) and id(tensor) not in self._settled
+
+    def _lost(self, call: Call, raw: list[Tensor]) -> CoarseReader | None:
+        layer = call.node.layer
+        dtype = layer.input_dtype
+        if dtype not in _FORMATS or not layer.autocast or is_graph(layer):
+            return None
+        for values in map(_array, raw):
+            lost = rounded_off(values, _FORMATS[dtype])
+            if lost is not None:
+                return CoarseReader(call.node.head or call.node, dtype, values, lost)
+        return None
+
+
+def widen_coarse_readers(
+    model: keras.Model, batches: list[TensorTree], readers: list[CoarseReader]
+) -> tuple[Finding, ...]:
+    """Moves layers to float32 that round off differences; one finding for each input that lost.
+
+    The model's functions have to be traced anew.
+    """
+    for reader in readers:
+        _move_unit(model, reader.node)
+    inputs = [(name, _array(value)) for name, value in _float_inputs(model, batches[:1])]
+    found: dict[str, Finding] = {}
+    for reader in readers:
+        for name, values in inputs:
+            if values.size == reader.values.size and np.array_equal(
+                values.ravel(), reader.values.ravel(), equal_nan=True
+            ):
+                found.setdefault(name, _coarse(f"input {name}", reader))
+    if readers and not found:
+        where = layer_tree.describe(readers[0].node.path)
+        return (_coarse(f"the numbers that reach {where}", readers[0]),)
+    return tuple(found.values())
+
+
+def _coarse(of: str, reader: CoarseReader) -> Finding:
+    lost, where = reader.lost, layer_tree.describe(reader.node.path)
+    which = f"Feature {lost.feature} of {of}" if lost.feature is not None else of.capitalize()
+    holds = f"is around {lost.size:.6g} and varies by {lost.spread:.3g}"
+    fix = "subtract the mean from the data, or put a Normalization layer first"
+    if lost.is_whole:
+        holds = f"holds whole numbers around {lost.size:.6g}"
+        fix = "give ids as integers, keras.Input(shape, dtype='int32'), or scale quantities"
+    return Finding(
+        "inputs rounded off",
+        "warning",
+        f"{which} {holds}, where the numbers of {reader.dtype} are {lost.spacing:.3g} apart: "
+        f"{where} would round differences off",
+        f"It computes in float32. To keep it in 16 bits, {fix}",
+    )
+
+
+def _array(value: Tensor) -> np.ndarray:
+    """The numbers of a dense tensor; none of a sparse or ragged one."""
+    dense = stored_values(value) is value
+    return np.asarray(ops.convert_to_numpy(value), np.float64) if dense else np.zeros((0, 1))

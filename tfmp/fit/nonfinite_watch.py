@@ -16,7 +16,7 @@ from tfmp.loss_scaling import (
     without_bound,
 )
 from tfmp.nonfinite import NonFinite, locate_nonfinite
-from tfmp.precision import layer_tree, reverting
+from tfmp.precision import LayerNode, layer_tree, reverting
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.wording import first_line
 
@@ -32,9 +32,10 @@ PATIENCE = 10
 # A well-chosen scale skips one step in `growth_interval`; one in twenty is more than probing.
 ODD_SHARE = 0.05
 
-# After so many steps of a `fit` without a finite one, its first epoch is not waited for: from 2**15
-# to its lowest bound a dynamic scale takes 15.
-EARLY_STEPS = 18
+# After so many steps of a `fit` with hardly a finite one, its first epoch is not waited for: from
+# 2**15 to its lowest bound a dynamic scale takes 5, or 15 after a step that was applied.
+EARLY_STEPS = (10, 18)
+_EARLY_FINITE = 2
 
 # Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
 ODD_READINGS = 2
@@ -63,6 +64,9 @@ class NonFiniteWatch:
 
     When steps stay non-finite although the scale backs off, the batches of the next executions are
     held until one of them fails. That batch is replayed to find the first non-finite value.
+
+    Attributes:
+        found: that value, of the latest replay that no lower scale fixes; None before it.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class NonFiniteWatch:
         self._scale_when_held = 1.0
         self._explained = False
         self._cause = ""
+        self.found: NonFinite | None = None
         self._fixed_at: StepCounters | None = None
         self._falls = False
 
@@ -116,8 +121,12 @@ class NonFiniteWatch:
     def look_early(self) -> None:
         """Judges the first steps of a `fit`: an epoch need not end before it begins to learn."""
         now = self._recorder.peek()
-        if now.consecutive_skips >= EARLY_STEPS and not self._searches_left:
-            many = f"not one of the first {now.consecutive_skips} steps was finite"
+        skipped, steps = self._recorder.since_start(now)
+        strategy = self._strategy()
+        if isinstance(strategy, DynamicLossScale) and now.loss_scale > strategy.min_scale:
+            return  # still on its way down
+        if skipped and skipped >= steps - _EARLY_FINITE and not self._searches_left:
+            many = f"{skipped} of the first {steps} steps were not finite"
             self._search(f"{many}, down to loss scale {now.loss_scale:g}", now)
 
     def _search(self, reason: str, now: StepCounters) -> bool:
@@ -210,6 +219,7 @@ class NonFiniteWatch:
                 f"{self._reason}. {cause} It goes on from {lower:g}, and may fall lower."
             )
             return
+        self.found = found
         cause += self._saved(batch)
         moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
         if moved:
@@ -276,10 +286,9 @@ class NonFiniteWatch:
 
     def _check_limit(self, now: StepCounters) -> None:
         if now.consecutive_skips > self._limit:
-            error = NonFiniteGradientsError(now, self._limit)
-            if self._cause:
-                error.add_note(self._cause)
-            raise error
+            head = _overflowing(self._model, self.found) if self.found is not None else None
+            layer = head.path if head is not None and head.path != layer_tree.ROOT else None
+            raise NonFiniteGradientsError(now, self._limit, self._cause, layer)
 
     def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:
         """Makes the layer that overflows compute in float32 from the next step on."""
@@ -299,18 +308,25 @@ def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:
 
     The model's functions have to be traced anew.
     """
+    head = _overflowing(model, found)
+    if head is None:
+        return None
+    reverting.move_to_float32(model, _in_float16(head))
+    return head.path
+
+
+def _overflowing(model: keras.Model, found: NonFinite) -> LayerNode | None:
+    """The float16 layer that a finding names, if float32 fixes it."""
     if found.cause not in FIXED_BY_FLOAT32:
         return None
     nodes = {node.path: node for node in layer_tree.walk(model).within()}
     node = nodes.get(found.layer or layer_tree.ROOT)
-    if node is None:
-        return None
-    head = node.head or node
-    moved = [part.layer for part in head.unit() if part.layer.compute_dtype == "float16"]
-    if not moved:
-        return None
-    reverting.move_to_float32(model, moved)
-    return head.path
+    head = node and (node.head or node)
+    return head if head and _in_float16(head) else None
+
+
+def _in_float16(head: LayerNode) -> list[keras.layers.Layer]:
+    return [part.layer for part in head.unit() if part.layer.compute_dtype == "float16"]
 
 
 def beyond_backoff(
@@ -327,7 +343,7 @@ def beyond_backoff(
         return None
     if not isinstance(strategy, DynamicLossScale):
         return f"{skipped} of {steps} steps were not finite at loss scale {now.loss_scale:g}"
-    if now.loss_scale <= strategy.min_scale:
+    if now.loss_scale <= strategy.min_scale and skipped > now.backoffs - before.backoffs:
         return f"steps were not finite even at the lowest loss scale, {now.loss_scale:g}"
     if now.consecutive_skips >= PATIENCE:
         return (

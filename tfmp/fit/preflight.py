@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -16,10 +17,12 @@ from keras import tree
 
 from tfmp.fit.large_inputs import is_float
 from tfmp.loss_scaling import held_optimizers
-from tfmp.nonfinite import ValueRange, range_of
+from tfmp.nonfinite import ValueRange, clipped_values, range_of
 from tfmp.precision import (
+    FAILED_DRY_RUN,
     TENSOR_CORE_MULTIPLE,
     LayerNode,
+    LayerPrecision,
     PrecisionPlan,
     is_builtin,
     is_graph,
@@ -34,9 +37,9 @@ from tfmp.shared.wording import joined, listed
 UNSCALED_STEP = "train_step without loss scaling"
 SEPARATE_STATES = "optimizers with states of their own"
 
-# The call that scales a loss, and calls in a train_step of one's own that make it inside Keras.
+# The call that scales a loss, and the method of Keras on JAX that makes it.
 _SCALING = "scale_loss"
-_STEPS_OF_KERAS = ("super().train_step", "compute_loss_and_updates")
+_LOSS_OF_KERAS = "compute_loss_and_updates"
 
 _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 
@@ -55,12 +58,18 @@ class PlannedModel:
     root: LayerNode
     plan: PrecisionPlan
 
-    def narrow_layers(self) -> Iterable[tuple[LayerNode, FloatFormat]]:
-        """The layers that compute in 16 bits under the plan, with their format; graphs do not."""
+    def layers(self) -> Iterable[tuple[LayerNode, LayerPrecision]]:
+        """The layers that compute, which graphs do not, with their rows of the plan."""
         rows = {row.path: row for row in self.plan.rows}
         for node in self.root.within():
-            fmt = _FORMATS.get(rows[node.path].compute_dtype)
-            if fmt is not None and not is_graph(node.layer):
+            if not is_graph(node.layer):
+                yield node, rows[node.path]
+
+    def narrow_layers(self) -> Iterable[tuple[LayerNode, FloatFormat]]:
+        """The layers that compute in 16 bits under the plan, with their format."""
+        for node, row in self.layers():
+            fmt = _FORMATS.get(row.compute_dtype)
+            if fmt is not None:
                 yield node, fmt
 
 
@@ -119,22 +128,25 @@ def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     """A train_step of one's own has to call scale_loss, and most published examples do not."""
     step, helpers = _own_step(planned.model)
     scales = _SCALING in helpers or any(map(_scales, planned.model._flatten_layers()))
-    if step and not scales and not any(call in step for call in _STEPS_OF_KERAS):
+    if step and not scales and not _leaves_scaling_to_keras(planned.model, step, helpers):
         yield unscaled_step(planned.model)
 
 
 def clipping_of_scaled_gradients(planned: PlannedModel) -> Iterable[Finding]:
-    """A norm of 1 is next to nothing for gradients that are multiplied by 32768."""
+    """A bound of 1 is next to nothing for gradients that are multiplied by 32768."""
     _, helpers = _own_step(planned.model)
-    clips = re.search(r"clip_by_(global_|average_)?norm", helpers)
-    if clips and _SCALING in helpers and "unscale" not in helpers:
+    if _SCALING not in helpers or re.search(r"unscale|dynamic_scale", helpers):
+        return
+    norms = re.search(r"clip_by_(global_|average_)?norm", helpers)
+    clips = norms.group() if norms else clipped_values(helpers, _SCALING)
+    if clips:
         yield Finding(
             "clipping of scaled gradients",
             "problem",
-            f"{type(planned.model).__name__} calls {clips.group()} on gradients that are still "
+            f"{type(planned.model).__name__} calls {clips} on gradients that are still "
             "multiplied by the loss scale, and divides them afterwards: next to nothing is left",
             "Call gradients = self.optimizer.unscale(gradients) before it, or give the optimizer "
-            "global_clipnorm",
+            f"{'global_clipnorm' if norms else 'clipvalue'}",
         )
 
 
@@ -151,6 +163,15 @@ def _own_step(model: keras.Model) -> tuple[str, str]:
         return inspect.getsource(step), helpers
     except (OSError, TypeError, KeyError):
         return "", ""
+
+
+def _leaves_scaling_to_keras(model: keras.Model, step: str, helpers: str) -> bool:
+    """Whether a train_step of the user's own calls a method of Keras that scales the loss."""
+    if "super().train_step" in step or f"super().{_LOSS_OF_KERAS}" in helpers:
+        return True
+    # The class may have a method of this name itself, as in Keras's guide.
+    method = getattr(type(model), _LOSS_OF_KERAS, None)
+    return _LOSS_OF_KERAS in step and (method is None or method.__module__.startswith("keras."))
 
 
 def _scales(layer: keras.layers.Layer) -> bool:
@@ -174,7 +195,7 @@ def _with_functions(kinds: list[type]) -> str:
         names = vars(sys.modules[item.__module__])
         called = (names.get(name) for name in re.findall(r"\b(\w+)\(", sources[item]))
         pending += [one for one in called if isinstance(one, FunctionType) and _is_users(one)]
-    return "".join(sources.values())
+    return "".join(map(textwrap.dedent, sources.values()))
 
 
 def _is_users(function: FunctionType) -> bool:
@@ -298,28 +319,53 @@ def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     )
 
 
+def failed_layers(planned: PlannedModel) -> Iterable[Finding]:
+    """A raw operator of TensorFlow takes one dtype, and its layer stays in float32 as a whole."""
+    failed = [
+        (node.path, row.reason)
+        for node, row in planned.layers()
+        if row.reason.startswith(FAILED_DRY_RUN)
+        and any(_has_kernel(part.layer) for part in node.within())
+    ]
+    if not failed:
+        return
+    names = listed([layer_tree.describe(path) for path, _ in failed], 3)
+    _, _, error = failed[0][1].partition(": ")
+    yield Finding(
+        "failed in 16 bits",
+        "warning",
+        f"Layers with kernels stay in float32 because their own code fails in 16 bits: {names} "
+        f"({error.rstrip('.')})",
+        "Where it joins 16-bit and float32 tensors, cast one, keras.ops.cast(c, x.dtype), or call "
+        "keras.ops.multiply and the like, which take both: tf functions and a * b do not",
+    )
+
+
 def kernels_in_float32(planned: PlannedModel) -> Iterable[Finding]:
     """A model whose products are in float32 trains hardly faster, however many layers are not."""
     rows = {row.path: row for row in planned.plan.rows}
-    kernels = [rows[node.path] for node in planned.root.within() if _has_kernel(node)]
-    wide = [row for row in kernels if row.compute_dtype not in _FORMATS]
+    kernels = [pair for pair in planned.layers() if _has_kernel(pair[0].layer)]
+    wide = [(node, row) for node, row in kernels if row.compute_dtype == "float32"]
     if not is_narrow(planned.plan.policy) or len(wide) <= len(kernels) / 2:
         return
-    ((reason, _),) = Counter(row.reason for row in wide).most_common(1)
+    # A part says no more than whose part it is.
+    reasons = Counter(rows[node.head.path if node.head else node.path].reason for node, _ in wide)
+    ((reason, _),) = reasons.most_common(1)
+    names = listed([layer_tree.describe(node.path) for node, _ in wide], 3)
     yield Finding(
         "kernels in float32",
         "note" if len(wide) < len(kernels) else "warning",
         f"{len(kernels) - len(wide)} of {len(kernels)} layers with kernels multiply in 16 bits: "
-        f"{listed([layer_tree.describe(row.path) for row in wide], 3)} stay in float32, mostly "
-        f"for this reason: {reason}",
+        f"{names} {'stays' if len(wide) == 1 else 'stay'} in float32, mostly for this reason: "
+        f"{reason.rstrip('.')}",
         f"print(tfmp.plan(model, {planned.plan.policy!r})) tells the reason for each layer",
     )
 
 
-def _has_kernel(node: LayerNode) -> bool:
-    if is_graph(node.layer) or isinstance(node.layer, keras.layers.Embedding):
+def _has_kernel(layer: keras.layers.Layer) -> bool:
+    if isinstance(layer, keras.layers.Embedding):
         return False  # a lookup multiplies nothing
-    return any(len(variable.shape) > 1 for variable in node.layer._trainable_variables)
+    return any(len(variable.shape) > 1 for variable in layer._trainable_variables)
 
 
 def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
@@ -349,6 +395,7 @@ CHECKS: tuple[Check, ...] = (
     narrow_weights,
     vanishing_epsilons,
     promoted_layers,
+    failed_layers,
     kernels_in_float32,
     odd_sizes,
 )

@@ -87,6 +87,11 @@ class FitRecorder:
         assert counters is not None
         return counters
 
+    def since_start(self, now: StepCounters) -> tuple[int, int]:
+        """The skipped steps, and all steps, of this `fit` so far."""
+        steps = now.steps - self._start.steps if self._start is not None else now.steps
+        return _skipped(self._start, now), steps
+
     def epoch_ended(self) -> None:
         """Ends the epoch that was just read."""
         self.pause()

@@ -114,17 +114,20 @@ class TrainingReport:
         """The course of the training, in a few sentences."""
         losses = self.curves.get("loss", ())
         narrow = sum(row.compute_dtype == self.layer_dtype for row in self.layers)
-        parts = [f"{self.steps:,} steps in {self.policy} ({self.reason})."]
+        parts = [f"{_steps(self.steps)} in {self.policy} ({self.reason})."]
         if self.layers:
             parts.append(f"{narrow} of {len(self.layers)} layers compute in {self.layer_dtype}.")
         if self.loss_scales:
             share = self.skipped_steps / self.steps if self.steps else 0.0
             parts.append(
-                f"{self.skipped_steps:,} steps ({share:.1%}) were skipped, and the loss scale "
-                f"ended at {self.loss_scales[-1].loss_scale:g}."
+                f"{_steps(self.skipped_steps)} ({share:.1%}) "
+                f"{'was' if self.skipped_steps == 1 else 'were'} skipped, and the loss scale ended "
+                f"at {self.loss_scales[-1].loss_scale:g}."
             )
         if losses and not math.isfinite(losses[-1]):
             parts.append("In the last epoch the loss was not finite in any step.")
+        elif len(losses) == 1:
+            parts.append(f"The loss was {losses[0]:.4g}.")
         elif losses:
             parts.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
         troubles = len(self.events) + sum(f.status in _STATUSES for f in self.findings)
@@ -227,3 +230,7 @@ def median_seconds_per_step(epochs: list[float]) -> float | None:
     if not epochs:
         return None
     return statistics.median(epochs[1:] or epochs)
+
+
+def _steps(count: int) -> str:
+    return f"{count:,} step{'' if count == 1 else 's'}"

@@ -4,17 +4,27 @@ import math
 from collections.abc import Sequence
 
 import keras
+import numpy as np
+from keras import tree
 
-from tfmp.calibration import GradientReport, calibrate
-from tfmp.loss_scaling import DynamicLossScale, GradientHealth, LossScale, scaled_optimizers
+from tfmp.calibration import GradientReport, NoFloat16GradientsError, calibrate
+from tfmp.fit.large_inputs import is_float
+from tfmp.loss_scaling import (
+    DynamicLossScale,
+    GradientHealth,
+    LossScale,
+    scaled_optimizers,
+    without_bound,
+)
 from tfmp.nonfinite import (
     Vanished,
     has_own_gradients,
+    locate_nonfinite,
     unscalable_gradients,
     vanished_gradients,
 )
 from tfmp.precision import layer_tree
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.wording import listed
@@ -32,6 +42,13 @@ _MOST_REPLAYS = 3
 _SUSPICIOUS_SHARE = 0.01
 _LOST_SHARE = 0.1
 _LOST_SHARE_OF_LAYER = 0.5
+
+# The usual scale times the derivative of a squared error of this size is 64 times past 65504: the
+# first steps of a `fit` would be skipped one after another.
+_LARGE_TARGETS = 2.0**6
+
+# In a longer `fit` the steps that the scale needs to fall cost less than replays.
+_SHORT_FIT_STEPS = 1000
 
 # Room for gradients larger than the measured ones, as in `tfmp.calibrate`.
 _MARGIN = 8.0
@@ -75,6 +92,42 @@ class ScaleWatch:
         self._told |= {UNDERFLOW, VANISHING}  # a higher scale is no way out
         return unscalable(names)
 
+    def begin_lower(self, steps: int | None) -> float | None:
+        """Lowers the usual scale to the one that a large loss needs, before the first step.
+
+        Targets or sample weights of which half are large, large weights of losses, or a loss that
+        is a sum over the batch tell that all batches need it; one odd row does not.
+
+        Args:
+            steps: those of the `fit`; None, as of a generator, may be few.
+
+        Returns:
+            The new scale; None if it stays. The model's functions have to be traced anew.
+        """
+        optimizers = scaled_optimizers(self._model)
+        if len(optimizers) != 1 or (steps is not None and steps > _SHORT_FIT_STEPS):
+            return None
+        (optimizer,) = optimizers
+        usual = DynamicLossScale()
+        if optimizer.loss_scale not in (usual, without_bound(usual)) or not optimizer.built:
+            return None
+        if float(keras.ops.convert_to_numpy(optimizer.dynamic_scale)) != usual.initial:
+            return None
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
+        try:
+            if not any(map(_is_large, tree.flatten((y, weight)))) and not _sums_loss(self._model):
+                return None
+            fitting = locate_nonfinite(self._model, x, y, weight, usual.initial).finite_at
+        except Exception:
+            return None  # a step that cannot be replayed
+        if fitting is None:
+            return None
+        lowered = max(fitting / _MARGIN, without_bound(usual).floor)
+        if lowered < usual.min_scale:
+            optimizer.loss_scale = without_bound(usual)
+        optimizer.dynamic_scale.assign(lowered)
+        return lowered
+
     def look(self, health: GradientHealth) -> list[Finding]:
         """The findings of a measurement; called when the device can be read."""
         if health.step == self._judged_at:
@@ -99,9 +152,26 @@ class ScaleWatch:
             if underflow or all(row.zeros < 1.0 for row in health.variables):
                 return [underflow]
             return [vanishing(vanished_gradients(self._model, x, y, weight, health.loss_scale))]
+        except NoFloat16GradientsError:
+            return []
         except Exception:
             # A step of the user's own may have another loss, or none that can be replayed.
             return [_estimated_underflow(health, strategy)]
+
+
+def _is_large(target: Tensor | None) -> bool:
+    if not is_float(target):
+        return False
+    typical = np.median(np.abs(np.asarray(keras.ops.convert_to_numpy(target), np.float64)))
+    return bool(typical >= _LARGE_TARGETS)
+
+
+def _sums_loss(model: keras.Model) -> bool:
+    """Whether a loss is a sum over the batch, or has a weight as large as that."""
+    weights = tree.flatten(model._compile_config.config.get("loss_weights"))
+    if any(isinstance(one, int | float) and abs(one) >= _LARGE_TARGETS for one in weights):
+        return True
+    return any(getattr(loss, "reduction", "") == "sum" for loss in tree.flatten(model.loss))
 
 
 def _is_suspicious(health: GradientHealth) -> bool:

@@ -8,13 +8,20 @@ from pathlib import Path
 import keras
 
 from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
-from tfmp.fit.large_inputs import reads_large_inputs, too_large_inputs, widen_readers
+from tfmp.fit.large_inputs import (
+    coarse_readers,
+    overflow_ahead,
+    too_large_inputs,
+    widen_coarse_readers,
+    widen_readers,
+)
 from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
 from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, not_finite_data, unscaled_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import (
+    DynamicLossScale,
     StaticLossScale,
     StepCounters,
     TelemetryLog,
@@ -22,7 +29,7 @@ from tfmp.loss_scaling import (
     check_losses_arrived,
     scaled_optimizers,
 )
-from tfmp.precision import PrecisionPlan, reverting
+from tfmp.precision import PrecisionPlan, layer_tree, reverting
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.wording import listed
@@ -47,6 +54,7 @@ class FitSession:
         log_every: steps between readings, or "epoch".
         on_nonfinite, max_consecutive_skips, save_failing, report: as in `MixedPrecision`.
         verbose: whether findings and the summary are printed.
+        steps: those of the `fit`, if they are known.
     """
 
     def __init__(
@@ -60,17 +68,21 @@ class FitSession:
         verbose: bool,
         save_failing: str | Path | None = None,
         report: str | Path | None = None,
+        steps: int | None = None,
     ) -> None:
         self._model = model
         self._plan = plan
         self._log_every = log_every
         self._verbose = verbose
+        self._steps = steps
         self._last_read_batch = 0
         self._has_data = False
-        self._looks_early = bool(plan.narrow_dtypes)
+        self._early_looks = list(EARLY_STEPS) if plan.narrow_dtypes else []
         self._report_path = report if _writes_files(model) else None
         self._recorder = FitRecorder(model, plan)
-        self._scale_watch = ScaleWatch(model) if plan.policy == "mixed_float16" else None
+        self._scale_watch = None
+        if plan.policy == "mixed_float16" and plan.narrow_dtypes:
+            self._scale_watch = ScaleWatch(model)
         self._watch = NonFiniteWatch(
             model, self._recorder, on_nonfinite, max_consecutive_skips, save_failing
         )
@@ -105,8 +117,8 @@ class FitSession:
         """Reads the counters if a reading is due."""
         self._fix_unscaled_step()
         self._watch.before_step()
-        if self._looks_early and batch >= EARLY_STEPS:
-            self._looks_early = False
+        if self._early_looks and batch >= self._early_looks[0]:
+            del self._early_looks[0]
             self._watch.look_early()
         if self._log_every == "epoch":
             return
@@ -142,18 +154,25 @@ class FitSession:
         report = self.report()
         if report.findings or not report.steps or report.skipped_steps < report.steps:
             return
-        scale = report.loss_scales[-1].loss_scale
-        self.add_findings(
-            [
-                Finding(
-                    "no step",
-                    "problem",
-                    f"All {report.steps} steps were skipped: no weight has changed",
-                    "Train for more steps, in which the scale falls, or begin lower: "
-                    f"loss_scale=tfmp.DynamicLossScale(initial={scale:g})",
-                )
-            ]
-        )
+        skipped = f"No step of {report.steps} was applied: no weight has changed"
+        fix = "Pass loss_scale='dynamic', which falls until steps are applied"
+        scales = [optimizer.loss_scale for optimizer in scaled_optimizers(self._model)]
+        reached = report.loss_scales[-1].loss_scale
+        found = self._watch.found
+        if found and found.cause != "loss scale":
+            skipped += f". {found.what}" + (f": {found.why}" if found.why else "")
+            fix = found.advice.rstrip(".")
+        elif reached <= 1:
+            fix = (
+                "A lower scale does not help. Look for the cause with a batch: "
+                "tfmp.locate_nonfinite(model, x, y)"
+            )
+        elif all(isinstance(scale, DynamicLossScale) for scale in scales):
+            fix = (
+                "Train for more steps, in which the scale falls, or begin lower: "
+                f"loss_scale=tfmp.DynamicLossScale(initial={reached:g})"
+            )
+        self.add_findings([Finding("no step", "problem", skipped, fix)])
 
     def save_report(self) -> None:
         """Writes the report to its file if there is one."""
@@ -218,15 +237,33 @@ class FitSession:
             self._fix_own_gradients(self._scale_watch)
         self.add_findings(not_finite_data(batches))
         self.add_findings(too_large_inputs(self._model, self._plan, batches))
-        if not reads_large_inputs(self._model, self._plan, batches):
-            return
-        moved = widen_readers(self._model, self._plan, batches)
-        if moved:
+        overflow = overflow_ahead(self._model, self._plan, batches)
+        if overflow is not None:
+            self._moved(overflow, widen_readers(self._model, self._plan, batches))
+        coarse = coarse_readers(self._model, self._plan, batches)
+        if coarse:
+            self.add_findings(widen_coarse_readers(self._model, batches, coarse))
+            paths = dict.fromkeys(layer_tree.describe(one.node.path) for one in coarse)
+            self._moved("Inputs lose differences in 16 bits", tuple(paths))
+        if self._scale_watch is not None:
+            self._begin_lower(self._scale_watch)
+
+    def _moved(self, reason: str, paths: tuple[str, ...]) -> None:
+        if paths:
             self._model.make_train_function(force=True)
             self._explain_failure()
             self._recorder.note(
-                "Inputs are past 65504. Moved to float32 before the first step: "
-                f"{listed(moved, 5)}."
+                f"{reason}. Moved to float32 before the first step: {listed(paths, 5)}."
+            )
+
+    def _begin_lower(self, watch: ScaleWatch) -> None:
+        scale = watch.begin_lower(self._steps)
+        if scale is not None:
+            self._model.make_train_function(force=True)
+            self._explain_failure()
+            self._recorder.note(
+                f"The loss is large: its scale begins at {scale:g}, with room above the gradients "
+                "of the first batch."
             )
 
     def _read(self, epoch_over: bool) -> None:

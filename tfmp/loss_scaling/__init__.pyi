@@ -13,6 +13,7 @@ from .optimizers_of import (
     check_losses_arrived as check_losses_arrived,
     held_optimizers as held_optimizers,
     scaled_optimizers as scaled_optimizers,
+    watch_skips as watch_skips,
 )
 from .strategies import (
     DynamicLossScale as DynamicLossScale,
@@ -30,3 +31,4 @@ from .telemetry import (
     read_counters as read_counters,
     read_model_counters as read_model_counters,
 )
+from .tracing import maybe_assigned as maybe_assigned

@@ -20,7 +20,11 @@ def rescale(grad: Tensor, scale: Tensor) -> Tensor:
 
 def not_finite_as_nan(grad: Tensor) -> Tensor:
     """The gradient with NaN in the place of infinities, which clipping would make finite."""
-    return _with_values(grad, lambda values: ops.where(ops.isfinite(values), values, float("nan")))
+
+    def changed(values: Tensor) -> Tensor:
+        return ops.where(ops.isfinite(_real(values)), values, float("nan"))
+
+    return _with_values(grad, changed)
 
 
 def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int) -> Tensor:
@@ -42,12 +46,17 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
     """
     # Twice an equal share, so that rounding in the sum cannot push it over either.
     safe_scale = 1.0 if replicas == 1 else 2.0 * replicas
-    values = grad.values if _is_sparse(grad) else grad
+    values = _real(grad.values if _is_sparse(grad) else grad)
     if scale_floor >= safe_scale:
         return ops.isfinite(values)
     largest = float(ml_dtypes.finfo(backend.standardize_dtype(values.dtype)).max)
     limit = ops.cast(largest * ops.minimum(scale / safe_scale, 1.0), values.dtype)
     return ops.abs(values) <= limit
+
+
+def _real(values: Tensor) -> Tensor:
+    """The values, and for complex ones their magnitudes: operations of Keras take no others."""
+    return ops.abs(values) if "complex" in backend.standardize_dtype(values.dtype) else values
 
 
 def _with_values(grad: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:

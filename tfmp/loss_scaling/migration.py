@@ -30,7 +30,54 @@ _BASE_DEFAULTS: Mapping[str, object] = {
     "loss_scale_factor": None,
     "gradient_accumulation_steps": None,
 }
+_INNER = "inner_optimizer"
 _KERAS_ARGUMENTS = ("initial_scale", "dynamic_growth_steps", "dynamic")
+
+
+def _of_inner(name: str) -> Any:
+    """A property for an argument that the base class sets on every optimizer, and a wrapper lacks.
+
+    The others, such as `use_ema`, decide which variables the base class makes for an optimizer.
+    """
+
+    def get(wrapper: object) -> object:
+        inner = vars(wrapper).get(_INNER)
+        return _BASE_DEFAULTS[name] if inner is None else getattr(inner, name)
+
+    def put(wrapper: object, value: object) -> None:
+        if _INNER in vars(wrapper):
+            setattr(vars(wrapper)[_INNER], name, value)
+
+    return property(get, put)
+
+
+class InnerNames:
+    """The attributes of the inner optimizer, which callbacks read and set on `model.optimizer`."""
+
+    weight_decay = _of_inner("weight_decay")
+    clipnorm = _of_inner("clipnorm")
+    global_clipnorm = _of_inner("global_clipnorm")
+    clipvalue = _of_inner("clipvalue")
+
+    def __getattr__(self, name: str) -> Any:
+        inner = vars(self).get(_INNER)
+        if inner is None or self._is_own(name) or not hasattr(inner, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(inner, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        inner = vars(self).get(_INNER)
+        if name in vars(self) or inner is None or self._is_own(name) or not hasattr(inner, name):
+            super().__setattr__(name, value)
+        else:
+            setattr(inner, name, value)
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a name means an attribute of the wrapper, though it may not be set yet."""
+        classes = map(vars, type(self).__mro__)
+        return name.startswith("_") or any(
+            name in known or name in known.get("__annotations__", ()) for known in classes
+        )
 
 
 class KerasNames:

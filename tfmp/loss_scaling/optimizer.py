@@ -42,7 +42,7 @@ class UnscaledLossWarning(UserWarning):
 
 
 @keras.saving.register_keras_serializable(package="tfmp")
-class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
+class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps):
     """Scales the loss, unscales the gradients, and skips steps whose gradients are not finite.
 
         scaled_loss = optimizer.scale_loss(loss)             # loss * scale
@@ -51,7 +51,8 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
 
     `fit` makes these calls itself. The gradients that will be applied are checked: under a
     distribution strategy the verdict is all-reduced, so every replica and worker takes the same
-    branch. A skipped step changes no weight, no moment and not the inner optimizer's `iterations`.
+    branch. A skipped step changes no trainable weight, no moment and not the inner optimizer's
+    `iterations`. Its other attributes are read and set through this object.
 
     All counters live in variables on the device and are saved with the optimizer;
     `tfmp.loss_scaling.telemetry.read_counters` reads them.
@@ -83,6 +84,14 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
             or another argument is unknown.
     """
 
+    # Names that an inner optimizer may have, too: those on this object are its own.
+    initial_scale: float
+    dynamic_growth_steps: int | None
+    enabled: bool
+    held_as: str
+    loss_waits: bool
+    loss_was_scaled: bool | None
+
     def __init__(
         self,
         inner_optimizer: keras.optimizers.Optimizer,
@@ -102,7 +111,7 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
         self.enabled = enabled
         # Per replica, the gradients that `unscale` was given; they may be applied as well.
         self._given_to_unscale: dict[int, Gradients] = {}
-        self.loss_was_scaled: bool | None = None
+        self.loss_was_scaled = None
         self._scale_loss_called = self.loss_waits = False
         self.held_as = "self.optimizer"
         self._others: tuple[weakref.ref[LossScaleOptimizer], ...] = ()
@@ -263,7 +272,7 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
             return
         variables = self._variables_for(grads, trainable_variables)
         if not self.enabled:
-            self.inner_optimizer.apply(grads, variables)
+            self._apply_inner(grads, variables)
             return
         self._note_whether_scaled()
         if isinstance(self.loss_scale, DynamicLossScale):
@@ -427,4 +436,8 @@ class LossScaleOptimizer(migration.KerasNames, ScaledSteps):
             config["loss_scale"] = keras.saving.deserialize_keras_object(
                 strategy, custom_objects=custom_objects
             )
-        return cls(keras.optimizers.deserialize(inner, custom_objects), **config)
+        # By its module Keras finds every optimizer; by a name alone, as in older files, some.
+        read = keras.saving.deserialize_keras_object
+        if not inner.get("module"):
+            read = keras.optimizers.deserialize
+        return cls(read(inner, custom_objects=custom_objects), **config)

@@ -2,14 +2,18 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import keras
+from keras import ops
 
+from tfmp.loss_scaling import counters as counting
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.strategies import StaticLossScale
+from tfmp.loss_scaling.tracing import read
+from tfmp.shared.backend import Tensor
 
 # Attributes in which TensorFlow notes a model's other attributes for its checkpoints.
 _OF_TENSORFLOW = "_self_"
@@ -93,6 +97,38 @@ def scaled_optimizers(model: keras.Model) -> list[LossScaleOptimizer]:
     every = [getattr(model, MAIN, None), *(place.optimizer for place in held_optimizers(model))]
     unique = {id(one): one for one in every if isinstance(one, LossScaleOptimizer)}
     return list(unique.values())
+
+
+def watch_skips(optimizers: Iterable[LossScaleOptimizer]) -> Callable[[], Tensor]:
+    """Begins to watch a step; call this before the step, under tracing, too.
+
+    Args:
+        optimizers: those that may apply gradients in the step.
+
+    Returns:
+        A function that tells after the step whether one of them skipped it: a boolean scalar.
+    """
+    watched = [(one, _skips(one)[0] if one.built else None) for one in optimizers]
+
+    def is_skipped() -> Tensor:
+        skipped: Tensor = False
+        for optimizer, before in watched:
+            if not optimizer.built:
+                continue  # it had no part in the step
+            skips, in_a_row = _skips(optimizer)
+            # The step may have built it, and the same trace serves later ones.
+            one = in_a_row > 0 if before is None else skips > before
+            skipped = ops.logical_or(skipped, one)
+        return skipped
+
+    return is_skipped
+
+
+def _skips(optimizer: LossScaleOptimizer) -> tuple[Tensor, Tensor]:
+    """The skipped steps, and those since the last applied one."""
+    counters = counting.unpack(read(optimizer.counters))
+    iterations = read(optimizer.inner_optimizer._iterations)
+    return counters.skipped_steps, counters.consecutive_skips(iterations)
 
 
 def check_losses_arrived(optimizers: list[LossScaleOptimizer]) -> None:

@@ -62,7 +62,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             finite = replica.all_reduce(tf.distribute.ReduceOp.SUM, guilty) == 0
 
         def update(grads: Gradients, scale: Tensor) -> None:
-            self.inner_optimizer.apply(self._unscale(grads, variables, scale), variables)
+            self._apply_inner(self._unscale(grads, variables, scale), variables)
 
         if tf.__internal__.distribute.strategy_supports_no_merge_call():
             self._apply_or_skip(
@@ -87,6 +87,14 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             )
 
         replica.merge_call(across_replicas, args=(finite, grads))
+
+    def _apply_inner(self, grads: Gradients, variables: list[keras.Variable]) -> None:
+        inner = self.inner_optimizer
+        # The method that Keras calls on TensorFlow, where an optimizer has one of its own.
+        if type(inner).apply_gradients is not keras.optimizers.Optimizer.apply_gradients:
+            inner.apply_gradients(zip(grads, variables, strict=True))
+        else:
+            inner.apply(grads, variables)
 
     def _apply_or_skip(
         self,

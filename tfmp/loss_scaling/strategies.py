@@ -101,6 +101,10 @@ class DynamicLossScale(LossScale):
                        if strikes >= hysteresis:
                            scale = max(scale * backoff_factor, min_scale)
 
+    A scale that began at the usual `initial` falls faster before the first step that is applied:
+    the second skip counts as two, and each later one as four. A loss that needs 1 then costs 5
+    steps instead of 15, and the scale ends at most three halvings below the highest one that fits.
+
     Micikevicius et al., "Mixed Precision Training" (ICLR 2018), section 3.2, describe the scheme.
     With `hysteresis` above 1 the first skips after a growth do not change the scale: one odd batch
     then does not cost `growth_interval` steps to recover from.
@@ -163,10 +167,16 @@ class DynamicLossScale(LossScale):
         )
 
     def after_skip(self, state: ScaleState) -> ScaleState:
-        lowered = ops.maximum(state.scale * self.backoff_factor, self.min_scale)
-        return state._replace(
-            scale=ops.where(state.strikes >= self.hysteresis, lowered, state.scale)
-        )
+        skips = state.strikes - self.hysteresis + 1
+        factor: Tensor | float = self.backoff_factor
+        if self.initial == DynamicLossScale.initial:  # which nobody chose for this training
+            once, twice, often = (self.backoff_factor**power for power in (1, 2, 4))
+            faster = ops.where(skips > 2, often, ops.where(skips > 1, twice, once))
+            # As many strikes as steps: no step was applied yet.
+            factor = ops.where(ops.equal(state.strikes, state.steps), faster, once)
+            factor = ops.cast(factor, "float32")
+        lowered = ops.maximum(state.scale * factor, self.min_scale)
+        return state._replace(scale=ops.where(skips > 0, lowered, state.scale))
 
     def restore(self, saved: float) -> float:
         # A checkpoint of Keras's own optimizer may hold 0 or infinity, and no step fixes those.
@@ -305,6 +315,8 @@ def as_loss_scale(value: object) -> LossScale:
 def _check_scale(name: str, value: object) -> None:
     hint = "Powers of two such as 2.0**15 scale without rounding."
     check_number(name, value, above=0, hint=hint)
+    # Gradients are multiplied by the reciprocal: both have to be normal numbers of float32.
+    check_number(name, value, least=2.0**-126, below=2.0**127, hint="It is kept in float32.")
 
 
 def _as_step(where: str, value: object) -> int:

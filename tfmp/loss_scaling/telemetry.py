@@ -98,12 +98,18 @@ class NonFiniteGradientsError(RuntimeError):
     Attributes:
         counters: the optimizer's counters.
         limit: the number of skips in a row that was allowed.
+        cause: the reason, in sentences; empty if it is not known.
+        layer: the 16-bit layer that overflows; None if no layer is known to.
     """
 
-    def __init__(self, counters: StepCounters, limit: int) -> None:
+    def __init__(
+        self, counters: StepCounters, limit: int, cause: str = "", layer: str | None = None
+    ) -> None:
         self.counters = counters
         self.limit = limit
-        super().__init__(_explain(counters, limit))
+        self.cause = cause
+        self.layer = layer
+        super().__init__(_explain(counters, limit, cause, layer))
 
 
 def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = None) -> StepCounters:
@@ -240,11 +246,9 @@ def _path(variable: keras.Variable) -> str:
     return getattr(variable, "path", None) or variable.name
 
 
-def _explain(counters: StepCounters, limit: int) -> str:
+def _explain(counters: StepCounters, limit: int, cause: str, layer: str | None) -> str:
     offender = counters.last_first_offender
-    where, keep = "not recorded", "the layer it names"
-    if offender is not None:
-        where, keep = repr(offender.variable), repr([offender.layer])
+    where = "not recorded" if offender is None else repr(offender.variable)
     if counters.last_began_at_loss:
         where += " (the nearest to the loss: the forward pass may have been non-finite already)"
     return (
@@ -254,13 +258,21 @@ def _explain(counters: StepCounters, limit: int) -> str:
         f"  First offending variable: {where}\n"
         f"  Loss scale: {counters.loss_scale:g} after {counters.backoffs} reductions; "
         f"{counters.skipped_steps} of {counters.steps} steps skipped in all\n"
-        "Try, in this order:\n"
+        + (f"  Cause: {cause}\n" if cause else "")
+        + "Try, in this order:\n"
         "  1. tfmp.locate_nonfinite(model, x, y) with a batch that fails: it names the first "
         "layer, loss or gradient that is not finite, and why.\n"
-        f"  2. tfmp.MixedPrecision(keep_float32={keep}) if it says overflow.\n"
+        f"  2. {_keep(layer)}.\n"
         "  3. A lower learning rate or global_clipnorm=1.0 on the optimizer, and a look for NaN "
         "in the data, if float32 fails too."
     )
+
+
+def _keep(layer: str | None) -> str:
+    if layer is not None:
+        return f"tfmp.MixedPrecision(keep_float32=[{layer!r}])"
+    # The layer whose gradient is the first offender need not be the one that overflows.
+    return "tfmp.MixedPrecision(keep_float32=...) with the layer it names, if it says overflow"
 
 
 class TelemetryLog:

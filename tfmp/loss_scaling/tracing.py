@@ -1,7 +1,7 @@
 """Helpers for code that runs eagerly, in `tf.function` and in `jax.jit`."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import keras
@@ -68,6 +68,32 @@ def is_small(shape: tuple[int | None, ...]) -> bool:
 def read(variable: keras.Variable) -> Tensor:
     """The variable's value now; Keras's convert_to_tensor would return a TensorFlow variable."""
     return ops.stop_gradient(variable)
+
+
+# Operations that take a variable's handle and leave its value alone.
+_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape")
+
+
+def maybe_assigned(variables: Sequence[keras.Variable]) -> list[keras.Variable]:
+    """Those of the variables that the TensorFlow graph being traced may assign values to.
+
+    Where nothing is being traced these are all. Call it on a replica.
+    """
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return list(variables)
+    graph = tf.compat.v1.get_default_graph()
+    inside = {id(outer): inner for outer, inner in getattr(graph, "captures", ())}
+    changed = {
+        id(operand)
+        for op in graph.get_operations()
+        if op.type not in _READS
+        for operand in op.inputs
+    }
+    handles = [getattr(variable._value, "handle", None) for variable in variables]
+    pairs = zip(variables, handles, strict=True)
+    return [variable for variable, handle in pairs if id(inside.get(id(handle), handle)) in changed]
 
 
 def assigned_from(source: keras.Variable, variables: Iterable[keras.Variable]) -> list[str]:

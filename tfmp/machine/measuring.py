@@ -8,8 +8,6 @@ import contextlib
 import ctypes
 import gc
 import math
-import os
-import platform
 import statistics
 import sys
 import time
@@ -18,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.framework_start import tensorflow_uses_onednn
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.watched import forget_peak, own_memory
 
@@ -269,12 +268,9 @@ def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
 def keeps_freed_memory() -> bool:
     """Whether the backend's CPU allocator is a pool, so that the system sees only its growth.
 
-    TensorFlow with oneDNN has one, and uses it by default on x86
-    (tensorflow/core/common_runtime/mkl_cpu_allocator.h).
+    TensorFlow has one where it uses oneDNN (tensorflow/core/common_runtime/mkl_cpu_allocator.h).
     """
-    if _backend() != "tensorflow" or platform.machine() not in ("x86_64", "AMD64"):
-        return False
-    return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").strip().lower() not in ("0", "false")
+    return _backend() == "tensorflow" and tensorflow_uses_onednn()
 
 
 def _lifetime_peak() -> int:

@@ -1,4 +1,5 @@
 from . import replay as replay
+from .clipped_gradients import clipped_values as clipped_values
 from .finding import NonFinite as NonFinite
 from .locate import locate_nonfinite as locate_nonfinite
 from .replay import (
@@ -7,6 +8,7 @@ from .replay import (
     Gradients as Gradients,
     ReplayedStep as ReplayedStep,
 )
+from .rounding import RoundedOff as RoundedOff, rounded_off as rounded_off
 from .scale_response import (
     has_own_gradients as has_own_gradients,
     unscalable_gradients as unscalable_gradients,

@@ -1,6 +1,7 @@
 """Finds the first operation that turns finite numbers into non-finite ones, on either backend."""
 
 import itertools
+import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,7 @@ def _watched_tensorflow_ops() -> Iterator[list[FirstOp]]:
     found: list[FirstOp] = []
 
     def look(
-        op_type: str,
+        op_type: str | bytes,
         inputs: "tuple[tf.Tensor, ...]",
         attrs: object,
         outputs: "tuple[tf.Tensor, ...]",
@@ -96,13 +97,19 @@ def _watched_tensorflow_ops() -> Iterator[list[FirstOp]]:
         results = _float_arrays(outputs)
         if results and _is_bad(_float_arrays(inputs), results):
             dtype = next(t.dtype.name for t in outputs if "float" in t.dtype.name)
-            found.append(FirstOp(op_type.removeprefix("__inference_"), dtype, _user_frame()))
+            found.append(FirstOp(_name_of(op_type), dtype, _user_frame()))
 
     op_callbacks.add_op_callback(look)
     try:
         yield found
     finally:
         op_callbacks.remove_op_callback(look)
+
+
+def _name_of(op_type: str | bytes) -> str:
+    """An operation's name; TensorFlow calls functions, as of Keras's convolutions, by bytes."""
+    name = op_type.decode() if isinstance(op_type, bytes) else op_type
+    return re.sub(r"^__inference_(\w+)_\d+$", r"\1", name)
 
 
 def _user_frame() -> str | None:

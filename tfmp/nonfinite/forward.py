@@ -55,10 +55,13 @@ def _named_leaves(name: str, value: TensorTree) -> Iterator[tuple[str, Tensor]]:
 
 
 def search_weights(step: ReplayedStep) -> NonFinite | None:
-    """The first of the model's variables that is not finite before the step."""
+    """The first of the model's weights that is not finite before the step."""
+    state = _state(step)
     for variable in step.model.variables:
-        values = range_of(variable.value) if replay.is_float(variable.value) else None
-        if values is not None and not values.finite:
+        if id(variable) in state or not replay.is_float(variable.value):
+            continue
+        values = range_of(variable.value)
+        if not values.finite:
             return NonFinite(
                 stage="weights",
                 cause="weights",
@@ -70,6 +73,43 @@ def search_weights(step: ReplayedStep) -> NonFinite | None:
                 ranges=((variable.path, values),),
             )
     return None
+
+
+def search_state(step: ReplayedStep, path: str | None = None) -> NonFinite | None:
+    """The first variable that a layer keeps for itself and that is not finite before the step.
+
+    It may be the effect of a step that was not finite: batch statistics, for example, do not use
+    moving ones.
+
+    Args:
+        step: the step to replay.
+        path: of the layer whose state is searched; None for all layers.
+    """
+    owners, state = replay.owners(step.root), _state(step)
+    for variable in step.model.variables:
+        owner = path_of(owners.get(id(variable)))
+        if id(variable) not in state or path not in (None, owner):
+            continue
+        if not replay.is_float(variable.value):
+            continue
+        values = range_of(variable.value)
+        if not values.finite:
+            return NonFinite(
+                stage="weights",
+                cause="weights",
+                what=f"The state {variable.path} has {values.describe_bad()} before the step",
+                why="no optimizer changes it: its layer assigned it in an earlier step, from "
+                "values that were not finite",
+                advice="Go back to a checkpoint from before, or assign finite values to it.",
+                layer=owner,
+                ranges=((variable.path, values),),
+            )
+    return None
+
+
+def _state(step: ReplayedStep) -> set[int]:
+    """The ids of the variables that layers keep for themselves: no optimizer ever changes them."""
+    return {id(one) for node in step.root.within() for one in node.layer._non_trainable_variables}
 
 
 class ForwardWatch:

@@ -11,6 +11,7 @@ from tfmp.nonfinite.forward import (
     FoundInForward,
     search_data,
     search_loss,
+    search_state,
     search_weights,
 )
 from tfmp.nonfinite.value_range import range_of
@@ -27,7 +28,8 @@ def locate_nonfinite(
     """Replays a training step on a batch and names the first value in it that is not finite.
 
     The search looks at the data, the weights, the layers' outputs in the order of computation, the
-    loss, and the gradients from the loss back. The model is not changed.
+    loss, the gradients from the loss back, and the state that layers keep. The model is not
+    changed.
 
     Args:
         model: compiled and built, in the dtypes that it trains in.
@@ -50,10 +52,13 @@ def locate_nonfinite(
     try:
         outputs, loss = replay.first_run(step, watch.see)
     except FoundInForward as stop:
-        return stop.finding
+        # Without a layer the model's own code is to blame, and no state of one layer.
+        layer = stop.finding.layer
+        return (layer and search_state(step, layer)) or stop.finding
     if not range_of(loss).finite:
         return search_loss(step, outputs)
-    return search_gradients(step, watch.calls, scale) or NonFinite(
+    found = search_gradients(step, watch.calls, scale) or search_state(step)
+    return found or NonFinite(
         stage="none",
         cause="none",
         what=f"All values are finite at loss scale {scale:g}",

@@ -22,6 +22,7 @@ from .plan_table import LayerPrecision as LayerPrecision, PrecisionPlan as Preci
 from .policy import plan as plan, policy_scope as policy_scope
 from .policy_names import FIXED_POLICIES as FIXED_POLICIES, check_policy as check_policy
 from .reverting import revert as revert
+from .rules import FAILED_DRY_RUN as FAILED_DRY_RUN
 from .tensor_cores import (
     TENSOR_CORE_MULTIPLE as TENSOR_CORE_MULTIPLE,
     Size as Size,

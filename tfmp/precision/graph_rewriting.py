@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tfmp.machine import devices
 from tfmp.shared.arguments import check_choice
 from tfmp.shared.backend import TensorTree
+from tfmp.shared.framework_start import tensorflow_uses_onednn
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.wording import shown
 
@@ -33,6 +34,11 @@ _OPTIONS = {
 }
 DTYPES = (*_OPTIONS, "off")
 
+_WITHOUT_ONEDNN = (
+    "TensorFlow does without oneDNN on this processor, so it has no bfloat16 here. Set "
+    "TF_ENABLE_ONEDNN_OPTS=1 before TensorFlow starts."
+)
+
 # The compute capability that is assumed on a machine without a GPU.
 _ASSUMED_CAPABILITY = (8, 0)
 
@@ -49,6 +55,7 @@ class RewrittenGraph:
         device: the device that the graph was optimized for.
         assumed: whether this machine lacks that device, so that only the graph is known, not its
             speed.
+        obstacle: the reason why this machine runs every graph as written; "" if it does not.
     """
 
     dtype: str
@@ -57,6 +64,7 @@ class RewrittenGraph:
     kept: Mapping[str, int]
     device: str
     assumed: bool
+    obstacle: str = ""
 
     @property
     def changed_ops(self) -> int:
@@ -78,10 +86,11 @@ class RewrittenGraph:
                 named = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
                 lines.append(f"  {title}: {named}")
         if not self.changed:
-            lines.append(
-                "  Nothing was changed: the function has no matrix products or convolutions, or it "
-                "has them in functions with jit_compile=True, which XLA compiles as they are."
+            reason = self.obstacle or (
+                "the function has no matrix products or convolutions, or it has them in functions "
+                "with jit_compile=True, which XLA compiles as they are."
             )
+            lines.append(f"  Nothing was changed: {reason}")
         return "\n".join(lines)
 
 
@@ -220,6 +229,7 @@ def _inspect(
         kept=dict(kept.most_common()),
         device=str(device),
         assumed=assumed,
+        obstacle="" if dtype == "float16" or tensorflow_uses_onednn() else _WITHOUT_ONEDNN,
     )
 
 

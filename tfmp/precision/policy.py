@@ -107,8 +107,11 @@ def _decide(
     if base == "float32" and not kept:
         return _apply_rules(root, facts), (), {}
 
-    def wanted(outputs: frozenset[int], lookups: frozenset[int]) -> dict[int, str | None]:
-        decisions = _apply_rules(root, replace(facts, outputs=outputs, lookups_in_16_bits=lookups))
+    def wanted(
+        outputs: frozenset[int], lookups: frozenset[int], states: Mapping[int, str]
+    ) -> dict[int, str | None]:
+        known = replace(facts, outputs=outputs, lookups_in_16_bits=lookups, states=states)
+        decisions = _apply_rules(root, known)
         # Weights are float32 until the plan is applied.
         return {key: on_float32_weights(decision.policy) for key, decision in decisions.items()}
 
@@ -120,6 +123,7 @@ def _decide(
         unsafe_losses=evidence.unsafe_losses,
         out_of_range=evidence.out_of_range,
         lookups_in_16_bits=evidence.lookups_in_16_bits,
+        states=evidence.states,
     )
     return _apply_rules(root, facts), evidence.notes, evidence.promoted
 

@@ -152,7 +152,7 @@ def _at_least_float32(loss: Tensor) -> Tensor:
 
 
 def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:
-    """Switches layers that overflowed in training; later plans keep them in float32."""
+    """Switches layers that need float32 in training; later plans keep them there."""
     set_policies(model, dict.fromkeys(moved, "float32"))
     _record(model).overflowed.update(map(id, moved))
 

@@ -18,6 +18,9 @@ from tfmp.precision.tracing import LONG_SUM
 FLOAT32 = "float32"
 LEAVE = None  # the layer keeps its policy
 
+# How the reason of a layer begins that runs in float32 alone.
+FAILED_DRY_RUN = "failed a dry run"
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -45,6 +48,7 @@ class Facts:
         out_of_range: layers whose own code leaves FP16's range, with the operation.
         lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
             would keep the layers behind them out of 16 bits.
+        states: layers whose own code computes a weight's new value from its old one, with its name.
         overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
         cpu_backend: the Keras backend if it runs on a CPU; None on an accelerator.
@@ -57,6 +61,7 @@ class Facts:
     unsafe_losses: frozenset[int] = frozenset()
     out_of_range: Mapping[int, str] = field(default_factory=dict)
     lookups_in_16_bits: frozenset[int] = frozenset()
+    states: Mapping[int, str] = field(default_factory=dict)
     overflowed: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
     cpu_backend: str | None = None
@@ -110,9 +115,9 @@ def named_by_user(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def overflowed_in_training(node: LayerNode, facts: Facts) -> Decision | None:
-    """Layers that `on_nonfinite="keep_float32"` moved stay moved, as they do through a file."""
+    """Layers that a `fit` moved to float32 stay there, as they do through a file."""
     if id(node.layer) in facts.overflowed:
-        return Decision(FLOAT32, "overflowed in earlier training")
+        return Decision(FLOAT32, "needed float32 in earlier training")
     return None
 
 
@@ -121,7 +126,7 @@ def failed_dry_run(node: LayerNode, facts: Facts) -> Decision | None:
     failures = (facts.failed.get(id(part.layer)) for part in node.unit())
     message = next(filter(None, failures), None)
     dtype = policy_named(facts.base).compute_dtype
-    return Decision(FLOAT32, f"failed a dry run in {dtype}: {message}") if message else None
+    return Decision(FLOAT32, f"{FAILED_DRY_RUN} in {dtype}: {message}") if message else None
 
 
 def leaves_the_range(node: LayerNode, facts: Facts) -> Decision | None:
@@ -129,6 +134,16 @@ def leaves_the_range(node: LayerNode, facts: Facts) -> Decision | None:
     reasons = (facts.out_of_range.get(id(part.layer)) for part in node.unit())
     reason = next(filter(None, reasons), None)
     return Decision(FLOAT32, reason) if reason else None
+
+
+def keeps_a_state(node: LayerNode, facts: Facts) -> Decision | None:
+    """A count stands still at 2048 in FP16 and at 256 in bfloat16; moving means stop far before."""
+    names = (facts.states.get(id(part.layer)) for part in node.unit())
+    name = next(filter(None, names), None)
+    if name is None:
+        return None
+    dtype = policy_named(facts.base).compute_dtype
+    return Decision(FLOAT32, f"updates its own {name!r}: {dtype} rounds small changes off")
 
 
 def long_masked_mean(node: LayerNode, facts: Facts) -> Decision | None:
@@ -266,6 +281,7 @@ RULES: tuple[Rule, ...] = (
     numerically_delicate,
     adds_to_the_loss,
     leaves_the_range,
+    keeps_a_state,
     long_masked_mean,
     output,
     no_gain,

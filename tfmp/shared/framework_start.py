@@ -57,3 +57,26 @@ def import_tensorflow() -> None:
     with held_back(), without(*WRAPPED, *DATA):
         import keras  # noqa: F401
         import tensorflow  # noqa: F401
+
+
+def start_converting() -> None:
+    """Sets the environment of a process that converts, before it imports a framework.
+
+    TensorFlow traces, whatever backend Keras is set to; and it uses oneDNN on every processor, as
+    it has more kernels then: of dilated transposed convolutions, and with channels first.
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if "tensorflow" not in sys.modules:  # else it has decided, and other processes follow it
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+def tensorflow_uses_onednn() -> bool:
+    """Whether TensorFlow computes with oneDNN on the CPU.
+
+    By default it does on Linux, on processors with instructions for neural networks such as
+    AVX512_VNNI (tensorflow/core/util/util.cc); TF_ENABLE_ONEDNN_OPTS decides otherwise.
+    """
+    from tensorflow.python.util import _pywrap_util_port
+
+    return bool(_pywrap_util_port.IsMklEnabled())

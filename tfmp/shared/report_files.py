@@ -32,7 +32,8 @@ def check_report_path(path: str | Path, suffixes: Sequence[str]) -> Path:
 
     Raises:
         TypeError: it is no path.
-        ValueError: it has another suffix, or its folder does not exist.
+        ValueError: it has another suffix, is a folder, or its folder does not exist or cannot be
+            written to.
     """
     path = check_is_path("report", path)
     if path.suffix not in suffixes:
@@ -45,6 +46,13 @@ def check_report_path(path: str | Path, suffixes: Sequence[str]) -> Path:
             f"A report file expects a folder that exists; received {str(path)!r}. "
             f"Create {str(path.parent)!r} first."
         )
+    if path.is_dir():
+        raise ValueError(
+            f"A report file expects the name of a file; {str(path)!r} is a folder. Choose another "
+            "name."
+        )
+    with _refused_in_words("A report file", path):
+        _check_writable(path.parent)
     return path
 
 
@@ -55,14 +63,8 @@ def writing_report(path: Path) -> Iterator[Path]:
     Raises:
         ValueError: the file cannot be written.
     """
-    try:
-        with replacing(path) as new:
-            yield new
-    except OSError as error:
-        raise ValueError(
-            f"A report file expects a folder that can be written to; received {str(path)!r}: "
-            f"{error.strerror}. Choose another folder."
-        ) from error
+    with _refused_in_words("A report file", path), replacing(path) as new:
+        yield new
 
 
 def save_report(path: str | Path, renderers: Mapping[str, Callable[[], str]]) -> Path:
@@ -99,16 +101,28 @@ def check_folder(name: str, folder: str | Path) -> Path:
         ValueError: it cannot be made or written to.
     """
     folder = check_is_path(name, folder)
-    try:
+    with _refused_in_words(name, folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        _check_writable(folder)
+    return folder
+
+
+def _check_writable(folder: Path) -> None:
+    # Rights on paper differ from rights in fact: root, read-only mounts, quotas.
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+@contextmanager
+def _refused_in_words(name: str, path: Path) -> Iterator[None]:
+    """Turns an error of the system into a sentence about the argument `name`."""
+    try:
+        yield
     except OSError as error:
         raise ValueError(
-            f"{name} expects a folder that can be written to; received {str(folder)!r}: "
+            f"{name} expects a folder that can be written to; received {str(path)!r}: "
             f"{error.strerror}. Choose another folder."
         ) from error
-    return folder
 
 
 def json_number(value: float | None) -> float | str | None:

@@ -76,6 +76,17 @@ class End:
     overdue: str = ""
 
 
+def _fill_closed_streams() -> None:
+    """Opens streams that were closed at the start (`2>&-`): a file would get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115
+
+
 def watch(limit: int = 0) -> End | None:
     """Goes on in a new process, where it gives None; here it gives the end of that process.
 
@@ -85,6 +96,7 @@ def watch(limit: int = 0) -> End | None:
         limit: bytes of memory that the new process and those that it starts may take; 0 for any
             number. `tell_limit` changes it.
     """
+    _fill_closed_streams()
     if not hasattr(os, "fork") or any(name.endswith("_COMPLETE") for name in os.environ):
         _heed()
         return None

@@ -140,6 +140,19 @@ def test_gradients_of_float32_layers_do_not_bound_the_scale():
     assert rows["out"].histogram.largest * report.recommended_scale > 65504
 
 
+def test_frozen_layers_before_the_first_that_trains_have_no_gradient():
+    body = [layers.Dense(4, dtype=HALF, name=name) for name in ("frozen", "trained", "behind")]
+    net = keras.Sequential([layers.Input((4,)), *body, layers.Dense(1, dtype="float32")])
+    body[0].trainable = body[2].trainable = False
+    net.compile("sgd", "mse")
+    rows = [row.path for row in calibrate(net, (X, Y)).layers if row.narrow]
+    assert rows == ["trained", "behind"]
+    body[1].trainable = False
+    net.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="behind layers that train"):
+        calibrate(net, (X, Y))
+
+
 def test_the_measurement_is_of_float32_and_changes_nothing():
     net = small(dtype=HALF, kernel_regularizer="l2")
     before = [variable.numpy().tolist() for variable in net.variables]

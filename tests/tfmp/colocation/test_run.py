@@ -208,6 +208,7 @@ def test_the_weights_are_those_of_fit():
     assert found.history["loss"] == pytest.approx(model.history.history["loss"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_interrupted_job_goes_on_from_its_checkpoint(tmp_path, alone):
     class Interrupting(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):

@@ -123,6 +123,15 @@ def test_several_inputs_are_told_apart_by_name(data):
     assert run("two.keras", "--data", "two.npz").exit_code == 0
 
 
+def test_arrays_have_the_names_that_keras_gives_them(model):
+    np.savez("xy.npz", x=X, y=Y)
+    assert run(model, "--data", "xy.npz").exit_code == 0
+    np.savez("xy.npz", x_train=X, y_train=Y, x_test=X[:3], y_test=Y[:3])
+    assert "from 20 samples" in run(model, "--data", "xy.npz").stdout
+    np.savez("xy.npz", x=X, y=Y, sample_weight=np.zeros(20))
+    assert "exactly zero" in run(model, "--data", "xy.npz").stderr
+
+
 def test_several_outputs_have_labels_of_their_own(own_code):
     np.savez("two.npz", features=X, **{"labels.right": Y, "labels.left": Y})
     result = run("own_code:forked", "--data", "two.npz")
@@ -169,6 +178,8 @@ def test_pickled_objects_are_told_without_numpys_advice(model):
         ),
         (("no.keras", "--data", "d.npz"), "MODEL expects a Keras model file"),
         ((".", "--data", "d.npz"), "received '.': it is a folder."),
+        (("d.npz", "--data", "d.npz"), "received 'd.npz': an unknown suffix. Save one"),
+        (("m.keras", "--data", "."), "received '.': it is a folder."),
         (("own_code:leaves", "--data", "d.npz"), "cannot be called: SystemExit: 3. Expected"),
         (("own_code:build", "--data", "own_code:ends"), "reading one raised OSError: gone"),
         (("own_code:build", "--data", "words.npz"), "cannot train on this batch: "),

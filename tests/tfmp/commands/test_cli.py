@@ -72,11 +72,12 @@ def test_doctor_exits_with_1_on_a_problem(monkeypatch):
 
 
 def test_doctor_reads_a_model(tmp_path):
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
+    dense = [keras.layers.Dense(2), keras.layers.Dense(2)]
+    model = keras.Sequential([keras.layers.Input((4,)), *dense])
     model.compile("sgd", "mse")
     model.save(tmp_path / "model.keras")
     result = run("doctor", str(tmp_path / "model.keras"))
-    assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
+    assert "3 layers, 1 of them float32 under mixed_float16" in result.stdout
 
 
 def test_a_model_that_cannot_be_read_is_bad_input(tmp_path):
@@ -96,7 +97,8 @@ def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
     (tmp_path / "models_of_test.py").write_text(
         "import keras\n"
         "def build():\n"
-        "    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])\n"
+        "    dense = [keras.layers.Dense(2), keras.layers.Dense(2)]\n"
+        "    return keras.Sequential([keras.Input((4,)), *dense])\n"
         "def breaks():\n"
         "    raise OSError('no weights here')\n"
         "def other():\n"
@@ -105,7 +107,7 @@ def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
         "    return keras.Sequential([keras.layers.Dense(2)])\n"
     )
     result = run("doctor", "models_of_test:build")
-    assert "2 layers, 1 of them float32 under mixed_float16" in result.stdout
+    assert "3 layers, 1 of them float32 under mixed_float16" in result.stdout
     for name, message in (
         ("breaks", "cannot be called: OSError: no weights here."),
         ("other", "has to return a keras.Model; it returned int."),

@@ -37,6 +37,7 @@ def two_jobs():
     )
 
 
+@pytest.mark.slow
 def test_tables_progress_and_a_recommendation(two_jobs):
     result = run("jobs_of_test:two", "--mode", "interleaved", "--measure-steps", "1")
     assert result.exit_code == 0, result.output

@@ -1,5 +1,6 @@
 """Keras is loaded for commands, with TensorFlow where there is one."""
 
+import json
 import os
 import subprocess
 import sys
@@ -45,3 +46,13 @@ def test_output_that_a_full_disk_does_not_take_is_one_message_and_status_2(tmp_p
         "device). Free space there, or choose another place; for temporary files, name one in the "
         "variable TMPDIR.\n"
     )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes streams as a POSIX shell does")
+def test_a_command_whose_stderr_is_closed_does_its_work():
+    command = 'exec "$0" -m tfmp.commands.cli doctor --json 2>&-'
+    ended = subprocess.run(
+        ["sh", "-c", command, sys.executable], stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert "diagnoses" in json.loads(ended.stdout)
+    assert ended.returncode in (0, 1)

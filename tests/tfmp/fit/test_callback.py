@@ -208,6 +208,7 @@ def test_a_model_without_weights_takes_named_inputs():
     assert net.hidden.compute_dtype == "float16"
 
 
+@pytest.mark.slow
 def test_it_can_be_pickled_after_use(tmp_path):
     net = model()
     callback = MixedPrecision("mixed_float16", log_dir=tmp_path)

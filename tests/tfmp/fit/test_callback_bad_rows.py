@@ -54,14 +54,46 @@ def test_an_epoch_without_a_finite_step_has_no_loss():
     assert np.isnan(history["loss"][0])
 
 
-def test_a_fit_without_a_step_says_so():
-    x, y = data()
-    net, scale = model(), DynamicLossScale(2.0**120, max_scale=2.0**124)
+@pytest.mark.parametrize(
+    ("scale", "fix"),
+    [
+        (DynamicLossScale(2.0**120, max_scale=2.0**124), "tfmp.DynamicLossScale(initial="),
+        (2.0**120, "Pass loss_scale='dynamic'"),
+    ],
+    ids=["dynamic", "static"],
+)
+def test_a_fit_without_a_step_says_so(scale, fix):
+    (x, y), net = data(), model()
     callback = MixedPrecision("mixed_float16", loss_scale=scale)
     net.fit(x[:16], y[:16], batch_size=16, verbose=0, callbacks=[callback])
     (finding,) = callback.report.findings
-    assert finding.message == "All 1 steps were skipped: no weight has changed"
+    assert finding.message == "No step of 1 was applied: no weight has changed"
+    assert fix in finding.fix
     assert callback.report.verdict == "FAIL"
+
+
+@pytest.mark.parametrize("epochs", [1, pytest.param(12, marks=pytest.mark.slow)])
+def test_a_fit_without_a_step_at_scale_1_names_the_layer_or_the_way_to_it(epochs):
+    net = keras.Sequential(
+        [
+            keras.Input((8,)),
+            keras.layers.Dense(
+                8, kernel_initializer=keras.initializers.Constant(60000), name="big"
+            ),
+            keras.layers.Dense(1),
+        ]
+    )
+    net.compile("sgd", "mse")
+    callback = MixedPrecision("mixed_float16", loss_scale=1.0 if epochs == 1 else "dynamic")
+    x = np.ones((16, 8), "float32")
+    net.fit(x, x[:, :1], batch_size=8, epochs=epochs, verbose=0, callbacks=[callback])
+    (finding,) = callback.report.findings
+    assert finding.message.startswith(f"No step of {2 * epochs} was applied: no weight has changed")
+    if epochs == 1:
+        assert finding.fix.startswith("A lower scale does not help. Look for the cause with a ba")
+        return
+    assert ". The output of layer big (Dense) has " in finding.message
+    assert finding.fix == "Keep it in float32: tfmp.MixedPrecision(keep_float32=['big'])"
 
 
 def test_an_epoch_that_begins_with_bad_rows_has_the_loss_of_the_others():

@@ -63,3 +63,10 @@ def test_no_step_is_lost_to_the_look_at_a_batch(result):
 
 def test_inputs_past_65504_are_found_on_every_replica(result):
     assert any("reaches 70000, infinite in float16" in text for text in result["large_input"])
+
+
+def test_a_skipped_step_leaves_no_trace_in_the_layers_states_of_any_replica(result):
+    own, shared = result["layers_states"]
+    # Two steps of three, towards 8.
+    assert own == pytest.approx([6.0, 6.0], rel=1e-2)
+    assert shared == pytest.approx([6.0, 6.0], rel=1e-2)

@@ -125,6 +125,7 @@ class Unscaled(Parts):
         return {"d_loss": d_loss}
 
 
+@pytest.mark.slow
 def test_a_gan_that_scales_nothing_is_told_both_optimizers():
     model = Unscaled()
     model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
@@ -292,6 +293,7 @@ class Locals(keras.Model):
         return {"loss": sum(step.learn(x) for step in self.steps)}
 
 
+@pytest.mark.slow
 def test_layers_that_learn_by_themselves_scale_their_losses():
     net, callback = Locals(), MixedPrecision("mixed_float16")
     net(np.ones((ROWS, 4)))

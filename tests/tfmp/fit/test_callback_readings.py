@@ -116,7 +116,7 @@ def test_the_device_is_read_once_per_epoch(monkeypatch):
     monkeypatch.setattr(
         recorder, "read_model_counters", lambda *given: reads.append(1) or original(*given)
     )
-    fit(model(), MixedPrecision("mixed_float16"), *data(rows=128), epochs=3)
+    fit(model(), MixedPrecision("mixed_float16"), *data(rows=64), epochs=3)
     assert len(reads) == 1 + 3  # the state at the beginning, and one reading an epoch
 
 

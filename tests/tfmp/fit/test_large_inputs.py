@@ -66,6 +66,43 @@ def test_layers_that_large_inputs_overflow_in_are_moved_before_the_first_step(ma
     assert report.events[0].text.startswith("Inputs are past 65504. Moved to float32 before the")
 
 
+class Times(layers.Layer):
+    """Multiplies by a number that is infinite in FP16, and one that is not."""
+
+    def build(self, shape):
+        for name, value in (("up", 2e5), ("down", 1e-5)):
+            constant = keras.initializers.Constant(value)
+            setattr(self, name, self.add_weight(shape=(), initializer=constant, name=name))
+
+    def call(self, x):
+        return x * self.up * self.down
+
+
+def test_layers_with_weights_past_65504_are_moved_before_the_first_step():
+    model = deep(Times(name="times"))
+    report = train(model, peak=1.0)
+    assert report.events[0].text == (
+        "Weights are past 65504. Moved to float32 before the first step: times."
+    )
+    assert report.skipped_steps < report.steps
+    assert model.get_layer("first").compute_dtype == "float16"
+
+
+def test_statistics_past_65504_are_no_weights():
+    model = deep(layers.BatchNormalization(name="norm"))
+    model.get_layer("norm").moving_variance.assign([1e6] * 8)
+    assert not train(model, peak=1.0).events
+
+
+def test_inputs_whose_sums_are_past_65504():
+    model = deep()
+    model.get_layer("first").set_weights([np.ones((8, 8)), np.zeros(8)])
+    report = train(model, peak=20_000.0)
+    assert report.events[0].text.startswith("Inputs reach 20000, and sums of them are past 65504. ")
+    assert model.get_layer("first").compute_dtype == "float32"
+    assert report.skipped_steps < report.steps
+
+
 def test_layers_behind_a_rescaling_stay_in_16_bits():
     model = deep(layers.Rescaling(1e-5))
     assert not train(model).events

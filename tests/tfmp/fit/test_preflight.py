@@ -1,13 +1,22 @@
 """preflight: each check finds what it is for, says the fix, and is silent otherwise."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers, ops
 
 from tfmp import LossScaleOptimizer, MixedPrecision, plan
 from tfmp.fit.large_inputs import too_large_inputs
-from tfmp.fit.preflight import not_finite_data, preflight_findings
+from tfmp.fit.preflight import (
+    PlannedModel,
+    kernels_in_float32,
+    not_finite_data,
+    preflight_findings,
+)
+from tfmp.precision import layer_tree
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +48,49 @@ def test_a_plan_that_keeps_every_layer_in_float32_says_so():
     (found,) = findings(model).values()
     assert "no layer of this model computes in 16 bits" in found.message
     assert findings(model, "float32") == {}
+
+
+class Shared(layers.Layer):
+    """A mixture of experts whose shares TensorFlow multiplies by float32 numbers."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], 8), name="kernel")
+
+    def call(self, x):
+        shares = tf.constant(np.linspace(0.5, 1.0, 8, dtype="float32"))
+        return tf.matmul(x, self.kernel) * self.join(shares, x)
+
+    def join(self, shares, x):
+        return shares
+
+
+class Cast(Shared):
+    def join(self, shares, x):
+        return tf.cast(shares, x.dtype)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's operators")
+@pytest.mark.parametrize(("kind", "is_found"), [(Shared, True), (Cast, False)])
+def test_a_layer_whose_raw_operators_fail_in_16_bits_is_told(kind, is_found):
+    found = findings(chain(layers.Dense(8), kind(name="experts"), layers.Dense(8)))
+    assert list(found) == ["failed in 16 bits"] * is_found
+    if is_found:
+        assert "experts (" in found["failed in 16 bits"].message
+        assert "keras.ops.cast(c, x.dtype)" in found["failed in 16 bits"].fix
+
+
+def test_the_reason_of_parts_is_that_of_the_layer_that_made_them():
+    both = layers.Bidirectional(layers.LSTM(8), name="both")
+    model = keras.Sequential([layers.Input((4, 8)), both, layers.Dense(2)])
+    model.compile("sgd", "mse")
+    made = plan(model, "mixed_float16")
+    wide = [
+        replace(row, compute_dtype="float32", reason=row.reason.replace("base policy", "no kernel"))
+        for row in made.rows
+    ]
+    planned = PlannedModel(model, layer_tree.walk(model), replace(made, rows=tuple(wide)))
+    (found,) = kernels_in_float32(planned)
+    assert "this reason: no kernel" in found.message
 
 
 def test_mixed_layers_that_were_trained_without_scaling():
@@ -80,9 +132,31 @@ class Delegating(keras.Sequential):
         return super().train_step(*arguments)
 
 
+class Guided(keras.Sequential):
+    """As in Keras's guide for JAX, whose own method of this name would scale the loss."""
+
+    def compute_loss_and_updates(self, *arguments):
+        raise NotImplementedError
+
+    def train_step(self, *arguments):
+        return self.compute_loss_and_updates(*arguments)
+
+
+class GuidedByKeras(Guided):
+    def compute_loss_and_updates(self, *arguments):
+        return super().compute_loss_and_updates(*arguments)
+
+
 @pytest.mark.parametrize(
     ("kind", "is_found"),
-    [(Forgetful, True), (Careful, False), (Helped, False), (Delegating, False)],
+    [
+        (Forgetful, True),
+        (Careful, False),
+        (Helped, False),
+        (Delegating, False),
+        (Guided, True),
+        (GuidedByKeras, False),
+    ],
 )
 def test_a_train_step_that_forgets_to_scale(kind, is_found):
     model = kind([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
@@ -91,7 +165,7 @@ def test_a_train_step_that_forgets_to_scale(kind, is_found):
     assert ("train_step without loss scaling" in found) is is_found
     if is_found:
         finding = found["train_step without loss scaling"]
-        assert "Forgetful.train_step never calls scale_loss, so that" in finding.message
+        assert f"{kind.__name__}.train_step never calls scale_loss, so that" in finding.message
         assert "self.optimizer.scale_loss(loss)" in finding.fix
 
 
@@ -127,33 +201,56 @@ def test_optimizers_whose_state_fit_leaves_behind(backend, monkeypatch):
 class Clipping(keras.Sequential):
     def train_step(self, *arguments):
         scaled = self.optimizer.scale_loss(1.0)
-        return self.clipped(scaled, tf.clip_by_global_norm)  # noqa: F821
+        return self.clipped(scaled, tf.clip_by_global_norm)
 
 
 class Unscaling(keras.Sequential):
     def train_step(self, *arguments):
         gradients = self.optimizer.unscale(self.optimizer.scale_loss(1.0))
-        return self.clipped(gradients, tf.clip_by_norm)  # noqa: F821
+        return self.clipped(gradients, tf.clip_by_norm)
+
+
+class ClippingValues(keras.Sequential):
+    def train_step(self, data):
+        with tf.GradientTape() as tape:
+            loss = self.optimizer.scale_loss(self.compute_loss(*data))
+        gradients = tape.gradient(loss, self.trainable_weights)
+        self.optimizer.apply([tf.clip_by_value(g, -1.0, 1.0) for g in gradients])
+
+
+class UnscalingByHand(ClippingValues):
+    def train_step(self, data):
+        loss = self.optimizer.scale_loss(self.compute_loss(*data))
+        gradients = [g / self.optimizer.dynamic_scale for g in self.tape.gradient(loss, [])]
+        self.optimizer.apply([tf.clip_by_value(g, -1.0, 1.0) for g in gradients])
 
 
 class ClippingWeights(Careful):
     """As the critic of a Wasserstein GAN does."""
 
     def clip(self, weight):
-        weight.assign(tf.clip_by_value(weight, -0.01, 0.01))  # noqa: F821
+        weight.assign(tf.clip_by_value(weight, -0.01, 0.01))
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_found"), [(Clipping, True), (Unscaling, False), (ClippingWeights, False)]
+    ("kind", "call"),
+    [
+        (Clipping, "clip_by_global_norm"),
+        (ClippingValues, "clip_by_value"),
+        (Unscaling, None),
+        (UnscalingByHand, None),
+        (ClippingWeights, None),
+    ],
 )
-def test_a_train_step_that_clips_scaled_gradients(kind, is_found):
+def test_a_train_step_that_clips_scaled_gradients(kind, call):
     model = kind([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
     model.compile("sgd", "mse")
     found = findings(model)
-    assert ("clipping of scaled gradients" in found) is is_found
-    if is_found:
-        message = found["clipping of scaled gradients"].message
-        assert message.startswith("Clipping calls clip_by_global_norm on gradients that are still")
+    assert ("clipping of scaled gradients" in found) is (call is not None)
+    if call:
+        finding = found["clipping of scaled gradients"]
+        assert finding.message.startswith(f"{kind.__name__} calls {call} on gradients that are st")
+        assert ("clipvalue" in finding.fix) is (kind is ClippingValues)
 
 
 def test_an_add_loss_of_a_models_own_code():
@@ -400,3 +497,11 @@ def test_a_decay_that_rounds_to_1_stops_adam():
     assert "decay of 1" not in findings(model, "mixed_bfloat16")
     model.compile(keras.optimizers.Adam(beta_2=0.99), "mse")
     assert "decay of 1" not in findings(model, "bfloat16")
+
+
+def test_one_layer_with_a_kernel_stays_in_float32():
+    model = keras.Sequential([layers.Input((8,)), layers.Activation("relu"), layers.Dense(8)])
+    model.compile("sgd", "mse")
+    message = findings(model)["kernels in float32"].message
+    assert message.startswith("0 of 1 layers with kernels multiply in 16 bits: dense")
+    assert " stays in float32, mostly for this reason: output: the loss sees it" in message

@@ -46,6 +46,18 @@ def test_a_report_without_findings_passes():
     )
 
 
+def test_one_epoch_of_one_step_is_told_and_drawn_as_one():
+    first = replace(GOOD.loss_scales[0], step=1, skipped_steps=1)
+    changes = {"steps": 1, "skipped_steps": 1, "loss_scales": (first,), "curves": {"loss": (2.0,)}}
+    short = replace(GOOD, **changes)
+    assert short.conclusion.startswith("1 step in mixed_float16")
+    assert "1 step (100.0%) was skipped" in short.conclusion
+    assert short.conclusion.endswith("The loss was 2.")
+    _, picture = figures.metric_curves(short)[0]
+    epochs = picture.partition('id="matplotlib.axis_1"')[2].partition('id="matplotlib.axis_2"')[0]
+    assert re.findall(r">([^<>]+)</text>", epochs) == ["1", "epoch"]
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [

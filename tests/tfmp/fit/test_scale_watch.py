@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
-from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale
+from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale, plan
 from tfmp.calibration import GradientReport
 from tfmp.calibration.report import LayerGradients, histogram_of
 from tfmp.fit import page
-from tfmp.fit.scale_watch import high_scale, measured_underflow
-from tfmp.loss_scaling import GradientHealth
+from tfmp.fit.scale_watch import ScaleWatch, high_scale, measured_underflow
+from tfmp.loss_scaling import GradientHealth, attach_loss_scale
 from tfmp.loss_scaling.gradient_health import VariableHealth
 
 
@@ -218,3 +218,84 @@ def test_gradients_that_own_code_clips_train_without_a_loss_scale(own):
         assert "first/kernel" in found[0]
         assert callback.report.loss_scales[-1].loss_scale == 1.0
         assert mixed == pytest.approx(exact, rel=0.1)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_frozen_base_loses_no_gradient(frozen):
+    keras.utils.set_random_seed(0)
+    dense = [layers.Dense(16, activation="relu") for _ in range(4)]
+    base = keras.Sequential([layers.Input((16,)), *dense, layers.Lambda(lambda x: x * 1e-3)])
+    base.trainable = not frozen
+    net = keras.Sequential([layers.Input((16,)), base, layers.Dense(3, activation="softmax")])
+    loss = keras.losses.sparse_categorical_crossentropy
+    net.compile(keras.optimizers.SGD(1e-3), lambda y, z: 1e-6 * loss(y, z))
+    x = np.random.default_rng(0).standard_normal((64, 16)).astype("float32")
+    callback = MixedPrecision("mixed_float16")
+    net.fit(x, np.arange(64) % 3, epochs=2, verbose=0, callbacks=[callback])
+    assert bool(scale_findings(callback.report)) is not frozen
+
+
+TOTAL = keras.losses.MeanSquaredError(reduction="sum")
+
+
+def _large(y):
+    return y * 1000
+
+
+def _one_odd_row(y):
+    y = y.copy()
+    y[3] = 1e6
+    return y
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "options", "begins_lower"),
+    [
+        ("mse", _large, {}, True),
+        (TOTAL, np.copy, {}, True),
+        ("mse", np.copy, {}, False),
+        ("mae", _large, {}, False),
+        ("mse", _one_odd_row, {}, False),
+        ("mse", _large, {"loss_scale": DynamicLossScale(2.0**14)}, False),
+        ("mse", _large, {"loss_scale": 1.0}, False),
+    ],
+    ids="squares sum small absolute odd_row own_strategy static".split(),
+)
+def test_the_scale_of_a_large_loss_begins_where_the_first_steps_are_finite(
+    loss, targets, options, begins_lower
+):
+    net = model(loss)
+    net.optimizer.learning_rate = 1e-6  # with larger steps the gradients grow
+    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
+    y = targets(x.sum(axis=1, keepdims=True))
+    callback = MixedPrecision("mixed_float16", **options)
+    history = net.fit(x, y, batch_size=16, verbose=0, callbacks=[callback])
+    told = [event.text for event in callback.report.events if "loss is large" in event.text]
+    assert bool(told) is begins_lower
+    if begins_lower:
+        assert history.history["skipped_steps"] == [0]
+        assert history.history["loss_scale"][0] < 2.0**13
+
+
+@pytest.mark.parametrize("short", [None, 100])
+def test_a_long_fit_lets_the_scale_fall_by_itself(short):
+    net = model("mse")
+    watch = ScaleWatch(net)
+    watch.hold((np.ones((4, 8), "float32"), np.full((4, 1), 1e6, "float32")))
+    attach_loss_scale(net, "dynamic")
+    plan(net, "mixed_float16").apply()
+    assert watch.begin_lower(2000) is None
+    assert watch.begin_lower(short) < 1.0
+
+
+@pytest.mark.parametrize("weighed", ["losses", "samples"])
+def test_large_weights_make_a_loss_large(weighed):
+    net = model("mse")
+    of_loss, of_sample = (1e6, 1.0) if weighed == "losses" else (1.0, 1e6)
+    net.compile("sgd", "mse", loss_weights=[of_loss])
+    watch = ScaleWatch(net)
+    x = np.ones((4, 8), "float32")
+    watch.hold((x, x[:, :1], np.full(4, of_sample, "float32")))
+    attach_loss_scale(net, "dynamic")
+    plan(net, "mixed_float16").apply()
+    assert watch.begin_lower(100) < 2.0**10

@@ -273,6 +273,58 @@ def test_the_graph_rewrite_is_refused_on_another_backend(monkeypatch):
         tfmp.enable_mixed_precision_graph_rewrite(sgd())
 
 
+# --- attributes of the inner optimizer ---
+
+
+def test_attributes_of_the_inner_optimizer_are_read_and_set_through():
+    inner = sgd(momentum=0.25, weight_decay=0.125)
+    optimizer = LossScaleOptimizer(inner)
+    assert (optimizer.momentum, optimizer.weight_decay, optimizer.clipnorm) == (0.25, 0.125, None)
+    optimizer.momentum, optimizer.weight_decay, optimizer.clipvalue = 0.5, 0.25, 1.0
+    assert (inner.momentum, inner.weight_decay, inner.clipvalue) == (0.5, 0.25, 1.0)
+    optimizer.note = "of the wrapper"
+    assert not hasattr(inner, "note")
+
+
+def test_an_attribute_that_neither_has_is_missed():
+    inner = sgd()
+    inner._hidden = 1
+    optimizer = LossScaleOptimizer(inner)
+    for name in ("beta_1", "_hidden"):
+        with pytest.raises(AttributeError, match=f"'LossScaleOptimizer' object has no .*{name}"):
+            getattr(optimizer, name)
+    assert not hasattr(LossScaleOptimizer.__new__(LossScaleOptimizer), "momentum")
+
+
+def test_names_that_the_wrapper_uses_itself_stay_its_own():
+    names = ("enabled", "loss_scale", "counters", "step_counter", "dynamic_scale", "held_as")
+    inner, target = sgd(), keras.Variable([1.0])
+    for name in names:
+        setattr(inner, name, "inner")
+    optimizer = LossScaleOptimizer(inner, loss_scale=8.0)
+    assert not hasattr(optimizer, "counters")  # not built yet
+    optimizer.apply([optimizer.scale_loss(tf.constant([0.5]))], [target])
+    np.testing.assert_array_equal(target, [0.75])
+    assert [getattr(inner, name) for name in names] == ["inner"] * len(names)
+    assert (optimizer.enabled, optimizer.loss_scale) == (True, StaticLossScale(8.0))
+
+
+def test_a_callback_of_fit_sets_what_the_next_step_uses():
+    class NoMomentum(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.model.optimizer.momentum = 0.0
+
+    def trained(*callbacks, **options) -> np.ndarray:
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile(LossScaleOptimizer(sgd(**options)), "mse", run_eagerly=True)
+        x = np.ones((4, 2), "float32")
+        model.fit(x, x[:, :1], batch_size=1, verbose=0, callbacks=[*callbacks])
+        return model.get_weights()[0]
+
+    np.testing.assert_array_equal(trained(NoMomentum(), momentum=0.9), trained())
+
+
 # --- switched off ---
 
 

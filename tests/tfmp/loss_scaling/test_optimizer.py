@@ -200,6 +200,16 @@ def test_variables_without_gradients_and_subsets_of_variables_are_applied():
     assert read_counters(optimizer).last_first_offender.variable == targets[1].path
 
 
+def test_complex_weights_are_applied_and_checked():
+    weight = keras.Variable([1 + 1j], dtype="complex64")
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), loss_scale=2.0)
+    optimizer.scale_loss(tf.constant(1.0))
+    for gradient in (2 - 2j, complex("nan")):
+        optimizer.apply([tf.constant([gradient], "complex64")], [weight])
+    assert values([weight]) == [[0.5 + 1.5j]]
+    assert read_counters(optimizer).skipped_steps == 1
+
+
 def test_gradients_that_forgot_their_shape_are_applied():
     variable = keras.Variable(np.ones(3, "float32"))
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), 4.0)

@@ -51,6 +51,26 @@ def state(net: keras.Model) -> list[list]:
     return [v.numpy().tolist() for v in (*net.variables, *net.optimizer.variables)]
 
 
+def _optimizers() -> list[str]:
+    kinds = vars(keras.optimizers).items()
+    made_of_others = ("Optimizer", "LossScaleOptimizer", "MultiOptimizer")
+    return sorted(
+        name
+        for name, kind in kinds
+        if isinstance(kind, type)
+        and issubclass(kind, keras.optimizers.Optimizer)
+        and name not in made_of_others
+    )
+
+
+@pytest.mark.parametrize("name", _optimizers())
+def test_every_optimizer_of_keras_comes_back_from_its_configuration(name):
+    inner = getattr(keras.optimizers, name)(0.25)
+    optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(LossScaleOptimizer(inner)))
+    assert type(optimizer.inner_optimizer) is type(inner)
+    assert optimizer.inner_optimizer.get_config() == inner.get_config()
+
+
 @pytest.fixture(scope="module")
 def uninterrupted() -> list[list]:
     return state(train(model(wrapped()), epochs=2))

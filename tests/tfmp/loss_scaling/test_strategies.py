@@ -59,6 +59,18 @@ def test_dynamic_scale_follows_its_history(options, verdicts, scales):
     assert run(DynamicLossScale(**options), verdicts) == scales
 
 
+@pytest.mark.parametrize(
+    ("options", "verdicts", "powers"),
+    [
+        ({}, "-----", [14, 12, 8, 4, 0]),  # one after another, that would be 15 halvings
+        ({}, "+---", [15, 14, 13, 12]),
+        ({"hysteresis": 2}, "---", [15, 14, 12]),
+    ],
+)
+def test_the_usual_scale_falls_faster_before_the_first_applied_step(options, verdicts, powers):
+    assert run(DynamicLossScale(**options), verdicts) == [2.0**power for power in powers]
+
+
 def test_dynamic_scale_stays_above_its_floor_where_halving_would_reach_zero():
     # Halved often enough, 2**15 becomes 0 (on a device after 142 skips), and 0/0 makes weights NaN.
     assert run(DynamicLossScale(), "-" * 170)[-1] == 1.0
@@ -163,6 +175,8 @@ def test_as_loss_scale_refuses(value, shown):
             r"StaticLossScale\(scale\) expects a finite number above 0; received 0\.0 of type fl",
         ),
         (lambda: StaticLossScale(float("inf")), r"above 0; received inf of type float"),
+        (lambda: StaticLossScale(1e40), r"below 1\.70141e\+38; received 1e\+40 of .* in float32"),
+        (lambda: StaticLossScale(1e-42), r"at least 1\.17549e-38 .* received 1e-42 of type float"),
         (lambda: StaticLossScale("8"), r"above 0; received '8' of type str"),
         (lambda: DynamicLossScale(initial=-1), r"DynamicLossScale\(initial=\.\.\.\) expects"),
         (

@@ -124,9 +124,16 @@ def test_the_error_names_variable_scale_and_three_things_to_try():
     assert "First offending variable: 'a/bias' (the nearest to the loss" in text
     assert "Loss scale: 1 after 15 reductions; 16 of 17 steps skipped" in text
     assert "1. tfmp.locate_nonfinite(model, x, y)" in text
-    assert "2. tfmp.MixedPrecision(keep_float32=['a'])" in text
+    assert "2. tfmp.MixedPrecision(keep_float32=...) with the layer it names, if it says" in text
     assert "3. A lower learning rate" in text
     assert error.limit == 15
+
+
+def test_the_error_names_the_layer_of_a_known_cause():
+    counters = read_counters(after("n" * 16))
+    text = str(NonFiniteGradientsError(counters, 15, "The output of b is infinite.", "b"))
+    assert "\n  Cause: The output of b is infinite.\nTry, in this order:" in text
+    assert "2. tfmp.MixedPrecision(keep_float32=['b'])." in text
 
 
 def test_json_lines_are_appended_and_never_hold_bare_nan(tmp_path):

@@ -124,10 +124,11 @@ def test_a_small_difference_of_process_memory_is_noise():
 
 def test_a_pool_shows_only_its_growth(monkeypatch):
     monkeypatch.setattr(measuring, "_backend", lambda: "tensorflow")
-    monkeypatch.setattr(measuring.platform, "machine", lambda: "x86_64")
-    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
-    assert measuring.keeps_freed_memory()
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    for used in (True, False):
+        monkeypatch.setattr(measuring, "tensorflow_uses_onednn", lambda used=used: used)
+        assert measuring.keeps_freed_memory() is used
+    monkeypatch.setattr(measuring, "_backend", lambda: "jax")
+    monkeypatch.setattr(measuring, "tensorflow_uses_onednn", lambda: True)
     assert not measuring.keeps_freed_memory()
     least = Memory(2**30, measuring.POOLED_MEMORY)
     assert least.text == "≥ 1 GiB"

@@ -115,6 +115,38 @@ def test_a_weight_that_was_broken_before():
     assert "checkpoint" in found.advice
 
 
+class Means(layers.Layer):
+    """Keeps a mean of its inputs, and may use it."""
+
+    def __init__(self, uses, **options):
+        super().__init__(**options)
+        self.uses = uses
+
+    def build(self, shape):
+        self.mean = self.add_weight(shape=(), initializer="zeros", trainable=False, name="mean")
+
+    def call(self, x):
+        return x - self.mean if self.uses else x
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_state_that_a_layer_broke_in_a_step_before(uses):
+    net = sequential(dense(), Means(uses, name="means"), dense(1))
+    net.get_layer("means").mean.assign(np.nan)
+    found = locate_nonfinite(net, X, Y)
+    assert (found.stage, found.cause, found.layer) == ("weights", "weights", "means")
+    assert found.what.startswith("The state ")
+    assert found.what.endswith("means/mean has 1 NaN of 1 values before the step")
+    assert found.why.startswith("no optimizer changes it: its layer assigned it in an earlier step")
+
+
+def test_a_layer_that_overflows_comes_before_the_state_that_it_broke():
+    big = dense(name="big", dtype=HALF, kernel_initializer=constant(60000.0))
+    net = sequential(big, layers.BatchNormalization(name="norm"), dense(1))
+    net.get_layer("norm").moving_mean.assign([np.nan] * 4)
+    assert locate_nonfinite(net, X, Y).layer == "big"
+
+
 # --- forward ---
 
 
@@ -133,6 +165,22 @@ def test_an_output_that_does_not_fit_into_float16():
     assert "and float16 ends at 65504" in found.why
     assert found.op.name in ("MatMul", "dot_general")
     assert found.op.where is None  # a library's operation has no line in anyone's code
+
+
+def test_a_convolution_that_overflows():
+    net = keras.Sequential(
+        [
+            layers.Input((8, 8, 1)),
+            layers.Conv2D(8, 3, name="sums", dtype=HALF, kernel_initializer="ones"),
+            layers.Flatten(),
+            layers.Dense(1),
+        ]
+    )
+    net.compile("sgd", "mse")
+    found = locate_nonfinite(net, np.full((4, 8, 8, 1), 30000.0, "float32"), Y[:4])
+    assert (found.stage, found.cause, found.layer) == ("forward", "overflow", "sums")
+    assert "in float32 it reaches 2.7e+05" in found.why
+    assert "conv" in found.op.name.lower()
 
 
 def normalize(x):

@@ -8,13 +8,21 @@ import pytest
 import tensorflow as tf
 
 import tfmp
+from tfmp.precision import graph_rewriting
 from tfmp.precision.graph_rewriting import VARIABLE, decide
+from tfmp.shared.framework_start import tensorflow_uses_onednn
 
 RNG = np.random.default_rng(0)
 X = tf.constant(RNG.standard_normal((32, 64)), tf.float32)
 Y = tf.zeros((32,), tf.int32)
 FIRST = tf.Variable(RNG.standard_normal((64, 128)), dtype=tf.float32)
 SECOND = tf.Variable(RNG.standard_normal((128, 10)), dtype=tf.float32)
+
+
+in_bfloat16 = pytest.mark.skipif(
+    not tensorflow_uses_onednn(),
+    reason="TensorFlow rewrites for oneDNN, which it does without on this processor",
+)
 
 
 def forward(x):
@@ -72,6 +80,7 @@ def test_it_is_restored_after_an_exception():
         raise KeyError
 
 
+@in_bfloat16
 def test_a_function_runs_rewritten_inside_and_as_written_outside():
     function = tf.function(forward)
     before = function(X).numpy()
@@ -115,6 +124,7 @@ def test_operations_are_counted_for_a_card_that_is_not_here():
     assert found.to_dict()["changed_ops"] == sum(found.changed.values())
 
 
+@in_bfloat16
 def test_the_counts_are_those_of_the_graph_that_runs():
     """TensorFlow hands out the graphs it optimized for a call; only for a device that is here."""
     from tensorflow.python.eager import context
@@ -138,6 +148,15 @@ def test_the_counts_are_those_of_the_graph_that_runs():
     ]
     assert found.changed["MatMul"] == max(counted) == 2
     assert not found.assumed
+
+
+def test_a_processor_without_bfloat16_is_told(monkeypatch):
+    monkeypatch.setattr(graph_rewriting, "tensorflow_uses_onednn", lambda: False)
+    for dtype, told in {"bfloat16": True, "float16": False}.items():
+        with tfmp.graph_rewrite(dtype) as rewrite:
+            found = rewrite.inspect(tf.nn.relu, X)
+        assert ("TF_ENABLE_ONEDNN_OPTS=1 before" in str(found)) is told
+        assert ("no matrix products" in str(found)) is not told
 
 
 def test_what_xla_compiles_is_not_rewritten():

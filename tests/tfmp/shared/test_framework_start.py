@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from tfmp.shared.framework_start import held_back, without
+from tfmp.shared.framework_start import held_back, start_converting, without
+
+SWITCH = "TF_ENABLE_ONEDNN_OPTS"
 
 
 def noise(error: BaseException | None = None) -> None:
@@ -74,3 +76,37 @@ def test_a_command_starts_without_the_packages_that_keras_wraps():
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True
     )
     assert (run.returncode, run.stdout.strip()) == (0, ""), run.stderr
+
+
+@pytest.mark.parametrize("given", [None, pytest.param("0", marks=pytest.mark.slow)])
+def test_a_process_that_converts_has_the_kernels_of_onednn(given: str | None) -> None:
+    code = (
+        "from tfmp.shared import framework_start as start; start.start_converting();"
+        "print(start.tensorflow_uses_onednn())"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != SWITCH}
+    environment |= {SWITCH: given} if given else {}
+    assert printed(code, environment) == f"{given is None}"
+
+
+def test_a_process_whose_tensorflow_has_decided_is_left_alone(monkeypatch) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setitem(sys.modules, "tensorflow", sys)
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    start_converting()
+    assert SWITCH not in os.environ
+    assert os.environ["KERAS_BACKEND"] == "tensorflow"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("switch", ["0", "1"])
+def test_tensorflow_itself_says_whether_it_uses_onednn(switch: str) -> None:
+    code = "from tfmp.shared import framework_start as start; print(start.tensorflow_uses_onednn())"
+    assert printed(code, {**os.environ, SWITCH: switch}) == f"{switch == '1'}"
+
+
+def printed(code: str, environment: dict[str, str]) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()

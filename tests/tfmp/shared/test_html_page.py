@@ -3,6 +3,7 @@
 import re
 
 from notebook_cells import headline_and_page
+from repository import ROOT
 
 from tfmp.shared.html_page import framed, framed_table
 
@@ -41,3 +42,16 @@ def test_a_frame_is_as_high_as_its_table_up_to_a_screen():
     cells = [framed_table("t", (), [("a",)] * rows) for rows in (2, 4, 400)]
     heights = [float(cell.rpartition("height: ")[2].partition("rem")[0]) for cell in cells]
     assert heights[0] < heights[1] < heights[2] == 32
+
+
+def test_every_figure_of_a_page_has_a_name_for_those_who_do_not_see_it():
+    pages = [page for wing in ("tfmp", "converters") for page in (ROOT / wing).rglob("*.j2")]
+    figures = {page.name: re.findall(r"<figure[^>]*>", page.read_text()) for page in pages}
+    assert sum(map(len, figures.values())) >= 8
+    nameless = {
+        name: figure
+        for name, found in figures.items()
+        for figure in found
+        if not figure.startswith('<figure role="img" aria-label="')
+    }
+    assert nameless == {}

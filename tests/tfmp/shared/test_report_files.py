@@ -17,6 +17,16 @@ def test_a_report_needs_a_known_suffix_and_a_folder(tmp_path):
         check_report_path(tmp_path / "missing" / "r.json", SUFFIXES)
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    (tmp_path / "r.html").mkdir()
+    with pytest.raises(ValueError, match=r"r\.html' is a folder\. Choose another name"):
+        check_report_path(tmp_path / "r.html", SUFFIXES)
+    # No right to write there, for root either.
+    with pytest.raises(ValueError, match=r"can be written to; received '/proc/r\.json': "):
+        check_report_path("/proc/r.json", SUFFIXES)
+    assert [each.name for each in tmp_path.iterdir()] == ["r.html"]
+
+
 def test_a_report_is_written_whole_or_refused_in_words(tmp_path):
     with writing_report(tmp_path / "r.json") as new:
         new.write_text("{}")

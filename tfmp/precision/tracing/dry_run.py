@@ -17,8 +17,10 @@ from tfmp.precision import NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode, describe, is_builtin, operations_of
 from tfmp.precision.tracing.graph_walk import new_marks, producers, trace
 from tfmp.precision.tracing.hazards import Fact
+from tfmp.precision.tracing.own_states import StateWatch
 from tfmp.precision.tracing.traced_graph import Graph, Inputs
 from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.wording import first_line
 
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
@@ -55,6 +57,8 @@ class DryRun:
         unsafe_losses: layers whose `add_loss` got a tensor that was not float32.
         facts: constants, sums and products in the layers' own code.
         called: layers that ran.
+        assigned: ids of the weights that the layers' own code assigns.
+        states: layers that compute a weight's new value from its old one in 16 bits, with its name.
     """
 
     inputs: Inputs
@@ -63,6 +67,8 @@ class DryRun:
     unsafe_losses: frozenset[int] = frozenset()
     facts: tuple[Fact, ...] = ()
     called: frozenset[int] = frozenset()
+    assigned: frozenset[int] = frozenset()
+    states: Mapping[int, str] = field(default_factory=dict)
 
 
 def needs_dry_run(root: LayerNode) -> bool:
@@ -73,7 +79,7 @@ def needs_dry_run(root: LayerNode) -> bool:
 def dry_run(
     root: LayerNode,
     policies: Mapping[int, str | None] | None = None,
-    inputs: Inputs | None = None,
+    before: DryRun | None = None,
 ) -> DryRun:
     """Traces a model in training mode.
 
@@ -82,7 +88,7 @@ def dry_run(
         policies: Keras policies to try, by `id(layer)`; layers that fail under their policy are
             switched to float32, if necessary with the layers that they contain, and the run goes
             on. Without policies the layers run as they are, and the first failure ends the run.
-        inputs: the inputs of an earlier run.
+        before: an earlier run, whose inputs are taken again, and whose `assigned` are looked at.
 
     Returns:
         The result. Every layer has its own policy again.
@@ -92,8 +98,9 @@ def dry_run(
             fails for reasons that are not its dtypes.
     """
     last: Exception | None = None
-    for candidate in [inputs] if inputs else _possible_inputs(root.layer):
-        run = _Run(root, may_switch=policies is not None)
+    assigned = before.assigned if before else frozenset()
+    for candidate in [before.inputs] if before else _possible_inputs(root.layer):
+        run = _Run(root, policies is not None, assigned)
         try:
             _build_the_rest(root, candidate)
             with (
@@ -106,10 +113,17 @@ def dry_run(
         except Exception as error:
             last = error
             continue
-        outputs = _seen_by_the_loss(graph, root, run)
-        unsafe = frozenset(run.unsafe_losses)
-        called = frozenset(id(node.layer) for node in run.called)
-        return DryRun(candidate, outputs, run.failed, unsafe, tuple(graph.facts), called)
+        states = run.states.rounded(graph)
+        return DryRun(
+            candidate,
+            _seen_by_the_loss(graph, root, run),
+            run.failed,
+            frozenset(run.unsafe_losses),
+            tuple(graph.facts),
+            frozenset(id(node.layer) for node in run.called),
+            frozenset(run.states.assigned),
+            states,
+        )
     raise DryRunError(_one_line(last) if last else "the shapes of its inputs are unknown")
 
 
@@ -140,11 +154,12 @@ def _seen_by_the_loss(graph: Graph, root: LayerNode, run: "_Run") -> frozenset[i
 class _Run:
     """The state of one dry run while the model is being traced."""
 
-    def __init__(self, root: LayerNode, may_switch: bool) -> None:
+    def __init__(self, root: LayerNode, may_switch: bool, assigned: frozenset[int]) -> None:
         self.root = root
         self.nodes = {id(node.layer): node for node in root.within()}
         self.may_switch = may_switch
         self.marks = new_marks()
+        self.states = StateWatch(self.marks, assigned)
         self.failed: dict[int, str] = {}
         self.called: list[LayerNode] = []
         self.attempts: dict[int, int] = {}
@@ -155,15 +170,15 @@ class _Run:
     def call_model(
         self, keywords: Mapping[str, TensorTree], positional: list[TensorTree]
     ) -> TensorTree:
-        """Calls the model in training mode; returns its outputs and the losses that it adds."""
+        """Calls the model in training mode; returns outputs, losses that it adds, and states."""
         model = self.root.layer
         kwargs = dict(keywords)
         if model._call_has_training_arg:
             kwargs["training"] = True
-        with keras.StatelessScope(collect_losses=True):
+        with self.states:
             outputs = model(*positional, **kwargs)
             added = self._added_losses()
-        return outputs, added, list(self.endpoint_losses.values())
+        return outputs, added, list(self.endpoint_losses.values()), self.states.new_values()
 
     def _added_losses(self) -> list[Tensor]:
         """The losses that containers add in their own code; the loss sees their layers' results."""
@@ -188,7 +203,8 @@ class _Run:
         """Calls a layer; one that fails in its dtype is called again in float32."""
         (args, kwargs), begin = self.marks.begin(node.layer, (args, kwargs))
         try:
-            outputs = call(*args, **kwargs)
+            with self.states.running(node.layer):
+                outputs = call(*args, **kwargs)
         except Exception as error:
             self.marks.end(node.layer, begin)
             if not (self.may_switch and _answers_for_itself(node)):
@@ -320,10 +336,9 @@ def losses_kept(root: LayerNode) -> Iterator[None]:
 
 def _possible_inputs(model: keras.Model) -> Iterator[Inputs]:
     """Inputs that a model may be traced with, the likeliest first."""
-    # Some code needs real sizes under JAX; 32 passes through most strides and poolings.
-    sizes = (None, 32) if keras.backend.backend() == "jax" else (None,)
+    # Some code needs real sizes; 32 passes through most strides and poolings.
     for keywords, positional in _possible_arguments(model):
-        for size in sizes:
+        for size in (None, 32):
             yield Inputs(keywords, positional, size)
 
 
@@ -392,9 +407,9 @@ def remember_first_batch(model: keras.Model, inputs: TensorTree) -> None:
         )
 
 
-def _one_line(error: Exception | None) -> str:
+def _one_line(error: Exception) -> str:
     """The most telling line of an exception's text, short enough for a table."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "dtype" in line or "float" in line] or lines
-    text = telling[0] if telling else type(error).__name__
+    telling = [line for line in lines if "dtype" in line or "float" in line]
+    text = telling[0] if telling else first_line(error)
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 3] + "..."

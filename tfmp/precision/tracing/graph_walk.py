@@ -43,7 +43,7 @@ def producers(graph: Graph, root: LayerNode, through: int | None = None) -> froz
     goes on `through` a layer, by id, that returned its argument as it was.
     """
     nodes = {id(node.layer): node for node in root.within()}
-    found = {key for key in graph.inside_loops if key in nodes and nodes[key].head is None}
+    found: set[int] = set()
     pending = [(output, root) for output in graph.outputs]
     seen = set()
     while pending:
@@ -52,6 +52,7 @@ def producers(graph: Graph, root: LayerNode, through: int | None = None) -> froz
             continue
         seen.add(tensor)
         origin = graph.origin(tensor)
+        found |= {key for key in origin.inside if key in nodes and nodes[key].head is None}
         node = nodes.get(origin.layer) if origin.layer is not None else None
         if node is None:
             if origin.is_operation and origin.sources and not is_graph(container.layer):

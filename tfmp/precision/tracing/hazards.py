@@ -68,7 +68,8 @@ class Fact:
             that is returned) or `ARGUMENT` (an exponential that a layer reads).
         dtype: the dtype that the operation computes in.
         number: the constant, the number of values in a sum or factors in a product (infinity if it
-            is unknown), the divisor, or the exponent of a power.
+            is unknown), the divisor, or the exponent of a power or square, or that of the power
+            that a `TANH` is taken of.
         line: file and line of the user's code that promotes, if it is known.
         bound: the largest magnitude of the values in a sum that leaves the range, if it is known.
         others: ids of the layers whose results an exponential is computed from, or that hold the
@@ -104,7 +105,7 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
         if power is not None:
             yield Fact(layer, POWER, dtype, power)
     if is_square(value) or rounds_mean_square(value):
-        yield Fact(layer, SQUARE, dtype)
+        yield Fact(layer, SQUARE, dtype, value.power or 2.0)
     if is_large_exponential(value):
         yield Fact(layer, EXPONENTIAL, dtype, others=tuple(layers_behind(value)))
     held = rounded_before_logarithm(value)
@@ -123,6 +124,12 @@ def of_value(layer: int, dtype: str, value: Value) -> Iterator[Fact]:
     angle = widest_angle(value)
     if angle is not None:
         yield Fact(layer, ANGLE, dtype, angle)
+
+
+def of_tanh(layer: int, dtype: str, value: Value) -> Fact:
+    """The fact about a hyperbolic tangent."""
+    degrees = value.sources[0].growth().values() if value.sources else ()
+    return Fact(layer, TANH, dtype, max(degrees, default=0.0))
 
 
 def of_result(layer: int, value: Value) -> Iterator[Fact]:
@@ -183,8 +190,11 @@ def hazards(before: Iterable[Fact], trial: Iterable[Fact]) -> Mapping[int, str]:
     found = {**_powers(trial), **found}
     # A norm or a variance, which divides by its root: no NaN tells of an infinite one.
     sums = {fact.layer for fact in trial if fact.kind == SUM}
+    saturated = _saturated(trial)
     for fact in trial:
-        if fact.kind == SQUARE and fact.dtype == "float16" and fact.layer in sums:
+        if fact.kind != SQUARE or (fact.number == 3 and fact.layer in saturated):
+            continue
+        if fact.dtype == "float16" and fact.layer in sums:
             found.setdefault(fact.layer, "sums squares that are infinite in float16 from 256 on")
     return found
 
@@ -204,11 +214,11 @@ def _powers(trial: Iterable[Fact]) -> Mapping[int, str]:
     """Reasons of the layers that take high powers, by id of the layer."""
     found: dict[int, str] = {}
     trial = list(trial)
-    saturating = {fact.layer for fact in trial if fact.kind == TANH}
+    saturated = _saturated(trial)
     narrow = [fact for fact in trial if fact.kind == POWER and fact.dtype == "float16"]
     for fact in sorted(narrow, key=lambda fact: -abs(fact.number)):
-        if fact.number == 3 and fact.layer in saturating:
-            continue  # the cube in GELU: its tanh is 1 where the cube is infinite
+        if fact.number == 3 and fact.layer in saturated:
+            continue
         if np.isinf(fact.number):
             reason = "takes powers with exponents that are no constants"
         elif fact.number > 0:
@@ -219,6 +229,13 @@ def _powers(trial: Iterable[Fact]) -> Mapping[int, str]:
             reason = f"takes powers whose gradients are infinite in float16 up to {smallest:.2g}"
         found.setdefault(fact.layer, reason)
     return found
+
+
+def _saturated(trial: Iterable[Fact]) -> frozenset[int]:
+    """The layers whose cubes are those in GELU: its tanh is 1 where the cube is infinite."""
+    cubes = Counter(fact.layer for fact in trial if fact.kind == POWER and fact.number == 3)
+    tanhs = Counter(fact.layer for fact in trial if fact.kind == TANH and fact.number == 3)
+    return frozenset(layer for layer, count in tanhs.items() if cubes[layer] <= count)
 
 
 def promoted(trial: Iterable[Fact]) -> Mapping[int, str]:

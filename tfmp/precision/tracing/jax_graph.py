@@ -15,11 +15,11 @@ from tfmp.precision.tracing.hazards import (
     PRODUCT,
     PROMOTION,
     SUM,
-    TANH,
     Fact,
     of_argument,
     of_constant,
     of_result,
+    of_tanh,
     of_value,
 )
 from tfmp.precision.tracing.ranges import power_of_all, value_of
@@ -65,7 +65,7 @@ _CALLS = (
 class JaxMarks:
     """The `Marks` of a jaxpr: equations in it, which carry the ids of layers as their names."""
 
-    def add(self, layer: keras.Operation, outputs: TensorTree) -> TensorTree:
+    def add(self, layer: keras.Operation | keras.Variable, outputs: TensorTree) -> TensorTree:
         """Marks a layer's results."""
         return over_tensors(lambda tensor: _named(tensor, layer), outputs)
 
@@ -82,7 +82,9 @@ class JaxMarks:
         """The marks of its results end a layer's code."""
 
 
-def _named(tensor: Tensor, layer: keras.Operation, prefix: str = _PREFIX) -> Tensor:
+def _named(
+    tensor: Tensor, layer: keras.Operation | keras.Variable, prefix: str = _PREFIX
+) -> Tensor:
     from jax.ad_checkpoint import checkpoint_name
 
     marked = checkpoint_name(tensor, f"{prefix}{id(layer)}")
@@ -141,7 +143,6 @@ class _Graph:
     def __init__(self, jaxpr: "Jaxpr", constants: dict[int, Tensor]) -> None:
         self.outputs: list[Hashable] = _within((), jaxpr.outvars)
         self.facts = _Facts(jaxpr, constants).found
-        self.inside_loops: set[int] = set()
         self._origins: dict[Hashable, Origin] = {}
         self._alive = jaxpr  # its variables are known by their ids
         self._read(jaxpr, ())
@@ -164,9 +165,8 @@ class _Graph:
                 self._hand_on(sources, _within(call, inner[0].invars))
                 self._hand_on(_within(call, inner[0].outvars), results)
             else:
-                self._connect(results, Origin(None, sources))
-                for part in inner:
-                    self.inside_loops.update(_layers_in(part))
+                inside = frozenset().union(*map(_layers_in, inner))
+                self._connect(results, Origin(None, sources, inside=inside))
 
     def _hand_on(self, sources: Iterable[Hashable], results: Iterable[Hashable]) -> None:
         for source, result in zip(sources, results, strict=False):
@@ -270,7 +270,7 @@ class _Facts:
             self.found.append(reduced)
             reductions[id(equation.outvars[0])] = reduced
         elif equation.primitive.name == "tanh":
-            self.found.append(Fact(layer, TANH, dtype))
+            self.found.append(of_tanh(layer, dtype, made))
         elif equation.primitive.name in ("broadcast_in_dim", "reshape", "squeeze"):
             reductions[id(equation.outvars[0])] = reductions.get(id(equation.invars[0]))
         elif equation.primitive.name in ("dot_general", "conv_general_dilated"):

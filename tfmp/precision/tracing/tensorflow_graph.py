@@ -15,11 +15,11 @@ from tfmp.precision.tracing.hazards import (
     PRODUCT,
     PROMOTION,
     SUM,
-    TANH,
     Fact,
     of_argument,
     of_constant,
     of_result,
+    of_tanh,
     of_value,
 )
 from tfmp.precision.tracing.ranges import power_of_all, value_of
@@ -56,7 +56,7 @@ class TensorFlowMarks:
         self.alive: list[Tensor] = []
         self.graph: tf.Graph | None = None
 
-    def add(self, layer: keras.Operation, outputs: TensorTree) -> TensorTree:
+    def add(self, layer: keras.Operation | keras.Variable, outputs: TensorTree) -> TensorTree:
         """Marks a layer's results."""
 
         def mark(tensor: Tensor) -> Tensor:
@@ -108,11 +108,18 @@ def trace_tensorflow(function: Traceable, inputs: Inputs, marks: TensorFlowMarks
         marks.graph = graph
         keywords, positional = tree.map_structure(
             # A batch may have nothing in some places.
-            lambda spec: None if spec is None else tf.compat.v1.placeholder(spec.dtype, spec.shape),
+            lambda spec: None if spec is None else _placeholder(spec, inputs.size),
             (inputs.keywords, inputs.positional),
         )
         outputs = tree.flatten(function(keywords, positional))
     return _Graph(filter(_is_traced, outputs), marks, graph)
+
+
+def _placeholder(spec: keras.KerasTensor, size: int | None) -> Tensor:
+    import tensorflow as tf
+
+    shape = [size if length is None else length for length in spec.shape]
+    return tf.compat.v1.placeholder(spec.dtype, shape)
 
 
 def _is_traced(value: object) -> bool:
@@ -138,12 +145,11 @@ class _Graph:
         self._marks = marks.layers
         self.facts = list(_facts(graph, marks.owners, marks.layers, marks.readers))
         self.outputs: list[Hashable] = [self._all_of(tensor) for tensor in outputs]
-        self.inside_loops = {
-            layer
-            for tensor in marks.alive
-            if tensor.graph is not graph
-            for layer in self._marks.get(id(tensor), ())
-        }
+        self._layers_of: dict[int, set[int]] = {}
+        for tensor in marks.alive:
+            self._layers_of.setdefault(id(tensor.graph), set()).update(
+                self._marks.get(id(tensor), ())
+            )
 
     def _all_of(self, tensor: Tensor) -> _MarkedTensor:
         return _MarkedTensor(tensor, id(tensor), len(self._marks.get(id(tensor), ())))
@@ -154,11 +160,25 @@ class _Graph:
             layer = self._marks[tensor.key][tensor.left - 1]
             rest = _MarkedTensor(tensor.tensor, tensor.key, tensor.left - 1)
             return Origin(layer, (rest,))
-        return Origin(None, tuple(map(self._all_of, tensor.tensor.op.inputs)))
+        op = tensor.tensor.op
+        if op.type in _ONLY_SHAPES:
+            return Origin(None, ())
+        return Origin(None, tuple(map(self._all_of, op.inputs)), inside=frozenset(self._inside(op)))
+
+    def _inside(self, op: "tf.Operation") -> set[int]:
+        """The layers that ran inside an operation, by id."""
+        found: set[int] = set()
+        for inner in _inner_graphs(op):
+            found |= self._layers_of.get(id(inner), set())
+            for nested in inner.get_operations():
+                found |= self._inside(nested)
+        return found
 
 
 _SUMS = ("Sum", "Mean", "Cumsum", "EuclideanNorm")
 _PRODUCTS_OF_MANY = ("Prod", "Cumprod")
+# They read no values.
+_ONLY_SHAPES = ("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike")
 # The attributes in which operations have the functions that they call.
 _FUNCTIONS = {
     "While": ("body",),
@@ -221,7 +241,7 @@ def _facts(
         elif op.type in _PRODUCTS_OF_MANY and op.inputs[0].dtype.is_floating:
             yield Fact(owner, FACTORS, op.inputs[0].dtype.name, _reduced(op))
         elif op.type == "Tanh":
-            yield Fact(owner, TANH, op.inputs[0].dtype.name)
+            yield of_tanh(owner, op.inputs[0].dtype.name, made)
         elif op.type in _PRODUCTS:
             yield Fact(owner, PRODUCT, op.inputs[0].dtype.name)
         elif op.type == "Cast" and promotes(op.inputs[0].dtype.name, op.outputs[0].dtype.name):

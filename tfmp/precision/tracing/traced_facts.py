@@ -35,6 +35,7 @@ class Evidence:
         out_of_range: layers whose own code leaves FP16's range, with the operation.
         lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
             would keep the layers behind them out of 16 bits.
+        states: layers that compute a weight's new value from its old one in 16 bits, with its name.
     """
 
     outputs: frozenset[int]
@@ -44,9 +45,10 @@ class Evidence:
     out_of_range: Mapping[int, str] = field(default_factory=dict)
     promoted: Mapping[int, str] = field(default_factory=dict)
     lookups_in_16_bits: frozenset[int] = frozenset()
+    states: Mapping[int, str] = field(default_factory=dict)
 
 
-Wanted = Callable[[frozenset[int], frozenset[int]], Mapping[int, str | None]]
+Wanted = Callable[[frozenset[int], frozenset[int], Mapping[int, str]], Mapping[int, str | None]]
 
 
 def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
@@ -54,8 +56,8 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
 
     Args:
         root: the model's tree of layers, from `layer_tree.walk`.
-        wanted: for given outputs and `lookups_in_16_bits`, the policy that each layer would get,
-            by id of the layer.
+        wanted: for given outputs, `lookups_in_16_bits` and `states`, the policy that each layer
+            would get, by id of the layer.
         base: name of the policy that most layers would get.
     """
     outputs: set[int] = set()
@@ -67,7 +69,9 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
 
     def give_up(entry: LayerNode, error: DryRunError, parts: Iterable[LayerNode] = ()) -> None:
         where = layer_tree.describe(entry.path)
-        notes.append(f"{where} could not be traced, so its own code stays float32: {error}")
+        notes.append(
+            f"{where} could not be traced, so its own code stays float32: {str(error).rstrip('.')}"
+        )
         alone = {id(node.layer) for part in parts for node in part.within()}
         outputs.update(layer_tree.output_layers(entry) - alone)
         own = _own_code(entry) - alone
@@ -93,20 +97,26 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
             entries += parts
 
     lookups: frozenset[int] = frozenset()
-    policies = wanted(frozenset(outputs), lookups)
+    states: dict[int, str] = {}
+    policies = wanted(frozenset(outputs), lookups, states)
     for entry, before in as_they_are.items():
         try:
-            trial = dry_run(entry, policies, before.inputs)
+            trial = dry_run(entry, policies, before)
         except DryRunError as error:
             if needs_dry_run(entry):
                 give_up(entry, error)
             continue
         if trial.failed:
             more = lookups | {id(node.layer) for node in entry.within()}
-            other = wanted(frozenset(outputs), more)
+            other = wanted(frozenset(outputs), more, states)
             again = _run(entry, other, before) if other != policies else None
             if again and len(again.failed) < len(trial.failed):
                 lookups, policies, trial = more, other, again
+        if trial.states:
+            states.update(trial.states)
+            policies = wanted(frozenset(outputs), lookups, states)
+            trial = _run(entry, policies, before) or trial
+            notes += _states_in_16_bits(entry, trial)
         failed.update(trial.failed)
         unsafe |= trial.unsafe_losses
         notes += _losses_of_containers(entry, trial)
@@ -121,14 +131,21 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
             with_them = _run(entry, {**policies, **widened}, before)
             failed.update(with_them.failed if with_them else {})
     return Evidence(
-        frozenset(outputs), failed, frozenset(unsafe), tuple(notes), out_of_range, lines, lookups
+        frozenset(outputs),
+        failed,
+        frozenset(unsafe),
+        tuple(notes),
+        out_of_range,
+        lines,
+        lookups,
+        states,
     )
 
 
 def _run(entry: LayerNode, policies: Mapping[int, str | None], before: DryRun) -> DryRun | None:
     """Another dry run on the same inputs; None if it cannot be traced."""
     with suppress(DryRunError):
-        return dry_run(entry, policies, before.inputs)
+        return dry_run(entry, policies, before)
     return None
 
 
@@ -193,6 +210,16 @@ def _losses_of_containers(entry: LayerNode, trial: DryRun) -> list[str]:
         "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed"
         for node in entry.within()
         if id(node.layer) in trial.unsafe_losses and node.children
+    ]
+
+
+def _states_in_16_bits(entry: LayerNode, trial: DryRun) -> list[str]:
+    """States of layers that no rule may move: their user or a pure policy has chosen 16 bits."""
+    return [
+        f"{layer_tree.describe(node.path)} updates its own {trial.states[id(node.layer)]!r} in 16 "
+        "bits, which round small changes off: keep this layer in float32"
+        for node in entry.within()
+        if id(node.layer) in trial.states
     ]
 
 

@@ -18,8 +18,11 @@ class Marks(Protocol):
     The operations of a graph between its layers are marked as layers are.
     """
 
-    def add(self, layer: keras.Operation, outputs: TensorTree) -> TensorTree:
-        """Marks a layer's results, and returns them marked: use them in place of the others."""
+    def add(self, layer: keras.Operation | keras.Variable, outputs: TensorTree) -> TensorTree:
+        """Marks a layer's results, and returns them marked: use them in place of the others.
+
+        The readings of variables are marked as results of layers are.
+        """
 
     def begin(self, layer: keras.Operation, arguments: TensorTree) -> tuple[TensorTree, int]:
         """Marks the begin of a layer's own code; returns its arguments marked, and a place."""
@@ -36,11 +39,14 @@ class Origin:
         layer: id of the layer that returned the tensor; None for an operation.
         sources: the tensors that went in.
         is_operation: False for a mere connection, such as the call of an inlined function.
+        inside: ids of the layers that ran inside the operation, a loop or branch, which no walk
+            enters.
     """
 
     layer: int | None
     sources: tuple[Hashable, ...]
     is_operation: bool = True
+    inside: frozenset[int] = frozenset()
 
 
 class Graph(Protocol):
@@ -48,12 +54,10 @@ class Graph(Protocol):
 
     Attributes:
         outputs: the results of the function.
-        inside_loops: ids of layers that ran inside loops and branches, which no walk enters.
         facts: the constants and sums in the layers' own code.
     """
 
     outputs: list[Hashable]
-    inside_loops: set[int]
     facts: list[Fact]
 
     def origin(self, tensor: Hashable) -> Origin:
@@ -80,9 +84,12 @@ Traceable = Callable[[Mapping[str, TensorTree], list[TensorTree]], TensorTree]
 
 def over_tensors(function: Callable[[Tensor], Tensor], values: TensorTree) -> TensorTree:
     """The values with each tensor in them replaced by the function's result for it."""
-    return tree.map_structure(
-        lambda value: function(value) if keras.ops.is_tensor(value) else value, values
-    )
+
+    def is_tensor(value: object) -> bool:
+        # Keras counts its variables as tensors; a layer may get one as an argument.
+        return keras.ops.is_tensor(value) and not isinstance(value, keras.Variable)
+
+    return tree.map_structure(lambda value: function(value) if is_tensor(value) else value, values)
 
 
 def promotes(source: str, target: str) -> bool:

@@ -73,8 +73,8 @@ class Head(Block):
         return ops.softmax(self.outer(self.inner(x)) * self.gain)
 
 
-def model_of(*middle) -> keras.Model:
-    inputs = x = keras.Input((8,))
+def model_of(*middle, shape=(8,)) -> keras.Model:
+    inputs = x = keras.Input(shape)
     for layer in middle:
         x = layer(x)
     return keras.Model(inputs, x)
@@ -167,6 +167,74 @@ def test_layers_whose_results_are_computed_again_are_no_outputs():
 
     rows = rows_of(model_of(Remat(name="block"), layers.Dense(2)))
     assert rows["block/inner"].compute_dtype == "float16"
+
+
+class Cell(layers.Layer):
+    """A recurrent cell of the user's own, with a layer in it."""
+
+    state_size = output_size = 8
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.both = layers.Dense(8, activation="tanh", name="both")
+
+    def build(self, shape):
+        self.both.build((None, shape[-1] + 8))
+
+    def call(self, x, states):
+        result = self.both(ops.concatenate([x, states[0]], axis=-1))
+        return result, [result]
+
+
+class Recurrent(layers.RNN):
+    """A recurrent layer of the user's own, around a cell of the user's own."""
+
+
+@pytest.mark.parametrize(
+    ("behind", "reason"), [(layers.Dense(2), "base policy"), (None, "output: the loss sees it")]
+)
+def test_a_cell_is_an_output_only_where_its_loop_is(behind, reason):
+    model = model_of(
+        *filter(None, (Recurrent(Cell(name="cell"), name="rnn"), behind)), shape=(3, 8)
+    )
+    assert rows_of(model)["rnn/cell/both"].reason == reason
+
+
+def test_a_loss_that_reads_a_size_sees_no_values():
+    class Balanced(Block):
+        def call(self, x):
+            gate = self.outer(self.inner(x))
+            self.add_loss(ops.sum(gate) / ops.cast(ops.shape(x)[0], "float32"))
+            return gate
+
+    rows = rows_of(model_of(layers.Dense(8, name="before"), Balanced(name="own"), layers.Dense(2)))
+    assert rows["before"].compute_dtype == rows["own/inner"].compute_dtype == "float16"
+
+
+class PassesWeight(Block):
+    def call(self, x):
+        return self.outer(x) + self.inner(self.outer.kernel)[0]
+
+
+class StepByStep(Block):
+    """As recurrences are written that need a known number of steps."""
+
+    def call(self, x):
+        states = [self.inner(x[:, 0])]
+        for step in range(1, x.shape[1]):
+            states.append(states[-1] + x[:, step])
+        return self.outer(ops.stack(states, axis=1))
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor((*x.shape[:-1], 8), self.compute_dtype)
+
+
+@pytest.mark.parametrize("kind", [PassesWeight, StepByStep])
+def test_layers_that_take_weights_or_need_sizes_are_traced(kind):
+    shape = (None, 8) if kind is StepByStep else (8,)
+    model = model_of(layers.Dense(8), kind(name="own"), layers.Dense(2), shape=shape)
+    assert plan(model, "mixed_float16").notes == ()
+    assert rows_of(model)["own/outer"].compute_dtype == "float16"
 
 
 def test_a_function_called_before_and_at_the_output_makes_no_output_of_the_first_call():
@@ -303,6 +371,8 @@ def test_a_model_that_cannot_be_traced_keeps_its_own_code_in_float32():
         dry_run(walk(model))
     made = plan(model, "mixed_float16")
     assert made.notes[0].startswith("the model could not be traced, so its own code stays float32")
+    assert "Exception encountered" not in made.notes[0]
+    assert not made.notes[0].endswith(".")
     rows = {row.path: row for row in made.rows}
     assert rows["own"].policy == "float32"
     assert rows["hidden"].compute_dtype == "float16"

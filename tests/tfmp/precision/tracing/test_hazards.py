@@ -141,6 +141,8 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
             lambda x: x + ops.sin(ops.cast(ops.arange(512), x.dtype)[:, None] * 0.5),
             "takes sines of angles up to 256, off by 0.12 in float16",
         ),
+        (lambda x: ops.tanh(x) + x**3, CUBES),
+        (lambda x: ops.gelu(x) + ops.sum(x**3, axis=-1, keepdims=True), CUBES),
     ],
     ids=(
         "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
@@ -149,7 +151,7 @@ EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
         "clipped_cube inverse_square monomials prod cumprod over_square harmonic horner factors "
         "cosh power_of_2 wide_tanh variable_power loop branch small_divisor einsum_cube outer "
         "chain dot_times einsum_norm gram masked_sum einsum_sum slices timestamps "
-        "difference joined scaled narrowed large_sum frequencies angles"
+        "difference joined scaled narrowed large_sum frequencies angles tanh_and_cube gelu_and_cube"
     ).split(),
 )
 def test_what_fp16_cannot_hold_is_found(function, reason):
@@ -241,6 +243,7 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         lambda x: ops.sin(30 * x),
         lambda x: ops.sin(ops.sigmoid(x[..., :1]) * 2.0 ** ops.cast(ops.arange(5), x.dtype)),
         in_float32(lambda x: ops.sin(x + steps(x, "float32")[:, None])),
+        lambda x: x + ops.sum(ops.gelu(x), axis=-1, keepdims=True),
     ],
     ids=(
         "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
@@ -249,7 +252,7 @@ def test_the_exponentials_of_keras_itself_are_let_through(name):
         "fourth var_of_tanh wide_var softsign softsign4 root_of_1 rsqrt_of_1 saturating "
         "sum_of_gates "
         "saturating_relu by_maximum tanh_cube attention dispatch parts slices mask one_minus "
-        "lengths short_positions bytes siren narrow_encoding wide_positions"
+        "lengths short_positions bytes siren narrow_encoding wide_positions sum_of_gelus"
     ).split(),
 )
 def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):

@@ -1,7 +1,10 @@
-"""The epoch's mean loss and metrics without the steps that were skipped.
+"""Skipped steps leave no trace: neither in an epoch's loss and metrics, nor in the layers' states.
 
 Keras averages over all steps, so that one NaN is the loss of its whole epoch: callbacks that watch
 the loss, such as `ModelCheckpoint` and `ReduceLROnPlateau`, are blind in that epoch.
+
+A forward pass that overflows writes NaN into `BatchNormalization`'s moving statistics and into the
+states of recurrent layers, before the optimizer skips the step.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +14,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfmp.loss_scaling import scaled_optimizers
+from tfmp.loss_scaling import (
+    LossScaleOptimizer,
+    maybe_assigned,
+    scaled_optimizers,
+    watch_skips,
+)
 from tfmp.shared.backend import Tensor, TensorTree
 
 _STEP = "train_step"
@@ -21,10 +29,11 @@ _Values = dict[int, Tensor]
 
 
 def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
-    """Lets the metrics of training steps that are traced from now on see finite values only.
+    """Lets training steps that are traced from now on keep nothing of a step that is skipped.
 
-    Validation still sees every value. The means of an epoch are NaN until its first finite step;
-    other metrics stay as they were before a step that spoils them.
+    Metrics see finite values only, except in validation. The means of an epoch are NaN until its
+    first finite step; other metrics stay as they were before a step that spoils them. States of
+    layers are after a skipped step what they were before it.
 
     Args:
         model: compiled, with the training function not made yet.
@@ -68,10 +77,46 @@ def _tensorflow_step(model: keras.Model, step: Callable[..., Any], batch: Tensor
     # Not `convert_to_tensor`, which would return the TensorFlow variable itself.
     begun = states.begin_anew({id(one): ops.stop_gradient(one) for one in states.variables})
     _assign(states.means_variables, begun)
-    logs = step(batch)
+    logs = _with_layers_kept(model, step, batch)
     after = {id(one): ops.stop_gradient(one) for one in states.variables}
     _assign(states.variables, states.finite_ones(begun, after))
     return _anew(model, logs)
+
+
+def _with_layers_kept(model: keras.Model, step: Callable[..., Any], batch: TensorTree) -> Any:
+    layers_states = _layers_states(model)
+    if not layers_states:
+        return step(batch)
+    is_skipped = watch_skips(scaled_optimizers(model))
+    before = {id(one): ops.stop_gradient(one) for one in layers_states}
+    logs = step(batch)
+    # Constants, which may be large, are not written.
+    written = maybe_assigned(layers_states)
+    if written:
+        skipped = is_skipped()
+        _assign(
+            written,
+            {id(v): ops.where(skipped, before[id(v)], ops.stop_gradient(v)) for v in written},
+        )
+    return logs
+
+
+def _layers_states(model: keras.Model) -> list[keras.Variable]:
+    """What the forward pass may write: neither weights, though frozen, nor seeds and counters.
+
+    A sum over replicas is left out: each of them would add the value that it puts back.
+    """
+    layers = model._flatten_layers()
+    every = [variable for layer in layers for variable in layer._non_trainable_variables]
+    for layer in layers:
+        if isinstance(layer, keras.layers.RNN) and layer.stateful:
+            every += keras.tree.flatten(layer.states)  # Keras keeps these out of its lists
+    return [
+        variable
+        for variable in every
+        if "float" in variable.dtype
+        and (variable.aggregation != "sum" or variable.synchronization == "on_read")
+    ]
 
 
 def _build_metrics(model: keras.Model, batch: TensorTree) -> None:
@@ -94,14 +139,41 @@ def _jax_step(
         pairs = zip(variables, old, strict=True)
         return [ops.cast(new.get(id(one), value), one.dtype) for one, value in pairs]
 
-    *others, values = state
+    *before, values = state
     begun = states.begin_anew(dict(zip(map(id, variables), values, strict=True)))
-    logs, (*others, after) = step((*others, with_values(values, begun)), batch)
+    logs, (*others, after) = step((*before, with_values(values, begun)), batch)
+    others = _with_states_before(model, before, others)
     kept = states.finite_ones(begun, dict(zip(map(id, variables), after, strict=True)))
     after = with_values(after, kept)
     with keras.StatelessScope(state_mapping=list(zip(variables, after, strict=True))):
         logs = _anew(model, logs)
     return logs, (*others, after)
+
+
+def _with_states_before(
+    model: keras.Model, before: list[TensorTree], after: list[TensorTree]
+) -> list[TensorTree]:
+    """The variables after a step, with the layers' states before it if the step was skipped."""
+    optimizer = model.optimizer
+    names = set(map(id, _layers_states(model)))
+    if not names or not isinstance(optimizer, LossScaleOptimizer):
+        return after
+    trainable, new, own = after
+
+    def of_step(values: TensorTree) -> keras.StatelessScope:
+        return keras.StatelessScope(
+            state_mapping=list(zip(optimizer.variables, values, strict=True))
+        )
+
+    with of_step(before[2]):
+        is_skipped = watch_skips([optimizer])
+    with of_step(own):
+        skipped = is_skipped()
+    kept = [
+        ops.where(skipped, old, value) if id(variable) in names else value
+        for variable, old, value in zip(model.non_trainable_variables, before[1], new, strict=True)
+    ]
+    return [trainable, kept, own]
 
 
 class _States:

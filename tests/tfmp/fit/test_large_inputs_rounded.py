@@ -1,0 +1,174 @@
+"""Inputs whose differences 16 bits round off: the layers that read them go to float32."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+from quick import quick
+
+from tfmp import MixedPrecision, plan
+
+RNG = np.random.default_rng(0)
+NORMAL = RNG.standard_normal((64, 8)).astype("float32")
+KELVIN = (288.15 + 0.1 * NORMAL).astype("float32")
+Y = NORMAL[:, :1]
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def train(model, x=KELVIN, policy="mixed_float16", epochs=1):
+    model.compile(keras.optimizers.Adam(1e-2), "mse")
+    watch = MixedPrecision(policy)
+    history = model.fit(x, Y, batch_size=32, epochs=epochs, verbose=0, callbacks=[watch])
+    return watch.report, history.history["loss"]
+
+
+def wide(model, report):
+    """The layers that compute in float32, and not by the plan."""
+    kept = {row.path for row in report.kept_float32}
+    own = [one for one in model.layers if not isinstance(one, layers.InputLayer)]
+    return [one.name for one in own if one.compute_dtype == "float32" and one.name not in kept]
+
+
+def messages(report):
+    return [one.message for one in report.findings if one.check == "inputs rounded off"]
+
+
+def deep(*first, shape=(8,)) -> keras.Model:
+    return keras.Sequential(
+        [layers.Input(shape), *first, layers.Dense(8, "relu", name="later"), layers.Dense(1)]
+    )
+
+
+def normed() -> keras.Model:
+    return deep(layers.BatchNormalization(name="first"))
+
+
+def behind_a_reshape() -> keras.Model:
+    shapes = [layers.Reshape((8, 1), name="reshape"), layers.Flatten(name="flat")]
+    return deep(*shapes, layers.BatchNormalization(name="first"))
+
+
+def by_operations() -> keras.Model:
+    inputs = keras.Input((8,))
+    shifted = layers.Dense(8, name="later")(layers.BatchNormalization(name="first")(inputs + 12.0))
+    return keras.Model(inputs, layers.Dense(1)(shifted))
+
+
+class Own(keras.Model):
+    """Its inputs are cast to its own dtype before `call`."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = layers.BatchNormalization(name="first")
+        self.later, self.out = layers.Dense(8, name="later"), layers.Dense(1, name="out")
+
+    def call(self, x, training=False):
+        return self.out(self.later(self.first(x[:, ::-1], training=training)))
+
+
+@pytest.mark.parametrize("policy", quick(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
+@pytest.mark.parametrize(
+    ("make", "moved"),
+    [
+        (normed, ["first"]),
+        pytest.param(behind_a_reshape, ["reshape", "flat", "first"], marks=pytest.mark.slow),
+        pytest.param(by_operations, ["first"], marks=pytest.mark.slow),
+        (Own, ["first"]),
+    ],
+)
+def test_the_layers_that_would_lose_differences_are_moved(make, moved, policy):
+    model = make()
+    report, _ = train(model, policy=policy)
+    assert wide(model, report) == moved
+    (message,) = messages(report)
+    assert f"the numbers of {policy[6:]} are" in message
+    text = report.events[0].text
+    assert text.startswith("Inputs lose differences in 16 bits. Moved to float32 before the first")
+    assert set(moved) <= set(text.rstrip(".").split(": ")[1].split(", "))
+
+
+def test_it_learns_what_float32_learns():
+    _, exact = train(normed(), policy="float32", epochs=8)
+    keras.utils.set_random_seed(7)
+    report, losses = train(normed(), epochs=8)
+    assert losses == pytest.approx(exact, rel=0.02)
+    (message,) = messages(report)
+    assert message.startswith("Feature ")
+    assert " of input x is around 288" in message
+    assert "and varies by 0.1" in message or "and varies by 0.0" in message
+    assert "the numbers of float16 are 0.25 apart: first would round differences off" in message
+
+
+@pytest.mark.slow
+def test_a_later_plan_keeps_them_in_float32():
+    model = normed()
+    train(model)
+    reasons = {row.path: row.reason for row in plan(model, "mixed_float16").rows}
+    assert reasons["first"] == "needed float32 in earlier training"
+
+
+def test_ids_as_floats_in_a_layer_of_the_users_own():
+    buckets = layers.Lambda(lambda x: ops.one_hot(ops.cast(x[:, 0] % 7, "int32"), 7), name="first")
+    model = deep(buckets, shape=(1,))
+    report, _ = train(model, RNG.integers(10000, 60000, (64, 1)).astype("float32"))
+    assert wide(model, report) == ["first"]
+    assert messages(report)[0].startswith("Feature 0 of input x holds whole numbers around ")
+
+
+@pytest.mark.slow
+def test_of_two_inputs_the_one_that_loses_is_named():
+    places, others = keras.Input((8,), name="places"), keras.Input((8,), name="others")
+    first = layers.BatchNormalization(name="first")(places)
+    second = layers.Dense(8, name="later")(others)
+    model = keras.Model([places, others], layers.Dense(1)(layers.Add(name="add")([first, second])))
+    report, _ = train(model, {"places": KELVIN, "others": NORMAL})
+    assert wide(model, report) == ["first"]
+    assert [" of input places is " in one for one in messages(report)] == [True]
+
+
+def standardized() -> keras.Model:
+    norm = layers.Normalization(mean=288.15, variance=0.01)
+    return deep(norm)
+
+
+def looked_up() -> keras.Model:
+    return deep(layers.Embedding(9000, 4, name="table"), layers.Flatten())
+
+
+IDS = RNG.integers(5000, 9000, (64, 8)).astype("float32")
+
+
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [
+        (lambda: deep(), NORMAL),
+        (lambda: deep(), np.rint(np.abs(NORMAL) * 60).clip(0, 255) / 255),
+        (standardized, KELVIN),
+        *(
+            pytest.param(make, x, marks=pytest.mark.slow)
+            for make, x in [
+                (looked_up, IDS),
+                (looked_up, IDS.astype("int32")),
+                (lambda: deep(layers.Dense(8, dtype="float32", name="own")), NORMAL),
+            ]
+        ),
+    ],
+    ids=["normal", "pixels", "Normalization", "Embedding", "integers", "float32 layer"],
+)
+def test_layers_that_lose_nothing_stay_in_16_bits(make, x):
+    model = make()
+    report, _ = train(model, x)
+    assert model.get_layer("later").compute_dtype == "float16"
+    assert not report.findings or not messages(report)
+    assert not report.events
+
+
+def test_a_rescaling_hands_the_loss_on():
+    model = deep(layers.Rescaling(1 / 300), layers.BatchNormalization(name="first"))
+    report, _ = train(model)
+    assert wide(model, report) == ["first"]
+    assert messages(report)[0].split(" is around ")[0].endswith("the numbers that reach first")
