@@ -9,13 +9,27 @@ from .open import (
     request_of as request_of,
 )
 from .probing import probe as probe
-from .saved.branches import choices_kept as choices_kept, two_by_two as two_by_two
+from .saved.branches import (
+    choices_kept as choices_kept,
+    mend_returns as mend_returns,
+    two_by_two as two_by_two,
+)
+from .saved.complex_numbers import by_parts as by_parts
+from .saved.fillings import (
+    FILLINGS as FILLINGS,
+    Filling as Filling,
+    Gap as Gap,
+    running as running,
+    segments as segments,
+)
+from .saved.graph import Edits as Edits, Graph as Graph, Node as Node, Rewrite as Rewrite
+from .saved.plain_forms import plain_forms as plain_forms
 from .source import (
     AnySource as AnySource,
     OnnxSource as OnnxSource,
     Origin as Origin,
     Source as Source,
     file_sha256 as file_sha256,
-    trace_call as trace_call,
+    name_of as name_of,
     unique_name as unique_name,
 )

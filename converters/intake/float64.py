@@ -1,6 +1,6 @@
 """A model's forward pass in float64. The distance of the float32 pass from it is float32's error.
 
-The traced graph is frozen and every float32 in it becomes float64: constants, attributes and the
+The traced graph is frozen and every float in it becomes float64: constants, attributes and the
 signatures of inner functions. This needs no Keras model: it works for SavedModels and functions
 too, and gives the results of Keras's `float64` policy with the same weights.
 """
@@ -13,10 +13,12 @@ from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import AttrValue, NodeDefs, OpDef
 from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import first_line
 
 _FLOAT, _DOUBLE = 1, 2  # tensorflow.DataType
+_NARROW = {1: "float32", 14: "bfloat16", 19: "float16"}
 
 # Larger weights enter the graph as inputs. TensorFlow copies a graph some ten times before it runs:
 # a model with 120 million weights took 19 GiB with its weights inside.
@@ -87,7 +89,7 @@ class Float64Model:
 
         tensors = [tf.constant(_wide(batch[spec.name])) for spec in self._source.inputs]
         try:
-            outputs = self._graph(*tensors, *self._weights.values())
+            outputs = run_traced(self._graph, *tensors, *self._weights.values())
         except tf.errors.OpError as error:
             raise ConversionError(
                 f"TensorFlow cannot run a part of the model in float64 ({first_line(error)})"
@@ -97,7 +99,7 @@ class Float64Model:
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64) if array.dtype == np.float32 else array
+    return array.astype(np.float64) if array.dtype.name in _NARROW.values() else array
 
 
 def _taken_out(nodes: NodeDefs) -> dict[str, Tensor]:
@@ -109,12 +111,12 @@ def _taken_out(nodes: NodeDefs) -> dict[str, Tensor]:
         if node.op != "Const":
             continue
         value = node.attr["value"].tensor
-        if value.dtype == _FLOAT and value.ByteSize() > _BESIDE_BYTES:
+        if value.dtype in _NARROW and value.ByteSize() > _BESIDE_BYTES:
             array = tf.make_ndarray(value)
             node.op = "Placeholder"
             del node.attr["value"]
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
-            weights[f"{node.name}:0"] = tf.constant(array, tf.float64)
+            weights[f"{node.name}:0"] = tf.constant(array.astype(np.float64))
     return weights
 
 
@@ -128,9 +130,9 @@ def _widen_nodes(nodes: NodeDefs, functions: Set[str]) -> None:
 
 def _widen_attribute(attribute: AttrValue) -> None:
     kind = attribute.WhichOneof("value")
-    if kind == "type" and attribute.type == _FLOAT:
+    if kind == "type" and attribute.type in _NARROW:
         attribute.type = _DOUBLE
-    elif kind == "tensor" and attribute.tensor.dtype == _FLOAT:
+    elif kind == "tensor" and attribute.tensor.dtype in _NARROW:
         import tensorflow as tf
 
         values = tf.make_ndarray(attribute.tensor).astype(np.float64)
@@ -139,7 +141,7 @@ def _widen_attribute(attribute: AttrValue) -> None:
         attribute.func.name += _SUFFIX
     elif kind == "list":
         attribute.list.type[:] = [
-            _DOUBLE if item == _FLOAT else item for item in attribute.list.type
+            _DOUBLE if item in _NARROW else item for item in attribute.list.type
         ]
         for function in attribute.list.func:
             function.name += _SUFFIX
@@ -148,5 +150,5 @@ def _widen_attribute(attribute: AttrValue) -> None:
 def _widen_signature(signature: OpDef) -> None:
     signature.name += _SUFFIX
     for argument in (*signature.input_arg, *signature.output_arg):
-        if argument.type == _FLOAT:
+        if argument.type in _NARROW:
             argument.type = _DOUBLE

@@ -199,6 +199,15 @@ def _reason(error: Exception) -> str:
             f"the model uses {name!r}, which Keras does not know. Name the module that defines it "
             "with --custom-objects package.module (custom_objects={...})."
         )
+    unknown = re.search(r"Unrecognized keyword arguments passed to (\w+): \{([^}]*)\}", text)
+    if unknown:
+        import keras
+
+        return (
+            f"layer class {unknown[1]!r} does not take {_cut(unknown[2])}, which the file says. A "
+            f"newer Keras than {keras.__version__} may have written it: upgrade Keras, or take the "
+            "argument out of its config."
+        )
     told = f"Keras cannot load this model ({type(error).__name__}: {_cut(text)}). "
     if isinstance(error, _DAMAGES) or "open object" in text:  # an array that HDF5 lacks
         return told + "It is damaged: copy or save the model again."

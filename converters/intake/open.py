@@ -229,6 +229,24 @@ def _is_keras2(model: Model) -> bool:
     return tf_keras is not None and isinstance(model, tf_keras.Model)
 
 
+_SAVE = "Save the model with `model.save('model.keras')`."
+_REBUILD = "It holds no model: load it into one in Python, and save that with `model.save`."
+
+# The next step by the suffix of a file that is no model.
+_NEXT = {
+    ".pb": (
+        "A graph of TensorFlow 1 does not tell its inputs and outputs. Name them in Python, and "
+        "pass `model` to tfmp.converters.convert: `graph = "
+        "tf.compat.v1.GraphDef.FromString(tf.io.read_file('model.pb').numpy()); model = "
+        "tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=''), [])"
+        ".prune('INPUT:0', 'OUTPUT:0')`."
+    ),
+    ".tflite": "It is converted already: compare it with its model by `tfmp-convert validate`.",
+    **dict.fromkeys((".ckpt", ".index", ".meta", ".json", ".yaml"), _REBUILD),
+    **dict.fromkeys((".pt", ".pth"), "Export the PyTorch model with `torch.onnx.export`."),
+}
+
+
 def check_model_file(path: Path) -> None:
     """Refuses a path that cannot be a saved model, without importing a framework.
 
@@ -251,10 +269,11 @@ def check_model_file(path: Path) -> None:
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
+        if path.name == "saved_model.pb":
+            raise InputError(f"{path}: is a part of a SavedModel. Name its folder, {path.parent}.")
         raise InputError(
             f"{path}: expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel "
-            f"folder, received suffix {path.suffix!r}. Save the model with "
-            "`model.save('model.keras')`."
+            f"folder, received suffix {path.suffix!r}. {_NEXT.get(suffix, _SAVE)}"
         )
     if not path.is_file():
         raise InputError(f"{path}: is a device or a pipe. Write the model to a file.")

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
+from tfmp.converters.intake.saved import Rewrite, fill, inserted, lacks
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 from tfmp.converters.shared.time_limits import tensorflow_ends
+from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import listed
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+# Variables that a model writes and that are named.
+_MOST_KEPT = 3
 # Weights that hold NaN and are named; once one does, training spreads it to all.
 _MOST_NAN = 3
 
@@ -149,7 +153,10 @@ class Source:
             TensorSpec(name, _static_shape(name, value), value.dtype.name)
             for name, value in zip(names, marked.outputs, strict=True)
         )
-        origin = replace(origin, notes=tuple(dict.fromkeys(origin.notes + _drawn_note(marked))))
+        origin = replace(
+            origin,
+            notes=tuple(dict.fromkeys(origin.notes + (_drawn_note(marked) or _kept_note(marked)))),
+        )
         return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
 
     def pinned(
@@ -177,6 +184,23 @@ class Source:
             layout=self.layout,
             keras_model=self.keras_model,
         )
+
+    def rewritten(self, rewrite: Rewrite) -> Self:
+        """The same model with a rewrite applied to every trace of it."""
+
+        def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
+            specs = [
+                replace(spec, shape=tuple(named[spec.name].shape.as_list())) for spec in self.inputs
+            ]
+            traced, names = trace_call(self.call, specs)
+            outputs = inserted(traced, [named[spec.name] for spec in specs], rewrite)
+            return dict(zip(names, outputs, strict=True))
+
+        return self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)
+
+    def filled(self) -> Self:
+        """The same model without operations that neither ONNX nor TFLite has an equal of."""
+        return self.rewritten(fill) if lacks(self.marked, len(self.inputs)) else self
 
     @cached_property
     def hints(self) -> Mapping[str, OutputHint]:
@@ -220,7 +244,7 @@ class Source:
         samples = max((len(array) for array in batch.values() if array.ndim), default=1)
         limit = tensorflow_ends(self.name, samples) if self.origin.limited else nullcontext()
         with limit:
-            outputs = self.marked(*tensors)
+            outputs = run_traced(self.marked, *tensors)
         names = (spec.name for spec in self.outputs)
         return {name: _array(value) for name, value in zip(names, outputs, strict=True)}
 
@@ -347,6 +371,27 @@ def _drawn_note(graph: TracedFunction) -> tuple[str, ...]:
     )
 
 
+def _kept_note(graph: TracedFunction) -> tuple[str, ...]:
+    """A note on a model that keeps a state from call to call; empty for any other model."""
+    written = [
+        operation.inputs[0]
+        for operation in graph.graph.get_operations()
+        if operation.type.startswith("Assign") and operation.type.endswith("VariableOp")
+    ]
+    handles = {id(inner): outer for outer, inner in graph.graph.captures}
+    kept = {id(handles[id(one)]) for one in written if id(one) in handles}
+    found = (v.name.partition(":")[0] for v in graph.graph.variables if id(v.handle) in kept)
+    names = list(dict.fromkeys(found))  # states of one layer share a name
+    if not names:
+        return ()
+    return (
+        f"keeps a state from call to call ({listed(names, _MOST_KEPT)}), which a file cannot: each "
+        "call of the file begins with the state that the model has now. Make the state an input "
+        "and an output (return_state=True and initial_state=... in Keras), and name them with "
+        "--state INPUT=OUTPUT",
+    )
+
+
 def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[TracedFunction, tuple[str, ...]]:
     """Records `call` as a TensorFlow graph.
 
@@ -400,6 +445,12 @@ def _static_shape(name: str, value: Tensor) -> tuple[int | None, ...]:
     return tuple(value.shape)
 
 
+def name_of(model: object) -> str:
+    """The name that a live model goes by; TensorFlow keeps those of functions as bytes."""
+    name = getattr(model, "__name__", None) or getattr(model, "name", "model")
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, as hexadecimal text."""
     with path.open("rb") as file:
@@ -422,7 +473,7 @@ def weights_sha256(variables: Iterable[Variable]) -> str:
     digest = hashlib.sha256()
     for variable in variables:
         digest.update(getattr(variable, "path", variable.name).encode())
-        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
+        digest.update(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

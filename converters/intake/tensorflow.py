@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tfmp.converters.intake.saved import Inlined, callables_of, code_in, inlined, without_prints
-from tfmp.converters.intake.source import Origin, Source, path_sha256, path_size, unique_name
+from tfmp.converters.intake.source import (
+    Origin,
+    Source,
+    name_of,
+    path_sha256,
+    path_size,
+    unique_name,
+)
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
@@ -67,6 +74,7 @@ def from_saved_model(
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
 
     def opened(name: str) -> Source:
+        _require_dense(path, functions[name])
         return _from_signature(replace(origin, signature=name), functions[name], loaded)
 
     others = [key for key in functions if key != name and not {key, name} <= set(USUAL_SIGNATURES)]
@@ -85,16 +93,68 @@ def _from_signature(origin: Origin, function: TfFunction, loaded: object) -> Sou
     return _in_line(origin, function, body, names, inputs, results, loaded)
 
 
+def _require_dense(path: Path, function: TfFunction) -> None:
+    """Raises `InputError` where a signature takes or gives a tensor that is not dense."""
+    import tensorflow as tf
+
+    for name, spec in function.structured_outputs.items():
+        if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
+            kind = "ragged" if isinstance(spec, tf.RaggedTensorSpec) else "not dense"
+            raise InputError(
+                f"{path}: output {name!r} is {kind}, which neither ONNX nor TFLite knows. Give a "
+                "padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead."
+            )
+    parts = function.structured_input_signature[1]
+    for name, spec in parts.items():
+        kind = _kind_of_parts(spec, *(parts.get(f"{name}_{index}") for index in (1, 2)))
+        if kind and kind in _kinds_taken(path):
+            raise InputError(
+                f"{path}: input {name!r} is {kind}, which neither ONNX nor TFLite knows. Save the "
+                "model with a signature that takes a padded tensor, and make it "
+                f"{kind} inside ({_MAKERS[kind]})."
+            )
+
+
+_MAKERS = {
+    "ragged": "tf.RaggedTensor.from_tensor with the lengths as a second input, or padding=...",
+    "sparse": "tf.sparse.from_dense",
+}
+
+
+def _kind_of_parts(
+    spec: "tf.TensorSpec", first: "tf.TensorSpec | None", second: "tf.TensorSpec | None"
+) -> str:
+    """Which tensor a signature may have taken apart into these inputs; "" for none."""
+
+    def is_index(part: "tf.TensorSpec | None", rank: int) -> bool:
+        return part is not None and part.dtype.name == "int64" and part.shape.rank == rank
+
+    if first is None:
+        return ""
+    if second is not None and is_index(spec, 2) and is_index(second, 1):
+        return "sparse"
+    return "ragged" if first.dtype.name in ("int32", "int64") and first.shape.rank == 1 else ""
+
+
+def _kinds_taken(path: Path) -> set[str]:
+    """The kinds of tensors, beside dense ones, that functions of a SavedModel take."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((path / "saved_model.pb").read_bytes())
+    written = "".join(
+        str(function.canonicalized_input_signature)
+        for graph in saved.meta_graphs
+        for function in graph.object_graph_def.concrete_functions.values()
+    )
+    return {kind for kind in _MAKERS if f"{kind.upper()}_TENSOR_SPEC" in written}
+
+
 def _stateful_callable(
     origin: Origin, function: TfFunction, body: Inlined, loaded: object
 ) -> Source:
     """A function without a signature that keeps states, named as `from_function` names others."""
-    import tensorflow as tf
-
-    positional, keywords = function.structured_input_signature
-    # TensorFlow sorts what is in a structure, but not the keywords themselves.
-    given = [*positional, *keywords.values()]
-    leaves = [s for s in tf.nest.flatten(given) if isinstance(s, tf.TensorSpec)]
+    leaves = _leaves(function)
     inputs = [_spec(name, leaf) for name, leaf in zip(_names_of(leaves), leaves, strict=True)]
     names = dict(zip(body.arguments, (spec.name for spec in inputs), strict=True))
     structured = function.structured_outputs
@@ -136,6 +196,7 @@ def _in_line(
         outputs = _apart(_sorted(dict(zip(results, found, strict=True))), named)
         return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
 
+    origin = replace(origin, notes=(*origin.notes, *body.notes))
     source = Source.traced(origin, specs, call, function.variables)
     if not states:
         return source
@@ -149,7 +210,7 @@ def _in_line(
         f"{', '.join(carried)}. Start with {'zeros' if zeros else 'the values in the SavedModel'} "
         "and feed back what each call gives as NAME/next"
     )
-    origin = replace(origin, notes=(*origin.notes, note))
+    origin = replace(source.origin, notes=(*source.origin.notes, note))
     return replace(source, origin=origin, layout=Layout(states=carried))
 
 
@@ -174,18 +235,7 @@ def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
     origin = Origin(
         path.name, "savedmodel", path, path_sha256(path), path_size(path), (note,), signature=name
     )
-    body = inlined(function)
-    if body.states:
-        return _stateful_callable(origin, function, body, loaded)
-    source = from_function(function)
-    keep = source.call
-
-    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        # `loaded` owns the variables; without this reference they would be freed.
-        assert loaded is not None
-        return keep(named)
-
-    return replace(source, origin=origin, call=call)
+    return _in_place(origin, function, loaded)
 
 
 def _choose(path: Path, asked: str | None, names: list[str], all_signatures: bool) -> str:
@@ -265,9 +315,7 @@ def from_function(function: TfFunction) -> Source:
         InputError: it has no input signature, so its shapes are unknown.
         ConversionError: its code fails while it is traced.
     """
-    import tensorflow as tf
-
-    name = getattr(function, "__name__", None) or getattr(function, "name", "function")
+    name = name_of(function)
     try:
         concrete = function.get_concrete_function() if _is_polymorphic(function) else function
     except Exception as error:
@@ -281,23 +329,73 @@ def from_function(function: TfFunction) -> Source:
             f"tf.function {name!r} has no known input shapes. Give it an input_signature, or pass "
             "`function.get_concrete_function(tf.TensorSpec(...))`."
         ) from error
-    structure = concrete.structured_input_signature
-    leaves = [s for s in tf.nest.flatten(structure) if isinstance(s, tf.TensorSpec)]
-    names = _names_of(leaves)
-    inputs = tuple(_spec(n, leaf) for n, leaf in zip(names, leaves, strict=True))
-
-    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        tensors = iter([named[n] for n in names])
-        args, kwargs = tf.nest.map_structure(
-            lambda s: next(tensors) if isinstance(s, tf.TensorSpec) else s, structure
-        )
-        return _apart(_results(concrete(*args, **kwargs)), named)
-
+    _require_tensors(name, concrete)
     digest = hashlib.sha256()
     for variable in concrete.variables:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
-    origin = Origin(str(name), "tf.function", None, digest.hexdigest())
-    return Source.traced(origin, inputs, call, concrete.variables)
+    origin = Origin(name, "tf.function", None, digest.hexdigest())
+    return _in_place(origin, concrete, concrete)
+
+
+def _in_place(origin: Origin, function: TfFunction, loaded: object) -> Source:
+    """A concrete function whose operations no exporter finds behind a call.
+
+    Args:
+        origin: of the model.
+        function: the function.
+        loaded: owns its variables.
+    """
+    import tensorflow as tf
+
+    body = inlined(function)
+    if body.states:
+        return _stateful_callable(origin, function, body, loaded)
+    leaves = _leaves(function)
+    inputs = tuple(_spec(n, leaf) for n, leaf in zip(_names_of(leaves), leaves, strict=True))
+    names = dict(zip(body.arguments, (spec.name for spec in inputs), strict=True))
+    structure = function.structured_outputs
+    told = [leaf is not None for leaf in tf.nest.flatten(structure, expand_composites=True)]
+
+    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
+        # `loaded` owns the variables; without this reference they would be freed.
+        assert loaded is not None
+        found, _ = body({inside: named[name] for inside, name in names.items()}, [])
+        values = iter(found)
+        leaves = [next(values) if is_told else None for is_told in told]
+        results = tf.nest.pack_sequence_as(structure, leaves, expand_composites=True)
+        results = {n: value for n, value in _results(results).items() if value is not None}
+        return _apart(results, named)
+
+    origin = replace(origin, notes=(*origin.notes, *body.notes))
+    return Source.traced(origin, inputs, call, function.variables)
+
+
+def _require_tensors(name: str, function: TfFunction) -> None:
+    """Raises `InputError` where a function takes a tensor that is not dense."""
+    import tensorflow as tf
+
+    for spec in tf.nest.flatten(function.structured_input_signature):
+        if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
+            kind = type(spec).__name__.removesuffix("TensorSpec").lower()
+            inside = f", and make it {kind} inside ({_MAKERS[kind]})" if kind in _MAKERS else ""
+            raise InputError(
+                f"tf.function {name!r} takes a {kind} tensor, which neither ONNX nor TFLite knows. "
+                f"Let it take a padded tensor{inside}."
+            )
+
+
+def _leaves(function: TfFunction) -> "list[tf.TensorSpec]":
+    """The tensors that a function takes, in its order."""
+    import tensorflow as tf
+
+    if function.structured_input_signature is None:  # pruned out of a graph of TF1
+        captured = {inside.name for _, inside in function.graph.captures}
+        given = [tensor for tensor in function.inputs if tensor.name not in captured]
+        return [tf.TensorSpec(one.shape, one.dtype, one.op.name) for one in given]
+    positional, keywords = function.structured_input_signature
+    # TensorFlow sorts what is in a structure, but not the keywords themselves.
+    given = [*positional, *keywords.values()]
+    return [spec for spec in tf.nest.flatten(given) if isinstance(spec, tf.TensorSpec)]
 
 
 def _names_of(leaves: "Sequence[tf.TensorSpec]") -> list[str]:

@@ -4,6 +4,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ class OnnxFormat(Format):
             found, rewritten = None, None
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):
-                    found, rewritten = _islands(model, target, samples, budget, progress)
+                    found, rewritten = _islands(*(model, source, target, samples, budget, progress))
             progress("rewriting to FP16")
             islands = found.islands if found else None
             model, report = to_fp16(
@@ -202,6 +203,7 @@ def _problem_of(check: Callable[[], None]) -> str | None:
 
 def _islands(
     model: "ir.Model",
+    source: "AnySource",
     target: Target,
     samples: "Samples",
     budget: "DriftBudget",
@@ -212,6 +214,7 @@ def _islands(
     Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
     taken to be meant.
     """
+    from tfmp.converters.drift import Comparison
     from tfmp.converters.onnx.emulation import name_nodes, profile_of
     from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
     from tfmp.converters.onnx.mixed import find_islands
@@ -223,6 +226,16 @@ def _islands(
         return None, None
     rewritten = rewrite(model, options.keep_fp32)
     name_nodes(model)
+    # Outputs of a sequence's steps mean other things than the whole sequence's.
+    stepwise = bool(samples.layout.states)
+    compare = partial(
+        Comparison,
+        source.name,
+        source.outputs,
+        tasks={} if stepwise else target.tasks,
+        hints={} if stepwise else source.hints,
+        metrics=target.metrics,
+    )
     found = find_islands(
         model,
         samples.for_search(),
@@ -231,6 +244,7 @@ def _islands(
         progress,
         options.target,
         target.profile or profile_of(options.target),
+        compare,
     )
     return found, rewritten
 

@@ -13,13 +13,14 @@ them (`fp16.cost`): a node between FP32 nodes stays in FP32 if casts would cost 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.drift import DriftBudget, OutputAccumulator, OutputDrift
+from tfmp.converters.drift import Comparison, DriftBudget, Labels, OutputDrift
+from tfmp.converters.drift.verdict import Check, Verdict, judge
 from tfmp.converters.onnx.emulation import (
     GPU,
     Profile,
@@ -28,7 +29,7 @@ from tfmp.converters.onnx.emulation import (
     switchable_nodes,
 )
 from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
 
@@ -39,6 +40,12 @@ _SEGMENTS = 16
 # Rounding errors are as good as random: among many assignments near the limit some keep it only by
 # chance, and not with another order of the same sums. So the search stops short of the limit.
 _MARGIN = 0.9
+
+# Segments that only help together have no share of the drift that is worth a number.
+_SHARE = 0.01
+
+
+Compare = Callable[[Sequence[TensorSpec]], Comparison]
 
 
 @dataclass(frozen=True)
@@ -98,29 +105,33 @@ def _worst(outputs: Sequence[OutputDrift]) -> float:
 
 def find_islands(
     model: ir.Model,
-    batches: Sequence[Batch],
+    samples: Sequence[tuple[Batch, Labels | None]],
     budget: DriftBudget,
     keep_fp32: Sequence[str] = (),
     progress: Progress = SILENT,
     target: str = ANY,
     profile: Profile = GPU,
+    compare: Compare | None = None,
 ) -> MixedSearch:
     """Searches for the nodes to keep in FP32.
 
     Args:
         model: a float32 model, prepared by `fp16.prepare`, with nodes named by
             `switches.name_nodes`; it is not changed.
-        batches: inputs to measure drift on.
-        budget: the limits; a measured rate counts here without its statistical proof.
+        samples: inputs to measure drift on, and their labels.
+        budget: the limits; a measured rate counts here without its statistical proof, and a check
+            that fails counts, too.
         keep_fp32: see `rules.decide`.
         progress: told of the stages.
         target: see `rules.decide`.
         profile: FP16 hardware on which the budget is to be met.
+        compare: a comparison with outputs of these signatures; None for one of the model's
+            outputs that knows nothing of what they mean.
     """
     copy = model.clone()
     name_nodes(copy)
     decisions = decide(copy, keep_fp32, target=target)
-    trial = _Trial(copy, decisions, batches, budget, profile)
+    trial = _Trial(copy, decisions, samples, budget, profile, compare)
     progress("mixed precision: looking at ranges")
     found = _search(trial, progress)
     return MixedSearch(
@@ -143,21 +154,30 @@ class _Trial:
         self,
         model: ir.Model,
         decisions: Decisions,
-        batches: Sequence[Batch],
+        samples: Sequence[tuple[Batch, Labels | None]],
         budget: DriftBudget,
         profile: Profile,
+        compare: Compare | None,
     ) -> None:
         self._budget = budget
-        self._batches = batches
+        self._batches = [batch for batch, _ in samples]
+        self._labels = [labels for _, labels in samples]
         self.costs = Costs(model, decisions, switchable_nodes(model, decisions))
         self._inputs = list(model.graph.inputs)
         self._session = SwitchedSession(model, decisions, profile)
         self.nodes = self._session.nodes
-        self.samples = sum(len(next(iter(batch.values()))) for batch in batches)
+        specs = self._session.specs
+        self._comparison = compare(specs) if compare else Comparison("the search", specs, specs)
+        self.samples = sum(map(_rows, self._batches))
         self.evaluations = 0
-        self._measured: dict[frozenset[str], tuple[OutputDrift, ...]] = {}
+        self._measured: dict[frozenset[str], tuple[tuple[OutputDrift, ...], float]] = {}
         self.unfit: dict[str, str] = {}
         self._references = list(self._instrumented())
+        # What the float32 outputs themselves leave open is no matter of precision.
+        self._open: dict[tuple[str, str], float] = {}
+        for check in self._judged(self._references)[1]:
+            known = self._open.get(_question(check), 0.0)
+            self._open[_question(check)] = max(known, _check_excess(check))
 
     def _instrumented(self) -> Iterator[Batch]:
         """The float32 run: reference outputs, ranges and sizes of every value."""
@@ -190,22 +210,43 @@ class _Trial:
 
     def drift(self, fp32: Sequence[str] | dict[str, str]) -> tuple[OutputDrift, ...]:
         """The drift with these nodes in FP32, measured once."""
+        return self._found(fp32)[0]
+
+    def excess(self, fp32: Sequence[str] | dict[str, str]) -> float:
+        """The largest measured drift as a multiple of its limit; infinite for lost values."""
+        return self._found(fp32)[1]
+
+    def _found(self, fp32: Sequence[str] | dict[str, str]) -> tuple[tuple[OutputDrift, ...], float]:
         key = frozenset(fp32)
         if key not in self._measured:
             self.evaluations += 1
             names = self._session.outputs
-            accumulators = [OutputAccumulator(name) for name in names]
-            for batch, expected in zip(self._batches, self._references, strict=True):
-                received = self._session.run(batch, key, names)
-                for accumulator in accumulators:
-                    name = accumulator.name
-                    accumulator.update(expected[name], received[name])
-            self._measured[key] = tuple(accumulator.result() for accumulator in accumulators)
+            outputs, checks = self._judged(
+                self._session.run(batch, key, names) for batch in self._batches
+            )
+            over = [self._output_excess(output) for output in outputs]
+            for check in checks:
+                excess = _check_excess(check)
+                over += [excess] if excess > self._open.get(_question(check), 0.0) else []
+            self._measured[key] = outputs, max(over, default=0.0)
         return self._measured[key]
 
-    def excess(self, fp32: Sequence[str] | dict[str, str]) -> float:
-        """The largest measured drift as a multiple of its limit; infinite for lost values."""
-        return max((self._output_excess(output) for output in self.drift(fp32)), default=0.0)
+    def _judged(
+        self, candidates: Iterable[Batch]
+    ) -> tuple[tuple[OutputDrift, ...], tuple[Check, ...]]:
+        """The drift of a candidate's outputs for all batches, and the checks of it."""
+        self._comparison.start_over(self._comparison.label_kinds or None)
+        first = 0
+        for batch, labels, expected, received in zip(
+            self._batches, self._labels, self._references, candidates, strict=True
+        ):
+            keys = np.arange(first, first + _rows(batch), dtype=np.uint64)
+            self._comparison.update(expected, received, labels, keys)
+            first += len(keys)
+        outputs, labels_of = self._comparison.outputs(), self._comparison.labels()
+        # A metric that needs all samples at once takes a bootstrap, which is too long for a search.
+        quick = [label for label in labels_of if not label.totals.kept.nbytes]
+        return outputs, judge(outputs, quick, self._budget).checks
 
     def _output_excess(self, output: OutputDrift) -> float:
         if output.nonfinite or output.infinite_lost or output.saturated or output.collapsed:
@@ -233,6 +274,29 @@ class _Trial:
     def left(self) -> int:
         """Evaluations that may still be spent."""
         return MAX_EVALUATIONS - self.evaluations
+
+
+def _rows(batch: Batch) -> int:
+    return len(next(iter(batch.values())))
+
+
+def _question(check: Check) -> tuple[str, str]:
+    return check.name, check.output
+
+
+# Of a check that does not pass whatever its number is.
+_UNMET = 2.0
+
+
+def _check_excess(check: Check) -> float:
+    """A check's number as a multiple of its limit; 0 for one that passes."""
+    if check.verdict is Verdict.PASS:
+        return 0.0
+    ratio = 0.0
+    if check.measured is not None and check.limit is not None:
+        ratio = _ratio(check.measured, check.limit)
+    thin = check.verdict is Verdict.INCONCLUSIVE and check.p is not None  # more samples decide
+    return ratio if ratio > 1 or thin else _UNMET
 
 
 def _ratio(measured: float, limit: float) -> float:
@@ -267,7 +331,8 @@ def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
     def with_parts(chosen: Iterable[int]) -> dict[str, str]:
         found = dict(base)
         for index in chosen:
-            share = f", {gains[index]:.0%} of the drift" if math.isfinite(start) else ""
+            known = math.isfinite(start) and gains[index] >= _SHARE
+            share = f", {gains[index]:.0%} of the drift" if known else ""
             reason = f"in the part of the graph whose rounding matters most{share}"
             found |= dict.fromkeys(segments[index], reason)
         return found

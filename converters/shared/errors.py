@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tfmp.shared.framework_start import tensorflow_uses_onednn
+
 
 class InputError(ValueError):
     """A model, data file, option or output path that cannot be used as given.
@@ -40,10 +42,22 @@ def running_on_samples(model: str) -> Iterator[None]:
         own = type(error).__module__.partition(".")[0] not in ("tensorflow", "onnxruntime")
         if own and not isinstance(error, RunnerError):
             raise
+        reason = _reason(error)
+        way_out = missing_kernel(reason) or (
+            "Check their values: ids, for example, have to lie within the vocabulary."
+        )
         raise InputError(
-            f"model {model!r} cannot run on these samples: {_reason(error)}. Check their values: "
-            "ids, for example, have to lie within the vocabulary."
+            f"model {model!r} cannot run on these samples: {reason}. {way_out}"
         ) from error
+
+
+def missing_kernel(reason: str) -> str:
+    """The way out where TensorFlow lacks a kernel that it has with oneDNN; "" elsewhere."""
+    # "The Conv2D op currently only supports the NHWC tensor format on the CPU", "Current CPU
+    # implementations do not yet support dilation rates larger than 1", "... only supports NHWC"
+    if not re.search(r"\bCPU\b|NHWC", reason) or tensorflow_uses_onednn():
+        return ""
+    return "Set TF_ENABLE_ONEDNN_OPTS=1 before TensorFlow starts: with oneDNN it has more kernels."
 
 
 def _reason(error: Exception) -> str:

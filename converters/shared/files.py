@@ -5,6 +5,19 @@ import tempfile
 from pathlib import Path
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.report_files import check_is_path
+
+
+def as_path(name: str, value: object) -> Path:
+    """The path that a user passed as an argument.
+
+    Raises:
+        InputError: it is no path.
+    """
+    try:
+        return check_is_path(name, value)
+    except TypeError as error:
+        raise InputError(str(error)) from None
 
 
 def check_output(path: Path, suffix: str, force: bool) -> None:

@@ -1,5 +1,6 @@
 """The memory that a command may take, with which the sizes in files are compared first."""
 
+import gc
 import os
 import re
 from contextlib import suppress
@@ -11,6 +12,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 # The rest of the machine, and what is not counted, need some.
 _SHARE = 0.9
+
+_LARGE_FILE = 2**27
 
 # What the user chose, in bytes.
 _chosen: list[int] = []
@@ -52,6 +55,16 @@ def check_memory(what: str, needed: int) -> None:
             f"{shown_size(limit)}. Check the file; if it is sound, allow more with --max-memory, "
             "or write it in parts."
         )
+
+
+def free_graphs(size: int) -> None:
+    """Frees graphs that nobody holds any more, after the work on a file of `size` bytes.
+
+    A graph and its nodes hold each other. The garbage collector would leave them for long: it
+    counts objects, whatever arrays these hold. A collection takes tenths of a second.
+    """
+    if size >= _LARGE_FILE:
+        gc.collect()
 
 
 def shown_size(size: int) -> str:

@@ -70,6 +70,17 @@ def in_pieces(batch: Batch, size: int | None) -> Iterator[tuple[Batch, int]]:
         )
 
 
+# Values of a large array that are looked at together, so that no second copy of it is made.
+_PIECE = 2**20
+
+
+def flat_pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+    """All values of an array in their order, in short arrays of rank 1."""
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        yield flat[start : start + _PIECE]
+
+
 def in_dtype(array: np.ndarray, dtype: str) -> np.ndarray:
     """The array in the dtype of a `TensorSpec`."""
     return texts(array) if dtype == TEXT else array.astype(dtype)
@@ -82,6 +93,19 @@ def texts(array: np.ndarray) -> np.ndarray:
         for item in array.ravel()
     ]
     return np.array(plain, dtype=object).reshape(array.shape)
+
+
+def relative_l2(expected: np.ndarray, received: np.ndarray) -> float:
+    """The length of the difference as a share of the expected length; arrays of one shape.
+
+    Equal values differ by nothing, NaN and infinities too. Zeros expected allow only a difference
+    that FP32 could call zero.
+    """
+    same = (expected == received) | (np.isnan(expected) & np.isnan(received))
+    with np.errstate(all="ignore"):
+        error = np.where(same, 0.0, expected.astype(np.float64) - received)
+        scale = np.linalg.norm(np.where(np.isfinite(expected), expected, 0.0))
+        return float(np.linalg.norm(error) / max(scale, np.finfo(np.float32).tiny))
 
 
 def describe(specs: Sequence[TensorSpec]) -> str:

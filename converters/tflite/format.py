@@ -237,7 +237,7 @@ def _looked_at(
     if samples.once:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
     progress("looking for layers that overflow in FP16")
-    found = overflows(source, samples.for_search())
+    found = overflows(source, [batch for batch, _ in samples.for_search()])
     return source, FileNotes(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
 
 

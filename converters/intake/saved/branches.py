@@ -1,4 +1,4 @@
-"""Splits TensorFlow's choice among many branches into choices between two.
+"""Branches of a frozen graph: what they return, and choices among many as choices between two.
 
 ONNX and TFLite have an If, and no choice among many.
 """
@@ -37,6 +37,20 @@ def two_by_two(graph_def: GraphDef) -> None:
     while (found := next(_cases(graph_def), None)) is not None:
         nodes, case = found
         _split(graph_def.library, nodes, case, inside=nodes is not graph_def.node)
+
+
+def mend_returns(graph_def: GraphDef) -> None:
+    """Lets functions return the constants that took the place of variables.
+
+    TensorFlow renames what nodes read, and forgets a function that returns the variable itself, as
+    the branch of a batch normalization does that chooses its statistics by a placeholder.
+    """
+    for function in graph_def.library.function:
+        kinds = {node.name: node.op for node in function.node_def}
+        for name, place in function.ret.items():
+            source, _, output = place.partition(":")
+            if output == "value:0" and kinds.get(source) == "Identity":
+                function.ret[name] = f"{source}:output:0"
 
 
 def _cases(graph_def: GraphDef) -> Iterator[tuple[NodeDefs, NodeDef]]:

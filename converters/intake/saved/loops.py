@@ -36,7 +36,7 @@ def with_samples(
     """
     changed: GraphDef = type(graph_def)()
     changed.CopyFrom(graph_def)
-    _rename_functions(changed, f"_of_{samples}")
+    rename_functions(changed, f"_of_{samples}")
     nodes = {node.name: node for node in changed.node}
     stacked = {name: shape for name, shape in _stacked(nodes) if _first_is_open(shape)}
     owners = _owners(changed)
@@ -123,7 +123,7 @@ def read_outside(graph_def: GraphDef, written: Collection[str]) -> None:
         graph_def: a graph, inner functions inlined but for those of loops.
         written: nodes of variables that the graph writes; reading these has its time.
     """
-    _rename_functions(graph_def, "_on_values")
+    rename_functions(graph_def, "_on_values")
     _own_functions(graph_def)
     functions = {function.signature.name: function for function in graph_def.library.function}
     for loop in _loops(graph_def):
@@ -221,7 +221,7 @@ def _loops(graph_def: GraphDef) -> list[NodeDef]:
     return [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]
 
 
-def _rename_functions(graph_def: GraphDef, ending: str) -> None:
+def rename_functions(graph_def: GraphDef, ending: str) -> None:
     """TensorFlow knows functions by their names, and has those of other numbers of samples."""
     del graph_def.library.gradient[:]  # they name functions, too, and inference needs none
     functions = graph_def.library.function

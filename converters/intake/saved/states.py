@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.converters.intake.saved.branches import choices_kept, two_by_two
+from tfmp.converters.intake.saved.halves import in_float32
 from tfmp.converters.intake.saved.loops import (
     READS,
     become_gather,
@@ -20,6 +21,7 @@ from tfmp.converters.intake.saved.loops import (
     read_outside,
     with_samples,
 )
+from tfmp.converters.intake.saved.plain_forms import plain_forms
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
 from tfmp.shared.backend import Tensor
@@ -52,18 +54,30 @@ class State:
 class Inlined:
     """A function with inner functions in their place, whose states are arguments and results."""
 
-    def __init__(self, function: TfFunction, graph_def: GraphDef, writes: dict[str, str]) -> None:
+    def __init__(
+        self,
+        function: TfFunction,
+        graph_def: GraphDef,
+        writes: dict[str, str],
+        widened: tuple[str, ...] = (),
+    ) -> None:
         """Rewrites the graph.
 
         Args:
             function: a concrete function.
             graph_def: its graph, inner functions inlined.
             writes: variables that it writes, by the graph's inputs for their handles.
+            widened: 16-bit types that it computed in, and float32 took the place of.
 
         Raises:
             ConversionError: a loop or branch uses a state.
         """
         self._function = function
+        self.notes = (
+            (f"its graph computes in {', '.join(widened)}: converted in float32",)
+            if widened
+            else ()
+        )
         by_handle = {_key(variable.handle): variable for variable in function.variables}
         self._handles: dict[str, Variable] = {}
         self._constants: dict[str, Tensor] = {}
@@ -197,20 +211,35 @@ def inlined(function: TfFunction) -> Inlined:
     Raises:
         ConversionError: a loop or branch uses a state.
     """
+    import tensorflow as tf
     from tensorflow.python.framework import convert_to_constants
 
+    # Graphs of TF1 keep the names of nodes that fill tables, which the function may not contain.
+    function.graph.clear_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
     with choices_kept():
         in_line = convert_to_constants._run_inline_graph_optimization(function, False, True)
     graph_def = _without_borders(in_line)
     two_by_two(graph_def)
+    plain_forms(graph_def)
+    _take_defaults(graph_def)
     know_elements(graph_def)
     nodes = {node.name: node for node in graph_def.node}
     _require_plain_writes(graph_def)
     writes = {_origin(node.input[0], nodes): node.name for node in graph_def.node if _writes(node)}
     read_outside(graph_def, _aliases(writes, nodes))
     captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
+    widened = () if writes else in_float32(graph_def, captured)
     ordered = {name: writes[name] for name in captured if name in writes}
-    return Inlined(function, graph_def, {**ordered, **writes})
+    return Inlined(function, graph_def, {**ordered, **writes}, widened)
+
+
+def _take_defaults(graph_def: GraphDef) -> None:
+    """Settles what a signature leaves open to a default, such as whether a TF1 graph is trained."""
+    for node in graph_def.node:
+        if node.op == "PlaceholderWithDefault":
+            node.op = "Identity"
+            node.attr["T"].CopyFrom(node.attr.pop("dtype"))
+            node.attr.pop("shape", None)
 
 
 def _without_borders(graph_def: GraphDef) -> GraphDef:
@@ -315,6 +344,9 @@ def _without_states(
     """The graph with values in place of states, and the tensor of each state's last value."""
     import tensorflow as tf
 
+    if not held and any(node.op == "Enter" for node in graph_def.node):
+        # A loop of TF1 is a cycle, in which constants wait for the step that they belong to.
+        return graph_def, {}
     nodes = {node.name: node for node in graph_def.node}
     result = tf.compat.v1.GraphDef()
     result.library.CopyFrom(graph_def.library)

@@ -37,6 +37,7 @@ from tfmp.converters.onnx.graph import (
     reads_any,
     slots,
 )
+from tfmp.converters.shared.sessions import tensor_spec
 from tfmp.converters.shared.tensors import Batch
 
 _PREFIX = "tfmp_fp32_"
@@ -150,6 +151,8 @@ class SwitchedSession:
             if made[name] not in known:
                 graph.outputs.append(made[name])
         self._session = open_session(model)
+        own = set(self.outputs)
+        self.specs = [tensor_spec(v) for v in self._session.get_outputs() if v.name in own]
 
     def run(self, batch: Batch, fp32: Collection[str], wanted: Sequence[str]) -> Batch:
         """Runs the model; gives outputs, or inner values, by name.

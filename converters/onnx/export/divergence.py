@@ -8,7 +8,8 @@ import onnx_ir as ir
 from tfmp.converters.intake import Source
 from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.graph import infer_types, open_once
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, relative_l2
+from tfmp.converters.shared.traced_runs import run_traced
 
 # Wider than FP32 rounding anywhere but at the end of a chaotic model, which is not looked at here.
 _REL_L2 = 1e-4
@@ -94,7 +95,9 @@ def _in_tensorflow(frozen: FrozenGraph, names: list[str], batch: Batch) -> Batch
         tf.constant(arrays[ours], dtype=tensor(theirs).dtype)
         for theirs, ours in frozen.inputs.items()
     ]
-    return {name: np.asarray(value) for name, value in zip(names, run(*fed), strict=True)}
+    return {
+        name: np.asarray(value) for name, value in zip(names, run_traced(run, *fed), strict=True)
+    }
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
@@ -107,16 +110,3 @@ def _alike(one: np.ndarray, other: np.ndarray) -> bool:
         return True
     a, b = (np.sort(value.astype(np.float64), axis=None) for value in (one, other))
     return relative_l2(b, a) <= _REL_L2
-
-
-def relative_l2(expected: np.ndarray, received: np.ndarray) -> float:
-    """The length of the difference as a share of the expected length; arrays of one shape.
-
-    Equal values differ by nothing, NaN and infinities too. Zeros expected allow only a difference
-    that FP32 could call zero.
-    """
-    same = (expected == received) | (np.isnan(expected) & np.isnan(received))
-    with np.errstate(all="ignore"):
-        error = np.where(same, 0.0, expected.astype(np.float64) - received)
-        scale = np.linalg.norm(np.where(np.isfinite(expected), expected, 0.0))
-        return float(np.linalg.norm(error) / max(scale, np.finfo(np.float32).tiny))

@@ -8,7 +8,7 @@ grows with the number of nodes and not with the size of the model.
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,17 +16,24 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.intake import AnySource, Float64Model, OnnxSource, Source, probe
+from tfmp.converters.intake import (
+    AnySource,
+    Float64Model,
+    OnnxSource,
+    Source,
+    probe,
+)
 from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
-from tfmp.converters.onnx.export.divergence import first_wrong, relative_l2
+from tfmp.converters.onnx.export.divergence import first_wrong
 from tfmp.converters.onnx.export.folding import fold_weights
 from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layers
+from tfmp.converters.onnx.export.loop_states import release_constant_states
 from tfmp.converters.onnx.export.tails import agrees_before
 from tfmp.converters.onnx.graph import Run, light_proto, open_once
-from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.errors import ConversionError, InputError, missing_kernel
 from tfmp.converters.shared.frameworks import GraphDef
-from tfmp.converters.shared.tensors import TEXT, Batch, describe
+from tfmp.converters.shared.tensors import TEXT, Batch, describe, relative_l2
 from tfmp.converters.shared.time_limits import OverTime
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line
@@ -120,12 +127,13 @@ def export_onnx(
     opset = DEFAULT_OPSET if opset is None else opset
     check_opset(opset)
     progress("tracing")
-    traced = freeze(source)
+    traced = freeze(source.filled())
     progress("converting to ONNX")
     proto = _convert(traced, source, opset)
     progress("attaching weights")
     model = ir.from_proto(proto)
     _attach_weights(model, traced.weights)
+    release_constant_states(model.graph)
     fold_weights(model)
     _restore_signature(model, source)
     name_layers(model, traced.layers)
@@ -171,23 +179,47 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
         except Exception as error:
             # tf2onnx raises every kind of exception; what it logged before says more.
             told = [_complaint(text, traced.layers) for text in complaints]
-            detail = "; ".join(dict.fromkeys([*told, f"{type(error).__name__}: {error}"]))[:800]
+            reason = f"{type(error).__name__}: {error}"
+            detail = "; ".join(dict.fromkeys([*filter(None, told), reason]))[:800]
             detail = with_layers(detail, traced.layers)
+            ops = [found["op"] for text in complaints if (found := _named(text)) and found["op"]]
             raise ConversionError(
                 f"model {source.name!r}: tf2onnx cannot convert this graph ({detail}). Replace "
-                "the layer named there by one made of standard ops, fix sizes that vary with "
-                "--batch or --input-shape, or convert to TFLite."
+                "the layer named there by one made of standard ops, or fix sizes that vary with "
+                f"--batch or --input-shape{_or_tflite(ops)}."
             ) from error
         return onnx_graph.make_model(source.name)
 
 
-_FAILED_NODE = re.compile(r"Failed to convert node '([^']*)'.*?OP=(\w+)", re.DOTALL)
+_FAILED_NODE = re.compile(
+    r"Failed to convert node '(?P<name>[^']*)'(?:.*?OP=(?P<op>\w+))?", re.DOTALL
+)
+_LACKING = re.compile(r"Tensorflow op \[(?P<name>.*): (?P<op>\w+)\] is not supported")
+
+
+def _named(text: str) -> re.Match[str] | None:
+    """Name and op of the node that a message of tf2onnx is about."""
+    return _FAILED_NODE.match(text) or _LACKING.match(text)
 
 
 def _complaint(text: str, layers: Mapping[str, str]) -> str:
     """A message that tf2onnx logged; for a node that failed only its op and layer."""
-    failed = _FAILED_NODE.match(text)
-    return f"{failed[2]} in {layer_of(failed[1], layers) or failed[1]}" if failed else text
+    failed = _named(text)
+    if failed is None:
+        return "" if text.startswith("Unsupported ops") else text  # they were named one by one
+    place = layer_of(failed["name"], layers) or failed["name"]
+    return f"{failed['op']} in {place}" if failed["op"] else place
+
+
+def _or_tflite(ops: Iterable[str]) -> str:
+    """The other format as a way out, unless TFLite lacks one of these TensorFlow ops, too."""
+    from tensorflow.lite.python.schema_py_generated import BuiltinOperator
+
+    known = [name.replace("_", "") for name in vars(BuiltinOperator)]
+    plain = {re.sub(r"V\d$", "", op).upper() for op in ops}
+    if all(any(name.startswith(op) for name in known) for op in plain):
+        return ", or convert to TFLite (`tfmp-convert tflite`)"
+    return ""
 
 
 def _forget_xla(graph_def: GraphDef) -> None:
@@ -286,9 +318,8 @@ def check_export(model: ir.Model, source: Source) -> float:
             rounding explains, in models in general and in this one as float64 shows it; weights
             that are NaN are told instead.
     """
-    batch = probe(source, samples=2, seed=0)
     # First, for only TensorFlow's run of a model without an end can be ended.
-    reference = _reference(source, batch)
+    batch, reference = _answered(source)
     try:
         run = open_once(model)
         names = [spec.name for spec in source.outputs]
@@ -323,6 +354,21 @@ def check_export(model: ir.Model, source: Source) -> float:
     return worst
 
 
+def _answered(source: Source) -> tuple[Batch, Batch]:
+    """A probe batch, and the outputs of the source; integers are 1 if it takes no zeros."""
+    batch = probe(source, samples=2, seed=0)
+    try:
+        return batch, _reference(source, batch)
+    except ConversionError:
+        ones = {
+            name: np.ones_like(array) if array.dtype.kind in "iu" else array
+            for name, array in batch.items()
+        }
+        if all(array is batch[name] for name, array in ones.items()):
+            raise
+        return ones, _reference(source, ones)
+
+
 def _reference(source: Source, batch: Batch) -> Batch:
     """The outputs of the source itself."""
     try:
@@ -332,10 +378,14 @@ def _reference(source: Source, batch: Batch) -> Batch:
     except Exception as error:  # TensorFlow lacks some kernels on some devices
         lines = [line.strip() for line in str(error).splitlines()]
         told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph
+        reason = told[-1][:300] if told else type(error).__name__
+        way_out = missing_kernel(reason) or (
+            "Fix sizes that it needs with --batch or --input-shape, or convert it where TensorFlow "
+            "can run it."
+        )
         raise ConversionError(
-            f"model {source.name!r}: TensorFlow itself cannot run this model here "
-            f"({told[-1][:300] if told else type(error).__name__}), so the export cannot be "
-            "checked. Convert it where TensorFlow can run it."
+            f"model {source.name!r}: TensorFlow itself cannot run this model here ({reason}), so "
+            f"the export cannot be checked. {way_out}"
         ) from error
 
 
@@ -394,6 +444,6 @@ def _require_onnx_ops(model: ir.Model) -> None:
                 "input, or convert the part of it before they are drawn."
             )
         raise ConversionError(
-            f"no ONNX form for: {listed}. Replace the layer by one made of standard ops, or "
-            "convert to TFLite (`tfmp-convert tflite`)."
+            f"no ONNX form for: {listed}. Replace the layer by one made of standard ops"
+            f"{_or_tflite(op for op, _ in places)}."
         )

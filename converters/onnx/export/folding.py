@@ -5,6 +5,7 @@ on NumPy arrays, and results are views of them wherever NumPy allows it.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 import onnx_ir as ir
@@ -29,6 +30,9 @@ def fold_weights(model: ir.Model) -> None:
             _numeric_eye(node)
         elif node.op_type == "Resize":
             _spell_nearest(node)
+            _drop_empty_scales(node, constants)
+        elif node.op_type == "ConvTranspose":
+            _pad_output(node)
     _state_sizes(model, constants)
     RemoveUnusedNodesPass()(model)
     for value in model.graph.initializers.values():
@@ -200,10 +204,12 @@ def _state_sizes(model: ir.Model, constants: _Constants) -> None:
     """Gives Resize whole sizes where its scales are fractions.
 
     floor(12 * float32(7 / 12)) is 7 in ONNX Runtime's arithmetic and 6 in ONNX's shape inference.
+    The sizes name every axis, those that stay from the shape of the input: ONNX Runtime moves
+    transposes through a Resize whose `axes` name a few, and then refuses to load it.
     """
     resizes = [node for node in model.graph if node.op_type == "Resize"]
-    if model.opset_imports.get("", 0) < 18 or not resizes:
-        return  # before opset 18 sizes must name the batch too
+    if not resizes:
+        return
     known = model.clone()  # its inferred shapes have the error that is fixed here
     infer_types(known)
     shapes = {node.name: node.inputs[0].shape for node in known.graph if node.op_type == "Resize"}
@@ -215,11 +221,38 @@ def _state_sizes(model: ir.Model, constants: _Constants) -> None:
         axes = [axis for axis, scale in enumerate(scales) if scale != 1]
         if not axes or not all(isinstance(shape[axis], int) for axis in axes):
             continue
-        sizes = np.array([round(shape[axis] * float(scales[axis])) for axis in axes], np.int64)
         node.resize_inputs(4)
         node.replace_input_with(2, None)
-        node.replace_input_with(3, constants.add(f"{node.name}_sizes", sizes))
-        node.attributes["axes"] = ir.AttrInt64s("axes", axes)
+        node.replace_input_with(3, _whole_sizes(node, shape, scales, constants))
+
+
+def _whole_sizes(
+    node: ir.Node, shape: ir.Shape, scales: np.ndarray, constants: _Constants
+) -> ir.Value:
+    """The size of every axis behind a Resize; an axis of any size keeps its own."""
+    graph, source, parts = node.graph, node.inputs[0], []
+    assert isinstance(graph, ir.Graph)
+
+    def before(name: str, op_type: str, inputs: Sequence[ir.Value | None], **options: int) -> None:
+        attributes = [ir.AttrInt64(key, value) for key, value in options.items()]
+        made = ir.Node("", op_type, inputs, attributes, name=f"{node.name}_{name}")
+        graph.insert_before(node, made)
+        made.outputs[0].name = f"{made.name}_output"
+        made.outputs[0].dtype = ir.DataType.INT64
+        parts.append(made.outputs[0])
+
+    for free, run in groupby(range(len(shape)), lambda axis: not isinstance(shape[axis], int)):
+        axes = list(run)
+        if free:
+            before(f"shape_{axes[0]}", "Shape", [source])
+            index = constants.add(f"{node.name}_axes", np.array(axes, np.int64))
+            before(f"kept_{axes[0]}", "Gather", [parts.pop(), index])
+            continue
+        sizes = [round(int(shape[axis]) * float(scales[axis])) for axis in axes]
+        parts.append(constants.add(f"{node.name}_sizes", np.array(sizes, np.int64)))
+    if len(parts) > 1:
+        before("sizes", "Concat", list(parts), axis=0)
+    return parts[-1]
 
 
 def _spell_nearest(node: ir.Node) -> None:
@@ -233,6 +266,27 @@ def _spell_nearest(node: ir.Node) -> None:
             ("nearest_mode", "round_prefer_ceil"),
         ):
             attributes[name] = ir.AttrString(name, value)
+
+
+def _pad_output(node: ir.Node) -> None:
+    """Spells rows that a transposed convolution adds behind as ONNX does: its pads only cut."""
+    pads = _ints(node, "pads") or []
+    cut = list(zip(pads[: len(pads) // 2], pads[len(pads) // 2 :], strict=True))
+    if min(pads, default=0) < 0:
+        # TensorFlow puts all of them behind.
+        kept = [(0, 0) if begin + end < 0 else (begin, end) for begin, end in cut]
+        added = [max(-begin - end, 0) for begin, end in cut]
+        whole = [begin for begin, _ in kept] + [end for _, end in kept]
+        node.attributes["pads"] = ir.AttrInt64s("pads", whole)
+        node.attributes["output_padding"] = ir.AttrInt64s("output_padding", added)
+
+
+def _drop_empty_scales(node: ir.Node, constants: _Constants) -> None:
+    """Leaves scales out beside sizes: an empty constant counts as both."""
+    if len(node.inputs) == 4 and node.inputs[3] is not None:
+        scales = constants.array(node.inputs[2])
+        if scales is not None and not scales.size:
+            node.replace_input_with(2, None)
 
 
 def _numeric_eye(node: ir.Node) -> None:

@@ -9,11 +9,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake import Source, choices_kept, two_by_two, unique_name
-from tfmp.converters.onnx.export.complex_numbers import by_parts
+from tfmp.converters.intake import (
+    Source,
+    by_parts,
+    choices_kept,
+    mend_returns,
+    plain_forms,
+    two_by_two,
+    unique_name,
+)
 from tfmp.converters.onnx.export.layers import layer_of
 from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
-from tfmp.converters.onnx.export.tensor_lists import turn_backward_stacks, unwrap_single_lists
+from tfmp.converters.onnx.export.tensor_lists import (
+    turn_backward_stacks,
+    unwrap_single_lists,
+    write_firsts_apart,
+)
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
 from tfmp.converters.shared.tensors import describe
@@ -83,8 +94,11 @@ def freeze(source: Source) -> FrozenGraph:
     with choices_kept():
         data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
+    plain_forms(graph_def)
     unwrap_single_lists(graph_def)
+    write_firsts_apart(graph_def)
     turn_backward_stacks(graph_def)
+    mend_returns(graph_def)
     two_by_two(graph_def)
     by_parts(graph_def)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}

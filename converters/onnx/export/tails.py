@@ -7,9 +7,8 @@ which is all that a probability needs, and by a multiple of their own size.
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.export.divergence import relative_l2
 from tfmp.converters.onnx.graph import infer_types, open_once
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, relative_l2
 
 # Eight steps of float32 at 1: what vectorized exponentials of runtimes are off by at most.
 _STEPS = 8 * float(np.finfo(np.float32).eps)

@@ -42,9 +42,13 @@ def turn_backward_stacks(graph_def: GraphDef) -> None:
     tf2onnx stacks the results of a loop in the order of writing and ignores the index.
     """
     functions = {function.signature.name: function for function in graph_def.library.function}
+    nodes = {node.name: node for node in graph_def.node}
     for loop in _loops(graph_def):
         body = functions[loop.attr["body"].func.name]
         producers = {node.name: node for node in body.node_def}
+        for index, argument in enumerate(body.signature.input_arg):
+            if _passes_through(body, index) and _node(loop.input[index]) in nodes:
+                producers[argument.name] = nodes[_node(loop.input[index])]
         arguments = [argument.name for argument in body.signature.input_arg]
         for index, name in enumerate(arguments):
             writers = [n for n in body.node_def if n.op == _WRITE and n.input[0] == name]
@@ -55,23 +59,91 @@ def turn_backward_stacks(graph_def: GraphDef) -> None:
 
 
 def _counts_down(body: FunctionDef, producers: dict[str, NodeDef], index: str) -> bool:
-    """Whether the value that indexes a list is a loop variable from which one is taken off."""
-    import tensorflow as tf
+    """Whether the value that indexes a list falls by one from step to step."""
+    return _slope(body, producers, index) == -1
 
+
+def _slope(body: FunctionDef, producers: dict[str, NodeDef], value: str) -> int | None:
+    """The number that each step of a loop adds to a value; None if it is unknown."""
     variables = {argument.name: i for i, argument in enumerate(body.signature.input_arg)}
-    if index not in variables:
-        return False
-    following = body.ret[body.signature.output_arg[variables[index]].name]
-    node = producers.get(_node(following))
+    if value in variables:
+        following = body.ret[body.signature.output_arg[variables[value]].name]
+        if following == value:
+            return 0
+        node = _behind(producers, following)
+        if node is None or node.op not in ("Sub", "AddV2") or node.input[0] != value:
+            return None
+        step = _constant(_behind(producers, node.input[1]))
+        return None if step is None else step if node.op == "AddV2" else -step
+    node = _behind(producers, value)
+    if node is None or node.op not in ("Const", "Sub", "AddV2"):
+        return None
+    if node.op == "Const":
+        return 0
+    one, other = (_slope(body, producers, name) for name in node.input[:2])
+    if one is None or other is None:
+        return None
+    return one + other if node.op == "AddV2" else one - other
+
+
+def _behind(producers: dict[str, NodeDef], name: str) -> NodeDef | None:
+    """The node that makes a value, behind identities."""
+    node = producers.get(_node(name))
     while node is not None and node.op == "Identity":
         node = producers.get(_node(node.input[0]))
-    if node is None or node.op not in ("Sub", "AddV2") or node.input[0] != index:
-        return False
-    step = producers.get(_node(node.input[1]))
-    if step is None or step.op != "Const":
-        return False
-    value = int(tf.make_ndarray(step.attr["value"].tensor))
-    return value == (1 if node.op == "Sub" else -1)
+    return node
+
+
+def _constant(node: NodeDef | None) -> int | None:
+    import tensorflow as tf
+
+    if node is None or node.op != "Const":
+        return None
+    return int(tf.make_ndarray(node.attr["value"].tensor))
+
+
+def write_firsts_apart(graph_def: GraphDef) -> None:
+    """Changes a TensorFlow graph: a list with one element before a loop fills it gets it behind.
+
+    `tf.scan` without an initializer writes its first element so; backwards, that is the last one.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    for loop in _loops(graph_def):
+        for index, name in enumerate(loop.input):
+            writer = nodes.get(_node(name))
+            if writer is None or writer.op != _WRITE:
+                continue
+            made, place = nodes[_node(writer.input[0])], _constant(nodes[_node(writer.input[1])])
+            stacks = [
+                node
+                for node in graph_def.node
+                if node.op == _STACK and node.input[0] == f"{loop.name}:{index}"
+            ]
+            if made.op != _MAKE or place is None or not stacks:
+                continue
+            loop.input[index] = writer.input[0]
+            for stack in stacks:
+                _add_row(graph_def, stack, writer.input[2], behind=place > 0)
+
+
+def _add_row(graph_def: GraphDef, stack: NodeDef, value: str, behind: bool) -> None:
+    """Lets the readers of a stack read it with one more row."""
+    import tensorflow as tf
+
+    name, stack.name = stack.name, f"{stack.name}_of_loop"
+    stack.attr["num_elements"].i = -1
+    dtype = stack.attr["element_dtype"].type
+    axis = graph_def.node.add(name=f"{name}_first_axis", op="Const")
+    axis.attr["dtype"].type = tf.int32.as_datatype_enum
+    axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
+    row = graph_def.node.add(name=f"{name}_row", op="ExpandDims")
+    row.input.extend([value, axis.name])
+    row.attr["T"].type, row.attr["Tdim"].type = dtype, tf.int32.as_datatype_enum
+    whole = graph_def.node.add(name=name, op="ConcatV2")
+    whole.input.extend([stack.name, row.name] if behind else [row.name, stack.name])
+    whole.input.append(axis.name)
+    whole.attr["N"].i = 2
+    whole.attr["T"].type, whole.attr["Tidx"].type = dtype, tf.int32.as_datatype_enum
 
 
 def _turn_round(graph_def: GraphDef, stack: NodeDef) -> None:

@@ -29,8 +29,9 @@ class Gap:
         runtime: the runtime, a key of `RUNTIMES`.
         why: the runtime's behaviour, in words that follow its name.
         source: evidence for that behaviour.
-        stops_loading: whether the runtime refuses the whole file.
+        stops_loading: whether the runtime refuses the whole file, or fails in every run.
         before: the first opset without this gap; None if all opsets have it.
+        reduces: whether only nodes with a reduction have it, which add to what stands there.
     """
 
     op_type: str
@@ -39,6 +40,7 @@ class Gap:
     source: str
     stops_loading: bool = False
     before: int | None = None
+    reduces: bool = False
 
     def describe(self) -> str:
         """The reason to keep the op in FP32."""
@@ -91,6 +93,18 @@ GAPS = (
         "tensor(float)'",
         stops_loading=True,
     ),
+    *(
+        Gap(
+            op_type,
+            CPU,
+            f"loads {op_type} with a reduction in FP16 and cannot run it",
+            "ONNX Runtime 1.31, onnxruntime/core/providers/cpu/tensor/scatter.cc, scatter_nd.cc: "
+            "'MLFloat16 data type is not supported with ScatterND opset 16 when reduction is add'",
+            stops_loading=True,
+            reduces=True,
+        )
+        for op_type in ("ScatterElements", "ScatterND")
+    ),
     _on_the_cpu("Clip", before=12),
     _on_the_cpu("GridSample"),
     _on_the_cpu("RoiAlign"),
@@ -109,13 +123,15 @@ GAPS = (
 
 
 @cache
-def gap_of(op_type: str, opset: int, target: str = ANY) -> Gap | None:
+def gap_of(op_type: str, opset: int, target: str = ANY, reduces: bool = False) -> Gap | None:
     """The first gap that keeps an op of the default domain in FP32, if there is one.
 
     Args:
         op_type: an op of the default domain.
         opset: the model's opset.
         target: runtime that the file will run on, one of `TARGETS`.
+        reduces: whether the node has a reduction.
     """
-    found = (gap for gap in GAPS if gap.op_type == op_type and gap.counts(opset, target))
+    named = (gap for gap in GAPS if gap.op_type == op_type and gap.reduces <= reduces)
+    found = (gap for gap in named if gap.counts(opset, target))
     return next(found, None)

@@ -59,8 +59,8 @@ class Fp16Report:
         notes = []
         if self.float64_nodes:
             notes.append(
-                f"nodes that compute in float64 and stay as they are: {self.float64_nodes} (make "
-                "the model in float32 to have them in FP16)"
+                f"nodes that compute in float64 and stay as they are: {self.float64_nodes} (where "
+                "the model asks for it, make it in float32 to have them in FP16)"
             )
         notes += [f"kept in FP32: {island.describe()}" for island in self.islands]
         notes += [f"rewritten: {text}" for text in self.rewrites]

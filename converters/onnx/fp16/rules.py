@@ -25,6 +25,7 @@ from tfmp.converters.onnx.graph import (
     node_matcher,
     nodes_of,
     slots,
+    text,
 )
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.numerics import FLOAT16
@@ -180,7 +181,8 @@ def _unknown_op(node: ir.Node, view: GraphView) -> str | None:
 def _runtime_gap(node: ir.Node, view: GraphView) -> str | None:
     if node.domain != "":
         return None
-    gap = gaps.gap_of(node.op_type, view.model.opset_imports.get("", 1), view.target)
+    opset, reduces = view.model.opset_imports.get("", 1), text(node, "reduction", "none") != "none"
+    gap = gaps.gap_of(node.op_type, opset, view.target, reduces)
     return gap.describe() if gap else None
 
 
@@ -264,6 +266,25 @@ def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
     return None
 
 
+# Ops whose first two inputs are factors: errors of these are theirs. A sum hides those of a small
+# constant.
+_PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose"})
+
+# As coarse as eight spacings of an FP16 number.
+_MOST_LOST = 2.0**-8
+
+
+def _constant_is_imprecise(node: ir.Node, view: GraphView) -> str | None:
+    for value in node.inputs[:2] if node.op_type in _PRODUCTS else ():
+        facts = view.constant(value)
+        if value is not None and facts is not None and facts.lost > _MOST_LOST:
+            return (
+                f"constant {value.name} lies below FP16's normal numbers, and is off by "
+                f"{facts.lost:.2g} there"
+            )
+    return None
+
+
 def _divisor_is_flushed(node: ir.Node, view: GraphView) -> str | None:
     values = [value for value in (*node.inputs, *node.outputs) if value in view.lowest_divisors]
     if not values:
@@ -333,6 +354,7 @@ RULES: tuple[Rule, ...] = (
     _constant_overflows,
     _input_out_of_range,
     _constant_vanishes,
+    _constant_is_imprecise,
     _divisor_is_flushed,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tfmp.converters.onnx.graph.faults import FAULTY_OPTIMIZER, fault_of
 from tfmp.converters.onnx.graph.types import (
     check_light,
     detach_weights,
@@ -94,7 +95,7 @@ def save_checked(
         keep: files that belong to somebody else, such as the input's own weights.
 
     Raises:
-        ConversionError: the model is invalid or cannot be loaded.
+        ConversionError: the model is invalid, or cannot be loaded as it is or optimized.
         InputError: a file of that name exists beside it and holds something else.
     """
     proto, weights = detach_weights(model)
@@ -113,6 +114,7 @@ def save_checked(
             "a defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
             "it."
         ) from error
+    _check_optimized(model, light)
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
     kept = {file.resolve() for file in keep}
     with making(path.parent), draft(path.parent) as folder:
@@ -125,6 +127,24 @@ def save_checked(
             with (folder / path.name).open("wb") as opened:
                 opened.writelines(_serialized(proto, weights))
         (folder / path.name).replace(path)
+
+
+def _check_optimized(model: ir.Model, light: onnx.ModelProto) -> None:
+    """Raises `ConversionError` where ONNX Runtime's optimizers fail on a model that it can load."""
+    disabled = (FAULTY_OPTIMIZER,) if fault_of(model) else ()
+    content = light.SerializeToString()
+    try:
+        cpu_session(content, disabled=disabled)
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        try:
+            cpu_session(content, optimized=False)
+        except Exception:  # a kernel insists on constants, which are inputs here
+            return
+        raise ConversionError(
+            f"ONNX Runtime's optimizers fail on the converted model ({first_line(error)}), so a "
+            "session with default options would not open it. Fix sizes that vary with --batch or "
+            "--input-shape, or convert to TFLite (`tfmp-convert tflite`)."
+        ) from error
 
 
 def _write_beside(model: ir.Model, folder: Path, path: Path) -> None:

@@ -8,11 +8,9 @@ import numpy as np
 
 from tfmp.converters.intake import Source
 from tfmp.converters.shared.frameworks import GraphDef
+from tfmp.converters.shared.tensors import flat_pieces
 from tfmp.converters.tflite.file import TFLiteModel, layer_of
 from tfmp.shared.numerics import FLOAT16
-
-# Rounds a large weight in pieces, so that looking at it takes no second copy of it.
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -101,14 +99,14 @@ def confirmed(
         same = [f for f in findings if (f.layer, f.size) == (layer, values.size)]
         at_limit = sum(
             int(np.count_nonzero(np.abs(piece) == np.float16(FLOAT16.max)))
-            for piece in _pieces(values)
+            for piece in flat_pieces(values)
         )
         if at_limit:
             folded = ConstantFinding(
                 tensor.spec.name, layer, values.size, at_limit, 0, 0, FLOAT16.max, FLOAT16.max
             )
             found.append(next((f for f in same if f.clamped), folded))
-        elif not any(map(np.any, _pieces(values))):
+        elif not any(map(np.any, flat_pieces(values))):
             found += [f for f in same if f.vanished and f.serious][:1]
     return _worst_first(found)
 
@@ -127,7 +125,7 @@ def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None
     """The harm that FP16 does to these values; None if it only rounds them."""
     clamped = vanished = subnormal = 0
     largest, smallest = 0.0, np.inf
-    for piece in _pieces(values):
+    for piece in flat_pieces(values):
         sizes = np.abs(piece)
         nonzero = sizes[sizes > 0]
         if not nonzero.size:
@@ -143,12 +141,6 @@ def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None
     return ConstantFinding(
         name, layer, values.size, clamped, vanished, subnormal, largest, smallest
     )
-
-
-def _pieces(values: np.ndarray) -> Iterator[np.ndarray]:
-    flat = values.reshape(-1)
-    for start in range(0, flat.size, _PIECE):
-        yield flat[start : start + _PIECE]
 
 
 def _worst_first(findings: Iterable[ConstantFinding]) -> tuple[ConstantFinding, ...]:

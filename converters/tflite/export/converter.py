@@ -101,7 +101,8 @@ _QUANTIZED = (
     "scales only. Convert the model as it was before it was quantized, or to ONNX"
 )
 _FIXED_BATCH = (
-    " A recurrent layer needs a fixed batch size: convert with `--batch 1` (`batch_size=1`)."
+    " A recurrent layer needs a fixed batch size: convert with `--batch 1` (`batch_size=1`). A "
+    "tf.TensorArray needs elements of a known shape: give it element_shape."
 )
 _FLEX = (
     " Replace the layers that need it, or pass `--allow-flex` (`allow_flex=True`) to keep "

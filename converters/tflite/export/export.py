@@ -1,6 +1,7 @@
 """Exports a `Source` to a TFLite file with FP16 weights that keeps the names and their order."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -8,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tfmp.converters.intake import Source
+from tfmp.converters.intake import Source, probe
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.files import check_folder
-from tfmp.converters.shared.tensors import TEXT, TensorSpec
+from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, relative_l2
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.constants import (
     ConstantFinding,
@@ -42,6 +43,8 @@ FLATBUFFER_LIMIT_BYTES = 2**31 - 1
 
 _CONVERSION_TIMEOUT_S = 3600.0
 _LOAD_TIMEOUT_S = 300.0
+# Answers of a file that differ by more from the model's, and those of a model that draws numbers.
+_FAR, _SAME = 0.1, 1e-3
 # The converter needs no GPU, and TensorFlow would take all of its memory.
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -140,7 +143,8 @@ def export_tflite(
         result = replace(result, notes=(*result.notes, *changed))
         if not result.flex_ops:
             progress("checking that LiteRT runs the file")
-            _check_runs(draft, result.inputs)
+            far = _check_runs(draft, next(iter(signatures.values())), result)
+            result = replace(result, notes=(*far, *result.notes))
         return result
 
 
@@ -164,22 +168,12 @@ def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
         raise ConversionError(f"model {names}: {error}") from error
 
 
-_PRODUCTS = ("BatchMatMulV2", "Conv2D", "DepthwiseConv2dNative", "Einsum", "MatMul")
-
-
 @contextmanager
 def _dtypes_named(sources: Sequence[Source]) -> Iterator[None]:
-    """Adds float64 weights or arithmetic in 16 bits, if any, to a complaint about operators."""
+    """Adds float64 weights, if there are any, to a complaint about operators."""
     try:
         yield
     except (ConversionError, RunnerError) as error:
-        half = {dtype for source in sources for dtype in _half_arithmetic(source)}
-        if half:
-            raise ConversionError(
-                f"{error} The graph itself computes in {' and '.join(sorted(half))}, which few "
-                "TFLite operators take: convert the .keras or .h5 file of this model, or save it "
-                "under the policy float32."
-            ) from error
         variables = (variable for source in sources for variable in source.graph.graph.variables)
         wide = next((v.name for v in variables if v.dtype.name == "float64"), None)
         if wide is None:
@@ -189,14 +183,6 @@ def _dtypes_named(sources: Sequence[Source]) -> Iterator[None]:
             f"{error} Its weights are float64 (such as {wide!r}), which few TFLite operators take: "
             "make the model under the policy float32, and give it these weights."
         ) from error
-
-
-def _half_arithmetic(source: Source) -> Iterator[str]:
-    """The 16-bit types that products are computed in."""
-    for operation in source.graph.graph.get_operations():
-        dtype = operation.outputs[0].dtype.name if operation.outputs else ""
-        if operation.type in _PRODUCTS and dtype in ("float16", "bfloat16"):
-            yield dtype
 
 
 def _check_options(
@@ -228,7 +214,8 @@ def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | No
         if spec.shape and spec.name not in source.layout.states
         if (size := spec.shape[source.layout.axis(spec.name)]) is not None
     }
-    if not fixed:
+    whole = all(None not in spec.shape for source in signatures.values() for spec in source.inputs)
+    if not fixed or (whole and len(fixed) > 1 and asked in (None, 1)):
         return asked
     if len(fixed) > 1 or (asked not in (1, *fixed)):
         sizes = ", ".join(map(str, sorted(fixed)))
@@ -260,29 +247,90 @@ def weight_bytes(sources: Iterable[Source], precision: str) -> int:
 _UNLOADABLE = "the converted file does not load in LiteRT"
 
 
-def _check_runs(draft: Path, inputs: Sequence[TensorSpec]) -> None:
-    """Loads the file, and runs it once where all of its sizes are known."""
+def _check_runs(draft: Path, source: Source, file: TFLiteFile) -> Iterable[str]:
+    """Loads the file, and runs it where all of its sizes are known; notes on wrong answers."""
     with Worker(
         "tfmp.converters.tflite.file:Interpreter",
         draft,
+        "cpu",
+        next(iter(file.signatures)),
         label=_UNLOADABLE,
         timeout_s=_LOAD_TIMEOUT_S,
     ) as worker:
         worker.call("describe")
-        zeros = {}
-        for spec in inputs:
-            sizes = [size for size in spec.shape if size is not None]
-            if spec.dtype == TEXT or len(sizes) < len(spec.shape):
-                return
-            zeros[spec.name] = np.zeros(sizes, spec.dtype)
+        shapes = {}
+        for spec in file.inputs:
+            shapes[spec.name] = [size for size in spec.shape if size is not None]
+            if spec.dtype == TEXT or len(shapes[spec.name]) < len(spec.shape):
+                return ()
+        # Some models divide by ones of their inputs, and some do not know ids past zero.
+        trials = (
+            {spec.name: fill(shapes[spec.name], spec.dtype) for spec in file.inputs}
+            for fill in (np.ones, np.zeros)
+        )
+        if failures := _failures(worker, trials):
+            reason = str(failures[0]).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1]
+            raise ConversionError(_cannot_run(reason[:300])) from failures[0]
+        batch = probe(source, samples=file.batch_size or 1, seed=0)
         try:
-            worker.call("run", zeros)
+            received, _ = worker.call("run", batch)
+        except RunnerError:  # values that this model does not take
+            return ()
+        return _far_off(source, batch, received)
+
+
+def _failures(worker: Worker, trials: Iterable[Batch]) -> list[RunnerError]:
+    """Why a file fails on each of these batches; empty where one of them runs."""
+    failures = []
+    for batch in trials:
+        try:
+            worker.call("run", batch)
+            return []
         except RunnerError as error:
-            reason = str(error).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1][:300]
-            raise ConversionError(
-                f"LiteRT loads the converted file and cannot run it ({reason}). Convert to ONNX, "
-                "or replace the layers that work on other sizes than the batch."
-            ) from error
+            failures.append(error)
+    return failures
+
+
+# LiteRT's words for an output whose size becomes known only while the model runs.
+_OPEN_OUTPUT = re.compile("Failed to register output tensor buffer|Invalid tensor size")
+_NO_BUFFER = re.compile(r"Unsupported dtype: (\w+)")
+
+
+def _cannot_run(reason: str) -> str:
+    """The sentence for a file that loads and does not run."""
+    if _OPEN_OUTPUT.search(reason):
+        return (
+            "the size of an output depends on the values of the inputs, and LiteRT hands out "
+            "outputs of fixed size only. Let the model give a fixed number of rows (tf.math.top_k, "
+            "or a mask in place of tf.where, tf.unique or tf.boolean_mask), or convert to ONNX."
+        )
+    if dtype := _NO_BUFFER.search(reason):
+        return (
+            f"LiteRT takes no inputs and gives no outputs of {dtype[1]}. Let the model take and "
+            "give int32, and cast inside it, or convert to ONNX."
+        )
+    return (
+        f"LiteRT loads the converted file and cannot run it ({reason}). Convert to ONNX, or "
+        "replace the layers that work on other sizes than the batch."
+    )
+
+
+def _far_off(source: Source, batch: Batch, received: Batch) -> Iterator[str]:
+    """A note on each output that is not the source's, which FP16 seldom explains."""
+    try:
+        answers = source.forward(batch)
+    except Exception:  # TensorFlow lacks some kernels on some devices, and some runs take long
+        return
+    for name, expected in answers.items():
+        found = received[name]
+        if expected.dtype.kind != "f" or expected.shape != found.shape:
+            continue
+        error = relative_l2(expected, found)
+        if not error <= _FAR and relative_l2(expected, source.forward(batch)[name]) <= _SAME:
+            yield (
+                f"output {name!r} is far from the model's own on a random sample (relative L2 "
+                f"{error:.2g}): compare the file on real ones (--data) before it is used"
+            )
 
 
 def _describe(

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node
+from tfmp.converters.intake import Edits, Graph, Node
 from tfmp.shared.backend import Tensor
 
 

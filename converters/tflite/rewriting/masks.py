@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node
+from tfmp.converters.intake import Edits, Graph, Node
 from tfmp.shared.numerics import FLOAT16
 
 # What Keras itself takes where it computes in float16 (keras/src/layers/activations/softmax.py):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.intake import Source
+from tfmp.converters.intake import Graph, Node, Source
 from tfmp.converters.shared.tensors import Batch
-from tfmp.converters.tflite.rewriting.graph import Graph, Node
+from tfmp.converters.shared.traced_runs import run_traced
 
 # All activations of so many samples are held at once, where the model takes any number.
 _ROWS = 4
@@ -103,7 +103,7 @@ def _fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, n
         fed = [tf.constant(batch[spec.name], dtype=spec.dtype) for spec in source.inputs]
         values = {
             tensor.name: np.asarray(value)
-            for tensor, value in zip(own, function(*fed), strict=True)
+            for tensor, value in zip(own, run_traced(function, *fed), strict=True)
         }
         for tensor, value in zip(inputs, fed, strict=True):
             values[tensor.name] = np.asarray(value)

@@ -10,12 +10,11 @@ from functools import partial
 
 import numpy as np
 
-from tfmp.converters.intake import Source
+from tfmp.converters.intake import Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
-from tfmp.converters.tflite.rewriting.graph import Graph, Node, Rewrite, rewritten
 from tfmp.converters.tflite.rewriting.masks import finite_masks
 from tfmp.converters.tflite.rewriting.ranges import Magnitudes, measure, worst_of
 from tfmp.converters.tflite.rewriting.rescale import rescale
@@ -115,7 +114,7 @@ def overflows(source: Source, batches: Iterable[Batch]) -> tuple[Overflow, ...]:
 
 def _tried(source: Source, rewrite: Rewrite, batches: Batches) -> tuple[Source | None, Magnitudes]:
     """The rewritten source and its magnitudes; None where nothing, or too much, has changed."""
-    changed = rewritten(source, rewrite)
+    changed = source.rewritten(rewrite)
     if _operations(changed) == _operations(source) or not _same(source, changed, batches()):
         return None, {}
     return changed, measure(changed, batches())

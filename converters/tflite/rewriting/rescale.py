@@ -15,7 +15,7 @@ of its operation, absorbing the rest into weights. A value that cannot be scaled
 import math
 from collections.abc import Sequence
 
-from tfmp.converters.tflite.rewriting.graph import Edits, Graph, Node
+from tfmp.converters.intake import Edits, Graph, Node
 from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitude, Magnitudes
 from tfmp.shared.numerics import FLOAT16
 

@@ -38,6 +38,21 @@ def large_weights() -> keras.Model:
     return keras.Model(row, layers.Dense(200)(shared(shared(row))))
 
 
+def test_halves_become_wide_too():
+    """The distance of a model in mixed precision from this is its own rounding."""
+    import tensorflow as tf
+
+    half = tf.constant([[1 / 3]], tf.float16)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 1), name="x")])
+    def serve(x):
+        return tf.cast(tf.cast(x, tf.float16) @ half, tf.float32)
+
+    x = np.array([[0.1]], np.float32)
+    (value,) = Float64Model(open_source(serve)).run({"x": x}).values()
+    np.testing.assert_allclose(value, x.astype(np.float64) * np.float64(half), rtol=1e-12)
+
+
 @pytest.fixture
 def float64_policy():
     before = keras.config.floatx(), keras.config.dtype_policy()

@@ -1,6 +1,7 @@
 """Models in: signatures, names, policies, old files, and what is refused."""
 
 import os
+import zipfile
 
 import keras
 import keras_models
@@ -127,6 +128,36 @@ def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("frozen.pb", r"pass `model` to .*prune\('INPUT:0', 'OUTPUT:0'\)"),
+        ("saved_model.pb", r"part of a SavedModel\. Name its folder"),
+        ("model.tflite", "converted already: compare it with its model"),
+        ("model.ckpt.index", "holds no model: load it into one"),
+        ("model.pt", r"torch\.onnx\.export"),
+    ],
+)
+def test_files_of_other_kinds_are_refused_with_a_next_step(tmp_path, name: str, message: str):
+    (tmp_path / name).write_bytes(b"any")
+    with pytest.raises(InputError, match=message):
+        open_source(tmp_path / name)
+
+
+def test_an_argument_of_a_newer_keras_is_named(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+    model.save(tmp_path / "old.keras")
+    with (
+        zipfile.ZipFile(tmp_path / "old.keras") as old,
+        zipfile.ZipFile(tmp_path / "new.keras", "w") as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name).replace(b'"units": 2', b'"units": 2, "sheen": 1')
+            new.writestr(name, content)
+    with pytest.raises(InputError, match=r"'Dense' does not take 'sheen': 1.*upgrade Keras"):
+        open_source(tmp_path / "new.keras")
+
+
 @pytest.mark.parametrize("name", ["a\udcff.onnx", "a\udcff.keras", "a\udcff", "a\0.onnx"])
 def test_a_name_that_is_no_text_is_refused(tmp_path, name: str):
     """Libraries take it for a damaged file, or fail on it."""
@@ -173,3 +204,12 @@ def test_a_model_that_fails_while_traced_is_quoted():
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
     assert "Arguments received" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_state_that_the_file_cannot_keep_is_noted(stateful: bool) -> None:
+    inputs = keras.Input(batch_shape=(2, 3, 4))
+    layer = keras.layers.LSTM(2, stateful=stateful, name="memory")
+    notes = open_source(keras.Model(inputs, layer(inputs))).origin.notes
+    told = [note for note in notes if note.startswith("keeps a state from call to call (memory/")]
+    assert len(told) == stateful

@@ -1,5 +1,6 @@
 """SavedModels, tf.functions, ONNX files, custom classes, unsafe code, and fixed sizes."""
 
+import re
 import shutil
 
 import custom_layers
@@ -158,6 +159,56 @@ def test_a_tf_function_that_fails_for_its_signature():
 
     with pytest.raises(ConversionError, match=r"'clumsy' cannot be traced.*Dimensions must be"):
         open_source(clumsy)
+
+
+def test_operations_behind_calls_are_the_models_own():
+    """A rewrite of the graph finds what a function calls; outputs keep their order."""
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4, 5, 1), name="x")], autograph=False)
+    def resized(x):
+        half = tf.image.resize(x, (2, 3), method="bicubic")
+        return {"z": half, "none": None, "a": x}
+
+    source = open_source(resized)
+    assert [spec.name for spec in source.outputs] == ["z", "a"]
+    kinds = {operation.type for operation in source.graph.graph.get_operations()}
+    assert "ResizeBicubic" in kinds
+    x = np.random.default_rng(0).random((2, 4, 5, 1), dtype=np.float32)
+    np.testing.assert_array_equal(source.forward({"x": x})["z"], resized(x)["z"])
+
+
+def test_a_graph_of_tf1_is_wrapped_as_the_refusal_says(tmp_path, monkeypatch):
+    @tf.function(input_signature=[tf.TensorSpec((None, 3), name="INPUT")], autograph=False)
+    def doubled(x):
+        return tf.identity(x * 2.0, name="OUTPUT")
+
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model.pb"
+    path.write_bytes(doubled.get_concrete_function().graph.as_graph_def().SerializeToString())
+    with pytest.raises(InputError) as refused:
+        open_source(path)
+    names: dict = {"tf": tf}
+    exec(re.search(r"`(graph = .*)`", str(refused.value))[1], names)
+    source = open_source(names["model"])
+    (received,) = source.forward({"INPUT": np.ones((2, 3), np.float32)}).values()
+    np.testing.assert_array_equal(received, np.full((2, 3), 2.0))
+    assert convert(names["model"]).path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (tf.RaggedTensorSpec((None, None), tf.float32), r"a ragged tensor.*from_tensor"),
+        (tf.SparseTensorSpec((None, 3), tf.float32), r"a sparse tensor.*from_dense"),
+    ],
+)
+def test_a_tf_function_of_tensors_that_are_not_dense(spec, message):
+    @tf.function(input_signature=[spec], autograph=False)
+    def total(x):
+        return x.values[:1]
+
+    with pytest.raises(InputError, match=message):
+        open_source(total)
 
 
 def test_an_onnx_file_goes_straight_to_the_fp16_pass(tmp_path):

@@ -1,5 +1,6 @@
 """Mixed precision: the fewest FP32 nodes that keep a budget, found in one session."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import corpus_keras
@@ -45,7 +46,7 @@ def search(proto: onnx.ModelProto, x: np.ndarray, budget: DriftBudget, **options
     prepare(model)
     switches.name_nodes(model)
     proto.CopyFrom(ir.to_proto(model))
-    return find_islands(model, [{"x": x}], budget, **options)
+    return find_islands(model, [({"x": x}, None)], budget, **options)
 
 
 def drift(proto: onnx.ModelProto, x: np.ndarray, islands: dict[str, str]) -> float:
@@ -135,6 +136,99 @@ def test_the_note_counts_nodes_and_casts(kept: int, casts: int, said: str):
     (note, *_) = found.notes()
     assert note.startswith(f"mixed precision: {said}")
     assert note.endswith("found in 2 evaluations of 8 samples in one session")
+
+
+def offset(width: int = 3) -> keras.Model:
+    """Numbers near 288, whose differences FP16 rounds off."""
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((16,))
+    last = layers.Dense(width, bias_initializer=keras.initializers.Constant(288.0), name="last")
+    return keras.Model(inputs, last(layers.Dense(32, "tanh")(inputs)))
+
+
+@pytest.mark.parametrize(
+    ("width", "said", "options"),
+    [
+        pytest.param(1, "mean absolute error", {}, id="labels"),
+        pytest.param(3, "FP16 has no numbers between", {}, id="what-nobody-knows"),
+        pytest.param(3, None, {"tasks": {"last": "regression"}}, id="what-is-declared"),
+        pytest.param(1, "off_by", {"metric": "own_metrics:off_by"}, id="own-metric"),
+    ],
+)
+def test_the_search_keeps_what_the_verdict_asks_for(
+    width: int, said: str | None, options: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "own_metrics.py").write_text(
+        "import numpy as np\ndef off_by(y, labels):\n    return -np.abs(y - labels).mean(axis=1)"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    model, x = offset(width), normal(400, 16)
+    if said in ("mean absolute error", "off_by"):
+        exact = model.predict(x, verbose=0)
+        options |= {"labels": exact + 0.002 * normal(*exact.shape)}
+    found = {}
+    for precision in ("fp16", "mixed"):
+        path = tmp_path / f"{precision}.onnx"
+        artifact = convert(model, "onnx", path, precision, x, **options)
+        verdict = artifact.report.verdict.value
+        reasons = " ".join(artifact.report.candidates[0].reasons)
+        kept = [note for note in artifact.known.notes if note.startswith("kept in FP32")]
+        found[precision] = verdict, kept
+        assert precision == "mixed" or said is None or said in reasons
+    assert found["fp16"][1] == []
+    if said is None:
+        assert found == dict.fromkeys(found, ("PASS", []))
+        return
+    assert found["fp16"][0] != "PASS"
+    assert found["mixed"][0] == "PASS"
+    (kept,) = found["mixed"][1]
+    assert "Add in last" in kept
+
+
+def test_an_accuracy_that_few_samples_cannot_prove_still_counts(tmp_path: Path):
+    """Of 256 samples that are all right, up to 1.06 % may be wrong: a limit of 1 % stays open."""
+    model, x = offset(4), normal(300, 16)
+    budget = DriftBudget(
+        rel_l2=None, sample_rel_l2=None, slice_rel_l2=None, class_flip_rate=None, flip_rate=None
+    )
+    kept = {}
+    for drop in (0.01, 0.5):
+        artifact = convert(
+            model,
+            "onnx",
+            tmp_path / f"{drop}.onnx",
+            "mixed",
+            x,
+            replace(budget, accuracy_drop=drop),
+            labels=model.predict(x, verbose=0).argmax(axis=1),
+        )
+        kept[drop] = [note for note in artifact.known.notes if note.startswith("kept in FP32")]
+    assert any("Add in last" in note for note in kept[0.01])
+    assert kept[0.5] == []
+
+
+SCALAR = """
+agraph (float[N, 8] x) => (float total, float[N, 8] y) <float big = {300}> {
+    y = Mul(x, big)
+    total = ReduceSum <keepdims = 0> (y)
+}
+"""
+
+
+def test_an_output_without_a_batch_may_come_first():
+    assert search(parse(SCALAR), normal(16, 8), BUDGET).samples == 16
+
+
+def test_what_no_precision_could_prove_keeps_nothing_in_fp32(tmp_path: Path):
+    """Eight samples certify nothing, and 256 no rate of 0.1 %."""
+    budget = DriftBudget(flip_rate=0.001)
+    model = keras_models.dense()
+    x = np.random.default_rng(0).random((8, *model.inputs[0].shape[1:]), dtype=np.float32)
+    artifact = convert(model, "onnx", tmp_path / "few.onnx", "mixed", x, budget)
+    assert artifact.report.verdict.value == "INCONCLUSIVE"
+    assert not [note for note in artifact.known.notes if note.startswith("kept in FP32")]
+    assert "0 nodes" in " ".join(artifact.known.notes)
 
 
 def deep(width: int = 16, depth: int = 12) -> onnx.ModelProto:

@@ -196,6 +196,55 @@ def to_hsv(b: Builder, node: Node) -> None:
     b.finish("Concat", hue, b.op("Where", dark, zero, filled), value, axis=-1)
 
 
+@handler("AdjustSaturation", opset=13)
+def adjust_saturation(b: Builder, node: Node) -> None:
+    """Each channel's distance from the largest grows by a factor, or until one of them is zero."""
+    image, factor = node.input
+    value = b.reduce("ReduceMax", image, -1)
+    spread = b.op("Sub", value, b.reduce("ReduceMin", image, -1))
+    grey = b.op("LessOrEqual", spread, b.const(0.0))
+    most = b.op("Div", value, b.op("Where", grey, b.const(1.0), spread))
+    scale = b.op("Max", b.op("Min", factor, most), b.const(0.0))
+    b.finish("Sub", value, b.op("Mul", b.op("Sub", value, image), scale))
+
+
+@handler("ExtractImagePatches", opset=13)
+def extract_patches(b: Builder, node: Node) -> None:
+    """Each pixel of a patch becomes a channel: a convolution with kernels of a single one."""
+    names = ("ksizes", "strides", "rates")
+    sizes, strides, rates = (list(node.get_attr(name).ints)[1:3] for name in names)
+    shape, dtype = shape_of(b.graph, node.input[0]), b.graph.get_dtype(node.output[0])
+    channels, count = shape[-1], sizes[0] * sizes[1]
+    if channels < 0:
+        raise ValueError("patches need images of a fixed number of channels")
+    kernel = np.tile(np.eye(count, dtype=np.float32).reshape(count, 1, *sizes), (channels, 1, 1, 1))
+    image = b.op("Transpose", b.cast(node.input[0], TensorProto.FLOAT), perm=[0, 3, 1, 2])
+    pads = [0, 0, 0, 0]
+    if node.get_attr_str("padding") == "SAME":
+        if min(shape[1:3]) < 0:
+            raise ValueError("patches beyond the edges need images of a fixed size")
+        for axis, (size, step, rate) in enumerate(zip(sizes, strides, rates, strict=True)):
+            rest = shape[1 + axis] - 1
+            beyond = max(rest // step * step + (size - 1) * rate - rest, 0)
+            pads[axis], pads[2 + axis] = beyond // 2, beyond - beyond // 2
+    patches = b.op(
+        "Conv",
+        image,
+        b.const(kernel, np.float32),
+        pads=pads,
+        dilations=rates,
+        group=channels,
+        kernel_shape=sizes,
+        strides=strides,
+    )
+    places = b.slice(b.op("Shape", patches), 0, 2, 4)
+    apart = b.op("Concat", b.const([-1, channels, count], np.int64), places, axis=0)
+    patches = b.op("Transpose", b.op("Reshape", patches, apart), perm=[0, 3, 4, 2, 1])
+    last = b.const([channels * count], np.int64)
+    together = b.op("Concat", b.const([-1], np.int64), places, last, axis=0)
+    b.finish("Cast", b.op("Reshape", patches, together), to=dtype)
+
+
 @handler("HSVToRGB", opset=13)
 def to_rgb(b: Builder, node: Node) -> None:
     """Colours from hue, saturation and value: the inverse of `to_hsv`."""
@@ -219,3 +268,55 @@ def to_rgb(b: Builder, node: Node) -> None:
         channel(b.op("Sub", two, away(4.0))),
         axis=-1,
     )
+
+
+@handler("CropAndResize", opset=13)
+def crop_and_resize(b: Builder, node: Node) -> None:
+    """Boxes cut out of images, each resized by two matrix products."""
+    sizes = static_value(node.inputs[3])
+    _, *extents, _ = shape_of(b.graph, node.input[0])
+    if sizes is None or min(extents) < 0:
+        raise ValueError("cropping boxes needs images and crops of a fixed size")
+    nearest = node.get_attr_str("method") == "nearest"
+    # FP16 would hold places in a large image to half a pixel.
+    boxes = b.unsqueeze(b.cast(node.input[1], TensorProto.DOUBLE), 1)
+    (rows, above), (columns, beside) = (
+        _of_boxes(b, boxes, axis, extents[axis], int(sizes[axis]), nearest) for axis in (0, 1)
+    )
+    image = b.op("Gather", b.cast(node.input[0], TensorProto.FLOAT), node.input[2], axis=0)
+    image = b.op("Transpose", image, perm=[0, 3, 1, 2])
+    cut = b.op("MatMul", b.op("MatMul", rows, image), b.op("Transpose", columns, perm=[0, 1, 3, 2]))
+    inside = b.op("And", b.unsqueeze(above, 1, 3), b.unsqueeze(beside, 1, 2))
+    outside = b.const(node.get_attr_value("extrapolation_value", 0.0), np.float32)
+    b.finish("Transpose", b.op("Where", inside, cut, outside), perm=[0, 2, 3, 1])
+
+
+def _of_boxes(
+    b: Builder, boxes: str, axis: int, extent: int, size: int, nearest: bool
+) -> tuple[str, str]:
+    """What each row or column of a crop takes from those of its image.
+
+    Args:
+        b: builder at TensorFlow's node.
+        boxes: (boxes, 1, 4): y1, x1, y2 and x2 as shares of the image, float64.
+        axis: 0 for rows, 1 for columns.
+        extent: of the image.
+        size: of the crop.
+        nearest: whether the nearest pixel is taken, instead of two neighbours.
+
+    Returns:
+        Shares, (boxes, 1, size, extent), and whether the place lies in the image, (boxes, size).
+    """
+    first, last = (b.slice(boxes, 2, start, start + 1) for start in (axis, axis + 2))
+    # The only pixel is the middle one.
+    steps = b.const(np.arange(size) / (size - 1) if size > 1 else [0.5], np.float64)
+    share = b.op("Add", first, b.op("Mul", b.op("Sub", last, first), steps))
+    place = b.op("Mul", share, b.const(extent - 1, np.float64))  # (boxes, 1, size)
+    low, high = (b.const(value, np.float64) for value in (0.0, extent - 1.0))
+    within = b.op("And", b.op("GreaterOrEqual", place, low), b.op("LessOrEqual", place, high))
+    if nearest:  # halves away from zero, as C rounds
+        place = b.op("Floor", b.op("Add", place, b.const(0.5, np.float64)))
+    pixels = b.const(np.arange(extent), np.float64)
+    apart = b.op("Abs", b.op("Sub", b.unsqueeze(place, 3), pixels))
+    shares = b.op("Max", b.op("Sub", b.const(1.0, np.float64), apart), b.const(0.0, np.float64))
+    return b.cast(shares, TensorProto.FLOAT), b.squeeze(within, 1)

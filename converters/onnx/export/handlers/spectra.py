@@ -18,9 +18,9 @@ def _as_pairs(b: Builder) -> None:
             b.graph.set_shape(name, [*shape, 2])
 
 
-def _length(node: Node) -> int:
-    """How many terms a real transform has."""
-    return int(node.inputs[1].get_tensor_value(as_list=False).reshape(-1)[0])
+def _lengths(node: Node) -> list[int]:
+    """How many terms a real transform has along each of its axes."""
+    return [int(length) for length in node.inputs[1].get_tensor_value(as_list=False).reshape(-1)]
 
 
 def _dft(b: Builder, pairs: str, axis: int, rank: int, **attributes: Any) -> str:
@@ -45,9 +45,14 @@ def _fitted(b: Builder, value: str, axis: int, size: int, length: int, trailing:
 
 @handler("Complex", opset=17)
 def complex_pairs(b: Builder, node: Node) -> None:
-    """Two real tensors as pairs."""
+    """Two real tensors as pairs; one of them may be a single number."""
+    parts = list(node.input)
+    shapes = [b.graph.get_shape(part) for part in parts]
+    if shapes[0] != shapes[1]:
+        sizes = [b.op("Shape", part) for part in reversed(parts)]
+        parts = [b.op("Expand", part, size) for part, size in zip(parts, sizes, strict=True)]
     _as_pairs(b)
-    b.finish("Concat", *(b.unsqueeze(part, -1) for part in node.input), axis=-1)
+    b.finish("Concat", *(b.unsqueeze(part, -1) for part in parts), axis=-1)
 
 
 @handler("Real", "Imag", opset=17)
@@ -83,36 +88,44 @@ def conj(b: Builder, node: Node) -> None:
     b.finish("Mul", node.input[0], b.const([1.0, -1.0], "float32"))
 
 
-@handler("FFT", "IFFT", "FFT2D", "IFFT2D", opset=17)
+@handler("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D", opset=17)
 def fourier(b: Builder, node: Node) -> None:
-    """Transforms of complex tensors over the last one or two axes."""
+    """Transforms of complex tensors over the last one to three axes."""
     rank = len(shape_of(b.graph, node.output[0]))
     _as_pairs(b)
     value = node.input[0]
     inverse = int(node.type.startswith("I"))
-    for axis in (-2, -1) if node.type.endswith("2D") else (-1,):
+    axes = int(node.type[-2]) if node.type.endswith("D") else 1
+    for axis in range(-axes, 0):
         value = _dft(b, value, axis, rank, inverse=inverse)
     b.finish("Identity", value)
 
 
-@handler("RFFT", opset=17)
+@handler("RFFT", "RFFT2D", opset=17)
 def real_fourier(b: Builder, node: Node) -> None:
-    """The first n / 2 + 1 terms of the transform of a real tensor."""
-    length = _length(node)
+    """The first n / 2 + 1 terms of the transform of a real tensor over its last one or two axes."""
+    *rows, length = _lengths(node)
     shape = shape_of(b.graph, node.input[0])
     _as_pairs(b)
     value = _fitted(b, node.input[0], -1, shape[-1], length)
-    pairs = b.unsqueeze(value, -1)
-    b.finish("Identity", _dft(b, pairs, -1, len(shape), onesided=1))
+    for count in rows:
+        value = _fitted(b, value, -2, shape[-2], count)
+    value = _dft(b, b.unsqueeze(value, -1), -1, len(shape), onesided=1)
+    for _ in rows:
+        value = _dft(b, value, -2, len(shape))
+    b.finish("Identity", value)
 
 
-@handler("IRFFT", opset=17)
+@handler("IRFFT", "IRFFT2D", opset=17)
 def inverse_real_fourier(b: Builder, node: Node) -> None:
     """A real tensor from the first n / 2 + 1 terms; the others are their conjugates."""
-    length = _length(node)
+    *rows, length = _lengths(node)
     rank = len(shape_of(b.graph, node.output[0]))
-    size = shape_of(b.graph, node.input[0])[-2]
+    *_, height, size, _ = [0, *shape_of(b.graph, node.input[0])]
     half = _fitted(b, node.input[0], -1, size, length // 2 + 1, trailing=1)
+    for count in rows:
+        half = _fitted(b, half, -2, height, count, trailing=1)
+        half = _dft(b, half, -2, rank, inverse=1)
     # Terms length // 2 + 1 ... length - 1 mirror terms (length - 1) // 2 ... 1.
     mirrored = b.slice(half, -2, (length - 1) // 2, 0, -1)
     mirrored = b.op("Mul", mirrored, b.const([1.0, -1.0], "float32"))

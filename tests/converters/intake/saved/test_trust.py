@@ -19,6 +19,7 @@ from tensorflow.python.client import pywrap_tf_session
 from tfmp.converters.intake import open_source
 from tfmp.converters.intake.saved import code_in, without_prints
 from tfmp.converters.intake.saved.trust import _computes
+from tfmp.converters.onnx.export import check_export, export_onnx
 from tfmp.converters.shared import time_limits
 from tfmp.converters.shared.errors import InputError
 
@@ -249,12 +250,14 @@ def test_what_may_never_end_at_load_is_refused(change: Any, told: str, tmp_path:
         open_source(changed(table(tmp_path), change))
 
 
-def old_saved_model(folder: Path, name: str, initial: Callable[[], Any]) -> Path:
+def old_saved_model(
+    folder: Path, name: str, initial: Callable[[], Any], change: Callable[[Any], Any] = tf.identity
+) -> Path:
     """A SavedModel of TensorFlow 1, with an operation that runs when it is loaded."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         x = tf.compat.v1.placeholder(tf.float32, (None, 3), "x")
         weight = tf.compat.v1.get_variable("weight", (3, 2), use_resource=True)
-        y = x @ weight
+        y = change(x @ weight)
         session.run(tf.compat.v1.global_variables_initializer())
         builder = tf.compat.v1.saved_model.Builder(str(folder / name))
         signature = tf.compat.v1.saved_model.predict_signature_def({"x": x}, {"y": y})
@@ -283,6 +286,55 @@ def test_saved_models_of_tensorflow_1(tmp_path: Path):
     next(node for node in nodes if node.op == "RestoreV2").input[0] = "x"
     assert "calls RestoreV2" in str(code_in(file))
     assert not (tmp_path / "pwned").exists()
+
+
+def chosen_by_a_default(y: tf.Tensor) -> tf.Tensor:
+    """As a batch normalization is that takes its statistics from variables unless it is trained."""
+    mean = tf.compat.v1.get_variable("mean", (2,), use_resource=True)
+    trained = tf.compat.v1.placeholder_with_default(False, (), "is_training")
+    return y - tf.cond(trained, lambda: tf.reduce_mean(y, 0), lambda: mean)
+
+
+def old_loop(y: tf.Tensor) -> tf.Tensor:
+    tf.compat.v1.disable_control_flow_v2()
+    try:
+        return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 1.5), [0, y])[1]
+    finally:
+        tf.compat.v1.enable_control_flow_v2()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("change", [chosen_by_a_default, old_loop])
+def test_graphs_of_tensorflow_1_are_exported(change: Callable[[Any], Any], tmp_path: Path):
+    source = open_source(old_saved_model(tmp_path, "old", tf.no_op, change))
+    assert check_export(export_onnx(source), source) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_table_of_tensorflow_1_is_opened(tmp_path: Path):
+    def looked_up(y: tf.Tensor) -> tf.Tensor:
+        filled = tf.lookup.KeyValueTensorInitializer([1], [2], tf.int64, tf.int64)
+        table = tf.lookup.StaticHashTable(filled, 0)
+        return y + tf.cast(table.lookup(tf.cast(y, tf.int64)), tf.float32)
+
+    path = old_saved_model(tmp_path, "table", tf.compat.v1.tables_initializer, looked_up)
+    assert [spec.name for spec in open_source(path).outputs] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("function", "spec", "told"),
+    [
+        (lambda x: x.to_tensor(), tf.RaggedTensorSpec((None, None)), "input 'x' is ragged"),
+        (tf.sparse.reduce_sum, tf.SparseTensorSpec((None, 4)), "is sparse,.*from_dense"),
+        (tf.RaggedTensor.from_tensor, tf.TensorSpec((None, 4)), "output 'output_0' is ragged"),
+    ],
+)
+def test_a_tensor_that_is_not_dense_is_told(function: Any, spec: Any, told: str, tmp_path: Path):
+    module = tf.Module()
+    module.call = tf.function(lambda x: function(x), input_signature=[spec])
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    with pytest.raises(InputError, match=told):
+        open_source(tmp_path)
 
 
 def test_a_model_without_an_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

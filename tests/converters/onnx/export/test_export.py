@@ -263,3 +263,12 @@ def test_sums_of_a_product_and_operands_of_any_rank(added):
     )
     source = open_source(function)
     check_export(export_onnx(source), source)
+
+
+def test_an_op_that_no_format_has_is_refused_without_the_other():
+    @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.int32)], autograph=False)
+    def bits(x):
+        return tf.raw_ops.PopulationCount(x=x)
+
+    with pytest.raises(ConversionError, match=r"PopulationCount\. Replace the layer [\w ]+\.$"):
+        export_onnx(open_source(bits))

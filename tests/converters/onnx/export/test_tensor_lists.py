@@ -46,3 +46,31 @@ def test_any_number_of_steps_backwards():
         x = normal(2, length, 3, seed=length)
         (expected,) = source.forward({"x": x}).values()
         np.testing.assert_allclose(run(["output_0"], {"x": x})[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_first_element_may_be_written_before_the_loop(reverse):
+    def scan(x):
+        return tf.scan(lambda a, r: 0.5 * a + r, steps(x), reverse=reverse)
+
+    np.testing.assert_allclose(*run_both(scan, X), rtol=1e-5, atol=1e-6)
+
+
+def test_a_list_that_a_loop_fills_from_its_end():
+    def filled(x):
+        rows = tf.TensorArray(tf.float32, 5)
+        for i in tf.range(5):
+            rows = rows.write(4 - i, 2.0 * x[:, i])
+        return rows.stack()
+
+    np.testing.assert_allclose(*run_both(filled, X), rtol=1e-6)
+
+
+def test_a_list_that_is_filled_without_a_loop():
+    def filled(x):
+        rows = tf.TensorArray(tf.float32, 5)
+        for i in (0, 2, 1, 4, 3):
+            rows = rows.write(i, float(i) * x[:, i])
+        return rows.stack() + rows.read(4)
+
+    np.testing.assert_allclose(*run_both(filled, X), rtol=1e-6)

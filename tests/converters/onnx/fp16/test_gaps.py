@@ -52,6 +52,21 @@ def test_what_stops_a_file_from_loading_counts_everywhere():
         assert gap.describe() == "ONNX Runtime's CPU provider has no FP16 EyeLike"
 
 
+ADDING = """
+agraph (float[4] x, int64[3] at, float[3] more) => (float[4] y) {{
+    e = Exp(x)
+    s = ScatterElements<axis = 0{reduction}>(e, at, more)
+    y = Exp(s)
+}}
+"""
+
+
+@pytest.mark.parametrize(("reduction", "count"), [(', reduction = "add"', 2), ("", 3)])
+def test_adding_to_elements_stays_fp32_where_writing_them_does_not(reduction, count):
+    _, report = half(parse(ADDING.format(reduction=reduction)))
+    assert report.fp16_nodes == count
+
+
 def test_a_gap_that_a_later_opset_closed_is_none_there():
     assert gap_of("Clip", 11, CUDA) is not None
     assert gap_of("Clip", 12, CUDA) is None

@@ -390,6 +390,25 @@ def test_a_weight_matrix_with_a_few_tiny_values_is_reported_not_kept():
     assert report.notes() == ["1 of 16 values of w became zero in FP16"]
 
 
+@pytest.mark.parametrize(
+    ("op", "constant", "kept"),
+    [
+        ("Mul", 1e-6, True),
+        ("Mul", 5e-5, False),
+        ("Add", 1e-6, False),
+        ("MatMul", np.full((4, 4), 2e-7) * np.arange(1, 5), True),
+        ("MatMul", np.eye(4) * 0.1 + 1e-7, False),
+    ],
+)
+def test_factors_that_fp16_holds_badly_stay_in_fp32(op, constant, kept):
+    source = f"agraph (float[N, 4] x) => (float[N, 4] y) {{ y = {op}(x, w) }}"
+    _, report = half(parse(source, w=np.asarray(constant, np.float32)))
+    reasons = [island.reason for island in report.islands]
+    assert [reason.partition(",")[0] for reason in reasons] == kept * [
+        "constant w lies below FP16's normal numbers"
+    ]
+
+
 def test_float64_stays_and_is_told():
     model = parse("""
     agraph (double[N, 4] x, float[N, 4] z) => (double[N, 4] y, float[N, 4] w) {

@@ -1,5 +1,7 @@
 """What FP16 makes of constants, against counting value by value."""
 
+import tracemalloc
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -28,6 +30,22 @@ def test_facts_equal_the_counts_of_every_value(values: list[float]):
     assert facts.subnormal == counts[RangeClass.SUBNORMAL]
     assert facts.nonzero == array.size - counts[RangeClass.ZERO]
     assert facts.overflows == (counts[RangeClass.OVERFLOWS] > 0)
+
+
+def test_a_large_constant_is_looked_at_in_pieces():
+    few = np.array([1e-6, 3e-7, 0.0, 1e-9, np.inf], np.float32)
+    large = np.tile(few, 2**23 // 5).reshape(-1, 5)
+    large[-1, -1] = 4.0
+    tracemalloc.start()
+    facts = facts_of(large)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2 * large.nbytes
+    assert (facts.nonzero, facts.vanished) == (len(large) * 4, len(large))
+    assert (facts.subnormal, facts.peak) == (len(large) * 2, 4.0)
+    assert facts_of(few).lost == 0.0  # with infinity in five, not nearly all are small
+    small = large[:, :4].copy()
+    assert facts_of(small).lost == pytest.approx(facts_of(few[:4]).lost)
 
 
 def test_facts_are_kept_until_the_tensor_changes():

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+import tensorflow as tf
 from onnx_graphs import parse
 from repository import SUPPORT
 
@@ -176,6 +177,20 @@ def test_an_invalid_model_leaves_nothing(exported, tmp_path):
     with pytest.raises(ConversionError, match="is not valid ONNX"):
         save_checked(broken, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_the_optimizers_of_onnx_runtime_break_leaves_nothing(tmp_path):
+    @tf.function(input_signature=[tf.TensorSpec((None, 4, 3)), tf.TensorSpec((None, 4, 5))])
+    def products(a, b):
+        return tf.einsum("bij,bik,bi->jk", a, b, a[:, :, 0])
+
+    model = export_onnx(open_source(products))
+    with pytest.raises(ConversionError, match=r"optimizers fail on .* Fix sizes .* --batch"):
+        save_checked(model, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+    fixed = open_source(products, batch_size=2)
+    save_checked(export_onnx(fixed), tmp_path / "model.onnx")
+    assert_runs_like(fixed, tmp_path / "model.onnx")
 
 
 @pytest.mark.slow

@@ -1,7 +1,12 @@
 """What TensorFlow's converter is told of a model."""
 
+import numpy as np
+import pytest
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
+from tfmp.converters import convert
+from tfmp.converters.tflite.export import saved_model
 from tfmp.converters.tflite.export.saved_model import _origins
 
 
@@ -17,3 +22,41 @@ def test_outputs_that_are_computed_alike_have_one_origin() -> None:
     keys = [key for _, key in _origins(call.get_concrete_function())]
     assert keys[0] == keys[2]
     assert len(set(keys)) == 4
+
+
+@pytest.mark.slow
+def test_a_file_with_other_answers_than_the_model_is_told(tmp_path, monkeypatch):
+    @tf.function(input_signature=[tf.TensorSpec((1, 8), name="x")])
+    def serve(x):
+        product = x @ tf.reshape(tf.tile(x, [1, 4]), (8, 4))
+        return {"bad": tf.nn.relu(product), "good": x + 1, "drawn": tf.random.normal((64,))}
+
+    artifact = convert(serve, to="tflite", output=tmp_path / "model.tflite")
+    assert not any("far from" in note for note in artifact.notes)
+    monkeypatch.setattr(saved_model, "keep_activations", lambda library: None)
+    artifact = convert(serve, to="tflite", output=tmp_path / "wrong.tflite")
+    (told,) = (note for note in artifact.notes if "far from" in note)
+    assert told.startswith("output 'bad' is far from the model's own on a random sample")
+
+
+@tf.custom_gradient
+def passed_on(x):
+    return x, lambda upstream: upstream
+
+
+@pytest.mark.parametrize(
+    "between",
+    [tf.identity, lambda x: tf.nn.bias_add(x, tf.zeros(4)), passed_on],
+    ids=["nothing", "zero bias", "own gradient"],
+)
+@pytest.mark.slow
+def test_an_activation_stays_behind_a_product_with_a_computed_matrix(between, tmp_path):
+    @tf.function(input_signature=[tf.TensorSpec((1, 8), name="x")])
+    def serve(x):
+        return tf.nn.relu(between(x @ tf.reshape(tf.tile(x, [1, 4]), (8, 4))))
+
+    x = np.array([[1, -2, 3, 1, -1, 2, -3, 1]], np.float32)
+    convert(serve, to="tflite", output=tmp_path / "model.tflite")
+    run = Interpreter(str(tmp_path / "model.tflite")).get_signature_runner()
+    (received,) = run(x=x).values()
+    np.testing.assert_allclose(received, serve(x), rtol=1e-3, atol=1e-3)

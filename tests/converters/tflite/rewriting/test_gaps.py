@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 from quick import quick
 
@@ -38,6 +39,74 @@ def transposed(rank: int, **options: object) -> Callable:
     return cls(2, 3, dilation_rate=2, **options)
 
 
+def patches(padding: str, rate: int) -> keras.layers.Layer:
+    def cut(images):
+        size, step, rates = [1, 3, 2, 1], [1, 2, 2, 1], [1, rate, rate, 1]
+        return tf.image.extract_patches(images, size, step, rates, padding)
+
+    return layers.Lambda(cut)
+
+
+def colours(name: str) -> keras.layers.Layer:
+    return layers.Lambda(lambda images: getattr(tf.image, f"adjust_{name}")(images, 1.7))
+
+
+def turned(x):
+    z = tf.concat([tf.complex(x, -x), tf.complex(x * x, x)], -1)
+    z = tf.matmul(z, tf.stack(tf.unstack(z, axis=-1), -1), adjoint_b=True)
+    return tf.math.angle(z) * tf.abs(tf.sqrt(z))
+
+
+def listed(x):
+    rows = tf.TensorArray(tf.float32, 3)
+    for i in (1, 0, 2):
+        rows = rows.write(i, x[:, i] * 2.0)
+    return tf.transpose(rows.stack(), (1, 0, 2))
+
+
+def bits(x):
+    one, other = x * 715827883 - 7, 1431655765 - x
+    parts = tf.bitwise.bitwise_and(one, other), tf.bitwise.bitwise_or(one, other)
+    return tf.concat([*parts, tf.bitwise.invert(one), tf.bitwise.left_shift(other, x)], -1)
+
+
+def there_and_back(x):
+    turned = tf.transpose(x, (0, 3, 1, 2))
+    return tf.signal.irfft2d(tf.signal.rfft2d(turned) * tf.complex(0.5, 1.0))
+
+
+def turned_thrice(x):
+    z = tf.signal.fft3d(tf.complex(x, x * x))
+    return tf.math.imag(tf.signal.ifft(z))
+
+
+def dilated_grey(x):
+    kernel = np.linspace(-1.0, 1.0, 18, dtype=np.float32).reshape(3, 2, 3)
+    return tf.nn.dilation2d(x, kernel, [1, 2, 1, 1], "SAME", "NHWC", [1, 1, 2, 1])
+
+
+def in_segments(x):
+    rows = tf.transpose(x, (2, 0, 1, 3))
+    owners = [0, 0, 1, 3, 3, 3]
+    kinds = (tf.math.segment_mean, tf.math.segment_max, tf.math.segment_prod)
+    whole = tf.concat([kind(rows, owners) for kind in kinds], -1)
+    return tf.transpose(whole, (1, 2, 0, 3))
+
+
+FUNCTIONS: dict[str, Callable] = {
+    "hue": lambda x: tf.image.adjust_hue(tf.abs(x), 0.2),
+    "running product": lambda x: tf.math.cumprod(x, 2, exclusive=True, reverse=True),
+    "running logsumexp": lambda x: tf.math.cumulative_logsumexp(x, 1, reverse=True),
+    "inverse spectrum": there_and_back,
+    "three axes": turned_thrice,
+    "grey dilation": dilated_grey,
+    "segments": in_segments,
+    "places": lambda x: tf.searchsorted(tf.sort(x, -1), x[..., :2] + 0.1, side="right"),
+    "cross": lambda x: tf.linalg.cross(x, tf.reverse(x, [1])),
+    "bias in front": lambda x: tf.nn.bias_add(x[..., 0], [1.0, 2.0, 3.0, 4.0], "NCHW"),
+}
+
+
 CASES: dict[str, Callable[[], keras.Model]] = {
     "max pool": lambda: model(layers.MaxPooling3D(2), 5, 6, 4, 2),
     "max pool, same": lambda: model(layers.MaxPooling3D(3, 2, padding="same"), 5, 6, 4, 2),
@@ -59,6 +128,22 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     },
     "bicubic up": lambda: model(layers.UpSampling2D(2, interpolation="bicubic"), 4, 5, 2),
     "bicubic down": lambda: model(layers.Resizing(3, 7, interpolation="bicubic"), 5, 6, 2),
+    "area": lambda: model(layers.Resizing(3, 4, interpolation="area"), 5, 6, 2),
+    "Lanczos": lambda: model(layers.Resizing(7, 4, interpolation="lanczos3"), 5, 6, 2),
+    "antialias": lambda: model(layers.Resizing(3, 4, antialias=True), 5, 6, 2),
+    "patches": lambda: model(patches("VALID", 2), 6, 6, 3),
+    "patches, same": lambda: model(patches("SAME", 1), 5, 6, 3),
+    "contrast": lambda: model(colours("contrast"), 5, 6, 3),
+    "saturation": lambda: model(colours("saturation"), 5, 6, 3),
+    "cosine transform": lambda: model(layers.Lambda(lambda x: tf.signal.dct(x)), 2, 6),
+    "spectrum": lambda: model(layers.Lambda(lambda x: tf.abs(tf.signal.rfft(x, [12]))), 2, 10),
+    "complex numbers": lambda: model(layers.Lambda(turned), 3, 4),
+    **{
+        name: lambda function=function: model(layers.Lambda(function), 4, 6, 3)
+        for name, function in FUNCTIONS.items()
+    },
+    "bits": lambda: model(layers.Lambda(bits, output_shape=(12,)), 3, dtype="int32"),
+    "list without a loop": lambda: model(layers.Lambda(listed), 3, 4),
     "dilated transpose": lambda: model(transposed(2), 5, 6, 3),
     "dilated transpose, same": lambda: model(transposed(2, padding="same"), 5, 6, 3),
     "dilated transpose, 1-D": lambda: model(transposed(1), 6, 3),
@@ -88,7 +173,15 @@ QUICK = (
     "arctan",
     "bicubic up",
     "dilated, open image, same",
+    "Lanczos",
+    "complex numbers",
+    "cosine transform",
+    "bits",
+    "hue",
+    "list without a loop",
     "marks",
+    "patches, same",
+    "saturation",
 )
 
 

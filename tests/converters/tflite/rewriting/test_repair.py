@@ -11,10 +11,10 @@ from keras import layers
 from quick import quick
 
 from tfmp.converters import open_source
+from tfmp.converters.intake import Edits, Graph
 from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.tensors import Batch
-from tfmp.converters.tflite.rewriting.graph import Edits, Graph, rewritten
 from tfmp.converters.tflite.rewriting.ranges import measure
 from tfmp.converters.tflite.rewriting.repair import Repaired, repair_model
 from tfmp.converters.tflite.rewriting.rescale import rescale
@@ -282,7 +282,7 @@ def test_a_batch_that_the_model_fixes_is_measured_whole() -> None:
 
 def test_tensors_that_were_not_measured_are_left_alone() -> None:
     source = open_source(MODELS["layer norm"]())
-    same = rewritten(source, partial(rescale, seen={}))
+    same = source.rewritten(partial(rescale, seen={}))
     batch = samples(source)
     np.testing.assert_array_equal(same.forward(batch)["y"], source.forward(batch)["y"])
 

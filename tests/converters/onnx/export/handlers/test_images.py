@@ -2,6 +2,9 @@
 
 import keras
 import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
 import pytest
 from exported_functions import normal, run_both, source_of
 from keras import ops
@@ -25,6 +28,15 @@ def test_resizing(size, interpolation, antialias):
 def test_a_resizing_layer_with_antialiasing():
     layer = keras.layers.Resizing(4, 5, antialias=True)
     np.testing.assert_allclose(*run_both(layer, IMAGES), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_a_resizing_between_transposes_loads(opset):
+    """From 6 to 7 rows the scale is a fraction; ONNX Runtime moves transposes through Resize."""
+    source = source_of(lambda images: ops.image.resize(images, (7, 9)), normal(2, 6, 6, 3))
+    model = ir.to_proto(export_onnx(source, opset))
+    onnx.checker.check_model(model, full_check=True)
+    onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
 @pytest.mark.parametrize("size", [(5, 4), (13, 20)])
@@ -97,3 +109,51 @@ TIES = np.array([[[[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0]]]], np.float32)
 @pytest.mark.parametrize("function", [ops.image.rgb_to_hsv, ops.image.hsv_to_rgb])
 def test_colour_spaces(function, images):
     np.testing.assert_allclose(*run_both(function, images), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "nearest"])
+@pytest.mark.parametrize("size", [(4, 5), (1, 3)])
+def test_boxes_are_cut_out_of_images(method, size):
+    """Within the image, upside down, and beyond its edges."""
+    import tensorflow as tf
+
+    boxes = np.array([[0.1, 0.2, 0.7, 0.83], [0.9, 0.3, 0.2, 0.4], [-0.3, 0.5, 1.2, 1.1]])
+
+    def cut(images, boxes):
+        which = (tf.range(tf.shape(boxes)[0]) + 1) % 2
+        return tf.image.crop_and_resize(images, boxes, which, size, method, -3.0)
+
+    np.testing.assert_allclose(
+        *run_both(cut, IMAGES, boxes.astype(np.float32)), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize(("size", "step", "rate"), [((4, 4), 4, 1), ((3, 2), 2, 1), ((3, 3), 2, 2)])
+def test_patches(padding, size, step, rate):
+    import tensorflow as tf
+
+    def cut(images):
+        steps, rates = [1, step, step, 1], [1, rate, rate, 1]
+        return tf.image.extract_patches(images, [1, *size, 1], steps, rates, padding)
+
+    np.testing.assert_array_equal(*run_both(cut, IMAGES))
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 3.0])
+def test_saturation(factor):
+    import tensorflow as tf
+
+    np.testing.assert_allclose(
+        *run_both(lambda x: tf.image.adjust_saturation(x, factor), COLOURS), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_likeness_of_images():
+    """Through shapes that are taken of both images together."""
+    import tensorflow as tf
+
+    one, other = (np.abs(normal(2, 16, 16, 3, seed=seed)) for seed in (0, 1))
+    np.testing.assert_allclose(
+        *run_both(lambda x, y: tf.image.ssim(x, y, 1.0), one, other), rtol=1e-4, atol=1e-6
+    )

@@ -93,3 +93,17 @@ def test_numbers_are_counted_row_by_row(binary, weighted):
     source = source_of(count, numbers)
     (received,) = open_once(export_onnx(source))([source.outputs[0].name], {"x0": numbers})
     np.testing.assert_allclose(received, source.forward({"x0": numbers})["output_0"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_rows_are_reduced_by_their_numbers(name, dtype):
+    """Of the segments one is empty, and one row is of none."""
+    import tensorflow as tf
+
+    function = getattr(tf.math, f"unsorted_segment_{name}")
+    numbers = np.array([3, 0, 0, -1, 3, 1], np.int32)
+    expected, received = run_both(
+        lambda x, i: function(x, i, 4), (10 * normal(6, 4)).astype(dtype), numbers
+    )
+    np.testing.assert_allclose(received, expected, rtol=1e-6)

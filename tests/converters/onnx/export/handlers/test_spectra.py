@@ -1,7 +1,9 @@
 """Complex numbers as pairs."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
+from exported_functions import normal, run_both
 
 from tfmp.converters.intake import open_source
 from tfmp.converters.onnx.export import export_onnx
@@ -21,3 +23,24 @@ def test_the_angle_of_a_complex_number_in_every_quadrant_and_on_the_axes():
     (output,) = source.outputs
     (received,) = open_once(export_onnx(source))([output.name], batch)
     np.testing.assert_allclose(received, np.arctan2(b, a), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "norm"), [(1, None), (2, None), (2, "ortho"), (3, None), (3, "ortho"), (4, None)]
+)
+def test_cosine_transforms(kind, norm):
+    """Of which MFCCs are made."""
+    np.testing.assert_allclose(
+        *run_both(lambda x: tf.signal.dct(x, kind, norm=norm), normal(2, 3, 16)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("length", [None, [8, 9], [12, 16]])
+def test_real_transforms_of_two_axes_and_back(length):
+    def there_and_back(x):
+        terms = tf.signal.rfft2d(x, length)
+        return tf.signal.irfft2d(terms * tf.exp(tf.complex(0.0, 0.3)), length)
+
+    np.testing.assert_allclose(*run_both(there_and_back, normal(2, 10, 12)), rtol=1e-4, atol=1e-5)

@@ -5,11 +5,10 @@ traced, with any batch size, it traces the original again and rewrites the trace
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from tfmp.converters.intake import Source, trace_call
 from tfmp.converters.shared.frameworks import AttrValue, GraphDef, NodeDef, TracedFunction
 from tfmp.shared.backend import Tensor
 
@@ -212,21 +211,7 @@ class Edits:
 Rewrite = Callable[[Graph, Edits], None]
 
 
-def rewritten(source: Source, rewrite: Rewrite) -> Source:
-    """The same model with a rewrite applied to every trace of it."""
-
-    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        specs = [
-            replace(spec, shape=tuple(named[spec.name].shape.as_list())) for spec in source.inputs
-        ]
-        traced, names = trace_call(source.call, specs)
-        outputs = _insert(traced, [named[spec.name] for spec in specs], rewrite)
-        return dict(zip(names, outputs, strict=True))
-
-    return Source.traced(source.origin, source.inputs, call, source.variables)
-
-
-def _insert(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
+def inserted(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
     """Rewrites a traced graph and puts the result into the graph that is being built."""
     import tensorflow as tf
 

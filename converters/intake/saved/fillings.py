@@ -1,0 +1,172 @@
+"""Operations that neither ONNX nor TFLite has, expressed in operations that both have."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from tfmp.converters.intake.saved.graph import Edits, Graph, Node
+from tfmp.converters.shared.frameworks import TracedFunction
+from tfmp.shared.backend import Tensor
+
+# TensorFlow code that takes the inputs of a node and gives its output.
+Filling: TypeAlias = Callable[..., Tensor]
+# A function of a node and its graph that gives the replacement, or None.
+Gap = Callable[[Node, Graph], Filling | None]
+
+# Stands for minus infinity, which times zero would be no number; FP16's least.
+_LEAST = -65504.0
+
+
+def lacks(traced: TracedFunction, inputs: int) -> bool:
+    """Whether a trace has such an operation that can be replaced."""
+    if not any(operation.type in FILLINGS for operation in traced.graph.get_operations()):
+        return False
+    graph = Graph(traced, inputs)
+    return any(_filling(node, graph) for node in graph.nodes)
+
+
+def fill(graph: Graph, edits: Edits) -> None:
+    """Replaces these operations; this is a `Rewrite`."""
+    for node in graph.nodes:
+        if filling := _filling(node, graph):
+            edits.replace(node, filling, graph)
+
+
+def _filling(node: Node, graph: Graph) -> Filling | None:
+    return FILLINGS[node.op](node, graph) if node.op in FILLINGS else None
+
+
+def running(
+    node: Node, graph: Graph, combine: Callable[[Tensor, Tensor], Tensor], neutral: float
+) -> Filling | None:
+    """What an operation makes of all elements up to each one: steps of 1, 2, 4, ... elements.
+
+    Hillis and Steele, "Data parallel algorithms" (1986).
+    """
+    import tensorflow as tf
+
+    axis, shape = graph.static(node.inputs[1]), graph.specs[node.inputs[0]].shape
+    if axis is None or shape.rank is None:
+        return None
+    place = int(axis.item()) % shape.rank
+    size = shape[place]
+    exclusive, backward = node.attributes["exclusive"].b, node.attributes["reverse"].b
+    if size is None:
+        return None
+
+    def behind(x: Tensor, step: int) -> Tensor:
+        """The elements that stand some steps before each."""
+        pads = [[step * (index == place), 0] for index in range(shape.rank)]
+        kept = [slice(None)] * place + [slice(0, size)]
+        return tf.pad(x, pads, constant_values=tf.cast(neutral, x.dtype))[tuple(kept)]
+
+    def combined(x: Tensor, _: Tensor) -> Tensor:
+        x = tf.reverse(x, [place]) if backward else x
+        x = behind(x, 1) if exclusive else x
+        step = 1
+        while step < size:
+            x = combine(x, behind(x, step))
+            step *= 2
+        return tf.reverse(x, [place]) if backward else x
+
+    return combined
+
+
+def _running_logsumexp(node: Node, graph: Graph) -> Filling | None:
+    import tensorflow as tf
+
+    def added(one: Tensor, other: Tensor) -> Tensor:
+        return tf.maximum(one, other) + tf.math.log1p(tf.exp(-tf.abs(one - other)))
+
+    if node.attributes["exclusive"].b:  # begins with minus infinity
+        return None
+    return running(node, graph, added, _LEAST)
+
+
+def _dilation(node: Node, graph: Graph) -> Filling | None:
+    """The largest of all shifted pictures, each with its number of the kernel added."""
+    import tensorflow as tf
+
+    shape, kernel = (graph.specs[name].shape for name in node.inputs)
+    steps, rates = (list(node.attributes[name].list.i)[1:3] for name in ("strides", "rates"))
+    if None in shape[1:] or not kernel.is_fully_defined():
+        return None
+    pads, sizes = [[0, 0]], []
+    for axis, (step, rate) in enumerate(zip(steps, rates, strict=True)):
+        reach = (kernel[axis] - 1) * rate + 1
+        if node.attributes["padding"].s == b"SAME":
+            count = -(-shape[1 + axis] // step)
+            more = max((count - 1) * step + reach - shape[1 + axis], 0)
+        else:
+            count, more = (shape[1 + axis] - reach) // step + 1, 0
+        pads.append([more // 2, more - more // 2])
+        sizes.append((count - 1) * step + 1)
+
+    def dilated(images: Tensor, kernel: Tensor) -> Tensor:
+        padded = tf.pad(images, [*pads, [0, 0]], constant_values=_LEAST)
+        found = []
+        for row in range(kernel.shape[0]):
+            for column in range(kernel.shape[1]):
+                top, left = row * rates[0], column * rates[1]
+                rows = slice(top, top + sizes[0], steps[0])
+                columns = slice(left, left + sizes[1], steps[1])
+                found.append(padded[:, rows, columns] + kernel[row, column])
+        return tf.reduce_max(tf.stack(found), 0)
+
+    return dilated
+
+
+def _fixed_histogram(node: Node, graph: Graph) -> Filling | None:
+    """Counts the numbers in bins of one width; those beyond the ends are in the outer bins."""
+    import tensorflow as tf
+
+    count = graph.static(node.inputs[2])
+    if count is None or graph.specs[node.inputs[0]].dtype != tf.float32:
+        return None
+    bins, dtype = int(count.item()), graph.specs[node.outputs[0]].dtype
+
+    def counted(values: Tensor, limits: Tensor, _: Tensor) -> Tensor:
+        least, most = limits[0], limits[1]
+        inside = tf.maximum(tf.minimum(tf.reshape(values, (-1,)), most), least)
+        index = tf.cast((inside - least) / (most - least) * float(bins), tf.int32)
+        marks = tf.one_hot(tf.minimum(index, bins - 1), bins, dtype=tf.float32)
+        return tf.cast(tf.reduce_sum(marks, 0), dtype)
+
+    return counted
+
+
+# Longer lists of segments would make too many nodes.
+_MOST_SEGMENTS = 256
+
+
+def segments(node: Node, graph: Graph, reduce: str, of_none: float) -> Filling | None:
+    """Rows that belong together are reduced, where it is known which do."""
+    import tensorflow as tf
+
+    rows = graph.static(node.inputs[1])
+    if rows is None or rows.ndim != 1 or not rows.size or rows.max() >= _MOST_SEGMENTS:
+        return None
+    count = int(rows.max()) + 1
+    if len(node.inputs) > 2:
+        told = graph.static(node.inputs[2])
+        if told is None or told.item() > _MOST_SEGMENTS:
+            return None
+        count = int(told.item())
+    own = [np.flatnonzero(rows == segment).astype(np.int32) for segment in range(count)]
+
+    def reduced(x: Tensor, *_: Tensor) -> Tensor:
+        empty = tf.fill(tf.shape(x)[1:], tf.cast(of_none, x.dtype))
+        parts = [getattr(tf, reduce)(tf.gather(x, one), 0) if one.size else empty for one in own]
+        return tf.stack(parts)
+
+    return reduced
+
+
+FILLINGS: dict[str, Gap] = {
+    "CumulativeLogsumexp": _running_logsumexp,
+    "Dilation2D": _dilation,
+    "HistogramFixedWidth": _fixed_histogram,
+    "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),
+}

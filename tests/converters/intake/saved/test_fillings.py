@@ -1,0 +1,46 @@
+"""Operations that no format has compute the same by others, in ONNX."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from exported_functions import normal, run_both
+
+from tfmp.converters.intake import open_source
+from tfmp.converters.onnx.export import export_onnx
+
+KERNEL = np.linspace(-1.0, 1.0, 18, dtype=np.float32).reshape(3, 2, 3)
+
+FUNCTIONS = {
+    "running logsumexp": lambda x: tf.math.cumulative_logsumexp(x, 1),
+    "grey dilation": lambda x: tf.nn.dilation2d(
+        x, KERNEL, [1, 2, 1, 1], "VALID", "NHWC", [1, 1, 2, 1]
+    ),
+    "grey erosion": lambda x: tf.nn.erosion2d(
+        x, KERNEL, [1, 1, 1, 1], "SAME", "NHWC", [1, 1, 1, 1]
+    ),
+    "histogram": lambda x: tf.histogram_fixed_width(x, [-2.0, 1.5], 7),
+    "mean of segments, one of them empty": lambda x: tf.math.segment_mean(x[0], [0, 0, 1, 3]),
+    "transform of three axes": lambda x: tf.abs(tf.signal.fft3d(tf.complex(x, x * x))),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_export_computes_what_tensorflow_does(name):
+    expected, received = run_both(FUNCTIONS[name], normal(2, 4, 6, 3))
+    np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_nodes_keep_their_layers():
+    class Sums(keras.layers.Layer):
+        def call(self, x):
+            return tf.math.cumulative_logsumexp(x, 1)
+
+    inputs = keras.Input((5,))
+    model = export_onnx(open_source(keras.Model(inputs, Sums(name="sums")(inputs))))
+    assert {node.metadata_props["tfmp.layer"] for node in model.graph} >= {"sums"}
+
+
+def test_a_model_without_such_operations_is_left_alone():
+    source = open_source(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+    assert source.filled() is source
