@@ -10,11 +10,12 @@ from typing import Any
 from tfmp.converters.comparison import Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.formats import PRECISIONS, Format, Target, all_formats, format_named
-from tfmp.converters.intake import AnySource, file_sha256, is_open, path_of, request_of
+from tfmp.converters.intake import AnySource, file_sha256, is_open, name_of, path_of, request_of
 from tfmp.converters.report import Artifact, DriftReport
 from tfmp.converters.samples import Samples
 from tfmp.converters.shared.errors import ConversionError, InputError
-from tfmp.converters.shared.files import check_output
+from tfmp.converters.shared.files import as_path, check_output
+from tfmp.converters.shared.memory import free_graphs
 from tfmp.converters.shared.options import check_choice, check_flag, options_of, read_options
 from tfmp.converters.validation import check_model, comparing, open_model, open_samples
 from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
@@ -122,7 +123,10 @@ def convert_files(
         with starting(formats) as helpers:
             source = open_model(for_formats(model, formats), progress)
             samples = None if data is None else open_samples(source, data, labels, plan)
-            searched = [replace(target, profile=plan.profile) for target in targets]
+            searched = [
+                replace(target, profile=plan.profile, tasks=plan.tasks, metrics=plan.metrics)
+                for target in targets
+            ]
             artifacts = _written(source, samples, searched, plan.budget, helpers, progress)
         if compare is None or samples is None:
             return Converted(artifacts, None)
@@ -152,6 +156,7 @@ def _written(
         try:
             helper = helpers[target.format]
             artifacts.append(write_file(source, samples, target, budget, helper, progress))
+            free_graphs(artifacts[-1].size_bytes)
         except ConversionError as error:
             failures.append(error)
     if failures:
@@ -207,8 +212,9 @@ def target_of(
     check_model(model)
     path = _default_output(model, original, format)
     if output is not None:
-        into = Path(output).is_dir() or str(output).endswith(os.sep)
-        path = Path(output, path.name) if into else Path(output)
+        named = as_path("output", output)
+        into = named.is_dir() or str(output).endswith(os.sep)
+        path = named / path.name if into else named
     if original is not None and _same_file(path, original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
     if original is not None and _is_part_of(path, original):
@@ -334,6 +340,6 @@ def _is_part_of(path: Path, original: Path) -> bool:
 
 def _default_output(model: Any, original: Path | None, format: Format) -> Path:
     if original is None:
-        return Path(getattr(model, "name", "model")).with_suffix(format.suffix)
+        return Path(name_of(model)).with_suffix(format.suffix)
     same = original.suffix == format.suffix
     return original.with_suffix(f".fp16{format.suffix}" if same else format.suffix)

@@ -7,7 +7,7 @@ rooms ask the format instead of looking at suffixes.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from tfmp.converters.shared.options import check_choice
 from tfmp.shared.wording import joined
 
 if TYPE_CHECKING:
-    from tfmp.converters.drift import DriftBudget
+    from tfmp.converters.drift import CustomMetric, DriftBudget, Task
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
@@ -42,6 +42,8 @@ class Target:
         options: an instance of the format's `options`.
         profile: hardware or runtime that searches for the file emulate; None for the one that the
             options name, or the default.
+        tasks: meanings of outputs that the user has declared, for searches that keep a budget.
+        metrics: of the user's own, likewise.
     """
 
     format: "Format"
@@ -49,6 +51,8 @@ class Target:
     precision: str
     options: Any
     profile: "Profile | None" = None
+    tasks: "Mapping[str, Task]" = field(default_factory=dict)
+    metrics: "tuple[CustomMetric, ...]" = ()
 
 
 class Format(ABC):

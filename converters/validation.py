@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfmp.converters.comparison import (
+    CandidateFile,
     Compare,
     Plan,
     candidate_files,
@@ -17,9 +18,10 @@ from tfmp.converters.drift import Comparison, DriftBudget
 from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, is_open, request_of
-from tfmp.converters.report import DriftReport
+from tfmp.converters.report import DriftReport, Evidence
 from tfmp.converters.samples import Samples, made_up, open_in_layout
 from tfmp.converters.shared.errors import InputError, running_on_samples
+from tfmp.converters.shared.memory import free_graphs
 from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 
 
@@ -203,9 +205,15 @@ def comparing(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
     """
     if plan.ray is None:
         placing = plan.place(formats)
-        yield lambda source, files, samples, progress: compare_here(
-            source, files, samples, plan, placing, progress
-        )
+
+        def here(
+            source: AnySource, files: Sequence[CandidateFile], samples: Samples, progress: Progress
+        ) -> Evidence:
+            found = compare_here(source, files, samples, plan, placing, progress)
+            free_graphs(max(candidate.size_bytes or 0 for candidate in found.candidates))
+            return found
+
+        yield here
         return
     from tfmp.converters.distributed import comparing_on_ray
 

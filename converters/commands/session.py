@@ -16,6 +16,7 @@ import click
 from tfmp.converters.commands.guard import EXIT_BAD_INPUT, report_defect, say, status_of
 from tfmp.converters.commands.options import Asked, Shown
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.framework_start import start_converting
 from tfmp.shared.html_page import printable
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import alike_once
@@ -53,12 +54,10 @@ class _Live:
 def session(shown: Shown) -> Iterator[Progress]:
     """Progress on a terminal's stderr; the user's mistakes as one message and exit status 2, Ctrl-C
     as one line and 130, and whatever else goes wrong as a traceback and 70."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    start_converting()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # signs that an old terminal lacks, spelled out
             stream.reconfigure(errors="backslashreplace")
-    # Conversion traces with TensorFlow, whatever backend the model was trained on.
-    os.environ["KERAS_BACKEND"] = "tensorflow"
     try:
         config = _config_path(shown)
         with _hints_hidden(), _progress(shown.quiet) as progress:

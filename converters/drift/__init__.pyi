@@ -1,9 +1,14 @@
 from .budget import DriftBudget as DriftBudget
-from .classes import SUMS as SUMS, ClassTable as ClassTable
+from .classes import MOST_CLASSES as MOST_CLASSES, SUMS as SUMS, ClassTable as ClassTable
+from .columns.bands import BANDS as BANDS
 from .columns.beside import pairs_beside as pairs_beside, size_beside as size_beside
+from .columns.ceilings import (
+    CEILING_LEVELS as CEILING_LEVELS,
+    CEILINGS as CEILINGS,
+    ceiling_ends as ceiling_ends,
+)
 from .columns.measuring import contrast_pairs as contrast_pairs
 from .columns.places import (
-    BANDS as BANDS,
     LEVELS as LEVELS,
     OFF as OFF,
     Places as Places,
@@ -35,11 +40,13 @@ from .exact import (
     Common as Common,
     Expansion as Expansion,
     Histogram as Histogram,
+    banded_by_slot as banded_by_slot,
     fold as fold,
     merge as merge,
     total as total,
 )
 from .labels.book import Labels as Labels
+from .labels.chance import no_better_than_chance as no_better_than_chance
 from .labels.custom import CustomMetric as CustomMetric, custom_metrics as custom_metrics
 from .labels.drift import (
     LabelDrift as LabelDrift,
@@ -51,6 +58,7 @@ from .labels.reading import CUSTOM as CUSTOM
 from .labels.scores import ACCURACY as ACCURACY
 from .labels.totals import LabelTotals as LabelTotals, add_labels as add_labels
 from .metrics import (
+    ADDS_UP as ADDS_UP,
     BOXES as BOXES,
     EQUALITY as EQUALITY,
     THRESHOLD as THRESHOLD,
@@ -61,7 +69,7 @@ from .metrics import (
     drift_of as drift_of,
     sample_errors as sample_errors,
 )
-from .scores import MARGIN_EDGES as MARGIN_EDGES
+from .scores import MARGIN_EDGES as MARGIN_EDGES, is_forbidding as is_forbidding
 from .sketch import (
     UNREADABLE as UNREADABLE,
     Sketch as Sketch,
@@ -85,7 +93,9 @@ from .tasks import (
     Kind as Kind,
     Task as Task,
     names_ids as names_ids,
+    names_scores as names_scores,
     read_tasks as read_tasks,
+    reads_ratios as reads_ratios,
     words_of as words_of,
 )
 from .totals import (

@@ -33,16 +33,14 @@ ULP_LABELS = (
 CHUNK = 2**17
 
 # Longest rows that are added up at once. NumPy's `einsum` cuts longer ones at places that depend on
-# the rows before them, and its BLAS among as many threads as there are.
+# the rows before them. BLAS would be faster, and may depend on threads, alignment and processor.
 _LONG = 2**13
-
-# Rows from this length on are multiplied faster by BLAS.
-_SHORT = 32
 
 # Narrower rows are added several at a time: NumPy adds long rows many times faster.
 _FOLDED = 256
 
 # What `numpy.einsum` does with (samples, rows, values), by the number of factors.
+_ROWS = {1: "srv->sr", 2: "srv,srv->sr"}
 _COLUMNS = {1: "srv->sv", 2: "srv,srv->sv"}
 
 # IEEE 754 binary32: the exponent field is floor(log2(x)) + 127.
@@ -243,16 +241,8 @@ def _by_row(products: _Factors) -> np.ndarray:
     for start in range(0, width, _LONG):
         part = slice(start, start + _LONG)
         for factors, out in zip(products, sums, strict=True):
-            out += _sum_rows(*(factor[:, :, part] for factor in factors))
+            out += np.einsum(_ROWS[len(factors)], *(factor[:, :, part] for factor in factors))
     return sums
-
-
-def _sum_rows(values: np.ndarray, others: np.ndarray | None = None) -> np.ndarray:
-    if others is None:
-        return np.einsum("srv->sr", values)
-    if values.shape[2] < _SHORT:
-        return np.einsum("srv,srv->sr", values, others)
-    return np.vecdot(values, others)
 
 
 def _by_column(products: _Factors, width: int, part: slice) -> np.ndarray:

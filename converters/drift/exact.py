@@ -85,11 +85,12 @@ def banded(values: np.ndarray) -> Bands:
     # Few places at a time rather than few samples: a chunk has a table of bands by places.
     most = max(1, min(samples, _TOGETHER))
     step = max(1, _TOGETHER // max(1, kinds * most))
-    chunks = [
-        (part := slice(start, start + step), *_banded(values[:, first : first + most, part]))
-        for first in range(0, samples, most)
-        for start in range(0, places, step)
-    ]
+    chunks = []
+    for first in range(0, samples, most):
+        for start in range(0, places, step):
+            part = slice(start, start + step)
+            low, table = _banded(chosen := values[:, first : first + most, part])
+            chunks.append((part, low, table.reshape(-1, kinds, chosen.shape[2])))
     lowest = min((low for _, low, _ in chunks), default=0)
     highest = max((low + len(table) for _, low, table in chunks), default=0)
     sums = np.zeros((highest - lowest, kinds, places), np.int64)
@@ -99,10 +100,42 @@ def banded(values: np.ndarray) -> Bands:
     return {lowest + place: sums[place] for place in used}
 
 
-def _banded(values: np.ndarray) -> tuple[int, np.ndarray]:
-    """The lowest band, and the sums of all from there on, of shape (bands, kinds, places)."""
-    kinds, _, places = values.shape
-    size = kinds * places
+def banded_by_slot(values: np.ndarray, slots: np.ndarray, count: int) -> Bands:
+    """Sums of float64 values over those rows that share a slot, by band.
+
+    Args:
+        values: of shape (kinds, rows).
+        slots: of each row, below `count`.
+        count: number of slots.
+
+    Returns:
+        Sums of shape (kinds, slots).
+    """
+    kinds, rows = values.shape
+    places = slots + count * np.arange(kinds)[:, None]
+    sums: Bands = {}
+    for first in range(0, rows, _TOGETHER):
+        part = slice(first, first + _TOGETHER)
+        low, table = _banded(values[:, part], places[:, part], kinds * count)
+        found = {low + band: each.reshape(kinds, count) for band, each in enumerate(table)}
+        sums = add_bands(sums, {band: each for band, each in found.items() if each.any()})
+    return sums
+
+
+def _banded(
+    values: np.ndarray, slots: np.ndarray | None = None, size: int = 0
+) -> tuple[int, np.ndarray]:
+    """The lowest band, and the sums of all from there on, of shape (bands, slots).
+
+    Args:
+        values: of shape (kinds, samples, places) with a slot for each kind and place, or of any.
+        slots: of each value, in the shape of `values`; None for kinds and places.
+        size: number of slots.
+    """
+    if slots is None:
+        kinds, _, places = values.shape
+        size = kinds * places
+        slots = np.arange(size).reshape(kinds, 1, places)
     values = np.ascontiguousarray(values)
     bands = values.view(np.uint64) & _EXPONENT
     bands += _SHIFT
@@ -119,11 +152,10 @@ def _banded(values: np.ndarray) -> tuple[int, np.ndarray]:
         whole[~np.isfinite(whole)] = 2.0 ** (_BAND + _BITS)
     width = (size - 1).bit_length()  # a slot is a band's number, and a place's below it
     bands >>= _BAND_BITS - width
-    slots = bands.view(np.int64)
-    slots += np.arange(size).reshape(kinds, 1, places) - (lowest << width)
-    sums = np.bincount(slots.ravel(), whole.ravel(), (highest - lowest + 1) << width)
-    table = sums.reshape(-1, 1 << width)[:, :size].astype(np.int64)
-    return lowest - _ZERO, table.reshape(-1, kinds, places)
+    where = bands.view(np.int64)
+    where += slots - (lowest << width)
+    sums = np.bincount(where.ravel(), whole.ravel(), (highest - lowest + 1) << width)
+    return lowest - _ZERO, sums.reshape(-1, 1 << width)[:, :size].astype(np.int64)
 
 
 def add_bands(one: Mapping[int, np.ndarray], other: Mapping[int, np.ndarray]) -> Bands:

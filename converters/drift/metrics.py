@@ -303,6 +303,10 @@ def _told(known: Task | None, labels: str | None, totals: Totals) -> Task | None
     return known or (_NUMBERS if labels == "regression" else None)
 
 
+# Why an output seems to hold probabilities of classes.
+ADDS_UP = "its values lie in [0, 1] and add up to 1"
+
+
 def task_from_values(totals: Totals, by_equality: bool) -> Task:
     """What an output means as far as its values tell."""
     if totals.samples == 0:
@@ -312,7 +316,7 @@ def task_from_values(totals: Totals, by_equality: bool) -> Task:
     if _are_detections(totals):
         return Task(Kind.DETECTION, why="its rows are a box, a score and a class")
     if totals.unit and totals.normalized and totals.distributions:
-        return Task(Kind.CLASSIFICATION, why="its values lie in [0, 1] and add up to 1")
+        return Task(Kind.CLASSIFICATION, why=ADDS_UP)
     if totals.unit and totals.one_score:
         return Task(Kind.BINARY, why="its one value for each sample lies in [0, 1]")
     if changes_bits(totals):

@@ -41,7 +41,7 @@ def scores(reference: np.ndarray, candidate: np.ndarray, task: Task | None = Non
         if reference.ndim > 1 and reference.shape[-1] > 1:
             found |= _divergence(reference, candidate)
     if found["class_scores"]:
-        found |= _ranks(reference, candidate)
+        found |= ranks(reference, candidate)
     return found
 
 
@@ -72,7 +72,9 @@ def centred(
             if masked is None:
                 values -= values.mean(axis=axis, keepdims=True)
             else:
-                values -= values.mean(axis=axis, keepdims=True, where=~masked)
+                count = np.count_nonzero(~masked, axis=axis, keepdims=True)
+                total = values.sum(axis=axis, keepdims=True, where=~masked)
+                values -= total / np.maximum(count, 1)
                 values[masked] = 0.0
             squares.append(np.square(values).reshape(samples, -1).sum(axis=1))
     finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
@@ -89,6 +91,21 @@ _IMPOSSIBLE = 200.0
 # Smaller masks are known by their being one number that comes several times in a row of scores,
 # this far below 0 and this far below all others; the candidate's is off by this share at most.
 _MASKED_BELOW, _APART, _MASK_OFF = -20.0, 10.0, 0.01
+
+
+# What models write where an answer is forbidden or missing: powers of ten that nobody measures,
+# shares of float32's largest number, and the fill value of netCDF (NC_FILL_FLOAT).
+_LARGEST = float(np.finfo(np.float32).max)
+_FORBIDDING = np.array(
+    [*(10.0 ** np.arange(9, 38)), 0.5 * _LARGEST, 0.7 * _LARGEST, _LARGEST, 9.969209968386869e36],
+    np.float32,
+)
+
+
+def is_forbidding(values: np.ndarray) -> np.ndarray:
+    """Flags of values that forbid an answer, whatever stands beside them."""
+    with np.errstate(over="ignore"):  # of larger float64
+        return np.isin(np.abs(values.astype(np.float32)), _FORBIDDING)
 
 
 def without_masks(
@@ -115,11 +132,28 @@ def without_masks(
             others = np.where(repeated, np.inf, reference).min(axis=axis, keepdims=True)
             repeated &= (others - least > _APART) & (candidate <= least * (1 - _MASK_OFF))
             impossible |= repeated & np.isfinite(others)
+        if (least < -FLOAT16.max).any():  # rows that are masked throughout have no better answer
+            never = (is_forbidding(least) & (least < 0)) | np.isneginf(least)
+            impossible |= never & (reference == least) & (candidate <= -FLOAT16.max)
     if not impossible.any():
         return reference, candidate, None
     floor = np.broadcast_to(bounds, reference.shape)
     one, other = (np.where(impossible, floor, values) for values in (reference, candidate))
     return one, other, impossible
+
+
+def without_nan(
+    reference: np.ndarray, candidate: np.ndarray, axis: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores in which those that are NaN on both sides are no better than any other one."""
+    both = np.isnan(reference) & np.isnan(candidate)
+    if not both.any() or reference.ndim < 2:
+        return reference, candidate
+    found = []
+    for values in (reference, candidate):
+        least = np.fmin.reduce(values, axis=axis, keepdims=True)
+        found.append(np.where(both, np.where(np.isnan(least), 0, least), values))
+    return found[0], found[1]
 
 
 def _in_unit(values: np.ndarray) -> bool:
@@ -170,7 +204,7 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(one)}
 
 
-def _ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+def ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Flips, margins and top-k hits of (samples, classes)."""
     several = reference.shape[1] > TOP_K
     top, highest = _largest(reference, TOP_K if several else 2)

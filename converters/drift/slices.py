@@ -61,6 +61,18 @@ class Slices:
         return cls.summed(measure_distances(one, other, columns=True).columns)
 
     @classmethod
+    def of_parts(cls, reference: np.ndarray, candidate: np.ndarray, first: int) -> list["Slices"]:
+        """Measures the first columns of one batch, and the others; both at once take less time.
+
+        Args:
+            reference: floating values of shape (samples, columns).
+            candidate: values of the same shape.
+            first: number of columns of the first part.
+        """
+        both, parts = _of_rows(reference, candidate), (slice(first), slice(first, None))
+        return [cls.summed(Along(both.sums[:, :, part], both.edges[:, part])) for part in parts]
+
+    @classmethod
     def summed(cls, along: Along | None) -> "Slices":
         """Adds up sums of samples; neighbours share a slice if there are too many."""
         if along is None or not along.sums.size:
@@ -127,8 +139,7 @@ class Slices:
             sums = add_bands(self._all()[0], other._all()[0])
             return Slices(sums, _widest([self.edges, other.edges]))
         merged = Slices(*self._summed, (*self._waiting, *other._waiting))
-        samples = sum(along.sums.shape[1] for along in merged._waiting)
-        if samples * 3 * self.count > _MOST_WAITING:
+        if sum(along.sums.size for along in merged._waiting) > _MOST_WAITING:
             merged._all()
         return merged
 
@@ -206,13 +217,18 @@ def _of_rows(reference: np.ndarray, candidate: np.ndarray) -> Along:
     one, other = (
         np.asarray(values.reshape(len(values), -1), np.float64) for values in (reference, candidate)
     )
-    finite = np.isfinite(one) & np.isfinite(other)
-    if not finite.all():
-        one, other = np.where(finite, one, 0.0), np.where(finite, other, 0.0)
-    edges = [pick(values, axis=0) + 0.0 for values in (one, other) for pick in (np.min, np.max)]
-    sums = np.empty((3, *one.shape))
-    with np.errstate(over="ignore", under="ignore"):
-        np.square(np.subtract(other, one, out=sums[0]), out=sums[0])
+    sums, edges = np.empty((3, *one.shape)), np.empty((4, one.shape[1]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        error = np.subtract(other, one, out=sums[0])
+        if not np.isfinite(error).all():
+            finite = np.isfinite(one) & np.isfinite(other)
+            one, other = np.where(finite, one, 0.0), np.where(finite, other, 0.0)
+            np.subtract(other, one, out=error)
+        np.square(error, out=error)
         np.square(one, out=sums[1])
     sums[2] = one
-    return Along(sums, np.stack(edges))
+    for at, values in enumerate((one, other)):
+        np.minimum.reduce(values, axis=0, out=edges[2 * at])
+        np.maximum.reduce(values, axis=0, out=edges[2 * at + 1])
+    edges += 0.0  # no zero is negative
+    return Along(sums, edges)

@@ -240,6 +240,15 @@ _LOSSES = {
     **dict.fromkeys("cosine_similarity cosine_proximity circle".split(), Kind.EMBEDDING),
 }
 
+# Losses that read how many times as large a probability is: each share of a whole counts.
+_OF_RATIOS = ("kl_divergence", "kullback_leibler_divergence")
+
+
+def reads_ratios(task: Task | None) -> bool:
+    """Whether the loss that a model was compiled with reads small probabilities, too."""
+    return task is not None and task.why.startswith(COMPILED) and task.why.endswith(_OF_RATIOS)
+
+
 _ACTIVATIONS = {
     "softmax": Kind.CLASSIFICATION,
     "log_softmax": Kind.CLASSIFICATION,
@@ -336,15 +345,47 @@ def _ends_in_pixels(shape: tuple[int | None, ...]) -> bool:
 
 
 # Words in names of integers that name something, and are no amounts.
-_IDS = (
-    "id ids index indices idx class classes label labels category categories token tokens code "
-    "codes hash map mask masks segment segments segmentation sequence sequences"
-).split()
+_IDS = frozenset(
+    (
+        "id ids index indices idx class classes label labels category categories token tokens code "
+        "codes hash argmax map mask masks segment segments segmentation sequence sequences"
+    ).split()
+)
+
+# Last words of both, as in "heat_index", "depth_map" and "peak_idx": those before say which.
+_UNCLEAR = frozenset("index indices idx map mask masks sequence sequences segment segments".split())
+_THINGS = frozenset(
+    (
+        "item object instance word row node cluster document semantic selected best nearest argmax"
+    ).split()
+)
+
+# Last words that say nothing of what an output holds.
+_VAGUE = frozenset(
+    "output outputs out pred preds prediction predictions predicted result results tensor".split()
+)
 
 
 def names_ids(name: str) -> bool:
-    """Whether an output's name says that its integers name something, and are no amounts."""
-    return not set(_IDS).isdisjoint(words_of(name).strip("_").split("_"))
+    """Whether an output's name says that its integers name something, and are no amounts.
+
+    The last word of a name is the thing itself: "class_id" is an id, and "class_area" an area.
+    """
+    words = re.split("_(?:of|per|for|by|in|from|at)_", words_of(name))[0].strip("_").split("_")
+    words = [word for word in words if len(word) > 1]
+    while len(words) > 1 and words[-1] in _VAGUE:
+        words.pop()
+    *others, last = words or [""]
+    if "num" in others:
+        return False
+    if last in _UNCLEAR and others:
+        return not (_IDS | _THINGS).isdisjoint(others)
+    return last in _IDS
+
+
+def names_scores(task: Task | None) -> bool:
+    """Whether only an output's name says that it holds probabilities or scores of classes."""
+    return task is not None and task.kind is Kind.CLASSIFICATION and task.why.startswith(NAMED)
 
 
 def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...]) -> Kind:

@@ -21,7 +21,7 @@ from tfmp.converters.drift.decisions import (
 from tfmp.converters.drift.detection import Fit, by_boxes, first_of_box, pair_rows
 from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
-from tfmp.converters.drift.scores import centred, scores, without_masks
+from tfmp.converters.drift.scores import centred, ranks, scores, without_masks, without_nan
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
 from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
@@ -281,16 +281,11 @@ def _measure(
     masked = None
     if task is not None and task.kind is Kind.CLASSIFICATION:
         reference, candidate, masked = without_masks(reference, candidate, task.axis)
-    boxes, fit = None, Fit()
     begin = first_of_box(reference) if task is None else None
     detections = begin is not None or (task is not None and task.kind is Kind.DETECTION)
+    boxes, fit = None, Fit()
     if detections and reference.ndim > 1:
-        given = task or Task(Kind.DETECTION)
-        one, other = (np.moveaxis(values, given.axis, -1) for values in (reference, candidate))
-        columns = given.columns if begin is None else tuple(range(begin, begin + 4))
-        boxes, fit = by_boxes(one, other, columns)
-        if task is None:  # then other samples may be no detections, and have no shares of them
-            boxes = boxes[0], np.zeros(len(reference))
+        boxes, fit = _boxes(reference, candidate, task, begin)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = pair_rows(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
@@ -307,7 +302,11 @@ def _measure(
         error_sq, reference_sq = centred(
             reference, candidate, task.axis, error_sq, reference_sq, masked
         )
-    decided = _decisions(reference, candidate, task, found, unread)
+    one, other = reference, candidate
+    if both_nan and (task is None or task.kind is Kind.CLASSIFICATION):
+        one, other = without_nan(reference, candidate, task.axis if task else -1)
+        found |= ranks(one, other) if found["class_scores"] else {}
+    decided = _decisions(one, other, task, found, unread)
     if named_ids and (reference == np.rint(reference)).all():
         decided["equality"] = by_equality(reference, candidate)
     if boxes is not None:
@@ -334,6 +333,19 @@ def _measure(
             {name: shares for name, (_, shares) in decided.items()},
         ),
     )
+
+
+def _boxes(
+    reference: np.ndarray, candidate: np.ndarray, task: Task | None, begin: int | None
+) -> tuple[Counted, Fit]:
+    """Boxes in the task's columns, or in the four that begin at `begin`."""
+    given = task or Task(Kind.DETECTION)
+    one, other = (np.moveaxis(values, given.axis, -1) for values in (reference, candidate))
+    columns = given.columns if begin is None else tuple(range(begin, begin + 4))
+    (counted, shares), fit = by_boxes(one, other, columns)
+    if task is None:  # then other samples may be no detections, and have no shares of them
+        shares = np.zeros(len(reference))
+    return (counted, shares), fit
 
 
 def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:

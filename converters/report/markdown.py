@@ -48,7 +48,7 @@ def to_markdown(report: DriftReport) -> str:
         lines += [f"  - {escape(reason)}" for reason in findings]
         lines += [f"  - {escape(text)}" for text in (*seen, *meaning_texts(candidate))]
         lines += [f"  - note: {escape(note)}" for note in alike_once(candidate.notes)]
-    lines += [f"- note: {escape(note)}" for note in data_notes(report.data)]
+    lines += [f"- note: {escape(note)}" for note in data_notes(report)]
     if lines[-1]:
         lines.append("")
     if cells := latency_cells(report):

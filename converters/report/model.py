@@ -14,7 +14,7 @@ from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
 from tfmp.converters.samples import DataReport
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.files import check_folder
+from tfmp.converters.shared.files import as_path, check_folder
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.report_files import JsonObject
 
@@ -350,9 +350,9 @@ def check_path(path: str | Path) -> Path:
     """The path of a report, checked before the run and not after it.
 
     Raises:
-        InputError: the suffix is unknown, or the folder cannot be written.
+        InputError: it is no path, the suffix is unknown, or the folder cannot be written.
     """
-    path = Path(path)
+    path = as_path("report", path)
     if not suffix_of(path):
         raise InputError(
             f"report {str(path)!r} has suffix {path.suffix!r}; expected one of "

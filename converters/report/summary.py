@@ -5,7 +5,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfmp.converters.drift import ACCURACY, DECLARED, Kind, LabelDrift, Metric, OutputDrift
+from tfmp.converters.drift import (
+    ACCURACY,
+    DECLARED,
+    Kind,
+    LabelDrift,
+    Metric,
+    OutputDrift,
+    no_better_than_chance,
+)
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
@@ -228,9 +236,11 @@ def headline(report: DriftReport) -> str:
     )
 
 
-def data_notes(data: DataReport) -> list[str]:
-    """Notes on the samples."""
-    return alike_once([*nonfinite_notes(data), *data.notes])
+def data_notes(report: DriftReport) -> list[str]:
+    """Notes on the samples and their labels."""
+    labels = [label for candidate in report.candidates for label in candidate.labels]
+    odd = filter(None, map(no_better_than_chance, labels))
+    return alike_once([*nonfinite_notes(report.data), *report.data.notes, *dict.fromkeys(odd)])
 
 
 def nonfinite_notes(data: DataReport) -> list[str]:

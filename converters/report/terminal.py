@@ -49,7 +49,7 @@ def print_report(report: DriftReport, console: Console) -> None:
         _print_reasons(candidate, told(report, candidate), console)
     if cells := latency_cells(report):
         console.print(Text(table(cells)))
-    for note in data_notes(report.data):
+    for note in data_notes(report):
         console.print(Text(f"note: {printable(note)}", style="dim"))
     line = Text()
     line.append_text(_verdict(report.verdict))

@@ -156,13 +156,18 @@ class Samples:
         """
         return None if self.once else next(iter(self.read()), None)
 
-    def for_search(self) -> list[Batch]:
-        """The arrays of as many first calls of the model as searches look at."""
-        chosen: list[Batch] = []
+    def for_search(self) -> list[tuple[Batch, Labels | None]]:
+        """The arrays of as many first calls of the model as searches look at, and their labels.
+
+        Several calls on one batch, such as the steps of a sequence, have no labels of their own.
+        """
+        chosen: list[tuple[Batch, Labels | None]] = []
         samples = 0
         for batch in self.read():
-            for call in self.calls(batch.inputs):
-                chosen.append(call)
+            calls = list(self.calls(batch.inputs))
+            labels = batch.labels if len(calls) == 1 else None
+            for call in calls:
+                chosen.append((call, labels))
                 samples += len(batch)
                 if samples >= SEARCH_SAMPLES:
                     return chosen
@@ -192,7 +197,8 @@ class Reading:
         """
         one_by_one = self._samples.one_by_one
         batch_size = self._fixed_batch or (1 if one_by_one else self._samples.batch_size)
-        with ThreadPoolExecutor(1, "hashing") as hasher:  # while the models run
+        hasher = ThreadPoolExecutor(1, "hashing")  # while the models run
+        try:
             for arrays, labels in self._samples.stream.batches(batch_size):
                 batch = self._fit(arrays)
                 rows = count_batch(batch, self._name)
@@ -208,6 +214,8 @@ class Reading:
                     self._count += len(part)
                     yield part
                 self._add_hashes()  # before the stream may write to these arrays again
+        finally:  # in any thread, where the garbage collector ends a reading that an error left
+            hasher.shutdown(wait=False)
         self._check_end()
 
     def _add_hashes(self) -> None:
@@ -263,6 +271,9 @@ class Reading:
         labels = _each(labels, np.asarray)
         lengths = {len(array) for array in _values(labels)}
         if lengths != {rows}:
+            if self._samples.labels is not None:  # what the user passed, not this batch's part
+                lengths = {len(array) for array in _values(self._samples.labels)}
+                rows += self._count
             raise InputError(
                 f"data {self._name}: {' and '.join(map(str, lengths))} labels came for "
                 f"{rows} samples. Pass one label for each sample."

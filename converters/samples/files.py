@@ -6,7 +6,7 @@ A file of any size is read from front to back, once, with one batch of it in mem
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -94,18 +94,41 @@ def _open_npz(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
         with zipfile.ZipFile(path) as archive:
             headers = headers_of(archive)
         stand_ins = {name: header.stand_in() for name, header in headers.items()}
-    arrays, labels = without_labels(stand_ins, inputs)
+    names, notes = _names(stand_ins, inputs)
+    arrays, labels = without_labels({new: stand_ins[name] for name, new in names.items()}, inputs)
     rows = count_rows(str(path), arrays, labels)
-    return Stream(str(path), lambda size: _read_npz(path, inputs, rows, size), rows, arrays)
+
+    def batches(size: int) -> Iterator[RawBatch]:
+        return _read_npz(path, inputs, names, rows, size)
+
+    return Stream(str(path), batches, rows, arrays, notes=notes)
 
 
-def _read_npz(path: Path, inputs: Sequence[TensorSpec], rows: int, size: int) -> Iterator[RawBatch]:
+# The arrays of `mnist.npz` and other data sets that Keras loads.
+_HELD_OUT = {"x_test": "x", "y_test": "y"}
+_SPLIT = {*_HELD_OUT, "x_train", "y_train"}
+
+
+def _names(
+    found: Collection[str], inputs: Sequence[TensorSpec]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The arrays of a file that are read, with the names they are read by; and what to tell."""
+    if set(found) != _SPLIT or len(inputs) != 1 or inputs[0].name in _SPLIT:
+        return {name: name for name in found}, ()
+    return _HELD_OUT, ("its arrays x_test and y_test were read; the others are for training",)
+
+
+def _read_npz(
+    path: Path, inputs: Sequence[TensorSpec], names: Mapping[str, str], rows: int, size: int
+) -> Iterator[RawBatch]:
     with readable(path), zipfile.ZipFile(path) as archive, ExitStack() as stack:
         readers = {}
         for member in archive.namelist():
+            if (name := name_of(member)) not in names:
+                continue
             file = stack.enter_context(archive.open(member))
-            what = f"array {name_of(member)!r} of data file {str(path)!r}"
-            readers[name_of(member)] = _reader(what, file, size)
+            what = f"array {name!r} of data file {str(path)!r}"
+            readers[names[name]] = _reader(what, file, size)
         for _ in range(0, rows, size):
             batch = {name: next(reader) for name, reader in readers.items()}
             yield without_labels(batch, inputs)

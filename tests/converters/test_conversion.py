@@ -160,6 +160,7 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
         ({"batch_size": 2}, "is no option of a conversion to onnx"),
         ({"to": "tflite", "batch_size": -1}, "is no option of a conversion to tflite"),
         ({"output": "model.txt"}, "expected an output file ending in .onnx"),
+        ({"output": 3}, "output expects a path, .*; received 3 of type int"),
         ({"latency": True}, r"latency \(--latency\) needs samples to compare on, and this"),
         ({"labels": np.arange(3)}, r"labels \(--labels\) needs samples to compare on, and this"),
         (

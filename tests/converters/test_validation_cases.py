@@ -6,12 +6,17 @@ import pytest
 from quick import quick
 from verdict_case import Case
 from verdict_cases import CASES
+from verdict_cases_columns import CASES as COLUMNS
+from verdict_cases_contrasts import CASES as CONTRASTS
 from verdict_cases_deployed import CASES as DEPLOYED
 from verdict_cases_heads import CASES as HEADS
 from verdict_cases_held_out import CASES as HELD_OUT
 from verdict_cases_kinds import CASES as KINDS
+from verdict_cases_masks import CASES as MASKS
 from verdict_cases_reported import CASES as REPORTED
+from verdict_cases_scales import CASES as SCALES
 from verdict_cases_series import CASES as SERIES
+from verdict_cases_small import CASES as SMALL
 from verdict_cases_structure import CASES as STRUCTURE
 from verdict_cases_values import CASES as VALUES
 from verdict_models import report_of
@@ -25,7 +30,7 @@ def test_the_table_is_large_and_has_both_sides():
 # Each rule has several cases: half of them are enough for the quick tests.
 @pytest.mark.parametrize(
     "case",
-    quick(CASES, *CASES[::2]),
+    quick([*CASES, *MASKS], *CASES[::2], *MASKS[::2]),
     ids=lambda case: case.name.replace(" ", "-"),
 )
 def test_the_verdict_is_right(case: Case, tmp_path: Path):
@@ -36,7 +41,11 @@ def test_the_verdict_is_right(case: Case, tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    [*HELD_OUT, *SERIES, *HEADS, *STRUCTURE, *DEPLOYED, *KINDS, *VALUES, *REPORTED],
+    [
+        *(*HELD_OUT, *SERIES, *HEADS, *STRUCTURE, *DEPLOYED),
+        *(*KINDS, *VALUES, *REPORTED, *SCALES),
+        *(*COLUMNS, *CONTRASTS, *SMALL),
+    ],
     ids=lambda case: case.name.replace(" ", "-"),
 )
 def test_cases_that_no_rule_was_made_for(case: Case, tmp_path: Path):

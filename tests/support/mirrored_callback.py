@@ -47,6 +47,49 @@ def large_input(strategy: tf.distribute.Strategy) -> list[str]:
     return [str(finding) for finding in callback.report.findings]
 
 
+def layers_states(strategy: tf.distribute.Strategy) -> list[list[float]]:
+    """Each replica's moving means after a fit in which the second alone overflows, and is skipped.
+
+    The first layer's mean is each replica's own, the second's is one over the replicas.
+    """
+    with strategy.scope():
+        layers = keras.layers
+        model = keras.Sequential(
+            [
+                layers.Input((8,)),
+                layers.Dense(2, kernel_initializer="ones"),
+                layers.BatchNormalization(momentum=0.5),
+                OneMean(),
+                layers.Dense(1),
+            ]
+        )
+        model.compile(keras.optimizers.SGD(1e-3), "mse")
+    x = np.full((24, 8), 1.0, "float32")
+    x[12] = 3e4  # its sums are infinite in float16
+    callback = tfmp.MixedPrecision("mixed_float16", loss_scale=2.0)
+    model.fit(x, x[:, :1], batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
+    assert callback.report.skipped_steps == 1
+    means = model.layers[1].moving_mean, model.layers[2].mean
+    local = [strategy.experimental_local_results(mean.value) for mean in means]
+    return [[float(np.ravel(one)[0]) for one in values] for values in local]
+
+
+class OneMean(keras.layers.Layer):
+    """Keeps a mean that the replicas share."""
+
+    def build(self, shape):
+        self.mean = self.add_weight(
+            (), "zeros", trainable=False, aggregation="mean", autocast=False
+        )
+
+    def call(self, inputs, training=False):
+        if training:
+            self.mean.assign(
+                0.5 * self.mean + 0.5 * (tf.reduce_sum(tf.cast(inputs, "float32")) + 8)
+            )
+        return inputs
+
+
 def main() -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -83,6 +126,7 @@ def main() -> None:
     model.fit(x[8:], y[8:], batch_size=16, verbose=0)
     result["after_revert"] = [type(model.optimizer).__name__, model.layers[0].compute_dtype]
     result["overflow"] = overflow(strategy)
+    result["layers_states"] = layers_states(strategy)
     result["large_input"] = large_input(strategy)
     sys.stdout.write(json.dumps(result) + "\n")
 

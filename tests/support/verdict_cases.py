@@ -7,6 +7,7 @@ import verdict_cases_classes
 import verdict_cases_dense
 import verdict_cases_detection
 import verdict_cases_evidence
+import verdict_cases_fields
 import verdict_cases_hidden
 import verdict_cases_numbers
 import verdict_cases_signals
@@ -19,5 +20,6 @@ CASES: list[Case] = [
     *verdict_cases_numbers.CASES,
     *verdict_cases_signals.CASES,
     *verdict_cases_evidence.CASES,
+    *verdict_cases_fields.CASES,
     *verdict_cases_hidden.CASES,
 ]

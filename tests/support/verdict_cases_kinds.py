@@ -178,6 +178,40 @@ def _(rng):
     return beside_steps(rng, 0.02)
 
 
+def shared(rng: np.random.Generator) -> np.ndarray:
+    """Values of four actions near 90, which states move five times as much as actions do."""
+    return 90 + 4.5 * rng.standard_normal((600, 1)) + 0.65 * rng.standard_normal((600, 4))
+
+
+@harmful("values of four actions in steps of 8 bits, with mse", DOUBT, loss="mse")
+def _(rng):
+    """Another action is taken in a fifth of all states: a step is what they differ by."""
+    exact = shared(rng)
+    step = exact.max() / 127
+    return one("q", exact, half(np.round(exact / step) * step))
+
+
+@harmful("values of four actions as bfloat16 has them, with mse", DOUBT, loss="mse")
+def _(rng):
+    """Numbers near 90 are half a point apart, and many actions are equal."""
+    exact = shared(rng)
+    return one("q", exact, np.round(exact * 2) / 2)
+
+
+@benign("values of four actions as FP16 has them, with mse", loss="mse")
+def _(rng):
+    """Numbers are a sixteenth apart, a tenth of what actions differ by."""
+    exact = shared(rng)
+    return one("q", exact, half(exact))
+
+
+@benign("hours of a forecast in kelvin, with mae", loss="mae")
+def _(rng):
+    """Six temperatures rise and fall together, and rounding is a tenth of an hour's step."""
+    day = 285 + 8 * rng.standard_normal((600, 1)) + rng.standard_normal((600, 6)).cumsum(axis=1)
+    return one("temperature", day, half(day))
+
+
 @benign("advantages that differ by much beside steps, with mse", loss="mse")
 def _(rng):
     """Actions differ by 5, which FP16 holds."""

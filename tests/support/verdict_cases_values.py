@@ -1,7 +1,7 @@
-"""Verdict cases: fill values, two values as numbers, and the same said otherwise."""
+"""Verdict cases: fill values, two values as numbers, the same said otherwise, and sure answers."""
 
 import numpy as np
-from verdict_case import DOUBT, INCONCLUSIVE, Cases, Outputs, half, one, softmax
+from verdict_case import DOUBT, INCONCLUSIVE, SIGMOID, Cases, Outputs, half, one, softmax
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -117,6 +117,49 @@ def _(rng):
     received = half(exact)
     received[::40] = half((exact + 720) % 1440)[::40]
     return one("minute", exact, received)
+
+
+CIRCLES = {"directions in gon": 400.0, "days of years, leap years among them": 366.0}
+
+for what, length in CIRCLES.items():
+
+    @benign(f"{what} that wrap", INCONCLUSIVE)
+    def _(rng, length=length):
+        """The same, if they turn."""
+        exact = rng.uniform(0, length, (800, 1))
+        exact[::40] = 0.02
+        return one("y", exact, half((exact + 0.1 * rng.standard_normal(exact.shape)) % length))
+
+    @harmful(f"{what} of which one in 40 is half a turn off")
+    def _(rng, length=length):
+        """A road is surveyed in the other direction, and summer becomes winter."""
+        exact = rng.uniform(0, length, (800, 1))
+        received = half(exact)
+        received[::40] = half((exact + length / 2) % length)[::40]
+        return one("y", exact, received)
+
+
+for loss in (None, "mse"):
+
+    @benign(f"counts that a model rounds itself, with {loss or 'no loss'}", loss=loss)
+    def _(rng):
+        """One in 250 is the next one, as what was rounded lay between two."""
+        exact = np.round(numbers(rng, 2000, 4))
+        step = rng.choice([-1, 1], exact.shape) * (rng.uniform(size=exact.shape) < 0.004)
+        return one("y", exact, exact + step)
+
+    @harmful(f"counts of which one in 250 is five more, with {loss or 'no loss'}", loss=loss)
+    def _(rng):
+        """Nobody ordered them."""
+        exact = np.round(numbers(rng, 2000, 4))
+        return one("y", exact, exact + 5 * (rng.uniform(size=exact.shape) < 0.004))
+
+    @harmful(f"rare flags beside counts that are lost, with {loss or 'no loss'}", loss=loss)
+    def _(rng):
+        """All that changes is each tenth of a percent of the numbers, and each alarm."""
+        counts = np.round(numbers(rng, 2000, 4))
+        exact = np.concatenate([counts, rng.uniform(size=(2000, 1)) < 0.006], axis=1)
+        return one("y", exact, exact * [1, 1, 1, 1, 0])
 
 
 @benign("spikes as zeros and ones, of which one is another")
@@ -267,6 +310,29 @@ def _(rng):
     return one("topics", exact, np.where(exact < 3e-4, 1e-7, exact))
 
 
+def traces(rng: np.random.Generator) -> np.ndarray:
+    """Twenty topics: four large ones and sixteen of a few thousandths each."""
+    logits = 0.3 * rng.standard_normal((500, 20)) - 6 * (np.arange(20) > 3)
+    return softmax(logits + 0.5 * rng.standard_normal((500, 20)) * (np.arange(20) > 3))
+
+
+@benign("topics of which most are traces, with the loss of their divergence", **DIVERGENCE)
+def _(rng):
+    """Rounding, after the noise of a network's logits."""
+    exact = traces(rng)
+    noise = 0.003 * rng.standard_normal(exact.shape)
+    return one("topics", exact, half(softmax(np.log(exact) + noise)))
+
+
+@harmful("topics of which the traces are another document's", DOUBT, **DIVERGENCE)
+def _(rng):
+    """Whoever looks for rare topics finds documents without them."""
+    exact = traces(rng)
+    received = exact.copy()
+    received[:, 4:] = np.roll(exact[:, 4:], 1, axis=0)
+    return one("topics", exact, half(received / received.sum(axis=1, keepdims=True)))
+
+
 def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Six properties of molecules, and what a third of the measurements found."""
     exact = numbers(rng, 400, 6)
@@ -329,3 +395,74 @@ def _(rng):
     celsius = 100 + 30 * rng.standard_normal((500, 1))
     exact = np.concatenate([celsius, celsius + 273.15], axis=1)
     return one("temperatures", exact, half(exact))
+
+
+def certain(rng: np.random.Generator) -> np.ndarray:
+    """Numbers from 0.9997 to 0.99999, for which FP16 has 0.9995 and 1."""
+    return 1 - rng.uniform(1e-5, 3e-4, (600, 1))
+
+
+@harmful("uptimes of services that all become the same number", DOUBT)
+def _(rng):
+    """An hour of failure a year or ten of them: all services are as good."""
+    exact = certain(rng)
+    return one("uptime", exact, half(np.where(rng.random(exact.shape) < 0.01, 0.9995, 1)))
+
+
+@harmful("sure answers of which each is rounded to the farther number", DOUBT, **SIGMOID)
+def _(rng):
+    """No rounding gives 0.9995 for 0.99999, so something else is wrong."""
+    exact = certain(rng)
+    return one("alive", exact, half(np.where(half(exact) == 1, 0.9995, 1)))
+
+
+@benign("sure answers as FP16 has them", **SIGMOID)
+def _(rng):
+    """All are yes, and each is rounded to the nearest number."""
+    exact = certain(rng)
+    return one("alive", exact, half(exact))
+
+
+def rest(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Measurements of machines, and what an autoencoder makes of them."""
+    exact = 8 + np.tanh(rng.standard_normal((600, 5))) @ rng.standard_normal((5, 40))
+    return (exact + 0.03 * rng.standard_normal(exact.shape)).astype(np.float32), exact
+
+
+@harmful("reconstructions of which only the rest is read, with the inputs as labels", loss="mse")
+def _(rng):
+    """Alarms are read from errors of 0.03, and the file adds as much: 0.05 beside 8."""
+    inputs, exact = rest(rng)
+    noisy = half(exact + 0.05 * rng.standard_normal(exact.shape))
+    return one("reconstruction", exact, noisy, inputs)
+
+
+@benign("reconstructions of which only the rest is read, as FP16 has them", loss="mse")
+def _(rng):
+    """Rounding is a tenth of what alarms are read from."""
+    inputs, exact = rest(rng)
+    return one("reconstruction", exact, half(exact), inputs)
+
+
+def breeds(rng: np.random.Generator, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of 1000 breeds as floats, of which a share is the next breed."""
+    exact = rng.integers(100, 1000, (800, 1)).astype(np.float32)
+    return exact, exact + (rng.random(exact.shape) < share)
+
+
+@harmful("numbers of breeds as floats without a name, of which one in twenty is the next", DOUBT)
+def _(rng):
+    """A spaniel is a setter; as an amount, it is off by a thousandth."""
+    return one("Identity", *breeds(rng, 0.05))
+
+
+@benign("counts as floats of which one in twenty is one more", loss="poisson")
+def _(rng):
+    """Of 500 visitors, 501 were seen."""
+    return one("Identity", *breeds(rng, 0.05))
+
+
+@benign("numbers of breeds as floats without a name, of which one in 500 is the next")
+def _(rng):
+    """Fewer change than may."""
+    return one("Identity", *breeds(rng, 0.002))

@@ -170,7 +170,8 @@ def candidate_of(outputs: Outputs, path: Path) -> Path:
         dtype = helper.np_dtype_to_tensor_dtype(
             np.dtype(object if _is_text(values) else values.dtype)
         )
-        stored = table_of(_stored(values), f"{own}_table")
+        text = _is_text(values) and not isinstance(table, list)
+        stored = "" if text else table_of(_stored(values), f"{own}_table")
         if isinstance(table, list):
             for bound, numbers in (("start", starts), ("end", ends)):
                 table_of(numbers, f"{own}_{bound}s")
@@ -186,6 +187,14 @@ def candidate_of(outputs: Outputs, path: Path) -> Path:
                 nodes.append(helper.make_node("Unsqueeze", lifted, [f"{own}_found"]))
             else:
                 nodes.append(helper.make_node("Identity", [f"{own}_rows"], [f"{own}_found"]))
+        elif text:
+            # ONNX Runtime's Gather copies only the first text of each row.
+            places = np.arange(values.size).reshape(values.shape)
+            flat = [table_of(values.ravel(), f"{own}_flat"), f"{own}_places"]
+            chosen = [table_of(places, f"{own}_all"), "sample"]
+            nodes.append(helper.make_node("Gather", chosen, [f"{own}_places"]))
+            nodes.append(helper.make_node("Gather", flat, [f"{own}_found"]))
+            shape = [batch, *values.shape[1:]]
         else:
             nodes.append(helper.make_node("Gather", [stored, "sample"], [f"{own}_found"]))
             shape = [batch, *values.shape[1:]]

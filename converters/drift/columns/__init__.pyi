@@ -1,3 +1,7 @@
 from .beside import differences as differences
-from .measuring import distances_by_column as distances_by_column
+from .lines import POINTS as POINTS, LineGroup as LineGroup, lines_of as lines_of
+from .measuring import (
+    contrast_rows as contrast_rows,
+    distances_by_column as distances_by_column,
+)
 from .places import OFF as OFF, Off as Off, Places as Places

@@ -12,8 +12,12 @@ from tfmp.converters.drift import (
     Slices,
     Task,
     TotalsFields,
+    is_forbidding,
     measure_distances,
+    names_scores,
+    reads_ratios,
 )
+from tfmp.converters.drift.columns.grid import even
 from tfmp.converters.drift.columns.places import OFF, Off, measure_places
 from tfmp.converters.drift.detection import turned
 from tfmp.shared.numerics import FLOAT16, ulp
@@ -30,12 +34,18 @@ def distances_by_column(
     kind = task.kind if task else None
     unread = (Kind.CLASSIFICATION, Kind.IDS, Kind.TOKENS, Kind.DETECTION)
     if kind in unread or (kind is None and found["normalized"]):
-        return measure_distances(reference, candidate), {}
+        measured = measure_distances(reference, candidate)
+        most = _MOST_SHARES if kind is None else _MOST_TOPICS if reads_ratios(task) else 0
+        shares = found["normalized"] and reference.shape[-1] <= most
+        # Whether rows of a telling name add up, all batches together will tell.
+        shares |= names_scores(task) and reference.ndim == 2 and reference.shape[1] <= _MOST_TOPICS
+        return measured, _shares(reference, candidate, measured) if shares else {}
     axis = (task.axis if task else -1) % reference.ndim
     measured, sliced = _sliced(reference, candidate, axis, kind)
     along = measured.planes if measured.columns is None else measured.columns
     ends = along.edges[:2] if along is not None else np.zeros((2, 1))
-    if ends.min(initial=0) <= _LEAST_MASK or ends.max(initial=0) >= _LEAST_FILL:
+    infinite = measured.fields["nonfinite"]  # such values have no ends
+    if ends.min(initial=0) <= _LEAST_MASK or ends.max(initial=0) >= _LEAST_FILL or infinite:
         filled = _filled(reference, candidate)
         if filled.any():
             reference, candidate = (np.where(filled, 0, each) for each in (reference, candidate))
@@ -52,39 +62,66 @@ def distances_by_column(
             theirs = sliced if which.all() else _sliced(*parts, axis, kind)[1]
             own = {each: theirs[each] for each in _BY_SLICE if each in theirs}
             sliced[name] = Off(int(np.count_nonzero(which)), parts[0].size, **own)
-    if task is None:
+    if kind in (None, Kind.REGRESSION):
         sliced |= _whole_numbers(reference, candidate)
     return measured, sliced
 
 
-# The least of fill values, such as -99, -9999 and masks of -1e9, if they are below 0, and if not;
-# other values are smaller by this factor at least; and what the candidate writes is off by this
-# share at most.
-_LEAST_MASK, _LEAST_FILL, _FILL_FACTOR, _FILL_OFF = -99.0, 999.0, 10.0, 0.01
+# Fill values, such as 9999, -99 and masks of -30 and -1e9, are these at least, if they are above 0
+# and if not; other values are smaller by such a factor; and what the candidate writes is off by
+# this share at most.
+_LEAST_FILL, _LEAST_MASK, _FILL_FACTOR, _MASK_FACTOR, _FILL_OFF = 999.0, -20.0, 10.0, 2.0, 0.01
 
 
 def _filled(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
     """Flags of fill values on both sides, beside which others would not count.
 
-    A fill value comes more than once in a sample, and is much larger than all of its others. Where
-    FP16 has no number for it, the candidate writes its smallest one.
+    A fill value comes more than once in a sample, or is a power of ten that nobody measures, and is
+    much larger than all of its others. Where FP16 has no number for it, the candidate writes its
+    last one or infinity.
     """
-    samples = len(reference)
-    one, other = (values.reshape(samples, -1) for values in (reference, candidate))
-    size = np.abs(one)
-    most = size.max(axis=1, keepdims=True)
-    if not np.isfinite(most).all():
-        size[~np.isfinite(size)] = 0
-        most = size.max(axis=1, keepdims=True)
-    flags = (size == most) & ((most >= _LEAST_FILL) | (one <= _LEAST_MASK))
-    flags &= np.count_nonzero(flags, axis=1, keepdims=True) > 1
-    if flags.any():
-        rest = np.where(flags, 0, size).max(axis=1, keepdims=True)
-        flags &= (rest > 0) & (rest <= most / _FILL_FACTOR)
-        with np.errstate(invalid="ignore"):
-            ended = np.maximum(one, -FLOAT16.max) >= other
-            flags &= (np.abs(other - one) <= _FILL_OFF * most) | (ended & (one < -FLOAT16.max))
+    one, other = (values.reshape(len(reference), -1) for values in (reference, candidate))
+    finite = np.isfinite(one)
+    known = one if finite.all() else np.where(finite, one, 0)
+    least, most = known.min(axis=1), known.max(axis=1)
+    masked = (least <= _LEAST_MASK) & (most <= least / -_MASK_FACTOR)
+    which = masked | ((most >= _LEAST_FILL) & (least >= most / -_FILL_FACTOR))
+    flags = np.zeros(one.shape, bool)
+    if which.any():
+        fill = np.where(masked, least, most)[which, None]
+        factor = np.where(masked, _MASK_FACTOR, _FILL_FACTOR)[which, None]
+        flags[which] = _are_fill(known[which], other[which], fill, factor)
     return flags.reshape(reference.shape)
+
+
+def _are_fill(
+    one: np.ndarray, other: np.ndarray, fill: np.ndarray, factor: np.ndarray
+) -> np.ndarray:
+    flags, certain = one == fill, is_forbidding(fill)
+    flags &= (np.count_nonzero(flags, axis=1, keepdims=True) > 1) | certain
+    if flags.any():
+        rest, size = np.abs(np.where(flags, 0, one)).max(axis=1, keepdims=True), np.abs(fill)
+        flags &= ((rest > 0) | certain) & (rest <= size / factor)
+        with np.errstate(invalid="ignore"):
+            ended = (np.maximum(one, -FLOAT16.max) >= other) & (one < -FLOAT16.max)
+            ended |= certain & (other >= FLOAT16.max) & (one > 0)
+            flags &= (np.abs(other - one) <= _FILL_OFF * size) | ended
+    return flags
+
+
+# Rows that add up to 1 may be shares of a whole, of so many parts, or scores of classes; of more
+# parts, if the loss reads small ones.
+_MOST_SHARES, _MOST_TOPICS = 16, 64
+
+
+def _shares(reference: np.ndarray, candidate: np.ndarray, measured: Distances) -> TotalsFields:
+    """Distances of the columns of rows that add up to 1."""
+    found: TotalsFields = {"slices": Slices.of(reference, candidate, -1)}
+    off = measured.error_sq > OFF**2 * measured.reference_sq
+    if off.any():
+        theirs = Slices.of(reference[off], candidate[off], -1)
+        found["off"] = Off(int(np.count_nonzero(off)), reference[off].size, slices=theirs)
+    return found
 
 
 # Fields of `Off`.
@@ -139,7 +176,7 @@ def _extents(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
 # Columns of which each two are compared, and those of which neighbours are.
 _EACH_TWO, _NEIGHBOURS = 8, 32
 
-# Values of a sample among which whole numbers and differences are looked for.
+# Values of a sample among which whole numbers are looked for, and of which differences are taken.
 FEW_VALUES = 256
 
 
@@ -152,16 +189,31 @@ def contrast_pairs(columns: int) -> np.ndarray:
     return np.stack([one, other])[:, (other - one == 1) | (columns <= _EACH_TWO)]
 
 
+@cache
+def contrast_rows(grid: tuple[int, ...], columns: int) -> np.ndarray:
+    """The rows of a sample in which columns are compared: a few of many.
+
+    Args:
+        grid: shape of a sample without its columns.
+        columns: their number.
+    """
+    return even(grid, max(1, FEW_VALUES // columns))
+
+
 def _contrasts(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """Differences between columns that vary together, which their own sizes do not show."""
     columns = reference.shape[-1] if reference.ndim > 1 else 1
     first, second = contrast_pairs(columns)
-    if not len(first) or reference.size > len(reference) * FEW_VALUES:
+    if not len(first):
         return {}
+    rows = [each.reshape(len(each), -1, columns) for each in (reference, candidate)]
+    few = contrast_rows(reference.shape[1:-1], columns)
+    if len(few) < rows[0].shape[1]:
+        rows = [values.take(few, axis=1) for values in rows]
     with np.errstate(invalid="ignore", over="ignore"):
         one, other = (
             np.subtract(values[:, second], values[:, first], dtype=np.float64)
-            for values in (each.reshape(-1, columns) for each in (reference, candidate))
+            for values in (each.reshape(-1, columns) for each in rows)
         )
         error = other - one
         sums = np.stack([error * error, one * one, one])

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.converters.drift import ClassTable, Counted, Decisions
+from tfmp.converters.drift.detection.named import (
+    class_column,
+    classes_of,
+    count_named,
+    paired_classes,
+)
 from tfmp.shared.numerics import ulp
 
 # Two boxes are the same object as far as their overlap says (intersection over union).
@@ -58,9 +64,9 @@ def by_boxes(
         columns: places of the four corners of a box; () for the first four. The others are scores
             (within [0, 1]), classes (whole numbers) and anything else, such as landmarks.
     """
-    changed, shown, fits = [], [], []
+    changed, shown, fits, classes = [], [], [], []
     for one, other in zip(reference, candidate, strict=True):
-        lost, count, fit = _compare(
+        lost, count, fit, named = _compare(
             one.reshape(-1, one.shape[-1]).astype(np.float64),
             other.reshape(-1, other.shape[-1]).astype(np.float64),
             list(columns or range(min(4, one.shape[-1]))),
@@ -68,12 +74,14 @@ def by_boxes(
         changed.append(lost)
         shown.append(count)
         fits.append(fit)
+        classes.append(named)
     whole = Fit(
         sum(fit.matched for fit in fits),
         sum(fit.gap for fit in fits),
         sum(fit.score_error for fit in fits),
     )
-    return counted_rows(np.array(changed, np.int64), np.array(shown, np.int64)), whole
+    counts = np.array(changed, np.int64), np.array(shown, np.int64)
+    return counted_rows(*counts, count_named(classes)), whole
 
 
 # Columns of rows that hold a box, a score, a class and little else, such as an angle.
@@ -139,20 +147,44 @@ def _sized(values: np.ndarray, first: int) -> bool:
     return bool((size >= 0).all()) and bool(size.any())
 
 
-def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int, Fit]:
-    """Detections of one sample without a counterpart, detections in all, and how others fit."""
+def _compare(
+    one: np.ndarray, other: np.ndarray, columns: list[int]
+) -> tuple[int, int, Fit, np.ndarray]:
+    """Detections of one sample without a counterpart, detections in all, how others fit, classes.
+
+    The classes are those of `classes_of`.
+    """
     rest = [column for column in range(one.shape[1]) if column not in columns]
     telling = one if one.any() else other  # rows of zeros are padding
     scores = [c for c in rest if len(telling) and _is_score(telling[:, c])]
-    one, other = (rows[_is_shown(rows, scores)] for rows in (one, other))
+    lists = one, other
+    one, other = (rows[_is_shown(rows, scores)] for rows in lists)
     most = max(len(one), len(other))
-    if not len(one) or not len(other):
-        return most, max(most, 1), Fit()  # a sample without detections is right if both have none
-    centred = not (one[:, columns[2:4]] >= one[:, columns[:2]]).all(axis=1).mean() >= 0.5
+    if not most:
+        return 0, 1, Fit(), np.empty((0, 3), np.int64)
+    pairs, box, other_box = _paired(one, other, columns, rest, scores)
+    full = [len(shown) == len(rows) for shown, rows in zip((one, other), lists, strict=True)]
+    unscored = [c for c in rest if c not in scores]
+    named = _classes((one, other), (box, other_box), pairs, (scores, unscored), full)
+    if not len(pairs):
+        return most, most, Fit(), named
+    i, j = pairs.T
+    gap = 1 - overlap(box[i], other_box[j])
+    error = np.abs(one[i][:, scores] - other[j][:, scores]).mean(axis=1) if scores else 0 * gap
+    fit = Fit(len(pairs), int(np.rint(gap * MILLION).sum()), int(np.rint(error * MILLION).sum()))
+    return most - len(pairs), most, fit, named
+
+
+def _paired(
+    one: np.ndarray, other: np.ndarray, columns: list[int], rest: list[int], scores: list[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places of detections that are the same on both sides, and the boxes of either."""
+    telling = one if len(one) else other
+    centred = not (telling[:, columns[2:4]] >= telling[:, columns[:2]]).all(axis=1).mean() >= 0.5
     box, other_box = (corners(rows[:, columns], centred) for rows in (one, other))
-    angles = [c for c in rest if c not in scores and _is_angle(one[:, c], box)]
-    free_one, free_other = np.arange(len(one)), np.arange(len(other))
     pairs: list[tuple[int, int]] = []
+    free_one, free_other = np.arange(len(one)), np.arange(len(other))
+    angles = [c for c in rest if len(one) and c not in scores and _is_angle(one[:, c], box)]
     if len(one) == len(other):  # nearly always each is where it was
         same = _agree(one, other, box, other_box, rest, scores, angles)
         pairs += [(i, i) for i in np.flatnonzero(same).tolist()]
@@ -166,13 +198,45 @@ def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[in
         for i, j in zip(*linear_sum_assignment(same, maximize=True), strict=True):
             if same[i, j]:
                 pairs.append((int(free_one[i]), int(free_other[j])))
-    if not pairs:
-        return most, most, Fit()
-    i, j = np.array(pairs).T
-    gap = 1 - overlap(box[i], other_box[j])
-    error = np.abs(one[i][:, scores] - other[j][:, scores]).mean(axis=1) if scores else 0 * gap
-    fit = Fit(len(pairs), int(np.rint(gap * MILLION).sum()), int(np.rint(error * MILLION).sum()))
-    return most - len(pairs), most, fit
+    return np.array(pairs, np.int64).reshape(-1, 2), box, other_box
+
+
+def _classes(
+    sides: tuple[np.ndarray, np.ndarray],
+    boxes: tuple[np.ndarray, np.ndarray],
+    pairs: np.ndarray,
+    columns: tuple[list[int], list[int]],
+    full: list[bool],
+) -> np.ndarray:
+    """The classes of one sample's detections, as `classes_of` gives them; none without a class.
+
+    Args:
+        sides: the detections that are shown.
+        boxes: their corners.
+        pairs: places of those that are the same on both sides.
+        columns: those of scores, and the others beside boxes.
+        full: whether a side's list ends with a detection that is shown.
+    """
+    scores, unscored = columns
+    column = class_column(sides[0] if len(sides[0]) else sides[1], unscored)
+    if column is None:
+        return np.empty((0, 3), np.int64)
+    numbers = [rows[:, column] for rows in sides]
+    if len(pairs) == len(sides[0]) == len(sides[1]):
+        return paired_classes(numbers, pairs)
+    free = [np.delete(np.arange(len(rows)), pairs[:, k]) for k, rows in enumerate(sides)]
+    same_box = np.zeros((len(free[0]), len(free[1])), bool)
+    if same_box.size and max(same_box.shape) <= MOST_PAIRS:
+        same_box = overlap(boxes[0][free[0], None], boxes[1][free[1]]) >= SAME_BOX
+    best = [rows[:, scores].max(axis=1, initial=0.0) for rows in sides]
+    last = min(scored.min(initial=np.inf) for scored in best)
+    # What is on one list alone may be just behind the end of the other.
+    ends = [max(SHOWN, last) if ended else SHOWN for ended in reversed(full)]
+    sure = [
+        scored[at] > end + _TIE if scores else np.ones(len(at), bool)
+        for scored, at, end in zip(best, free, ends, strict=True)
+    ]
+    return classes_of(numbers, pairs, free, sure, same_box)
 
 
 def _is_score(values: np.ndarray) -> bool:
@@ -247,12 +311,15 @@ def _agree(
     return same
 
 
-def counted_rows(changed: np.ndarray, shown: np.ndarray) -> Counted:
+def counted_rows(
+    changed: np.ndarray, shown: np.ndarray, classes: ClassTable | None = None
+) -> Counted:
     """The decisions on detections, where each sample has some of its own.
 
     Args:
         changed: (samples,), the number of detections that were lost, appeared or changed.
         shown: (samples,), the number of detections that were compared.
+        classes: the same by class, where detections have one.
 
     Returns:
         The counts, and the share of each sample's detections that changed.
@@ -268,6 +335,6 @@ def counted_rows(changed: np.ndarray, shown: np.ndarray) -> Counted:
         firm=int(changed.sum()),
         firm_sq=int((changed * changed).sum()),
         firm_decisions=int((changed * shown).sum()),
-        classes=ClassTable(),
+        classes=classes or ClassTable(),
     )
     return decisions, changed / np.maximum(shown, 1)

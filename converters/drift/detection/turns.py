@@ -11,8 +11,8 @@ import numpy as np
 from tfmp.converters.drift import Histogram
 
 # Ranges after which values begin anew, the smallest first: hues and phases, axes of no direction,
-# angles, days of a week, hours or months, hours of a day, minutes of an hour, degrees, days of a
-# year, minutes of a day, seconds of an hour or of a day.
+# angles, days of a week, hours or months, hours of a day, minutes of an hour, degrees, days of the
+# longest year, gon, minutes of a day, seconds of an hour or of a day.
 LENGTHS = {
     "1": 1.0,
     "pi": math.pi,
@@ -23,7 +23,8 @@ LENGTHS = {
     "60": 60.0,
     "180": 180.0,
     "360": 360.0,
-    "365": 365.0,
+    "366": 366.0,
+    "400": 400.0,
     "1440": 1440.0,
     "3600": 3600.0,
     "86400": 86400.0,

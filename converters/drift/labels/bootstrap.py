@@ -16,8 +16,10 @@ from tfmp.converters.shared.errors import InputError
 # so that two runs on one machine hardly ever differ in it.
 RESAMPLES = (1000, 200, 50, 20)
 
-# Time in seconds that resampling may take.
+# Time in seconds that resampling may take, and resamples that are timed: other work on the machine
+# may slow one down, and then another number of resamples would give another bound.
 SECONDS = 10.0
+_TIMED = 5
 
 _SEED = 0
 
@@ -49,7 +51,6 @@ def bootstrap(kept: Kept, clock: Callable[[], float] = time.perf_counter) -> Met
         "own": True,
         "lower_is_better": function.lower_is_better,
     }
-    began = clock()
     reference, candidate, error = _values(function, table)
     if error is not None:
         return metric(function.title, reference, math.nan, error=error, **facts)
@@ -64,10 +65,13 @@ def bootstrap(kept: Kept, clock: Callable[[], float] = time.perf_counter) -> Met
             return math.nan
         return worse(one, other, function.lower_is_better)
 
-    found = [resample()]
-    seconds = (clock() - began) / 2
+    found, seconds = [], math.inf
+    for _ in range(_TIMED):
+        began = clock()
+        found.append(resample())
+        seconds = min(seconds, clock() - began)
     resamples = next((count for count in RESAMPLES if count * seconds <= SECONDS), RESAMPLES[-1])
-    found += [resample() for _ in range(resamples - 1)]
+    found += [resample() for _ in range(resamples - len(found))]
     defined = [value for value in found if math.isfinite(value)]
     enough = len(defined) > len(found) / 2
     return metric(

@@ -7,7 +7,6 @@ from tfmp.converters.drift import mcnemar, total
 from tfmp.converters.drift.labels.bootstrap import bootstrap
 from tfmp.converters.drift.labels.errors import (
     MEAN_ABSOLUTE_ERROR,
-    deviation,
     mean_of_samples,
     root_mean_square,
 )
@@ -121,7 +120,7 @@ def with_metrics(label: LabelDrift) -> LabelDrift:
         return _with(label, [_own(label)])
     if label.kind == REGRESSION:
         first = mean_of_samples(MEAN_ABSOLUTE_ERROR, totals, lower_is_better=True)
-        other = root_mean_square(totals.errors, deviation(totals))
+        other = root_mean_square(totals)
         return _with(label, [first, *([other] if other else [])])
     found = _answers(label.kind, totals) or Answers()
     metrics = [accuracy(found, totals.samples, primary=True)]

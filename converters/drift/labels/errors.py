@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift import Sketch, total
+from tfmp.converters.drift import Expansion, Sketch, total
 from tfmp.converters.drift.labels.metric import SCORE, STUDENT, Metric, metric
 from tfmp.converters.drift.labels.scores import repeats
 from tfmp.converters.drift.labels.totals import LabelTotals
@@ -61,7 +61,15 @@ def mean_of_samples(
         standard_error=_standard_error(change, change_sq, count),
         degrees=float(count - 1),
         deviation=None if own else deviation(totals),
+        scale=None if own else scale(totals),
+        rounded=None if own else _rounded(totals.rounded_error, totals),
     )
+
+
+def _rounded(sums: Expansion, totals: LabelTotals) -> float | None:
+    """The mean over samples; None in an old report, and where FP16 overflows."""
+    mean = total(sums) / max(1, totals.samples)
+    return mean if sums and math.isfinite(mean) else None
 
 
 def _are_shares(rows: Sketch) -> bool:
@@ -83,12 +91,19 @@ def deviation(totals: LabelTotals) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def root_mean_square(rows: Sketch, spread: float | None) -> Metric | None:
+def scale(totals: LabelTotals) -> float | None:
+    """What errors of labels are seen beside, see `Spread.scale`; None if it is unknown."""
+    found = totals.spread.scale
+    return found if math.isfinite(found) else None
+
+
+def root_mean_square(totals: LabelTotals) -> Metric | None:
     """The root mean square error of the distinct samples; None without rows.
 
     The standard error of its change follows from how a sample's squares move the two roots (the
     delta method).
     """
+    rows = totals.errors
     if len(rows) < 2:
         return None
     with np.errstate(invalid="ignore", over="ignore"):
@@ -100,6 +115,7 @@ def root_mean_square(rows: Sketch, spread: float | None) -> Metric | None:
             (part - root * root) / (2 * root) if root else np.zeros(len(part))
             for part, root in zip((one, other), roots, strict=True)
         ]
+        rounded = _rounded(totals.rounded_sq, totals)
         error = float(np.std(moved[1] - moved[0], ddof=1)) / math.sqrt(len(rows))
     return metric(
         ROOT_MEAN_SQUARE_ERROR,
@@ -111,5 +127,7 @@ def root_mean_square(rows: Sketch, spread: float | None) -> Metric | None:
         lower_is_better=True,
         standard_error=error,
         degrees=float(len(rows) - 1),
-        deviation=spread,
+        deviation=deviation(totals),
+        scale=scale(totals),
+        rounded=None if rounded is None else math.sqrt(rounded),
     )

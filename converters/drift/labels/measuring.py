@@ -280,7 +280,7 @@ def _with_errors(
     with np.errstate(invalid="ignore", over="ignore"):
         errors = [
             np.where(known, np.abs(output.astype(np.float64).reshape(samples, -1) - target), 0)
-            for output in (reference, candidate)
+            for output in (reference, candidate, reference.astype(np.float16))
         ]
         absolute = [error.sum(axis=1) / counts for error in errors]
         squared = [(error * error).sum(axis=1) / counts for error in errors]
@@ -290,7 +290,9 @@ def _with_errors(
             reference_error=fold(absolute[0].tolist()),
             candidate_error=fold(absolute[1].tolist()),
             change_sq=fold((change * change).tolist()),
-            errors=Sketch() if keys is None else Sketch.of(keys, [*absolute, *squared]),
+            rounded_error=fold(absolute[2].tolist()),
+            rounded_sq=fold(squared[2].tolist()),
+            errors=Sketch() if keys is None else Sketch.of(keys, [*absolute[:2], *squared[:2]]),
             spread=Spread.of(
                 labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))[known.all(axis=1)]
             ),

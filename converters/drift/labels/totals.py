@@ -62,6 +62,8 @@ class LabelTotals:
         reference_error: sum over samples of the reference's mean absolute error (regression).
         candidate_error: the same sum for the candidate.
         change_sq: sum of squared changes of a sample's error from reference to candidate.
+        rounded_error: the sum of `reference_error` for the reference's outputs rounded to FP16.
+        rounded_sq: the sum over samples of their mean squared errors.
         reading: way to read the labels, from their shape; None in old reports.
         zeros_and_ones: whether all labels are 0 or 1.
         one_hot: whether all rows of labels hold exactly one 1.
@@ -84,6 +86,8 @@ class LabelTotals:
     reference_error: Expansion = ()
     candidate_error: Expansion = ()
     change_sq: Expansion = ()
+    rounded_error: Expansion = ()
+    rounded_sq: Expansion = ()
     reading: Common = None
     zeros_and_ones: bool = True
     one_hot: bool = True

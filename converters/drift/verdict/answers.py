@@ -88,12 +88,18 @@ def _limit(metric: Metric, budget: DriftBudget) -> _Limit | None:
         name = _CHECKS.get(metric.name, f"{slug}_increase")
         growth = budget.error_increase * reference
         # An error that is independent of the model's own adds to its square.
-        added = (budget.error_floor or 0.0) * (metric.deviation or 0.0)
+        scale = metric.deviation if metric.scale is None else metric.scale  # of an old report
+        added = (budget.error_floor or 0.0) * (scale or 0.0)
         allowed = math.hypot(reference, added) - reference
         if allowed > growth:
+            seen_beside = (
+                f"the labels' standard deviation of {scale:.4g}"
+                if scale == metric.deviation
+                else f"{scale:.4g}, which labels vary by within a sample,"
+            )
             told = (
-                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of the labels' "
-                f"standard deviation of {metric.deviation:.4g} adds"
+                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of "
+                f"{seen_beside} adds"
             )
             return _Limit(name, "increase", allowed, 1.0, told, False)
         told = f"budget {budget.error_increase:.2%}"
@@ -127,6 +133,7 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
     verdict = against(lower, upper, limit.worst)
     if verdict is Verdict.INCONCLUSIVE and not metric.primary:
         verdict = Verdict.PASS
+    rounding = verdict is Verdict.FAIL and budget.error_added is None and _rounds(metric, limit)
     text = f"{where}{metric.name} {_values(metric)}{_details(label, metric)}"
     # A secondary metric states nothing as long as it does not fail.
     if metric.primary or verdict is Verdict.FAIL:
@@ -142,7 +149,14 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text += f"; the true {limit.change} is not proven to be over the {limit.budget}"
     if verdict is Verdict.INCONCLUSIVE:
         text += _advice(metric, limit, budget.confidence)
-    if verdict is Verdict.INCONCLUSIVE or (verdict is Verdict.FAIL and not metric.reference):
+    if rounding:
+        verdict = Verdict.INCONCLUSIVE
+        text += (
+            f". The reference's own answers, rounded to FP16, have {metric.rounded:.4g}, so no "
+            "FP16 output keeps this limit. Keep the output in FP32, as --precision mixed does in "
+            f"ONNX files, or allow such an error with error_added={1.5 * metric.worse:.2g}"
+        )
+    elif verdict is Verdict.INCONCLUSIVE or (verdict is Verdict.FAIL and not metric.reference):
         text += _other_limit(metric, limit)
     return Check(
         name=limit.name,
@@ -155,6 +169,21 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text=text,
         p=p_over(metric.bounds, limit.worst),
     )
+
+
+# FP16 rounds inside of a model, too, and so moves its answers by some times their own rounding.
+_INSIDE = 3
+
+
+def _rounds(metric: Metric, limit: _Limit) -> bool:
+    """Whether no FP16 output keeps the limit, and this one is as near as FP16 may bring it.
+
+    Errors that are independent of each other add in squares.
+    """
+    if metric.rounded is None or metric.rounded - metric.reference <= limit.worst:
+        return False
+    grown, least = (value**2 - metric.reference**2 for value in (metric.candidate, metric.rounded))
+    return grown <= _INSIDE**2 * least
 
 
 def _other_limit(metric: Metric, limit: _Limit) -> str:

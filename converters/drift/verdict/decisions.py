@@ -1,7 +1,8 @@
 """Checks of decisions: how many change, and whether a class is lost that is too rare to show."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from tfmp.converters.drift import (
     BOXES,
     EQUALITY,
     MILLION,
+    MOST_CLASSES,
     SUMS,
     Clustered,
     Decisions,
@@ -185,44 +187,62 @@ def _grown(rate: Clustered, count: int) -> Clustered:
     )
 
 
+@dataclass(frozen=True)
+class _ClassTest:
+    """Decisions for one class that may be lost or new.
+
+    Attributes:
+        name: the class.
+        role: `_LOST`, `_NEW` or `_GONE`.
+        found: the decisions, and those that changed.
+        limit: share of them that may change.
+    """
+
+    name: str
+    role: str
+    found: Clustered
+    limit: float
+
+    @property
+    def p(self) -> float:
+        """The p-value of the hypothesis that the limit is kept."""
+        return self.found.p_over(self.limit)
+
+
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
     """Whether some class is lost, or given to others, far more often than by chance."""
     limit = budget.class_flip_rate
-    if limit is None or not counted.classes.rows:
+    cells = counted.cells
+    if limit is None or not (counted.classes.rows or cells.columns.rows or cells.lines.rows):
         return []
-    tests = list(_class_tests(counted, output.totals.rows.repeated))
+    tests = list(_class_tests(counted, limit, output.totals.rows.repeated))
     alpha = 1 - budget.confidence
-    testable = _testable([float(found.samples) for *_, found in tests], limit, alpha)
+    testable = _testable([(test.found.samples, test.limit) for test in tests], alpha)
     suspects = sorted(
-        (
-            (found.p_over(limit) * testable, name, role, found)
-            for name, role, found in tests
-            if found.rate > limit
-        ),
-        key=lambda suspect: suspect[0],
+        ((test.p * testable, test) for test in tests if test.found.rate > test.limit),
+        key=lambda suspect: (suspect[0], suspect[1].limit),
     )
-    bad = [suspect for suspect in suspects if suspect[0] <= alpha]
+    bad = [test for p, test in suspects if p <= alpha]
+    p = min(1.0, suspects[0][0]) if suspects else 1.0
+    where = f"output {output.name!r}: "
     if not bad:
-        p = min(1.0, suspects[0][0]) if suspects else 1.0
+        seen = len(counted.classes.rows) or f"more than {MOST_CLASSES:,}"
         text = (
-            f"output {output.name!r}: no class changes beyond doubt in more than {limit:.0%} of "
-            f"its decisions ({len(counted.classes.rows):,} seen)"
+            f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
+            f"({seen} seen)"
         )
-        worst = max((found.rate for *_, found in tests), default=0.0)
+        highest = max((test.found.rate for test in tests), default=0.0)
         return [
-            Check("class_flip_rate", output.name, worst, None, None, limit, Verdict.PASS, text, p)
+            Check("class_flip_rate", output.name, highest, None, None, limit, Verdict.PASS, text, p)
         ]
-    p, _, _, worst_found = bad[0]
-    told = "; ".join(_told(name, role, found) for _, name, role, found in bad[:_NAMED])
+    worst = bad[0]
+    told = "; ".join(map(_told, bad[:_NAMED]))
     more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
-    text = (
-        f"output {output.name!r}: {told}{more}; a class may change in at most {limit:.0%} of its "
-        "decisions"
-    )
-    lower = worst_found.lower(1 - alpha / testable)
+    text = f"{where}{told}{more}; a class may change in at most {worst.limit:.0%} of its decisions"
+    lower = worst.found.lower(1 - alpha / testable)
     return [
         Check(
-            *("class_flip_rate", output.name, worst_found.rate, lower, None, limit),
+            *("class_flip_rate", output.name, worst.found.rate, lower, None, worst.limit),
             Verdict.FAIL,
             text,
             p,
@@ -230,53 +250,68 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     ]
 
 
+# A line of a map may hold nothing but the edges of things, where answers change: so only one that
+# loses most of an answer tells something.
+_LINE_LIMIT = 0.5
+
 _LOST, _NEW, _GONE = "lost", "new", "gone"
 
 
-def _told(name: str, role: str, found: Clustered) -> str:
+def _told(test: _ClassTest) -> str:
     """What happens to a class, in words."""
-    if role == _GONE:
+    found = test.found
+    if test.role == _GONE:
         return (
-            f"class {name!r}: gone from {found.changed:,} of the {found.samples:,} samples that "
-            "hold it"
+            f"class {test.name!r}: gone from {found.changed:,} of the {found.samples:,} samples "
+            "that hold it"
         )
     return (
-        f"class {name!r}: {found.changed:,} of {found.decisions:,} decisions are {role} "
+        f"class {test.name!r}: {found.changed:,} of {found.decisions:,} decisions are {test.role} "
         f"({found.samples:,} samples)"
     )
 
 
-def _class_tests(counted: Decisions, repeated: float) -> Iterator[tuple[str, str, Clustered]]:
+def _class_tests(counted: Decisions, limit: float, repeated: float) -> Iterator[_ClassTest]:
     """Each class with decisions of the reference that are lost, and with those that are new.
 
-    Where samples hold many decisions, small objects do not count among large ones: so there is also
-    the number of samples that a class is gone from.
+    Where answers stand side by side, each column has its own classes, too. Where samples hold many
+    decisions, small objects do not count among large ones: so there is also the number of samples
+    that a class is gone from.
     """
-    for name, row in counted.classes.rows.items():
+    rows = chain(counted.classes.rows.items(), counted.cells.columns.rows.items())
+    for name, row in rows:
         for role, sums in ((_LOST, row[: len(SUMS)]), (_NEW, row[len(SUMS) :])):
-            samples, decisions, changed, changed_sq, by_decisions, decisions_sq, gone = map(
-                int, sums
-            )
-            if decisions:
-                yield (
-                    name,
-                    role,
-                    Clustered(
-                        *(samples, decisions, changed, changed_sq, by_decisions),
-                        *(decisions_sq, repeated),
-                    ),
-                )
-            if role == _LOST and decisions > samples:
-                whole = Clustered(samples, samples, gone, gone, gone, samples, repeated)
-                yield name, _GONE, whole
+            found, gone = _found(sums, repeated)
+            if found.decisions:
+                yield _ClassTest(name, role, found, limit)
+            if role == _LOST and found.decisions > found.samples:
+                yield _ClassTest(name, _GONE, gone, limit)
+    for name, row in counted.cells.lines.rows.items():
+        found, _ = _found(row[: len(SUMS)], repeated)
+        if found.decisions:
+            yield _ClassTest(name, _LOST, found, max(limit, _LINE_LIMIT))
 
 
-def _testable(samples: list[float], limit: float, alpha: float) -> int:
+def _found(sums: np.ndarray, repeated: float) -> tuple[Clustered, Clustered]:
+    """A class's decisions, and the samples that it is gone from."""
+    samples, decisions, changed, changed_sq, by_decisions, decisions_sq, gone = map(int, sums)
+    return (
+        Clustered(*(samples, decisions, changed, changed_sq, by_decisions, decisions_sq), repeated),
+        Clustered(samples, samples, gone, gone, gone, samples, repeated),
+    )
+
+
+def _testable(tests: Sequence[tuple[float, float]], alpha: float) -> int:
     """How many classes could fail at all; the others cost no confidence (Tarone 1990).
 
     A class of n samples that are all lost has a p-value of limit ** n.
+
+    Args:
+        tests: for each class its samples and its limit.
+        alpha: the error rate of all.
     """
-    least = np.sort(limit ** np.array(samples)) if limit else np.zeros(len(samples))
+    samples, limits = np.array(tests, float).reshape(-1, 2).T
+    least = np.sort(np.where(limits > 0, limits**samples, 0.0))
     for count in range(1, len(least) + 1):
         if np.count_nonzero(least <= alpha / count) <= count:
             return count

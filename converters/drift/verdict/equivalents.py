@@ -61,7 +61,7 @@ def equivalence_check(
     readable &= not (output.nonfinite or output.infinite_lost)
     if not failed or not readable or not output.totals.turned.samples:
         return None
-    readings = _readings(output.totals)
+    readings = None if _is_more_wrong(output.totals) else _readings(output.totals)
     rest = without_turned(output.totals)
     if readings is None:
         return None
@@ -80,6 +80,19 @@ def equivalence_check(
         f"{'; or '.join(readings)}"
     )
     return replace(failed[0], verdict=Verdict.INCONCLUSIVE, text=text, p=None)
+
+
+# Of the squared error of columns that turn, this share may lie on samples that are off otherwise.
+_OTHERWISE = 0.1
+
+
+def _is_more_wrong(totals: Totals) -> bool:
+    """Whether columns that turn are off on other samples, too: then no turn explains them."""
+    turns, slices = totals.turned.slices, totals.off.slices
+    if not slices.count or slices.count != turns.count or len(totals.turns) % slices.count:
+        return False
+    some = np.array(totals.turns).reshape(-1, slices.count)[: len(LENGTHS)].any(axis=0)
+    return bool((slices.error_sq > _OTHERWISE * turns.error_sq)[some].any())
 
 
 def _readings(totals: Totals) -> list[str] | None:

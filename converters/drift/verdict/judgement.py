@@ -15,10 +15,10 @@ from tfmp.converters.drift.verdict.check import (
     overall,
 )
 from tfmp.converters.drift.verdict.closeness import closeness_checks
-from tfmp.converters.drift.verdict.contrasts import beside_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
 from tfmp.converters.drift.verdict.elsewhere import Elsewhere, elsewhere_checks
 from tfmp.converters.drift.verdict.equivalents import equivalence_check
+from tfmp.converters.drift.verdict.hidden import beside_checks
 from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
 from tfmp.converters.shared.errors import InputError

@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from tfmp.converters.drift import COMPILED, NAMED, DriftBudget, Kind, OutputDrift, names_ids
+from tfmp.converters.drift import (
+    COMPILED,
+    NAMED,
+    DriftBudget,
+    Kind,
+    OutputDrift,
+    names_ids,
+    reads_ratios,
+    total,
+)
 from tfmp.converters.drift.verdict.check import Check, Verdict, doubt, fault
 from tfmp.converters.drift.verdict.decisions import class_checks, clustered, only_firm
 from tfmp.converters.drift.verdict.variation import variation_ratio
@@ -26,7 +35,7 @@ def meaning_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     if output.decision is None or (output.known is None and output.rel_l2 is not None):
         checks += _guessed(output, budget, budget.flip_rate)
     checks += [*_misnamed(output, budget), *_named_by_column(output, budget.flip_rate)]
-    checks += _rounded_names(output, budget.flip_rate)
+    checks += _rounded_names(output, budget.flip_rate) or _next_names(output, budget.flip_rate)
     checks += [*_first_few(output), *_one_hot(output, budget, budget.flip_rate)]
     checks += _read_as_ratios(output, budget.slice_rel_l2)
     return checks
@@ -123,6 +132,31 @@ def _rounded_names(output: OutputDrift, limit: float) -> list[Check]:
     return [doubt("meaning", output.name, text + " something", rate)]
 
 
+# Numbers of a sample that may be names or counts; more are a picture or a signal.
+_FEW = 16
+
+
+def _next_names(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether whole numbers that become the next ones would fail if they were names.
+
+    Errors are all 0 or 1 where their squares add up to what they do themselves.
+    """
+    totals = output.totals
+    few = totals.values <= _FEW * output.samples and output.task.kind is Kind.OTHER
+    if output.known is not None or not (few and totals.whole) or totals.nonfinite:
+        return []
+    changed = total(totals.error_abs)
+    rate = changed / max(1, totals.values)
+    if changed != total(totals.error_sq) or rate <= limit:
+        return []
+    text = (
+        f"output {output.name!r}: all of its values are whole numbers, and {changed:,.0f} of "
+        f"{totals.values:,} are the next ones. If they name something, that is over the budget of "
+        f"{limit:.2%}; if they are amounts, declare --task {output.name}=regression"
+    )
+    return [doubt("meaning", output.name, text, rate)]
+
+
 def _first_few(output: OutputDrift) -> list[Check]:
     """Whether classes behind the best one are others, where nobody says that only it counts."""
     agreement, known = output.top_k_agreement, output.known
@@ -158,20 +192,13 @@ def _one_hot(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
     return [doubt("meaning", output.name, text, every.rate)]
 
 
-# Losses that read how many times as large a probability is, by their names in Keras.
-_OF_RATIOS = ("kl_divergence", "kullback_leibler_divergence")
-
-
 def _read_as_ratios(output: OutputDrift, limit: float | None) -> list[Check]:
     """Whether small probabilities are right where the model's loss reads them as ratios.
 
     Where each probability is off by a share d of itself, the divergence is d**2 / 2.
     """
     known, divergence = output.known, output.kl
-    by_loss = (
-        known is not None and known.why.startswith(COMPILED) and known.why.endswith(_OF_RATIOS)
-    )
-    if limit is None or divergence is None or not by_loss:
+    if limit is None or divergence is None or not reads_ratios(known):
         return []
     share = (2 * max(divergence, 0.0)) ** 0.5
     if share <= limit:

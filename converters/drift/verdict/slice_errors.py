@@ -7,6 +7,8 @@ import numpy as np
 from tfmp.converters.drift import MOST_SLICES, Kind, OutputDrift, Slices
 from tfmp.converters.drift.verdict.variation import (
     CORRECT,
+    DECIDING,
+    EVERYWHERE,
     FEW_ROUNDINGS,
     ONE_NUMBER,
     VARIATION,
@@ -14,9 +16,8 @@ from tfmp.converters.drift.verdict.variation import (
 )
 from tfmp.shared.numerics import ulp
 
-# Errors up to twice the typical one are noise that the model adds everywhere, so nothing is lost by
-# itself; it takes so many slices to say what is typical.
-EVERYWHERE, _TYPICAL_OF = 2.0, 8
+# It takes so many slices to say which error is typical.
+_TYPICAL_OF = 8
 
 # A slice that varies by a smaller share of its size is a constant.
 CONSTANT = 1e-5
@@ -45,12 +46,26 @@ _STEADY = 1e-3
 # Probabilities below it change no answer.
 _NEGLIGIBLE = 2.0**-20
 
-# Numbers up to 1 that are larger are as good as 1.
-_SURE = 0.99
+# Numbers up to 1 that are larger are as good as 1. Where an output has no others, they may be all
+# that it says: then they are excused only where they decide, and only the largest error of the
+# nearest number, in spacings.
+_SURE, _NEAREST = 0.99, 0.5
+
+# Vectors of so many numbers, whose squares add up to 1 within float32's own rounding.
+# A sum, a root and a quotient round the one that is nearly 1, by a spacing or two.
+_UNIT_LENGTHS, _EXACT, _UNIT_ROUNDINGS = (2, 3, 4), 1e-5, 2.0
 
 # A channel of a feature map is a sum over terms of the size of the typical channel, which FP16
-# rounds to about this share of it. That much is excused where the channel still says something.
+# rounds to about this share of it. That much is excused where the channel still says something: a
+# channel of another sample is off by 1.4 of its standard deviation, a constant one by 1.
 _ROUNDING, _SPEAKING = 2.0**-10, 0.5
+
+# A slice off by less than this share of its own size is right.
+_RIGHT = 0.1
+
+# Errors grow with the size of right slices if, where sizes are so far apart, errors relative to it
+# differ by less than this share of what the errors do, as standard deviations of logarithms.
+_APART, _STEADIER = 8.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,7 @@ class SliceErrors:
         rounding: whether the error is that of correct rounding, so that the offset is to blame.
         offset: whether, besides, FP16 has but one or two numbers for all that the slice says.
         noise: whether the error is no larger than that of the other slices.
+        hidden: whether an offset makes the slice larger than three standard deviations.
     """
 
     errors: np.ndarray
@@ -72,6 +88,7 @@ class SliceErrors:
     rounding: np.ndarray
     offset: np.ndarray
     noise: np.ndarray
+    hidden: np.ndarray
 
 
 def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
@@ -89,37 +106,72 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     relative = np.where(np.isnan(relative), np.inf, relative)
     typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
     tolerated = (size < _NOISE * size.max(initial=0.0)) & (size < _SMALLEST)
-    if totals.unit and output.task.kind is Kind.MULTILABEL and not is_guess(output):
+    answers = output.task.kind in DECIDING
+    decides = totals.unit and answers and not is_guess(output)
+    if decides:
         tolerated |= size < _NEGLIGIBLE
     noise = np.zeros_like(tolerated)
     if totals.values > totals.samples * slices.count or output.task.kind is Kind.RECONSTRUCTION:
         tolerated |= size < _SURE_NOISE * typical
         noise |= size < _NOISE * typical
-        speaking = relative < _SPEAKING if output.task.kind is not Kind.RECONSTRUCTION else True
+        speaking = error < _SPEAKING * np.where(varies, deviation, size)
         tolerated |= (error < _ROUNDING * typical) & speaking
     spacing = ulp(np.maximum(size, np.finfo(np.float64).tiny))
     rounding = (error <= CORRECT * spacing) & (scale < size)
     offset = (error <= FEW_ROUNDINGS * spacing) & (deviation < ONE_NUMBER * spacing)
     rounding |= offset
-    if np.abs(slices.edges[:2]).max(initial=0.0) <= 1:  # a sigmoid or tanh that is sure
-        tolerated |= offset & (size > _SURE)
-    if totals.unit and output.task.kind in (Kind.BINARY, Kind.MULTILABEL) and not is_guess(output):
-        tolerated |= rounding
-    right = error[(relative <= _SPEAKING / 5) & (size > 0)]  # silence has no noise
-    if len(error) >= _TYPICAL_OF and len(right) >= len(error) / 10:
-        noise |= error <= EVERYWHERE * float(np.median(right))
-    if output.task.kind is Kind.MULTILABEL and not is_guess(output):
+    sure = size > _SURE
+    if np.abs(slices.edges[:2]).max(initial=0.0) <= 1 and not sure.all():  # a sigmoid or tanh
+        tolerated |= offset & sure
+    tolerated |= (error <= _UNIT_ROUNDINGS * spacing) & sure & _of_length_1(output, slices, size)
+    if decides:
+        tolerated |= rounding & ((error <= _NEAREST * spacing) | ~sure.all())
+    right = (relative <= _RIGHT) & (size > 0)  # silence has no noise
+    if len(error) >= _TYPICAL_OF and right.sum() >= len(error) / 10:
+        noise |= error <= EVERYWHERE * _usual_error(error[right], size[right], answers)
+    if answers and not is_guess(output):
         tolerated |= noise & (deviation < _STEADY * deviation.max(initial=0.0))
     said = slices.edges[3] - slices.edges[2]
     dead = varies & (said < _DEAD * (high - low))
-    excused = noise & varies & ~tolerated & (relative > _SPEAKING / 5)
+    excused = noise & varies & ~tolerated & (relative > _RIGHT)
     shrunk = excused.sum() >= _NO_CHANCE and (said < _NARROWER * (high - low))[excused].all()
     rare = size < _RARE**0.5 * (high - low)
-    drowned = noise & (relative > _SPEAKING / 5) & (rare | ~dead)
+    drowned = noise & (relative > _RIGHT) & (rare | ~dead)
     if len(error) >= _FEATURES and np.count_nonzero(drowned) <= _SOME * len(error):
         tolerated |= drowned
     noise &= ~(dead | (excused & shrunk))
-    return SliceErrors(relative, tolerated, rounding, offset, noise)
+    return SliceErrors(relative, tolerated, rounding, offset, noise, scale < size)
+
+
+def _usual_error(error: np.ndarray, size: np.ndarray, answers: bool) -> float:
+    """The error that noise alone may make in any slice, given those that are right.
+
+    Where errors grow with the size, a typical one says nothing of small slices: columns in units of
+    their own. Probabilities have one unit.
+    """
+    some = error > 0
+    if not answers and some.any() and size[some].max() > _APART * size[some].min():
+        absolute = np.log(error[some])
+        if np.std(absolute - np.log(size[some])) < _STEADIER * np.std(absolute):
+            return float(error[some].min())
+    return float(np.median(error))
+
+
+def _of_length_1(output: OutputDrift, slices: Slices, size: np.ndarray) -> np.ndarray:
+    """Which columns belong to a vector of length 1, such as a quaternion.
+
+    One of its numbers that is nearly 1 says nothing that the others do not.
+    """
+    member = np.zeros(slices.count, bool)
+    if output.totals.values != output.samples * slices.count:
+        return member
+    low, high = slices.edges[:2]
+    for length in _UNIT_LENGTHS:
+        for first in range(slices.count - length + 1):
+            part = slice(first, first + length)
+            if abs(float((size[part] ** 2).sum()) - 1) <= _EXACT and min(size[part]) > 0:
+                member[part] = True
+    return member & ((low > 0) | (high < 0))
 
 
 def values_of_each(output: OutputDrift, slices: Slices) -> np.ndarray:
@@ -143,4 +195,4 @@ def deviation_of(output: OutputDrift, slices: Slices) -> np.ndarray:
 
 def is_guess(output: OutputDrift) -> bool:
     """Whether an output holds probabilities or logits as far as only its values say."""
-    return output.known is None and output.task.kind in (Kind.BINARY, Kind.MULTILABEL)
+    return output.known is None and output.task.kind in DECIDING

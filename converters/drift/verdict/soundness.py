@@ -50,6 +50,13 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             "model or its input first"
         )
         checks.append(doubt("both_nan", name, text, float(both)))
+    infinite = output.totals.reference_infinite
+    if infinite and not checks and not sum(output.totals.ulps):
+        text = (
+            f"{where}: no value is finite on either side, {infinite:,} of {values:,} are infinite, "
+            f"so nothing was compared{given}. Fix the model or its input first"
+        )
+        checks.append(doubt("both_infinite", name, text, float(infinite)))
     counts = output.totals.nan_columns
     never = [str(column) for column, count in enumerate(counts) if count * len(counts) == values]
     if never and values:

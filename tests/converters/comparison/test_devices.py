@@ -220,6 +220,7 @@ def test_the_probe_of_cuda_runs_on_a_provider_that_works():
     check_onnx_gpu(CPU)
 
 
+@pytest.mark.slow
 def test_what_refuses_the_probe_as_well_is_broken_itself(half, monkeypatch):
     """A session that fails on every model, as with a cuDNN that does not load."""
     monkeypatch.setattr(gpu_runner, "onnx_probe", lambda: b"no model")

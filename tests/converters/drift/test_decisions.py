@@ -2,21 +2,11 @@
 
 import numpy as np
 import pytest
+from class_tables import gained, lost
 
 from tfmp.converters.drift.classes import SUMS, ClassTable
 from tfmp.converters.drift.decisions import by_argmax, by_equality, by_threshold
 from tfmp.converters.drift.exact import merge
-
-
-def lost(table: ClassTable, name: str) -> tuple[int, int]:
-    """Decisions of the reference for a class, and those of them that changed."""
-    row = dict(zip(SUMS, table.rows[name][: len(SUMS)].tolist(), strict=True))
-    return row["decisions"], row["changed"]
-
-
-def gained(table: ClassTable, name: str) -> tuple[int, int]:
-    row = dict(zip(SUMS, table.rows[name][len(SUMS) :].tolist(), strict=True))
-    return row["decisions"], row["changed"]
 
 
 class TestArgmax:

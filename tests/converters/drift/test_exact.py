@@ -14,6 +14,7 @@ from tfmp.converters.drift.exact import (
     Histogram,
     add_bands,
     banded,
+    banded_by_slot,
     fold,
     merge,
     total,
@@ -122,6 +123,21 @@ class TestBands:
             alone = banded(values[:, :, place : place + 1])
             for band, sums in found.items():
                 assert (sums[:, place] == alone.get(band, np.zeros((3, 1)))[:, 0]).all()
+
+    @pytest.mark.parametrize("step", [20_000, 7_000])
+    def test_rows_by_slot_have_the_sums_of_their_own(self, step):
+        generator = np.random.default_rng(0)
+        values = generator.standard_normal((3, 20_000)) * 10.0 ** generator.integers(-9, 9, 20_000)
+        slots = generator.integers(0, 9, 20_000)
+        found = {}
+        for start in range(0, 20_000, step):
+            part = slice(start, start + step)
+            found = add_bands(banded_by_slot(values[:, part], slots[part], 10), found)
+        for slot in range(10):
+            alone = banded(values[:, slots == slot, None])
+            for band, sums in found.items():
+                assert (sums[:, slot] == alone.get(band, np.zeros((3, 1)))[:, 0]).all()
+        assert banded_by_slot(np.zeros((3, 5)), np.zeros(5, int), 2) == {}
 
     def test_zeros_leave_nothing_and_the_smallest_numbers_are_none(self):
         assert banded(np.zeros((3, 5, 2))) == {}

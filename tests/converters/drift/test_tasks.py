@@ -2,7 +2,14 @@
 
 import pytest
 
-from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task, read_tasks
+from tfmp.converters.drift.tasks import (
+    Kind,
+    Task,
+    check_task,
+    infer_task,
+    names_ids,
+    read_tasks,
+)
 from tfmp.converters.intake import OutputHint
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
@@ -91,6 +98,31 @@ def test_a_dict_of_tasks():
         read_tasks("logits=ids")
     with pytest.raises(InputError, match="expected a text such as 'regression', received 3"):
         read_tasks({"a": 3})
+
+
+@pytest.mark.parametrize(
+    "name",
+    (
+        "class_index token_index index best_index label_map mask item_ids tokens age_category "
+        "predicted_class label_output tokens_out class_0 class_of_pixel semantic_map idx best_idx "
+        "vq_codes argmax token_sequence selected_indices"
+    ).split(),
+)
+def test_names_of_ids(name):
+    assert names_ids(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    (
+        "token_count sequenceLength mask_area category_score class_count num_tokens heat_index "
+        "air_quality_index depth_map alpha_mask minutes class_logits label_confidence mask_logits "
+        "token_budget category_price segment_energy frame_idx onset_indices pixel_class_area_sum "
+        "time_sequence output y"
+    ).split(),
+)
+def test_names_of_amounts_that_hold_a_word_of_ids(name):
+    assert not names_ids(name)
 
 
 def kind(name, shape, loss=None, activation=None, dtype="float32"):

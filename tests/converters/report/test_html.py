@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -209,3 +210,10 @@ class TestBrowser:
         found = measured(to_html(report), where, tmp_path, width=500)
         assert 0 < found["bottom"] < 200
         assert found["page"] <= found["width"]  # nothing makes the page itself scroll sideways
+
+    def test_a_long_name_of_a_file_does_not_widen_a_phones_page(self, report, tmp_path) -> None:
+        first, *others = report.candidates
+        report = replace(report, candidates=[replace(first, name="long_name" * 20), *others])
+        where = "{page:document.documentElement.scrollWidth,width:innerWidth}"
+        found = measured(to_html(report), where, tmp_path, width=500)
+        assert found["page"] <= found["width"]

@@ -53,6 +53,11 @@ def test_renderings_are_the_same_every_time(report) -> None:
         assert render(report, suffix) == render(report, suffix)
 
 
+def test_a_number_is_no_path(report) -> None:
+    with pytest.raises(InputError, match=r"report expects a path, .*; received 3 of type int"):
+        report.save(3)
+
+
 def test_an_unknown_suffix_is_refused(report, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         report.save(tmp_path / "drift.pdf")

@@ -4,8 +4,11 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from label_runs import compared
 
+from tfmp.converters.drift import with_metrics
 from tfmp.converters.drift.metrics import OTHER, drift_of
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import Totals
@@ -127,7 +130,16 @@ def test_a_jump_is_told_from_where_to_where_and_whose_doing_it_is() -> None:
 
 def test_headline_and_notes(report) -> None:
     assert headline(report) == "1 of 4 candidates passed against digits, on 450 samples."
-    assert data_notes(report.data) == ["input 'image' holds 1 values that are NaN or infinite"]
+    assert data_notes(report) == ["input 'image' holds 1 values that are NaN or infinite"]
+
+
+def test_labels_that_the_reference_does_not_predict_are_told_once(report) -> None:
+    classes = np.arange(60) % 3
+    scores = np.eye(3, dtype=np.float32)[np.roll(classes, 1)]
+    label = with_metrics(compared(classes, scores, scores))
+    candidates = tuple(replace(each, labels=(label,)) for each in report.candidates)
+    _, note = data_notes(replace(report, candidates=candidates))
+    assert note.startswith("the labels of output 'y' hardly tell candidates apart")
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json"])

@@ -200,6 +200,17 @@ class TestDescription:
         assert open_data([X], [IMAGE]).count is None
 
 
+@pytest.mark.parametrize("rows", [3, 70])
+def test_of_a_data_set_the_held_out_samples_are_read(folder: Path, rows: int) -> None:
+    np.savez("mnist.npz", x_train=X[:9], y_train=Y[:9], x_test=X[:rows], y_test=Y[:rows])
+    inputs, labels, description = read(open_data("mnist.npz", [IMAGE]))
+    assert np.array_equal(np.concatenate([batch["image"] for batch in inputs]), X[:rows])
+    assert np.array_equal(np.concatenate(labels), Y[:rows])
+    assert description.notes == (
+        "its arrays x_test and y_test were read; the others are for training",
+    )
+
+
 def test_a_file_is_streamed(folder: Path) -> None:
     spec = TensorSpec("x", (None, 1000), "float32")
     np.savez_compressed("large.npz", x=np.zeros((8000, 1000), np.float32))  # 32 MB
@@ -382,6 +393,8 @@ class TestRefusals:
 
     def test_labels_of_another_number_than_the_stream_had(self) -> None:
         assert "5 labels came for 32" in refusal([X[:32]], [IMAGE], Y[:5])
+        batches = [X[:32], X[32:64], X[64:]]
+        assert "69 labels came for 70 samples" in refusal(batches, [IMAGE], Y[:69])
         assert "70 labels were given for 32 samples of list of batches." in refusal(
             [X[:32]], [IMAGE], Y
         )
@@ -506,4 +519,4 @@ class TestInputsWithoutAxes:
 
 def test_a_search_looks_at_a_bounded_number_of_samples() -> None:
     batches = open_data([np.zeros((100, 3), np.int32)] * 9, [IDS]).for_search()
-    assert [len(batch["ids"]) for batch in batches] == [100, 100, 100]
+    assert [len(batch["ids"]) for batch, _ in batches] == [100, 100, 100]

@@ -90,6 +90,7 @@ class TestBinary:
         assert found.reference == pytest.approx(sklearn.roc_auc_score(truth, logits))
         assert found.candidate == pytest.approx(sklearn.roc_auc_score(truth, rounded))
 
+    @pytest.mark.slow
     def test_standard_error_equals_the_jackknife(self) -> None:
         """DeLong's variance is the jackknife's over positives plus the one over negatives."""
         truth, logits, rounded = (each[:, 0] for each in self.run())

@@ -64,6 +64,38 @@ class TestSamples:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "no larger than those of the other samples" in found.text
 
+    STEERING = np.where(np.arange(1500) % 5 < 4, 0.002, 0.3) * GENERATOR.standard_normal(1500)
+
+    @pytest.mark.parametrize(("width", "noise"), [(1, 1e-4), (3, 3e-4)])
+    def test_angles_near_zero_drown_in_noise(self, width, noise):
+        exact = np.stack([np.roll(self.STEERING, 5 * each) for each in range(width)], axis=1)
+        noisy = half(exact + noise * GENERATOR.standard_normal(exact.shape))
+        found = check("sample_share", drift(exact, noisy))
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "no larger than those of the other samples" in found.text
+
+    @pytest.mark.parametrize("lost", [1.0, 0.5, 0.1])
+    def test_angles_near_zero_that_are_lost_do_not(self, lost):
+        exact = self.STEERING[:, None]
+        noise = half(exact + 6e-5 * GENERATOR.standard_normal(exact.shape))
+        gone = (np.abs(exact) < 0.01) & (GENERATOR.random(exact.shape) < lost)
+        for others in (0.0, np.roll(exact, 5)):
+            found = check("sample_share", drift(exact, np.where(gone, others, noise)))
+            assert found.verdict is Verdict.FAIL
+
+    def test_all_of_one_size_that_are_lost_are_more_than_noise(self):
+        straight = np.arange(1500) % 5 < 4
+        exact = np.where(straight, 3e-4, self.STEERING)[:, None]
+        noisy = exact + 1e-4 * GENERATOR.standard_normal(exact.shape)
+        lost = np.where(straight[:, None], 0, noisy)
+        assert check("sample_share", drift(exact, lost)).verdict is Verdict.FAIL
+
+    def test_some_of_them_that_are_lost_beside_right_ones_are_no_tail_of_noise(self):
+        amounts = np.where(np.arange(3000) % 30 == 0, 1e4, 1.0) * GENERATOR.uniform(1, 2, 3000)
+        lost = half(np.where(np.arange(3000) % 10 == 1, -amounts, amounts))
+        found = check("sample_share", drift(amounts[:, None], lost[:, None]))
+        assert found.verdict is Verdict.FAIL
+
     def test_ids_are_not_read_by_size(self):
         accumulator = OutputAccumulator("y")
         accumulator.update(GENERATOR.integers(0, 9, (400, 6)), GENERATOR.integers(0, 9, (400, 6)))
@@ -176,6 +208,9 @@ class TestSlices:
         assert ("declare --task y=regression" in found.text) == (task is None)
         wide = GENERATOR.uniform([47, 108], [55, 115], (600, 2))
         assert check("slice_rel_l2", drift(wide, half(wide))).verdict is Verdict.PASS
+        shrunk = wide + 0.2 * (wide.mean(axis=0) - wide)
+        found = check("slice_rel_l2", drift(wide, shrunk, task))
+        assert ("a tenth of what tells samples apart" in found.text) == (task is None)
 
     def test_samples_of_zeros_say_nothing_of_the_variation(self):
         reference = 100 + 0.02 * GENERATOR.standard_normal((500, 3))
@@ -280,11 +315,14 @@ def test_a_number_shows_on_which_side_of_the_budget_it_is(measured, limit, told)
     assert f"rel_l2 {told}" in found[0].text
 
 
-@pytest.mark.parametrize("task", ["binary", None])
-def test_probabilities_that_are_nearly_1_are_as_good_as_1(task):
+@pytest.mark.parametrize(
+    ("task", "verdict"), [("binary", Verdict.PASS), (None, Verdict.INCONCLUSIVE)]
+)
+def test_probabilities_that_are_nearly_1_are_as_good_as_1(task, verdict):
     sure = 1 - 3e-4 * GENERATOR.lognormal(0, 0.3, (500, 1))
-    found = check("slice_rel_l2", drift(sure, half(sure), task))
-    assert found.verdict is Verdict.PASS
+    assert check("slice_rel_l2", drift(sure, half(sure), task)).verdict is verdict
+    beside = np.concatenate([sure, GENERATOR.uniform(0, 1, (500, 1))], axis=1)
+    assert check("slice_rel_l2", drift(beside, half(beside), task)).verdict is Verdict.PASS
     vague = 0.5 + 0.003 * GENERATOR.standard_normal((500, 1))
     other = 0.5 + 0.003 * GENERATOR.standard_normal((500, 1))
     assert check("slice_rel_l2", drift(vague, other, task)).verdict is Verdict.FAIL
@@ -313,18 +351,20 @@ def test_features_that_hardly_fire_say_nothing_when_they_do_not():
     assert check("slice_rel_l2", drift(features, noisy)).verdict is Verdict.FAIL
 
 
-def test_the_next_step_for_a_place_that_may_be_noise_knows_what_is_declared():
+@pytest.mark.parametrize("task", [None, "regression"])
+def test_the_next_step_for_a_place_that_may_be_noise_leads_on(task):
     generator = np.random.default_rng(3)
     flow = generator.standard_normal((300, 16, 16, 2))
     flow[:, 15] *= 1e-3
-    noisy = flow + 1e-3 * generator.standard_normal(flow.shape)
-    for task, step in (
-        (None, "or declare what the output means (--task)"),
-        ("regression", "or set y.slice_rel_l2 to more than that"),
-    ):
-        checks = closeness_checks(drift(flow, noisy, task), DriftBudget())
-        texts = [check.text for check in checks if check.verdict is Verdict.INCONCLUSIVE]
-        assert [text[-len(step) :] for text in texts] == [step]
+    found = drift(flow, flow + 1e-3 * generator.standard_normal(flow.shape), task)
+    (text,) = [
+        check.text
+        for check in closeness_checks(found, DriftBudget())
+        if check.verdict is Verdict.INCONCLUSIVE
+    ]
+    assert text.endswith("as an output of its own, or set y.slice_rel_l2 to more than that")
+    taken = DriftBudget(slice_rel_l2=1.1)
+    assert all(check.verdict is Verdict.PASS for check in closeness_checks(found, taken))
 
 
 def test_only_few_samples_are_left_out_whatever_the_budget_of_one_sample_is():
@@ -337,3 +377,19 @@ def test_only_few_samples_are_left_out_whatever_the_budget_of_one_sample_is():
     found = drift(reference, candidate, "regression")
     checks = closeness_checks(found, DriftBudget(sample_rel_l2=1.5))
     assert any("column 5 of 6 is off by 1" in each.text for each in checks)
+
+
+def test_a_number_of_a_unit_vector_near_1_says_what_the_others_say():
+    turns = GENERATOR.standard_normal((400, 3)) * 0.01
+    turns = np.concatenate([np.ones((400, 1)), turns], axis=1)
+    turns /= np.linalg.norm(turns, axis=1, keepdims=True)
+    poses = np.concatenate([GENERATOR.standard_normal((400, 3)), turns], axis=1)
+    assert check("slice_rel_l2", drift(poses, half(poses))).verdict is Verdict.PASS
+    noisy = half(poses * (1 + 2**-11 * GENERATOR.standard_normal(poses.shape)))
+    assert check("slice_rel_l2", drift(poses, noisy)).verdict is Verdict.PASS
+    apart = poses.copy()
+    apart[:, 3] -= 0.001  # then it is a number of its own
+    assert check("slice_rel_l2", drift(apart, half(apart))).verdict is not Verdict.PASS
+    still = half(poses)
+    still[:, 5] = 0
+    assert check("slice_rel_l2", drift(poses, still)).verdict is Verdict.FAIL

@@ -100,6 +100,36 @@ class TestRate:
         assert "40 of 400 samples flip" in again.text
 
 
+class TestAmounts:
+    """Integers of many values of which one in 20 is the next one."""
+
+    @pytest.mark.parametrize(
+        ("name", "verdict"),
+        [
+            ("token_count", Verdict.INCONCLUSIVE),
+            ("heat_index", Verdict.INCONCLUSIVE),
+            ("class_index", Verdict.FAIL),
+            ("label_map", Verdict.FAIL),
+        ],
+    )
+    def test_the_last_word_of_a_name_says_whether_they_are_amounts(self, name, verdict):
+        numbers = GENERATOR.integers(30, 400, (2000, 1))
+        found = check("flip_rate", replace(drift(numbers, self.stepped(numbers), None), name=name))
+        assert found.verdict is verdict
+        assert (f"declare --task {name}=regression" in found.text) is (verdict is not Verdict.FAIL)
+
+    def test_a_map_of_few_values_or_of_larger_steps_is_none_of_amounts(self):
+        few = GENERATOR.integers(0, 4, (2000, 1))
+        far = GENERATOR.integers(30, 400, (2000, 1))
+        for numbers, size in ((few, 1), (far, 30)):
+            found = replace(drift(numbers, self.stepped(numbers, size), None), name="depth_map")
+            assert check("flip_rate", found).verdict is Verdict.FAIL
+
+    @staticmethod
+    def stepped(numbers: np.ndarray, size: int = 1) -> np.ndarray:
+        return numbers + size * (np.arange(len(numbers))[:, None] % 20 == 0)
+
+
 class TestClasses:
     def test_a_class_that_is_lost_however_rare(self):
         classes = np.zeros(1000, int)

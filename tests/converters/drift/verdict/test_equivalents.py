@@ -35,6 +35,21 @@ def test_values_at_the_other_end_of_a_turn_may_be_angles(low, high, name):
     assert judged(exact, received)[0] is Verdict.FAIL
 
 
+def test_a_few_turns_among_what_is_lost_are_no_excuse():
+    hail = np.zeros((3000, 4)) + [1, 1, 1, 0] + 0.05 * GENERATOR.standard_normal((3000, 4))
+    hail[:, 3] = 0
+    hail[:20, 3] = np.linspace(40, 60, 20)
+    gone = hail.copy()
+    gone[:, 3] = 0
+    verdict, text = judged(hail, gone, "regression")
+    assert verdict is Verdict.FAIL
+    assert "If they turn" not in text
+    minutes = hail.copy()
+    minutes[:20, 3], gone[:20, 3] = 59.9, 0.1
+    minutes[20:23, 3], gone[20:23, 3] = 3.0, 4.0  # and a few are off a little
+    assert judged(minutes, gone, "regression")[0] is Verdict.INCONCLUSIVE
+
+
 def test_probabilities_that_are_nearly_all_sure_do_not_turn():
     exact = GENERATOR.choice([0.001, 0.5, 0.999], (500, 2), p=[0.4, 0.2, 0.4])
     received = exact.copy()

@@ -201,6 +201,19 @@ class TestSoundness:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "the reference itself gives NaN for 1 of 60 values" in found.reasons[0]
 
+    @pytest.mark.parametrize("other", [np.inf, np.nan])
+    def test_infinities_on_both_sides_are_no_numbers_to_compare(self, other: float) -> None:
+        values = np.full((100, 3), np.inf, np.float32)
+        values[:, 1] = other
+        accumulator = OutputAccumulator("y")
+        accumulator.update(values, values)
+        found = judge([accumulator.result()])
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "no value is finite on either side" in found.reasons[0]
+        values[:5] = 1.0
+        accumulator.update(values, values)
+        assert "no value is finite" not in " ".join(judge([accumulator.result()]).reasons)
+
     def test_nan_on_both_sides_is_left_aside(self) -> None:
         accumulator = OutputAccumulator("y")
         values = np.random.default_rng(0).standard_normal((100, 3))

@@ -129,7 +129,7 @@ class TestNumbers:
     SCORES = GENERATOR.standard_normal((500, 1)) + 20
 
     @pytest.mark.parametrize(
-        ("values", "count"), [(SCANS, 4), (SCORES, 3)], ids=["scans", "scores"]
+        ("values", "count"), [(SCANS, 5), (SCORES, 3)], ids=["scans", "scores"]
     )
     def test_one_that_is_just_over_its_budget(self, values, count):
         output = drift(values, values + 0.3 * GENERATOR.standard_normal(values.shape))
@@ -145,3 +145,14 @@ class TestNumbers:
             told, budget = re.search(r"off by (\S+) of .* budget (\d\.\d+)", text).groups()
             assert float(told) > float(budget)
             assert float(told) == pytest.approx(float(budget), rel=1e-2)
+
+
+def test_small_scores_may_be_noise_of_larger_ones():
+    on = (np.arange(600) % 10 < 3)[:, None]
+    current = np.where(on, 400, 0) + 0.01 * GENERATOR.standard_normal((600, 1))
+    current += 3 * on * GENERATOR.standard_normal(current.shape)
+    noisy = half(current + 0.05 * GENERATOR.standard_normal(current.shape))
+    verdict, text = judged(current, noisy)
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "it may be their noise" in text
+    assert judged(current, np.where(on, current, noisy))[0] is Verdict.FAIL

@@ -1,5 +1,6 @@
 """Checks of differences: what lies between two columns, or two outputs, that vary together."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,13 +19,35 @@ from tfmp.converters.drift import (
     pairs_beside,
     size_beside,
 )
-from tfmp.converters.drift.verdict.check import Check, Verdict, doubt, fault, number_beside
-from tfmp.converters.drift.verdict.slice_errors import CONSTANT, deviation_of, values_of_each
-from tfmp.converters.drift.verdict.variation import CORRECT, NO_NUMBERS, ONE_NUMBER, VARIATION
-from tfmp.shared.numerics import ulp
+from tfmp.converters.drift.columns import contrast_rows
+from tfmp.converters.drift.verdict import (
+    CONSTANT,
+    CORRECT,
+    NO_NUMBERS,
+    ONE_NUMBER,
+    VARIATION,
+    Check,
+    Verdict,
+    deviation_of,
+    doubt,
+    fault,
+    live_samples,
+    number_beside,
+    values_of_each,
+)
+from tfmp.shared.numerics import FLOAT16, ulp
 
 # Columns vary together if their difference varies by less than this share of either.
 _TOGETHER = 0.1
+
+# Two that differ by less than this share may be the same one twice. So may those of which an error
+# is less than this share of what tells them apart; if it is more, they may have changed places.
+_TWICE, _LOST = 0.01, 0.9
+
+# Three numbers or a few more may be values of actions if they differ by less than this share of how
+# each varies. What all share is an offset to whoever takes the largest, so differences are limited
+# as scores are that an offset hides.
+_ACTIONS, _SHARED = 3, 0.25
 
 # A difference that varies by less than this share of its size is an offset, such as kelvin beside
 # Celsius: float32 rounds it, and sums of squares keep 30 bits.
@@ -74,22 +97,29 @@ def contrast_checks(output: OutputDrift, limit: float) -> list[Check]:
     known = output.known
     if not _unclear(output) or not between.count or between.count != len(first):
         return []
-    each = values_of_each(output, columns)[0]
-    own = deviation_of(output, columns)
+    each, own = _rows_of(output), deviation_of(output, columns)
     variance = between.reference_sq / each - (between.reference_sum / each) ** 2
     error, apart = np.sqrt(between.error_sq / each), np.sqrt(np.maximum(variance, 0))
     together = np.minimum(own[first], own[second])
     least = np.maximum(CONSTANT * together, _OFFSET * np.sqrt(between.reference_sq / each))
+    few = _is_followed_in_part(output)
+    if few:  # such as a grey picture, whose colours are the same number
+        size = np.sqrt(columns.reference_sq / values_of_each(output, columns))
+        spacing = ulp(np.maximum(size, FLOAT16.smallest_normal))
+        least = np.maximum(least, ONE_NUMBER * np.minimum(spacing[first], spacing[second]))
     hidden = (apart < _TOGETHER * together) & (apart > least)
     ratio = np.where(hidden, error / np.where(hidden, apart, 1.0), 0.0)
     # Of several numbers, two may be the same one twice; actions all share their state.
     if known is not None and columns.count > 2:
         over = ratio > limit * VARIATION
+        lost = (ratio > _LOST) & (apart > _TWICE * together)
         pairs = np.bincount(np.append(first[over], second[over]), minlength=columns.count)
-        ratio[np.maximum(pairs[first], pairs[second]) < 2] = 0.0
+        ratio[~lost & (np.maximum(pairs[first], pairs[second]) < 2)] = 0.0
     worst = int(ratio.argmax())
     if ratio[worst] <= limit * VARIATION:
-        return []
+        each_two = len(first) == columns.count * (columns.count - 1) // 2
+        actions = each_two and not few
+        return _action_checks(output, error, apart, limit) if actions else []
     text = (
         f"output {output.name!r}: columns {first[worst]} and {second[worst]} vary together, and "
         f"what tells them apart is off by {number_beside(float(ratio[worst]), limit * VARIATION)} "
@@ -97,6 +127,40 @@ def contrast_checks(output: OutputDrift, limit: float) -> list[Check]:
         f"--task {output.name}=regression"
     )
     return [doubt("slice_rel_l2", output.name, text, float(ratio[worst]) / VARIATION)]
+
+
+def _rows_of(output: OutputDrift) -> float:
+    """The number of rows in which columns were compared, of all samples."""
+    sizes, columns = output.totals.places.sizes, output.totals.slices
+    if not sizes:  # samples of several shapes, such as sentences
+        return float(values_of_each(output, columns)[0])
+    return live_samples(output) * len(contrast_rows(sizes[:-1], columns.count))
+
+
+def _is_followed_in_part(output: OutputDrift) -> bool:
+    """Whether columns are compared in some of an output's rows, as there are many."""
+    grid, columns = output.totals.places.sizes[:-1], output.totals.slices.count
+    return len(contrast_rows(grid, columns)) < math.prod(grid)
+
+
+def _action_checks(
+    output: OutputDrift, error: np.ndarray, apart: np.ndarray, limit: float
+) -> list[Check]:
+    """Whether what tells all columns apart is right enough to choose the largest."""
+    columns = output.totals.slices
+    own, typical = deviation_of(output, columns).min(), np.sqrt((apart**2).mean())
+    if columns.count < _ACTIONS or not CONSTANT * own < typical < _SHARED * own:
+        return []
+    ratio = float(np.sqrt((error**2).mean()) / typical)
+    if ratio <= limit:
+        return []
+    text = (
+        f"output {output.name!r}: its columns vary together, as values of actions do, and what "
+        f"tells them apart is off by {number_beside(ratio, limit)} of its own variation, budget "
+        f"{limit:.10g}: about {np.arctan(ratio) / np.pi:.0%} of all pairs change places. If nobody "
+        f"compares them, declare --task {output.name}=regression"
+    )
+    return [doubt("slice_rel_l2", output.name, text, ratio)]
 
 
 # What lies between two outputs is dead if it varies by less than this share of what it did.

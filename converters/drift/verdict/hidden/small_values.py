@@ -6,11 +6,27 @@ small hazards that FP16 takes for zero.
 
 import numpy as np
 
-from tfmp.converters.drift import BANDS, LEVELS, DriftBudget, Kind, OutputDrift, level_ends
-from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
-from tfmp.converters.drift.verdict.slice_errors import is_guess
-from tfmp.converters.drift.verdict.variation import DECIDING, HALF_SPACING, MORE
+from tfmp.converters.drift import (
+    BANDS,
+    LEVELS,
+    DriftBudget,
+    Kind,
+    OutputDrift,
+    level_ends,
+)
+from tfmp.converters.drift.verdict import (
+    DECIDING,
+    HALF_SPACING,
+    MORE,
+    Check,
+    Verdict,
+    is_guess,
+    number_beside,
+)
 from tfmp.shared.numerics import FLOAT16
+
+# What the second half of the bands holds; see `Places`.
+_BAND_SUMS = ("error_sq", "reference_sq", "reference_sum")
 
 # Numbers are small for a reason, and not by chance, where nearly all samples have one sign.
 _ONE_SIGN = 0.9
@@ -26,6 +42,13 @@ _ENOUGH_SAMPLES, _CHANCE = 30, 3.0
 # Of a column, what is smaller than this share of its size.
 _SMALL = 0.25
 
+# Of either sign, bands whose values are that small: of larger ones so many are by chance, and the
+# last band is smaller than the error of rounding large ones.
+_EITHER_SIGN = slice(2, BANDS - 1)
+
+# Of more columns than these, the noise of a sample may be that of all others.
+_FEW = 16
+
 _UNIMPORTANT = ". If small values do not matter, set {name}.slice_rel_l2 to more than that"
 
 
@@ -35,22 +58,24 @@ def small_value_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     if limit is None or output.samples < 2 or output.task.kind is Kind.EMBEDDING:
         return []
     share = budget.flip_rate or 0.0
-    return [*_within_samples(output, limit), *_of_columns(output, limit, share)]
+    return [
+        *_within_samples(output, limit),
+        *_of_either_sign(output, limit),
+        *_of_columns(output, limit, share),
+    ]
 
 
 def _within_samples(output: OutputDrift, limit: float) -> list[Check]:
     """Whether small values of samples are wrong beside large ones that are right."""
     places = output.totals.places
     kept = places.spread.count - places.channels - (places.channels > 1)
-    measured = places.spread.count and places.bands.count == len(places.counts) == BANDS
-    if not measured:
-        return []
-    counts = np.array(places.counts, float)
-    if counts.sum() < _ONE_SIGN * kept * output.samples or not counts[0]:
+    counts = np.array(places.counts[:BANDS], float)
+    measured = places.spread.count and places.bands.count == len(places.counts) and len(counts)
+    if not measured or counts.sum() < _ONE_SIGN * kept * output.samples or not counts[0]:
         return []
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(places.bands.error_sq / counts)
-        size = np.sqrt(places.bands.reference_sq / counts)
+        error = np.sqrt(places.bands.error_sq[:BANDS] / counts)
+        size = np.sqrt(places.bands.reference_sq[:BANDS] / counts)
         relative = np.where(error > 0, error / size, 0.0)
     usual = max(float(error[0]), HALF_SPACING * float(size[0]), FLOAT16.smallest_subnormal)
     wrong = (counts >= _ENOUGH) & (relative > limit) & (error > MORE * usual)
@@ -74,6 +99,56 @@ def _within_samples(output: OutputDrift, limit: float) -> list[Check]:
     return [
         Check("slice_rel_l2", output.name, float(relative[worst]), None, None, limit, verdict, text)
     ]
+
+
+def _of_either_sign(output: OutputDrift, limit: float) -> list[Check]:
+    """Whether more values are near zero than are by chance, and are wrong beside large ones."""
+    places = output.totals.places
+    counts = np.array(places.counts[BANDS:], float)
+    # Samples of any length have no places in common, and so no chance is known.
+    if not counts.any() or places.bands.count != 2 * BANDS or not places.spread.count:
+        return []
+    either = slice(BANDS, 2 * BANDS)
+    sums = [getattr(places.bands, name)[either] for name in _BAND_SUMS]
+    # Of all values up to the end of a band.
+    few, error, square, usual = (
+        each[_EITHER_SIGN][::-1].cumsum()[::-1] for each in (counts, *sums)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.sqrt(np.where(error > 0, error / square, 0.0))
+    wrong = (few >= np.maximum(_ENOUGH, _by_chance(output) * counts.sum())) & (relative > limit)
+    wrong &= error > MORE**2 * usual
+    if not wrong.any():
+        return []
+    lost = wrong & (relative > max(limit, _WRONG))
+    worst = int(np.where(lost if lost.any() else wrong, few, 0.0).argmax())
+    measured, times = float(relative[worst]), float(np.sqrt(error[worst] / usual[worst]))
+    text = (
+        f"output {output.name!r}: values below 1/{4 ** (worst + _EITHER_SIGN.start)} of their "
+        f"sample's size, more than are so near zero by chance, are off by "
+        f"{number_beside(measured, limit)} of their own size, budget {limit:.10g}, and by "
+        f"{times:.3g} times as much as large values, so it is no noise"
+    )
+    verdict = Verdict.FAIL if lost.any() else Verdict.INCONCLUSIVE
+    if verdict is Verdict.INCONCLUSIVE:
+        text += _UNIMPORTANT.format(name=output.name)
+    return [Check("slice_rel_l2", output.name, measured, None, None, limit, verdict, text)]
+
+
+def _by_chance(output: OutputDrift) -> np.ndarray:
+    """The share of values that may lie below the end of each band by chance.
+
+    Each place has a size of its own: near the edge of a picture, or in a small unit, all may be
+    small.
+    """
+    places = output.totals.places
+    channels, ends = places.channels, 4.0 ** -np.arange(BANDS)[_EITHER_SIGN]
+    each = (places.spread.count - channels - (channels > 1)) // channels
+    sizes = np.sqrt(places.spread.reference_sq[: channels * each]).reshape(channels, each)
+    whole = np.sqrt((sizes**2).mean(axis=1, keepdims=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chance = _CHANCE * ends * np.where(sizes > 0, whole / sizes, np.inf)[..., None]
+    return np.minimum(1.0, chance).mean(axis=(0, 1))
 
 
 def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
@@ -104,6 +179,9 @@ def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
         chance[(edges[0] >= 0) | (edges[1] <= 0)] = share
     wrong = (ends <= _SMALL * whole) & (few >= np.maximum(_ENOUGH_SAMPLES, chance * samples))
     wrong &= (relative > limit) & (error > MORE * usual)
+    if len(counts) > _FEW:
+        # Sums and no means: a few loud samples may be all of a typical column's noise.
+        wrong &= errors.cumsum(axis=1) > MORE**2 * np.median(errors.sum(axis=1))
     if not wrong.any():
         return []
     lost = wrong & (relative > max(limit, _WRONG))

@@ -1,0 +1,46 @@
+"""Scores that nobody can choose: what masks forbid, and NaN on both sides."""
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.metrics import OutputAccumulator
+from tfmp.converters.drift.scores import is_forbidding, without_masks, without_nan
+from tfmp.converters.drift.tasks import Kind, Task
+
+SCORES = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
+
+
+def test_numbers_that_forbid():
+    most = np.finfo(np.float32).max
+    forbidding = np.array([-1e9, 1e9, -1e30, most, -most, -0.7 * most, most / 2, 9.96921e36])
+    assert is_forbidding(forbidding).all()
+    assert not is_forbidding(np.array([0, -1, 65504, 1e5, -1e8, 1.1e9, np.inf, np.nan])).any()
+
+
+@pytest.mark.parametrize("gone", [-65504, -np.inf])
+@pytest.mark.parametrize("mask", [-1e9, -np.inf])
+def test_rows_that_are_forbidden_throughout(mask, gone):
+    exact = np.where(np.arange(300)[:, None] % 3 == 0, np.float32(mask), SCORES)
+    received = np.where(exact < -1e8, np.float32(gone), SCORES)
+    one, other, never = without_masks(exact, received, -1)
+    assert never is not None
+    assert (never == (exact < -1e8)).all()
+    assert (one == other).all()
+    assert without_masks(exact, np.where(exact < -1e8, 0, SCORES), -1)[2] is None
+    assert np.isinf(mask) or without_masks(exact * 1.1, received, -1)[2] is None
+
+
+def test_nan_on_both_sides_is_never_the_best():
+    one, other = SCORES.copy(), SCORES[:, ::-1].copy()
+    one[:, 3] = other[:, 3] = one[7] = other[7] = np.nan
+    found = without_nan(one, other, -1)
+    assert not np.isnan(found).any()
+    assert found[0].argmax(axis=1).tolist() == np.nan_to_num(one, nan=-9).argmax(axis=1).tolist()
+    lost = np.where(np.arange(8) == 5, np.nan, other)  # on one side alone it is a fault
+    assert np.isnan(without_nan(one, lost, -1)[1]).any()
+    accumulator = OutputAccumulator("y", task=Task(Kind.CLASSIFICATION))
+    accumulator.update(one, one)
+    same = accumulator.result()
+    assert (same.decisions.changed, same.top_k_agreement) == (0, 1)
+    accumulator.update(one, other)
+    assert accumulator.result().decisions.changed > 200
