@@ -110,7 +110,7 @@ def _tfmp_mixed(model: ir.Model, sample: Sample) -> ir.Model:
     prepare(model)
     rewritten = rewrite(model)
     name_nodes(model)
-    found = find_islands(model, [sample.batch], DriftBudget())
+    found = find_islands(model, [(sample.batch, None)], DriftBudget())
     return to_fp16(model, keep_nodes=found.islands, rewritten=rewritten)[0]
 
 

@@ -125,7 +125,7 @@ def ours(folder: Path, limit: float, batch: dict[str, Any]) -> tuple[Any, int, i
     prepare(model)
     rewritten = rewrite(model)
     name_nodes(model)
-    found = find_islands(model, [batch], DriftBudget(rel_l2=limit, flip_rate=None))
+    found = find_islands(model, [(batch, None)], DriftBudget(rel_l2=limit, flip_rate=None))
     half, _ = to_fp16(model, keep_nodes=found.islands, rewritten=rewritten)
     return ir.to_proto(half), len(found.islands), found.evaluations
 

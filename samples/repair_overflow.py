@@ -13,13 +13,14 @@ from tfmp.converters import convert, validate
 
 
 def overflowing_model() -> keras.Model:
-    """Its second layer makes values around 10^6, past FP16's 65504; the third makes them small."""
+    """Two layers make values of millions, past FP16's 65504; the next makes them small."""
     keras.utils.set_random_seed(0)
-    big, small = (keras.initializers.RandomNormal(stddev=s, seed=1) for s in (2e5, 1e-6))
+    big, small = (keras.initializers.RandomNormal(stddev=s, seed=1) for s in (300.0, 1e-3))
     return keras.Sequential(
         [
             keras.Input((16,), name="features"),
             keras.layers.Dense(16, activation="relu", name="first"),
+            keras.layers.Dense(16, kernel_initializer=big, activation="relu", name="grows"),
             keras.layers.Dense(16, kernel_initializer=big, activation="relu", name="overflows"),
             keras.layers.Dense(16, kernel_initializer=small, name="shrinks"),
             keras.layers.Dense(4, name="scores"),

@@ -13,6 +13,8 @@ import pytest
 
 # Before any test imports TensorFlow: its start-up chatter is no part of a result.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# As in `tfmp-convert`: without oneDNN some models of the sweep have no kernel on some processors.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def keep_to_own_cores() -> None:

@@ -137,14 +137,14 @@ class Environment:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("python", "file", "resolution"),
+    ("python", "file", "resolution", "chosen"),
     [
-        ("3.11", "*.whl", "lowest-direct"),
-        ("3.12", "*.tar.gz", "highest"),
-        ("3.13", "*.whl", "highest"),
+        ("3.11", "*.whl", "lowest-direct", CORE),
+        ("3.12", "*.tar.gz", "highest", ()),
+        ("3.13", "*.whl", "highest", CORE + NEWEST),
     ],
 )
-def test_a_stranger_installs_it(built, tmp_path, python, file, resolution):
+def test_a_stranger_installs_it(built, tmp_path, python, file, resolution, chosen):
     """The core tests of both wings, on the oldest and the newest versions of the dependencies."""
     environment = Environment(tmp_path, python)
     project = str(ROOT / "pyproject.toml")
@@ -159,12 +159,13 @@ def test_a_stranger_installs_it(built, tmp_path, python, file, resolution):
     told = environment.run("tfmp-convert", "all", "model.keras", "-o", ".", "--data", "data.npz")
     assert "PASS  2 of 2 candidates passed" in told
 
+    if not chosen:  # between two versions that run the tests
+        return
     environment.install("pytest", "hypothesis", "jsonschema", "scikit-learn")
     shutil.copytree(
         ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
     )
     shutil.copy(project, tmp_path)
-    chosen = CORE if resolution == "lowest-direct" else CORE + NEWEST
     environment.run(
         *("python", "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider"),
         # Old packages warn on new ones, and new ones of what they will change.
