@@ -37,6 +37,9 @@ STRANGERS = (".tfmp-0123456789abcdef.lock", ".tfmp-mine", "m.onnx.0123456789ab.d
 # Processes of a run that was killed see that it is gone, and end.
 _GONE_SECONDS = 20.0
 
+# A worker of Ray that is just starting looks for a Ray that is gone for 26 s, longer if busy.
+_RAY_GONE_SECONDS = 120.0
+
 # The exit status of a validation on few samples.
 _INCONCLUSIVE = 3
 
@@ -96,13 +99,19 @@ def _on_change(tell: Callable[[int], object]) -> None:
     sys.addaudithook(look)
 
 
-def run(work: Callable[[], object], kill: Moment | None = None, fine: int = 0) -> None:
+def run(
+    work: Callable[[], object],
+    kill: Moment | None = None,
+    fine: int = 0,
+    gone: float = _GONE_SECONDS,
+) -> None:
     """Runs something in a process of its own, the leader of those that it starts.
 
     Args:
         work: the run.
         kill: the moment to kill it at; None for a run that is to reach its end.
         fine: its exit status then.
+        gone: seconds in which processes that it started end after it.
 
     Raises:
         Wrong: it fails, or processes of it go on.
@@ -128,7 +137,7 @@ def run(work: Callable[[], object], kill: Moment | None = None, fine: int = 0) -
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     killed = kill is not None and status in (2, -signal.SIGKILL)  # 2 where another one watches
     check(killed or status == fine, f"status {status}")
-    until = time.monotonic() + _GONE_SECONDS
+    until = time.monotonic() + gone
     while going_on := [each for each in map(_session, _processes()) if each == process]:
         check(time.monotonic() < until, f"{len(going_on)} processes go on")
         time.sleep(0.02)
@@ -258,7 +267,7 @@ def kill_validations(folder: Path, count: int, draw: random.Random) -> None:
     seconds, changes = measured(validate(16), _INCONCLUSIVE)
     for number in range(count):
         kill = Moment(draw, seconds, changes)
-        run(validate(24 if number % 2 else 16), kill, _INCONCLUSIVE)
+        run(validate(24 if number % 2 else 16), kill, _INCONCLUSIVE, _RAY_GONE_SECONDS)
         whole()
         tell("validate --ray local", number, kill, debris(out, tmp))
     run(validate(16), fine=_INCONCLUSIVE)
