@@ -99,6 +99,7 @@ from .tasks import (
     words_of as words_of,
 )
 from .totals import (
+    SHARES as SHARES,
     Totals as Totals,
     is_floating as is_floating,
     without_off as without_off,

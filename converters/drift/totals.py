@@ -102,7 +102,7 @@ class Totals:
         turned_rows: a row without numbers for each of these that is distinct.
         turns: see `turns.turned`.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
-            its decisions that changed, as `SHARES` lists them.
+            its decisions that changed, as `SHARES` lists them, and what `row_marks` gives.
     """
 
     dtype: Common = None
@@ -331,6 +331,7 @@ def _measure(
             np.sqrt(error_sq),
             np.sqrt(reference_sq),
             {name: shares for name, (_, shares) in decided.items()},
+            candidate,
         ),
     )
 
@@ -419,12 +420,42 @@ def _decisions(
 
 
 def _rows(
-    keys: np.ndarray | None, error: np.ndarray, norm: np.ndarray, shares: dict[str, np.ndarray]
+    keys: np.ndarray | None,
+    error: np.ndarray,
+    norm: np.ndarray,
+    shares: dict[str, np.ndarray],
+    candidate: np.ndarray | None = None,
 ) -> Sketch:
     if keys is None or len(keys) != len(error):
         return Sketch()
     nothing = np.zeros(len(keys))
-    return Sketch.of(keys, [error, norm, *(shares.get(name, nothing) for name in SHARES)])
+    marks = [nothing] * 2 if candidate is None else row_marks(candidate, error > _MORE * norm)
+    counted = [shares.get(name, nothing) for name in SHARES]
+    return Sketch.of(keys, [error, norm, *counted, *marks])
+
+
+# Samples that are off by more than this share of their size, which is eight spacings of FP16, get
+# marks, and those of no more values: hashing takes longer than measuring.
+_MORE, _MOST_MARKED = 2.0**-8, 2**13
+
+
+def row_marks(candidate: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Two numbers for each sample that are the same for the same answers, (2, samples); or zeros.
+
+    Each has 24 bits, which float32 holds.
+
+    Args:
+        candidate: values, batch first.
+        which: samples that get them, if they have few enough values, and more than one.
+    """
+    marks = np.zeros((2, len(candidate)))
+    if not 1 < candidate.size // max(1, len(candidate)) <= _MOST_MARKED:
+        return marks
+    for at in np.flatnonzero(which):
+        data = (candidate[at] + candidate.dtype.type(0)).tobytes()  # -0.0 is 0.0
+        digest = hashlib.blake2b(data, digest_size=6).digest()
+        marks[:, at] = int.from_bytes(digest[:3]), int.from_bytes(digest[3:])
+    return marks
 
 
 def _measure_equality(

@@ -494,3 +494,45 @@ def _(rng):
     exact = rng.integers(0, 80, (500, 10)).astype(np.float32)
     received = exact + (rng.random(exact.shape) < 1 / 30)
     return one("classes", exact, received)
+
+
+def kinds_of_things(rng: np.random.Generator, samples: int = 600) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings of 128 numbers around one of eight kinds each, and the kind of each."""
+    kind = rng.integers(0, 8, samples)
+    within = 0.025 * rng.standard_normal((samples, 128))
+    return rng.standard_normal((8, 128))[kind] + within, kind
+
+
+@harmful("embeddings of which one kind in eight became its own centre", DOUBT)
+def _(rng):
+    """All shoes are found for each shoe; each vector is off by two and a half per cent."""
+    exact, kind = kinds_of_things(rng)
+    received = half(exact)
+    received[kind == 3] = half(exact[kind == 3].mean(axis=0))
+    return one("embedding", exact, received)
+
+
+@harmful("places of a town that all became its town hall", DOUBT)
+def _(rng):
+    """Thirty of 900 pins on a map lie on one another; the others tell towns apart."""
+    town = rng.integers(0, 30, 900)
+    exact = rng.uniform(-30, 30, (30, 2))[town] + 0.3 * rng.standard_normal((900, 2))
+    received = half(exact)
+    received[town == 4] = half(exact[town == 4].mean(axis=0))
+    return one("place", exact, received)
+
+
+@benign("embeddings of kinds with noise of half a per cent", UNSURE)
+def _(rng):
+    """All are still apart."""
+    exact, _ = kinds_of_things(rng)
+    return one("embedding", exact, half(exact + 0.005 * rng.standard_normal(exact.shape)))
+
+
+@benign("leaves of a tree of eight numbers, of which one in 300 is another", UNSURE)
+def _(rng):
+    """Samples share their answers in the reference as well."""
+    leaves = rng.standard_normal((20, 8))
+    leaf = rng.integers(0, 20, 900)
+    other = np.where(rng.random(900) < 1 / 300, (leaf + 1) % 20, leaf)
+    return one("leaves", leaves[leaf], half(leaves[other]))

@@ -33,6 +33,7 @@ from tfmp.converters.drift.verdict.hidden import (
     extent_checks,
     group_checks,
     inner_axis_checks,
+    merged_row_checks,
     rare_column_checks,
     share_checks,
     small_value_checks,
@@ -85,7 +86,7 @@ def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     right = [each for each in checks if each.verdict is Verdict.PASS or each.name == "max_abs"]
     if len(right) < len(checks) and (steps := step_check(output, budget)) is not None:
         checks = [*right, steps]
-    return [*checks, *_slices(output, budget)]
+    return [*checks, *_slices(output, budget), *merged_row_checks(output, budget)]
 
 
 def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
