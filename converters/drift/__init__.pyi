@@ -99,7 +99,8 @@ from .tasks import (
     words_of as words_of,
 )
 from .totals import (
-    SHARES as SHARES,
+    MARKS as MARKS,
+    WITHIN as WITHIN,
     Totals as Totals,
     is_floating as is_floating,
     without_off as without_off,

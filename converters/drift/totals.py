@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tfmp.converters.drift.columns import OFF, Off, Places, distances_by_column
+from tfmp.converters.drift.columns import (
+    OFF,
+    Off,
+    Places,
+    distances_by_column,
+    lost_within,
+    may_vary,
+)
 from tfmp.converters.drift.decisions import (
     Counted,
     Decisions,
@@ -19,7 +26,7 @@ from tfmp.converters.drift.decisions import (
     by_threshold,
 )
 from tfmp.converters.drift.detection import Fit, by_boxes, first_of_box, pair_rows
-from tfmp.converters.drift.distances import TotalsFields
+from tfmp.converters.drift.distances import Distances, TotalsFields
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import centred, ranks, scores, without_masks, without_nan
 from tfmp.converters.drift.sketch import Sketch
@@ -102,7 +109,7 @@ class Totals:
         turned_rows: a row without numbers for each of these that is distinct.
         turns: see `turns.turned`.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
-            its decisions that changed, as `SHARES` lists them, and what `row_marks` gives.
+            its decisions that changed, as `SHARES` lists them, and what `looked_at` gives.
     """
 
     dtype: Common = None
@@ -194,6 +201,10 @@ def _without(totals: Totals, off: Off) -> Totals:
 
 # The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
 SHARES = ("argmax", "half", "zero", "equality", "boxes")
+
+# Behind these, what `looked_at` gives: marks, and what varies within a sample.
+MARKS = slice(2 + len(SHARES), 4 + len(SHARES))
+WITHIN = slice(MARKS.stop, MARKS.stop + 5)
 
 # Kinds that read integers as amounts, such as grey levels, and not as names.
 _NUMBERS = frozenset(
@@ -331,7 +342,7 @@ def _measure(
             np.sqrt(error_sq),
             np.sqrt(reference_sq),
             {name: shares for name, (_, shares) in decided.items()},
-            candidate,
+            looked_at(reference, candidate, task, distances),
         ),
     )
 
@@ -424,38 +435,44 @@ def _rows(
     error: np.ndarray,
     norm: np.ndarray,
     shares: dict[str, np.ndarray],
-    candidate: np.ndarray | None = None,
+    found: np.ndarray,
 ) -> Sketch:
     if keys is None or len(keys) != len(error):
         return Sketch()
     nothing = np.zeros(len(keys))
-    marks = [nothing] * 2 if candidate is None else row_marks(candidate, error > _MORE * norm)
-    counted = [shares.get(name, nothing) for name in SHARES]
-    return Sketch.of(keys, [error, norm, *counted, *marks])
+    return Sketch.of(keys, [error, norm, *(shares.get(name, nothing) for name in SHARES), *found])
 
 
-# Samples that are off by more than this share of their size, which is eight spacings of FP16, get
-# marks, and those of no more values: hashing takes longer than measuring.
+# Samples that are off by more than this share of their size, which is four to eight spacings of
+# FP16, are looked at by themselves; those of more values get no mark, as hashing takes long.
 _MORE, _MOST_MARKED = 2.0**-8, 2**13
 
 
-def row_marks(candidate: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Two numbers for each sample that are the same for the same answers, (2, samples); or zeros.
+def looked_at(
+    reference: np.ndarray, candidate: np.ndarray, task: Task | None, distances: Distances
+) -> np.ndarray:
+    """Seven numbers for each sample that may be wrong by itself, (7, samples); zeros for others.
 
-    Each has 24 bits, which float32 holds.
-
-    Args:
-        candidate: values, batch first.
-        which: samples that get them, if they have few enough values, and more than one.
+    The first two are the same for the same answers: 24 bits each, which float32 holds. Then follows
+    what `lost_within` gives.
     """
-    marks = np.zeros((2, len(candidate)))
-    if not 1 < candidate.size // max(1, len(candidate)) <= _MOST_MARKED:
-        return marks
-    for at in np.flatnonzero(which):
-        data = (candidate[at] + candidate.dtype.type(0)).tobytes()  # -0.0 is 0.0
-        digest = hashlib.blake2b(data, digest_size=6).digest()
-        marks[:, at] = int.from_bytes(digest[:3]), int.from_bytes(digest[3:])
-    return marks
+    found = _no_look(len(candidate))
+    if task is not None and task.kind not in _NUMBERS - {Kind.DETECTION}:
+        return found
+    each = candidate.size // max(1, len(candidate))
+    off = distances.error_sq > _MORE**2 * distances.reference_sq
+    axis = (task.axis if task else -1) % reference.ndim
+    for at in np.flatnonzero(off | may_vary([distances.columns, distances.planes], each)):
+        if off[at] and each <= _MOST_MARKED:
+            data = (candidate[at] + candidate.dtype.type(0)).tobytes()  # -0.0 is 0.0
+            digest = hashlib.blake2b(data, digest_size=6).digest()
+            found[:2, at] = int.from_bytes(digest[:3]), int.from_bytes(digest[3:])
+        found[2:, at] = lost_within(reference[at], candidate[at], axis - 1)
+    return found
+
+
+def _no_look(samples: int) -> np.ndarray:
+    return np.zeros((WITHIN.stop - MARKS.start, samples))
 
 
 def _measure_equality(
@@ -482,7 +499,7 @@ def _measure_equality(
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
         equality=equality,
-        rows=_rows(keys, nothing, nothing, {"equality": shares}),
+        rows=_rows(keys, nothing, nothing, {"equality": shares}, _no_look(len(reference))),
     )
 
 

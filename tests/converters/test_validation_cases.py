@@ -19,6 +19,7 @@ from verdict_cases_series import CASES as SERIES
 from verdict_cases_small import CASES as SMALL
 from verdict_cases_structure import CASES as STRUCTURE
 from verdict_cases_values import CASES as VALUES
+from verdict_cases_within import CASES as WITHIN
 from verdict_models import report_of
 
 
@@ -44,7 +45,7 @@ def test_the_verdict_is_right(case: Case, tmp_path: Path):
     [
         *(*HELD_OUT, *SERIES, *HEADS, *STRUCTURE, *DEPLOYED),
         *(*KINDS, *VALUES, *REPORTED, *SCALES),
-        *(*COLUMNS, *CONTRASTS, *SMALL),
+        *(*COLUMNS, *CONTRASTS, *SMALL, *WITHIN),
     ],
     ids=lambda case: case.name.replace(" ", "-"),
 )

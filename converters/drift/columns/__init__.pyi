@@ -5,3 +5,4 @@ from .measuring import (
     distances_by_column as distances_by_column,
 )
 from .places import OFF as OFF, Off as Off, Places as Places
+from .within import lost_within as lost_within, may_vary as may_vary

@@ -5,6 +5,7 @@ from .check import (
     fault as fault,
     number_beside as number_beside,
     overall as overall,
+    p_over as p_over,
 )
 from .elsewhere import Elsewhere as Elsewhere, failures as failures
 from .judgement import check_overrides as check_overrides, judge as judge
@@ -15,12 +16,12 @@ from .power import (
     flip_outlook as flip_outlook,
 )
 from .slice_errors import (
-    CONSTANT as CONSTANT,
     deviation_of as deviation_of,
     is_guess as is_guess,
     values_of_each as values_of_each,
 )
 from .variation import (
+    CONSTANT as CONSTANT,
     CORRECT as CORRECT,
     DECIDING as DECIDING,
     FEW_ROUNDINGS as FEW_ROUNDINGS,

@@ -31,6 +31,7 @@ from tfmp.converters.drift.verdict.hidden import (
     ceiling_checks,
     contrast_checks,
     extent_checks,
+    flat_sample_checks,
     group_checks,
     inner_axis_checks,
     merged_row_checks,
@@ -39,7 +40,6 @@ from tfmp.converters.drift.verdict.hidden import (
     small_value_checks,
 )
 from tfmp.converters.drift.verdict.slice_errors import (
-    CONSTANT,
     SliceErrors,
     deviation_of,
     slice_errors,
@@ -47,6 +47,7 @@ from tfmp.converters.drift.verdict.slice_errors import (
 )
 from tfmp.converters.drift.verdict.steps import step_check
 from tfmp.converters.drift.verdict.variation import (
+    CONSTANT,
     EVERYWHERE,
     NO_NUMBERS,
     VARIATION,
@@ -86,7 +87,12 @@ def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     right = [each for each in checks if each.verdict is Verdict.PASS or each.name == "max_abs"]
     if len(right) < len(checks) and (steps := step_check(output, budget)) is not None:
         checks = [*right, steps]
-    return [*checks, *_slices(output, budget), *merged_row_checks(output, budget)]
+    return [
+        *checks,
+        *_slices(output, budget),
+        *flat_sample_checks(output, budget),
+        *merged_row_checks(output, budget),
+    ]
 
 
 def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:

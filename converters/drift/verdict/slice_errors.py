@@ -6,11 +6,14 @@ import numpy as np
 
 from tfmp.converters.drift import MOST_SLICES, Kind, OutputDrift, Slices
 from tfmp.converters.drift.verdict.variation import (
+    CONSTANT,
     CORRECT,
     DECIDING,
     EVERYWHERE,
     FEW_ROUNDINGS,
+    NEAR_1,
     ONE_NUMBER,
+    UNIT_ROUNDINGS,
     VARIATION,
     live_samples,
 )
@@ -19,12 +22,12 @@ from tfmp.shared.numerics import ulp
 # It takes so many slices to say which error is typical.
 _TYPICAL_OF = 8
 
-# A slice that varies by a smaller share of its size is a constant.
-CONSTANT = 1e-5
-
 # A slice smaller than this share of the largest one, and than FP16's smallest numbers, is float32's
 # own rounding noise.
 _NOISE, _SMALLEST = 1e-6, 1e-6
+
+# So many columns may have a unit each.
+_UNITS = 16
 
 # Channels below this share of the typical one are that noise; up to `_NOISE` they may be.
 _SURE_NOISE = 3e-9
@@ -52,8 +55,7 @@ _NEGLIGIBLE = 2.0**-20
 _SURE, _NEAREST = 0.99, 0.5
 
 # Vectors of so many numbers, whose squares add up to 1 within float32's own rounding.
-# A sum, a root and a quotient round the one that is nearly 1, by a spacing or two.
-_UNIT_LENGTHS, _EXACT, _UNIT_ROUNDINGS = (2, 3, 4), 1e-5, 2.0
+_UNIT_LENGTHS, _EXACT = (2, 3, 4), 1e-5
 
 # A channel of a feature map is a sum over terms of the size of the typical channel, which FP16
 # rounds to about this share of it. That much is excused where the channel still says something: a
@@ -105,7 +107,10 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
         relative = np.where(error == 0, 0.0, error / scale)
     relative = np.where(np.isnan(relative), np.inf, relative)
     typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
-    tolerated = (size < _NOISE * size.max(initial=0.0)) & (size < _SMALLEST)
+    small = (size < _NOISE * size.max(initial=0.0)) & (size < _SMALLEST)
+    # Noise of float32 has either sign, or is zero at times.
+    own_unit = small & ((low > 0) | (high < 0)) & (len(size) <= _UNITS)
+    tolerated = small & ~own_unit
     answers = output.task.kind in DECIDING
     decides = totals.unit and answers and not is_guess(output)
     if decides:
@@ -123,7 +128,9 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     sure = size > _SURE
     if np.abs(slices.edges[:2]).max(initial=0.0) <= 1 and not sure.all():  # a sigmoid or tanh
         tolerated |= offset & sure
-    tolerated |= (error <= _UNIT_ROUNDINGS * spacing) & sure & _of_length_1(output, slices, size)
+    tolerated |= (error <= UNIT_ROUNDINGS * spacing) & sure & _of_length_1(output, slices, size)
+    near_1 = (size > NEAR_1) & (largest <= 1 + CONSTANT)
+    offset |= (error <= UNIT_ROUNDINGS * spacing) & near_1 & (scale < size)
     if decides:
         tolerated |= rounding & ((error <= _NEAREST * spacing) | ~sure.all())
     right = (relative <= _RIGHT) & (size > 0)  # silence has no noise
@@ -140,6 +147,7 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     if len(error) >= _FEATURES and np.count_nonzero(drowned) <= _SOME * len(error):
         tolerated |= drowned
     noise &= ~(dead | (excused & shrunk))
+    noise |= own_unit
     return SliceErrors(relative, tolerated, rounding, offset, noise, scale < size)
 
 
@@ -163,7 +171,7 @@ def _of_length_1(output: OutputDrift, slices: Slices, size: np.ndarray) -> np.nd
     One of its numbers that is nearly 1 says nothing that the others do not.
     """
     member = np.zeros(slices.count, bool)
-    if output.totals.values != output.samples * slices.count:
+    if slices.count == MOST_SLICES:  # then neighbours may share a slice
         return member
     low, high = slices.edges[:2]
     for length in _UNIT_LENGTHS:

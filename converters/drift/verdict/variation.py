@@ -23,6 +23,13 @@ CORRECT = 0.35
 # whether they were meant to say anything is unclear. A network's last steps round them, too.
 ONE_NUMBER, FEW_ROUNDINGS = 0.25, 1.0
 
+# Of numbers up to 1, those above the first may be what others leave of a length of 1, and these say
+# it better. A sum, a root and a quotient round it by so many spacings.
+NEAR_1, UNIT_ROUNDINGS = 0.9, 2.0
+
+# What varies by a smaller share of its size is a constant.
+CONSTANT = 1e-5
+
 # Variation below this share of an output's size is one number in FP16, and float32 adds to it.
 _CONSTANT = 1e-4
 
@@ -174,7 +181,7 @@ def _parts(output: OutputDrift) -> Iterator[_Part]:
 def _worst(output: OutputDrift, parts: list[_Part], limit: float) -> Check:
     """The check of whatever varies and is off by most of it."""
     varying = [part for part in parts if part.variation > _CONSTANT**2 * part.size]
-    found = [(part, _verdict(part, limit)) for part in varying]
+    found = [(part, _verdict(output, part, limit)) for part in varying]
     rank = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
     if not found:
         text = f"output {output.name!r}: its values do not vary beside their size"
@@ -204,11 +211,13 @@ def _is_rounding(part: _Part) -> bool:
     return error <= (FEW_ROUNDINGS if variation < ONE_NUMBER else CORRECT)
 
 
-def _verdict(part: _Part, limit: float) -> Verdict:
+def _verdict(output: OutputDrift, part: _Part, limit: float) -> Verdict:
     if part.ratio <= VARIATION * limit:
         return Verdict.PASS
     error, variation = part.spacings
     unclear = variation < ONE_NUMBER and error <= FEW_ROUNDINGS
+    if error <= UNIT_ROUNDINGS and (part.size / part.values) ** 0.5 > NEAR_1:
+        unclear |= bool(np.abs(output.totals.slices.edges[:2]).max(initial=0.0) <= 1 + CONSTANT)
     return Verdict.INCONCLUSIVE if unclear else Verdict.FAIL
 
 
@@ -333,7 +342,7 @@ def _one_score(output: OutputDrift, limit: float) -> list[Check]:
     if not variation > _CONSTANT**2 * size:
         return []
     part = _Part("", float((errors[bulk] ** 2).sum()), variation, size, float(bulk.sum()))
-    verdict = _verdict(part, limit)
+    verdict = _verdict(output, part, limit)
     larger = values > values[bulk].max()
     noise = np.count_nonzero(larger) >= _FEWEST_SAMPLES and (
         part.error <= EVERYWHERE**2 * float((errors[larger] ** 2).mean()) * part.values

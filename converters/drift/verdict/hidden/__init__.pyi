@@ -4,6 +4,7 @@ from .contrasts import (
     contrast_checks as contrast_checks,
     extent_checks as extent_checks,
 )
+from .flat_samples import flat_sample_checks as flat_sample_checks
 from .groups import group_checks as group_checks
 from .inner_axes import inner_axis_checks as inner_axis_checks
 from .merged_rows import merged_row_checks as merged_row_checks

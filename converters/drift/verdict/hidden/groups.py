@@ -80,7 +80,7 @@ def group_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
 
 
 # Columns that are few enough for groups to have a meaning of their own.
-_FEW = 8
+_FEW = 16
 
 # A group deviates by less than this share of its size: others are as far away at least. It is lost
 # beside other columns if the error is more than this share of its deviation; less may be noise.
@@ -131,10 +131,14 @@ def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
 
 
 def _runs(counts: np.ndarray, least: int) -> Iterator[tuple[int, int, int]]:
-    """Column, first level and end of each group with an empty level between it and all others."""
+    """Column, first level and end of each group with an empty level between it and all others.
+
+    A group may lie on both sides of the end of a level, so each level is one, too.
+    """
     for column, row in enumerate(counts):
         edges = np.flatnonzero(np.diff(np.concatenate([[0], row > 0, [0]])))
-        for first, end in edges.reshape(-1, 2).tolist():
+        single = [(level, level + 1) for level in np.flatnonzero(row).tolist()]
+        for first, end in {*map(tuple, edges.reshape(-1, 2).tolist()), *single}:
             if first and least <= row[first:end].sum() < row.sum():
                 yield column, first, end
 

@@ -6,11 +6,8 @@ by little, and the others still tell the kinds apart.
 
 import numpy as np
 
-from tfmp.converters.drift import SHARES, DriftBudget, Kind, OutputDrift, sample_errors
+from tfmp.converters.drift import MARKS, DriftBudget, Kind, OutputDrift, sample_errors
 from tfmp.converters.drift.verdict import Check, doubt, fault
-
-# The columns of `Totals.rows` that hold `row_marks`.
-_MARKS = slice(2 + len(SHARES), 4 + len(SHARES))
 
 # Three samples with the same bytes are no chance. More than a few are a kind that is lost.
 _FEWEST, _MANY = 3, 10
@@ -19,8 +16,9 @@ _FEWEST, _MANY = 3, 10
 # noise; and of outputs that take a few values, many samples have the same.
 _SPREAD, _DISTINCT = 1e-3, 0.9
 
-# Off by less than this share of their own size, answers are rounded.
-_ROUNDED = 2.0**-8
+# Off by less than this share of their own size, answers are rounded; and of single numbers, noise
+# makes a few the same, which are not off by so many times as much as others.
+_ROUNDED, _NOISE = 2.0**-8, 6.0
 
 # Kinds that say something by the numbers themselves, and not by what these decide.
 _NUMBERS = frozenset({Kind.OTHER, Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION})
@@ -33,19 +31,20 @@ def merged_row_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     if not limited or output.task.kind not in _NUMBERS or not len(rows):
         return []
     values, (errors, _) = rows.values, sample_errors(output.totals)
-    marks = values[:, _MARKS]
+    marks = values[:, MARKS]
     if marks.shape[1] < 2:  # a report of before
         return []
     chosen = np.flatnonzero(marks.any(axis=1) & (errors > _ROUNDED))
     if not len(chosen):
         return []
     _, groups, counts = np.unique(marks[chosen], axis=0, return_inverse=True, return_counts=True)
-    groups = groups.ravel()
+    groups, usual = groups.ravel(), float(np.median(values[:, 0]))
     merged = []
     for group in np.flatnonzero(counts >= _FEWEST):
         members = values[chosen[groups == group], :2]
         distinct = len(np.unique(members, axis=0)) >= _DISTINCT * len(members)
-        if distinct and (members.std(axis=0) > _SPREAD * members.mean(axis=0)).any():
+        loud = np.sqrt((members[:, 0] ** 2).mean()) > _NOISE * usual
+        if loud and distinct and (members.std(axis=0) > _SPREAD * members.mean(axis=0)).any():
             merged.append(members)
     if not merged:
         return []

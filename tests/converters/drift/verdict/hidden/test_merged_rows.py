@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from judged_distances import drift, half
 
-from tfmp.converters.drift import DriftBudget
+from tfmp.converters.drift import MARKS, DriftBudget
 from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.drift.verdict.hidden.merged_rows import merged_row_checks
 
@@ -73,5 +73,5 @@ def test_rounding_outputs_of_a_few_values_and_decisions_merge_nothing():
 def test_reports_of_before_have_no_marks():
     output = drift(EXACT, merged(50), "other")
     rows = output.totals.rows
-    object.__setattr__(rows._table, "values", rows._table.values[:, :-2])
+    object.__setattr__(rows._table, "values", rows._table.values[:, : MARKS.start])
     assert merged_row_checks(output, DriftBudget()) == []

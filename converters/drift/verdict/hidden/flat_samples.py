@@ -1,0 +1,122 @@
+"""Checks of single samples that lose what varies within them, beside an offset of their own.
+
+A map in kelvin that became one temperature is off by a hundredth of its size, and beside maps that
+are right it hides in what all of them vary by.
+"""
+
+import numpy as np
+
+from tfmp.converters.drift import (
+    WITHIN,
+    DriftBudget,
+    Kind,
+    OutputDrift,
+    binomial_bounds,
+    sample_errors,
+)
+from tfmp.converters.drift.verdict import (
+    CONSTANT,
+    FEW_ROUNDINGS,
+    MORE,
+    NO_NUMBERS,
+    VARIATION,
+    Check,
+    Verdict,
+    p_over,
+)
+
+# Kinds whose samples have a level of their own.
+_LEVELS = frozenset({Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION})
+
+# Noise is about as large in all samples, so in a quarter of them, however many others are lost.
+_QUARTER = 0.25
+
+
+# Samples of so many values are a signal, of which FP16 may round all that it says.
+_LONG = 16
+
+# Where a candidate has one number, the reference varies by so many times as much as noise.
+_ENDS = 4.0
+
+
+def flat_sample_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    """The check of one output; none unless more samples are lost than the budget allows."""
+    rows, limit, share = output.totals.rows, budget.slice_rel_l2, budget.flip_rate
+    judged = output.task.kind in _LEVELS and budget.sample_rel_l2 is not None
+    if limit is None or share is None or not judged or not len(rows):
+        return []
+    values, (errors, _) = rows.values, sample_errors(output.totals)
+    if values.shape[1] < WITHIN.stop:  # a report of before
+        return []
+    ratio, error, spacings, where, ended = values[:, WITHIN].T
+    alone = errors <= budget.sample_rel_l2  # others are judged as a whole
+    flat = alone & (ratio > VARIATION * limit)
+    usual = _usual_errors(output, np.where(flat, where, 0), error)
+    found = (
+        (
+            flat & (error > MORE * usual) & (spacings > FEW_ROUNDINGS),
+            f"what varies within the sample, beside its mean, is off by more than "
+            f"{VARIATION * limit:.10g} of its own size and by more than {MORE:.10g} times as much "
+            "as in others",
+            "",
+        ),
+        (
+            alone & (ended > _ENDS),
+            "the largest, the smallest or many values have become one number, and varied by more "
+            f"than {_ENDS:.10g} times as much as others are off",
+            "",
+        ),
+        (
+            flat & (spacings <= FEW_ROUNDINGS) & _has_offsets(output),
+            f"what varies within the sample, beside its mean, is off by more than "
+            f"{VARIATION * limit:.10g} of its own size",
+            NO_NUMBERS,
+        ),
+    )
+    for which, what, advice in found:
+        count = int(np.count_nonzero(which))
+        if count > share * len(rows):
+            return [_check(output, budget, (count, len(rows)), what, advice)]
+    return []
+
+
+def _has_offsets(output: OutputDrift) -> bool:
+    """Whether samples are long, and larger than 1: those of a few numbers and sigmoids end at 1."""
+    totals = output.totals
+    largest = np.abs(totals.slices.edges[:2]).max(initial=0.0)
+    return totals.values >= _LONG * totals.samples and bool(largest > 1 + CONSTANT)
+
+
+def _usual_errors(output: OutputDrift, where: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """The error that the channel or place of each sample has in the others, as an L2 norm."""
+    totals = output.totals
+    usual = np.full(len(where), np.quantile(totals.rows.values[:, 0], _QUARTER))
+    for at in np.unique(where[where != 0]).astype(int).tolist():
+        own, slices = where == at, totals.slices if at > 0 else totals.planes
+        if abs(at) <= slices.count:
+            counts = totals.rows.counts * (totals.samples / totals.rows.counts.sum())
+            theirs = float((counts[own] * error[own] ** 2).sum())
+            rest = max(0.0, float(slices.error_sq[abs(at) - 1]) - theirs)
+            usual[own] = (rest / max(1.0, float(counts[~own].sum()))) ** 0.5
+    return usual
+
+
+def _check(
+    output: OutputDrift, budget: DriftBudget, counts: tuple[int, int], what: str, advice: str
+) -> Check:
+    count, samples = counts
+    share = budget.flip_rate or 0.0
+    lower, upper = binomial_bounds(count, samples, budget.confidence)
+    failed = lower > share and not advice
+    text = (
+        f"output {output.name!r}: in {count:,} of {samples:,} samples {what}; the true share is "
+        f"at least {lower:.2%} ({budget.confidence:.0%} confidence), budget {share:.2%}{advice}"
+    )
+    return Check(
+        *("flat_samples", output.name, count / samples, lower, upper, share),
+        Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
+        text,
+        p_over(lambda confidence: binomial_bounds(count, samples, confidence), share)
+        if failed
+        else None,
+    )
