@@ -40,14 +40,18 @@ _NAMES = {
     "sample_rel_l2": "Worst sample",
     "sample_share": "Samples over the limit",
     "slice_rel_l2": "Worst slice",
+    "flat_samples": "Samples that lose variation",
+    "merged_rows": "Samples with one answer",
     "flip_rate": "Flip rate",
     "class_flip_rate": "Most changed class",
     "row_rate": "Rows on one side only",
     "meaning": "Change under another meaning",
 }
 
-# Checks whose number is one of values; that of others is a rate or a distance.
-_COUNTS = ("nonfinite", "infinite_lost", "saturated", "reference_nan", "both_nan")
+# Checks whose number counts these; that of others is a rate or a distance.
+_COUNTS = dict.fromkeys(
+    ("nonfinite", "infinite_lost", "saturated", "reference_nan", "both_nan"), "values"
+) | {"merged_rows": "samples"}
 
 # Words of metrics that are not written in small letters.
 _SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
@@ -126,7 +130,9 @@ def _unlimited_text(check: Check) -> str:
         return "did not run"
     if check.name == "collapsed":
         return "yes"
-    return f"{check.measured or 0:,.0f} values" if check.name in _COUNTS else number(check.measured)
+    if check.name in _COUNTS:
+        return f"{check.measured or 0:,.0f} {_COUNTS[check.name]}"
+    return number(check.measured)
 
 
 def _limited_text(check: Check) -> str:

@@ -73,11 +73,12 @@ def flat_sample_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
             NO_NUMBERS,
         ),
     )
-    for which, what, advice in found:
-        count = int(np.count_nonzero(which))
-        if count > share * len(rows):
-            return [_check(output, budget, (count, len(rows)), what, advice)]
-    return []
+    checks = [
+        _check(output, budget, (int(np.count_nonzero(which)), len(rows)), what, advice)
+        for which, what, advice in found
+        if np.count_nonzero(which) > share * len(rows)
+    ]
+    return sorted(checks, key=lambda check: check.verdict is not Verdict.FAIL)[:1]
 
 
 def _has_offsets(output: OutputDrift) -> bool:

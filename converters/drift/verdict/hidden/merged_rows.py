@@ -51,8 +51,8 @@ def merged_row_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     largest = max(merged, key=len)
     lost = sum(map(len, merged))
     text = (
-        f"output {output.name!r}: {len(largest):,} samples that have other answers each in the "
-        "reference have one and the same in the candidate"
+        f"output {output.name!r}: {len(largest):,} samples have one and the same answer in the "
+        "candidate, and each one of its own in the reference"
     )
     if lost > len(largest):
         text += f", and so have {lost - len(largest):,} others in {len(merged) - 1:,} such groups"

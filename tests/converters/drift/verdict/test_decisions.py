@@ -125,6 +125,14 @@ class TestAmounts:
             found = replace(drift(numbers, self.stepped(numbers, size), None), name="depth_map")
             assert check("flip_rate", found).verdict is Verdict.FAIL
 
+    @pytest.mark.parametrize(("far", "verdict"), [(4, Verdict.INCONCLUSIVE), (20, Verdict.FAIL)])
+    def test_a_few_larger_steps_of_amounts(self, far, verdict):
+        numbers = GENERATOR.integers(30, 400, (2000, 1))
+        changed = self.stepped(numbers)
+        changed[: 20 * far] += changed[: 20 * far] - numbers[: 20 * far]  # 100 change in all
+        found = replace(drift(numbers, changed, None), name="word_end_frame")
+        assert check("flip_rate", found).verdict is verdict
+
     @staticmethod
     def stepped(numbers: np.ndarray, size: int = 1) -> np.ndarray:
         return numbers + size * (np.arange(len(numbers))[:, None] % 20 == 0)

@@ -28,7 +28,7 @@ def merged(count: int, value: float | None = None) -> np.ndarray:
 def test_many_that_became_one_fail_and_a_few_are_a_question():
     (found,) = checks(merged(12))
     assert (found.verdict, found.measured) == (Verdict.FAIL, 12)
-    assert "12 samples that have other answers each" in found.text
+    assert "12 samples have one and the same answer in the candidate" in found.text
     (found,) = checks(merged(4))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert checks(merged(2)) == []
