@@ -453,8 +453,8 @@ def looked_at(
 ) -> np.ndarray:
     """Seven numbers for each sample that may be wrong by itself, (7, samples); zeros for others.
 
-    The first two are the same for the same answers: 24 bits each, which float32 holds. Then follows
-    what `lost_within` gives.
+    The first is the same for the same answers of the candidate: a hash of 24 bits, which float32
+    holds. Then follow their L2 norm, and what `lost_within` gives.
     """
     found = _no_look(len(candidate))
     if task is not None and task.kind not in _NUMBERS - {Kind.DETECTION}:
@@ -465,8 +465,9 @@ def looked_at(
     for at in np.flatnonzero(off | may_vary([distances.columns, distances.planes], each)):
         if off[at] and each <= _MOST_MARKED:
             data = (candidate[at] + candidate.dtype.type(0)).tobytes()  # -0.0 is 0.0
-            digest = hashlib.blake2b(data, digest_size=6).digest()
-            found[:2, at] = int.from_bytes(digest[:3]), int.from_bytes(digest[3:])
+            digest = hashlib.blake2b(data, digest_size=3).digest()
+            size = np.linalg.norm(candidate[at].astype(np.float64).ravel())
+            found[:2, at] = int.from_bytes(digest) + 1, size
         found[2:, at] = lost_within(reference[at], candidate[at], axis - 1)
     return found
 

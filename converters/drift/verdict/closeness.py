@@ -85,14 +85,13 @@ def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         return []  # each difference is a decision
     checks = [*_pooled(output, budget), *_samples(output, budget)]
     right = [each for each in checks if each.verdict is Verdict.PASS or each.name == "max_abs"]
-    if len(right) < len(checks) and (steps := step_check(output, budget)) is not None:
+    steps = step_check(output, budget)
+    if len(right) < len(checks) and steps is not None:
         checks = [*right, steps]
-    return [
-        *checks,
-        *_slices(output, budget),
-        *flat_sample_checks(output, budget),
-        *merged_row_checks(output, budget),
-    ]
+    checks += _slices(output, budget)
+    if steps is None:  # else each difference is a decision
+        checks += [*flat_sample_checks(output, budget), *merged_row_checks(output, budget)]
+    return checks
 
 
 def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:

@@ -27,7 +27,7 @@ _TYPICAL_OF = 8
 _NOISE, _SMALLEST = 1e-6, 1e-6
 
 # So many columns may have a unit each.
-_UNITS = 16
+_UNITS = 32
 
 # Channels below this share of the typical one are that noise; up to `_NOISE` they may be.
 _SURE_NOISE = 3e-9
@@ -108,8 +108,11 @@ def slice_errors(output: OutputDrift, slices: Slices) -> SliceErrors:
     relative = np.where(np.isnan(relative), np.inf, relative)
     typical = float(np.median(size[size > 0])) if (size > 0).any() else 0.0
     small = (size < _NOISE * size.max(initial=0.0)) & (size < _SMALLEST)
-    # Noise of float32 has either sign, or is zero at times.
-    own_unit = small & ((low > 0) | (high < 0)) & (len(size) <= _UNITS)
+    # Noise of float32 has either sign and a mean of zero. Numbers up to 1 have one unit, as have
+    # those of which some end at zero.
+    one_sign = (low > 0) | (high < 0) | (np.abs(slices.reference_sum / each) > deviation)
+    own_unit = small & one_sign & (len(size) <= _UNITS)
+    own_unit &= (largest.max(initial=0.0) > 1) & (low != 0).all()
     tolerated = small & ~own_unit
     answers = output.task.kind in DECIDING
     decides = totals.unit and answers and not is_guess(output)

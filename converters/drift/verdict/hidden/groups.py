@@ -111,6 +111,9 @@ def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
         step = float(ulp(np.array([size]))[0])
         others, off, larger, _ = sums[:, column, end:].sum(axis=1).tolist()
         usual = (max(off, HALF_SPACING**2 * larger) / others) ** 0.5 if others else 0.0
+        elsewhere = sums[1:3, column].sum(axis=1) - sums[1:3, column, first:end].sum(axis=1)
+        if elsewhere[1] > 0:  # noise may grow with the values
+            usual = max(usual, size * max(0.0, elsewhere[0] / elsewhere[1]) ** 0.5)
         wrong = (error / count) ** 0.5
         lost = wrong > max(share_lost * deviation, FEW_ROUNDINGS * step, MORE * usual)
         if lost and CONSTANT * size < deviation < _NARROW * size:

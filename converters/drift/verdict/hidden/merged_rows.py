@@ -39,12 +39,18 @@ def merged_row_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         return []
     _, groups, counts = np.unique(marks[chosen], axis=0, return_inverse=True, return_counts=True)
     groups, usual = groups.ravel(), float(np.median(values[:, 0]))
-    merged = []
+    others, merged = values[~marks.any(axis=1), :2], []
     for group in np.flatnonzero(counts >= _FEWEST):
         members = values[chosen[groups == group], :2]
         distinct = len(np.unique(members, axis=0)) >= _DISTINCT * len(members)
         loud = np.sqrt((members[:, 0] ** 2).mean()) > _NOISE * usual
-        if loud and distinct and (members.std(axis=0) > _SPREAD * members.mean(axis=0)).any():
+        known = _is_common(float(marks[chosen[groups == group][0], 1]), others)
+        if (
+            loud
+            and distinct
+            and not known
+            and (members.std(axis=0) > _SPREAD * members.mean(axis=0)).any()
+        ):
             merged.append(members)
     if not merged:
         return []
@@ -60,3 +66,9 @@ def merged_row_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         return [fault("merged_rows", output.name, text, float(lost))]
     text += ". If nobody needs to tell these apart, such as silence, leave them out of the data"
     return [doubt("merged_rows", output.name, text, float(lost))]
+
+
+def _is_common(size: float, others: np.ndarray) -> bool:
+    """Whether other samples share an answer of that size in the reference, such as a default."""
+    near = others[np.abs(others[:, 1] - size) <= _ROUNDED * size]
+    return bool(np.unique(near, axis=0, return_counts=True)[1].max(initial=0) >= _FEWEST)
