@@ -52,11 +52,11 @@ check: lint types  ## lint, types and the tests of your change (a minute)
 	@tests=$$($(BIN)/python tests/support/touched.py) || exit; \
 		test -z "$$tests" || $(BIN)/pytest -m "not slow" $(PYTEST) $$tests || test $$? = 5
 
-test: lint types  ## lint, types and all tests but the slow ones (6 minutes)
+test: lint types  ## lint, types and all tests but the slow ones (6 to 13 minutes)
 	@echo "== tests"
 	@$(BIN)/pytest -m "not slow" $(PYTEST)
 
-test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (about 45 minutes)
+test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (about an hour)
 	@$(BIN)/pytest -m slow $(PYTEST)
 
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
