@@ -14,6 +14,7 @@ from .columns.places import (
     Places as Places,
     level_ends as level_ends,
 )
+from .columns.sample_rows import MARKS as MARKS, WITHIN as WITHIN
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
@@ -99,8 +100,6 @@ from .tasks import (
     words_of as words_of,
 )
 from .totals import (
-    MARKS as MARKS,
-    WITHIN as WITHIN,
     Totals as Totals,
     is_floating as is_floating,
     without_off as without_off,

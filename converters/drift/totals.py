@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tfmp.converters.drift.columns import (
+    NUMBERS,
     OFF,
     Off,
     Places,
     distances_by_column,
-    lost_within,
-    may_vary,
+    looked_at,
+    no_look,
+    rows_of,
 )
 from tfmp.converters.drift.decisions import (
     Counted,
@@ -26,7 +28,7 @@ from tfmp.converters.drift.decisions import (
     by_threshold,
 )
 from tfmp.converters.drift.detection import Fit, by_boxes, first_of_box, pair_rows
-from tfmp.converters.drift.distances import Distances, TotalsFields
+from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import centred, ranks, scores, without_masks, without_nan
 from tfmp.converters.drift.sketch import Sketch
@@ -199,19 +201,6 @@ def _without(totals: Totals, off: Off) -> Totals:
     )
 
 
-# The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
-SHARES = ("argmax", "half", "zero", "equality", "boxes")
-
-# Behind these, what `looked_at` gives: marks, and what varies within a sample.
-MARKS = slice(2 + len(SHARES), 4 + len(SHARES))
-WITHIN = slice(MARKS.stop, MARKS.stop + 5)
-
-# Kinds that read integers as amounts, such as grey levels, and not as names.
-_NUMBERS = frozenset(
-    {Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION, Kind.OTHER}
-)
-
-
 # Kinds whose values are names, compared by equality.
 IDS = frozenset({Kind.IDS, Kind.TOKENS})
 
@@ -272,7 +261,7 @@ def _measure(
     unread: np.ndarray | None,
 ) -> Totals:
     dtype = str(reference.dtype)
-    if task is not None and task.kind in _NUMBERS and reference.dtype.kind in "iub":
+    if task is not None and task.kind in NUMBERS and reference.dtype.kind in "iub":
         reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
     if not is_floating(reference.dtype):
         return _measure_equality(reference, candidate, keys, unread)
@@ -337,7 +326,7 @@ def _measure(
         first_of_box=None if begin is None or not reference.any() else str(begin),
         fit=fit,
         **sliced,
-        rows=_rows(
+        rows=rows_of(
             keys,
             np.sqrt(error_sq),
             np.sqrt(reference_sq),
@@ -430,52 +419,6 @@ def _decisions(
     return decided
 
 
-def _rows(
-    keys: np.ndarray | None,
-    error: np.ndarray,
-    norm: np.ndarray,
-    shares: dict[str, np.ndarray],
-    found: np.ndarray,
-) -> Sketch:
-    if keys is None or len(keys) != len(error):
-        return Sketch()
-    nothing = np.zeros(len(keys))
-    return Sketch.of(keys, [error, norm, *(shares.get(name, nothing) for name in SHARES), *found])
-
-
-# Samples that are off by more than this share of their size, which is four to eight spacings of
-# FP16, are looked at by themselves; those of more values get no mark, as hashing takes long.
-_MORE, _MOST_MARKED = 2.0**-8, 2**13
-
-
-def looked_at(
-    reference: np.ndarray, candidate: np.ndarray, task: Task | None, distances: Distances
-) -> np.ndarray:
-    """Seven numbers for each sample that may be wrong by itself, (7, samples); zeros for others.
-
-    The first is the same for the same answers of the candidate: a hash of 24 bits, which float32
-    holds. Then follow their L2 norm, and what `lost_within` gives.
-    """
-    found = _no_look(len(candidate))
-    if task is not None and task.kind not in _NUMBERS - {Kind.DETECTION}:
-        return found
-    each = candidate.size // max(1, len(candidate))
-    off = distances.error_sq > _MORE**2 * distances.reference_sq
-    axis = (task.axis if task else -1) % reference.ndim
-    for at in np.flatnonzero(off | may_vary([distances.columns, distances.planes], each)):
-        if off[at] and each <= _MOST_MARKED:
-            data = (candidate[at] + candidate.dtype.type(0)).tobytes()  # -0.0 is 0.0
-            digest = hashlib.blake2b(data, digest_size=3).digest()
-            size = np.linalg.norm(candidate[at].astype(np.float64).ravel())
-            found[:2, at] = int.from_bytes(digest) + 1, size
-        found[2:, at] = lost_within(reference[at], candidate[at], axis - 1)
-    return found
-
-
-def _no_look(samples: int) -> np.ndarray:
-    return np.zeros((WITHIN.stop - MARKS.start, samples))
-
-
 def _measure_equality(
     reference: np.ndarray,
     candidate: np.ndarray,
@@ -500,7 +443,7 @@ def _measure_equality(
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
         equality=equality,
-        rows=_rows(keys, nothing, nothing, {"equality": shares}, _no_look(len(reference))),
+        rows=rows_of(keys, nothing, nothing, {"equality": shares}, no_look(len(reference))),
     )
 
 

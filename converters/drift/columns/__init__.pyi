@@ -5,4 +5,11 @@ from .measuring import (
     distances_by_column as distances_by_column,
 )
 from .places import OFF as OFF, Off as Off, Places as Places
-from .within import lost_within as lost_within, may_vary as may_vary
+from .sample_rows import (
+    MARKS as MARKS,
+    NUMBERS as NUMBERS,
+    WITHIN as WITHIN,
+    looked_at as looked_at,
+    no_look as no_look,
+    rows_of as rows_of,
+)

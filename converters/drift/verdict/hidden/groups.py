@@ -88,7 +88,7 @@ _NARROW, _LOST = 0.1, 0.5
 
 
 def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
-    """Whether a column of few is wrong on a group of samples, known by an empty level around it."""
+    """Whether a column of few is wrong on a group of samples, known by their size."""
     places, totals = output.totals.places, output.totals
     counts = np.array(places.level_counts, float).reshape(-1, LEVELS)
     few = 1 < len(counts) <= _FEW and totals.values == totals.samples * len(counts)
@@ -122,11 +122,12 @@ def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
         return []
     certain, ratio, column, first, end, count = max(found)
     low, high = (level_ends()[at - 1] for at in (first, end))
+    far = not counts[column, first - 1] and not counts[column, end : end + 1].any()
     text = (
         f"output {output.name!r}: in column {column} of {len(counts)}, {count:,.0f} of "
-        f"{output.samples:,} samples have a size of {low:.4g} to {high:.4g}, far from all others, "
-        f"and what tells them apart is off by {number_beside(ratio, share_lost)} of its own size, "
-        f"budget {share_lost:.10g}"
+        f"{output.samples:,} samples have a size of {low:.4g} to {high:.4g}"
+        f"{', far from all others' * far}, and what tells them apart is off by "
+        f"{number_beside(ratio, share_lost)} of its own size, budget {share_lost:.10g}"
     )
     verdict = Verdict.FAIL if certain else Verdict.INCONCLUSIVE
     measured = ratio / VARIATION

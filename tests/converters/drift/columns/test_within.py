@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.columns import lost_within, may_vary
+from tfmp.converters.drift.columns.within import lost_within, may_vary
 from tfmp.converters.drift.distances import measure_distances
 
 GENERATOR = np.random.default_rng(0)
