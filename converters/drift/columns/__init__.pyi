@@ -6,9 +6,7 @@ from .measuring import (
 )
 from .places import OFF as OFF, Off as Off, Places as Places
 from .sample_rows import (
-    MARKS as MARKS,
     NUMBERS as NUMBERS,
-    WITHIN as WITHIN,
     looked_at as looked_at,
     no_look as no_look,
     rows_of as rows_of,
