@@ -243,6 +243,19 @@ def wrong_samples(rng: Rng, samples: int) -> list[Check]:
     return [check for check in found if check.measured or (check.upper or 1.0) < LIMIT]
 
 
+def flat_samples(rng: Rng, samples: int) -> list[Check]:
+    """Maps about an offset of their own, of which some lose all that varies within them."""
+    limits = {"flip_rate": LIMIT, "sample_rel_l2": 0.1, "slice_rel_l2": 0.1}
+    offset = rng.uniform(250, 300, (samples, 1))
+    reference = offset + rng.standard_normal((samples, 36))
+    flat = rng.random((samples, 1)) < LIMIT
+    rounded = reference + 1e-3 * rng.standard_normal(reference.shape)
+    candidate = np.where(flat, reference.mean(axis=1, keepdims=True), rounded)
+    pair = {"y": (reference.astype(np.float32), candidate.astype(np.float32))}
+    budget = DriftBudget(**{**NOTHING_ELSE, **limits})
+    return _checks(rng, [pair], "regression", budget, "flat_samples")
+
+
 def answers(lost: float, gained: float) -> Run:
     """Answers against labels; `lost` is LIMIT larger than `gained`."""
     budget = DriftBudget(**{**NOTHING_ELSE, "accuracy_drop": LIMIT})
@@ -346,6 +359,7 @@ def scenes() -> Iterator[Scene]:
     for name, rates in LENGTHS_LOST.items():
         yield Scene("decisions of samples of 4 to 32", name, texts(rates))
     yield Scene("samples over an error", "independent", wrong_samples, sizes=(100, 300, 1000, 5000))
+    yield Scene("flat samples", "independent", flat_samples, only_fail, (100, 300, 1000, 5000))
     for name, spread in (("fifty of one size", 0.0), ("fifty by Zipf's law", 1.0)):
         yield Scene("single classes", name, rare_classes(spread), says=only_fail)
     yield Scene("several statements (Holm)", f"{OUTPUTS} outputs", several_outputs, says=only_fail)
