@@ -86,10 +86,10 @@ def _within_samples(output: OutputDrift, limit: float) -> list[Check]:
     worst = int(np.where(chosen, error, -1.0).argmax()) if wrong.any() else 0
     verdict = verdict if wrong.any() else Verdict.PASS
     told = f"values below 1/{4**worst} of their sample's size" if worst else "large values"
-    text = (
-        f"output {output.name!r}: {told} are off by {number_beside(relative[worst], limit)} of "
-        f"their own size, budget {limit:.10g}"
-    )
+    off = f"{number_beside(relative[worst], limit)} of their own size, budget {limit:.10g}"
+    if np.isinf(relative[worst]):
+        told, off = "values that are 0 in the reference", f"{error[worst]:.3g} (root mean square)"
+    text = f"output {output.name!r}: {told} are off by {off}"
     if worst:
         text += (
             f", and by {error[worst] / usual:.3g} times as much as large values, so it is no noise"

@@ -30,6 +30,11 @@ class TestSmallValues:
         assert "times as much as large values" in text
         assert judged(maps, half(maps))[0] is Verdict.PASS
 
+    def test_zeros_have_no_size_to_be_off_by(self):
+        verdict, text = judged(self.near(0.0), self.near(0.5))
+        assert verdict is Verdict.FAIL
+        assert "values that are 0 in the reference are off by 0.5" in text
+
     def test_noise_that_is_everywhere_is_none_of_small_values(self):
         maps = self.near(0.3)
         noisy = maps + 0.2 * np.abs(GENERATOR.standard_normal(maps.shape))
