@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import count
@@ -39,6 +40,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     They stand beside this file.
     """
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Slow tests whose turn comes too late are skipped, where the time of all of them is limited.
+
+    On a machine of unknown speed a run that is cut off says nothing of what it had found.
+    """
+    end = os.environ.get("TFMP_SLOW_UNTIL")
+    if end and item.get_closest_marker("slow") and time.time() > float(end):
+        pytest.skip("the time for slow tests is over: TFMP_SLOW_UNTIL")
 
 
 def keep_what_is_there() -> None:
