@@ -1,10 +1,15 @@
-"""What the tests themselves rely on: the choice of `make check`, modules that tests write."""
+"""What the tests themselves rely on: the choice of `make check`, modules that tests write, and an
+end of the time for slow tests.
+"""
 
+import shutil
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 from touched import changed_files, touched_tests
 
 HOUSE = "tests/test_house.py"
@@ -72,3 +77,17 @@ def test_modules_that_tests_write_may_have_the_same_name(tmp_path, monkeypatch, 
     (tmp_path / "written_by_a_test.py").write_text(f"number = {number}")
     monkeypatch.syspath_prepend(tmp_path)
     assert import_module("written_by_a_test").number == number
+
+
+@pytest.mark.parametrize(("until", "ends"), [("1", "1 passed, 1 skipped"), ("1e12", "2 passed")])
+def test_slow_tests_that_begin_too_late_skip_and_say_so(tmp_path, monkeypatch, until, ends):
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow")
+    (tmp_path / "test_both.py").write_text(
+        "import pytest\n\ndef test_quick(): pass\n\n@pytest.mark.slow\ndef test_slow(): pass\n"
+    )
+    monkeypatch.setenv("TFMP_SLOW_UNTIL", until)
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-rs", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ends in done.stdout
+    assert ("the time for slow tests is over" in done.stdout) is ("skipped" in ends)
