@@ -14,7 +14,7 @@ from .columns.places import (
     Places as Places,
     level_ends as level_ends,
 )
-from .columns.sample_rows import MARKS as MARKS, WITHIN as WITHIN
+from .columns.sample_rows import COLUMNS as COLUMNS, MARKS as MARKS, WITHIN as WITHIN
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
@@ -94,6 +94,7 @@ from .tasks import (
     Kind as Kind,
     Task as Task,
     names_ids as names_ids,
+    names_labels as names_labels,
     names_scores as names_scores,
     read_tasks as read_tasks,
     reads_ratios as reads_ratios,

@@ -9,7 +9,7 @@ from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.slices import Slices
-from tfmp.converters.drift.tasks import DECLARED, Kind, Task
+from tfmp.converters.drift.tasks import DECLARED, Kind, Task, names_labels
 from tfmp.converters.drift.totals import Totals, is_named_ids, measure
 
 # How a sample is decided, and so what counts as a flip.
@@ -197,6 +197,8 @@ def drift_of(
     if is_named_ids(known):
         # Where some were no whole numbers, not all samples have decisions for a value itself.
         known = known if totals.equality.samples == totals.samples else None
+    if names_labels(known) and _is_one_sided(totals):
+        known = None
     by_equality = totals.unequal_rows > 0 or totals.ulps == ()
     distances = {} if by_equality else _distances(totals)
     task = _told(known, labels, totals) if not by_equality else None
@@ -234,6 +236,18 @@ def drift_of(
         changed=counted.changed if counted else None,
         sample_rel_l2=float(np.quantile(errors, 0.95, method="higher")) if len(errors) else None,
     )
+
+
+def _is_one_sided(totals: Totals) -> bool:
+    """Whether all of the reference's values are on one side of what scores of labels decide by.
+
+    Then no label could change, and that none did says nothing.
+    """
+    if not totals.slices.count:
+        return False
+    threshold = 0.5 if totals.unit else 0.0
+    least, most = totals.slices.edges[0].min(), totals.slices.edges[1].max()
+    return bool(least >= threshold or most < threshold)
 
 
 def _distances(totals: Totals) -> dict[str, float]:

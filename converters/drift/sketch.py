@@ -166,7 +166,9 @@ def _sorted(pieces: Sequence[Piece]) -> Piece:
     keys = np.concatenate([piece.keys for piece in pieces])
     counts = np.concatenate([piece.counts for piece in pieces])
     values = np.ascontiguousarray(np.concatenate([piece.values for piece in pieces]))
-    order = np.lexsort((*values.view("<u4").T, keys))
+    order = np.argsort(keys)
+    if (np.diff(keys[order]) == 0).any():  # of the same sample, the row with the smallest bytes
+        order = np.lexsort((*values.view("<u4").T, keys))
     keys, counts, values = keys[order], counts[order], values[order]
     first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     counts = np.add.reduceat(counts, first).astype(_COUNT)

@@ -388,6 +388,12 @@ def names_scores(task: Task | None) -> bool:
     return task is not None and task.kind is Kind.CLASSIFICATION and task.why.startswith(NAMED)
 
 
+def names_labels(task: Task | None) -> bool:
+    """Whether only an output's name says that each of its scores is an answer of its own."""
+    kinds = (Kind.MULTILABEL, Kind.BINARY)
+    return task is not None and task.kind in kinds and task.why.startswith(NAMED)
+
+
 def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...]) -> Kind:
     """The kind for outputs of this shape: one score decides between yes and no."""
     if one and kind in (Kind.CLASSIFICATION, Kind.MULTILABEL):

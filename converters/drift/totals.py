@@ -33,7 +33,7 @@ from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import centred, ranks, scores, without_masks, without_nan
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.slices import Slices
-from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
+from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task, names_labels
 
 
 @dataclass(frozen=True)
@@ -275,6 +275,18 @@ def _measure(
         return merge(aside, _measure(reference[~empty], candidate[~empty], task, *left))
     if unread is not None:
         reference, candidate = _blank(unread, reference), _blank(unread, candidate)
+    return _measure_numbers(dtype, reference, candidate, task, keys, unread)
+
+
+def _measure_numbers(
+    dtype: str,
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    task: Task | None,
+    keys: np.ndarray | None,
+    unread: np.ndarray | None,
+) -> Totals:
+    """Compares real numbers of samples that have some; `dtype` is what they were before."""
     # Floats that only their name calls ids may be scores, which all of them together will tell.
     named_ids = is_named_ids(task)
     task = None if named_ids else task
@@ -398,16 +410,17 @@ def _decisions(
     if not reference.size:
         return decided
     each = unread if unread is not None and unread.shape == reference.shape else None
+    by_name = names_labels(task)
     by_loss = task is not None and task.why.startswith(COMPILED)
     one_hot = kind is Kind.REGRESSION and by_loss and reference.ndim == 2  # rows of one-hot labels?
-    if several and (one_hot or kind in (Kind.CLASSIFICATION, None)):
+    if several and (one_hot or by_name or kind in (Kind.CLASSIFICATION, None)):
         decided["argmax"] = by_argmax(
             *(reference, candidate, axis),
-            guess=kind is None,
+            guess=kind is None or by_name,
             unread=unread if unread is not None and unread.shape[axis] == 1 else None,
         )
-    by_name = task is not None and task.why.startswith(NAMED)
-    may_be_logits = (kind is None or (kind is Kind.CLASSIFICATION and by_name)) and (
+    named = task is not None and task.why.startswith(NAMED)
+    may_be_logits = (kind is None or (kind is Kind.CLASSIFICATION and named)) and (
         found["one_score"] or reference.ndim == 2
     )
     if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_logits:

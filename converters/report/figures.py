@@ -42,6 +42,7 @@ _NAMES = {
     "slice_rel_l2": "Worst slice",
     "flat_samples": "Samples that lose variation",
     "merged_rows": "Samples with one answer",
+    "wrong_values": "Samples with a wrong value",
     "flip_rate": "Flip rate",
     "class_flip_rate": "Most changed class",
     "row_rate": "Rows on one side only",

@@ -16,6 +16,7 @@ from verdict_cases_masks import CASES as MASKS
 from verdict_cases_reported import CASES as REPORTED
 from verdict_cases_scales import CASES as SCALES
 from verdict_cases_series import CASES as SERIES
+from verdict_cases_singles import CASES as SINGLES
 from verdict_cases_small import CASES as SMALL
 from verdict_cases_structure import CASES as STRUCTURE
 from verdict_cases_values import CASES as VALUES
@@ -45,7 +46,7 @@ def test_the_verdict_is_right(case: Case, tmp_path: Path):
     [
         *(*HELD_OUT, *SERIES, *HEADS, *STRUCTURE, *DEPLOYED),
         *(*KINDS, *VALUES, *REPORTED, *SCALES),
-        *(*COLUMNS, *CONTRASTS, *SMALL, *WITHIN),
+        *(*COLUMNS, *CONTRASTS, *SINGLES, *SMALL, *WITHIN),
     ],
     ids=lambda case: case.name.replace(" ", "-"),
 )

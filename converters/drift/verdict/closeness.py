@@ -38,6 +38,7 @@ from tfmp.converters.drift.verdict.hidden import (
     rare_column_checks,
     share_checks,
     small_value_checks,
+    wrong_value_checks,
 )
 from tfmp.converters.drift.verdict.slice_errors import (
     SliceErrors,
@@ -90,7 +91,8 @@ def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         checks = [*right, steps]
     checks += _slices(output, budget)
     if steps is None:  # else each difference is a decision
-        checks += [*flat_sample_checks(output, budget), *merged_row_checks(output, budget)]
+        for each in (flat_sample_checks, merged_row_checks, wrong_value_checks):
+            checks += each(output, budget)
     return checks
 
 

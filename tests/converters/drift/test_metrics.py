@@ -11,7 +11,7 @@ from tfmp.converters.drift.distances import CHUNK, ULP_LABELS
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift, changes_bits
 from tfmp.converters.drift.scores import MARGIN_EDGES
-from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.tasks import Kind, Task, infer_task
 from tfmp.converters.drift.totals import measure
 from tfmp.shared.numerics import ulp
 
@@ -427,3 +427,23 @@ def test_rows_are_detections_as_long_as_all_of_them_are() -> None:
     accumulator.update(-rows, -rows)
     found = accumulator.result()
     assert (found.task.kind, found.decisions, found.totals.fit.matched) == (Kind.OTHER, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[3.0, 9.0], [4.0, 7.0]], Kind.OTHER),
+        ([[-3.0, -9.0], [-4.0, -7.0]], Kind.OTHER),
+        ([[-3.0, 9.0], [4.0, 7.0]], Kind.MULTILABEL),
+        ([[0.3, 0.9], [0.4, 0.7]], Kind.MULTILABEL),
+    ],
+)
+def test_scores_by_name_alone_are_labels_if_some_could_change(values, kind):
+    exact = np.array(values, np.float32)
+    named = infer_task("scores", "float32", (None, 2), None)
+    accumulator = OutputAccumulator("scores", task=named)
+    accumulator.update(exact, exact, np.arange(2, dtype=np.uint64))
+    assert accumulator.result().task.kind is kind
+    declared = OutputAccumulator("scores", task=Task.of("multilabel", "scores"))
+    declared.update(exact, exact, np.arange(2, dtype=np.uint64))
+    assert declared.result().task.kind is Kind.MULTILABEL

@@ -11,3 +11,4 @@ from .merged_rows import merged_row_checks as merged_row_checks
 from .rare_columns import rare_column_checks as rare_column_checks
 from .shares import share_checks as share_checks
 from .small_values import small_value_checks as small_value_checks
+from .wrong_values import wrong_value_checks as wrong_value_checks
