@@ -14,8 +14,8 @@ from tfmp.converters.shared.errors import ConversionError
 
 SMALL = [row for row in sweep.all_rows() if row.group != "applications"]
 # One of each family, as larger ones repeat its layers: `benchmarks/support_table.py
-# --every-application` runs them all. The corpus has NASNetMobile, which takes a minute.
-APPLICATIONS = [row for row in sweep.application_rows() if row.name != "NASNetMobile"]
+# --every-application` runs them all.
+APPLICATIONS = list(sweep.application_rows())
 
 
 @pytest.fixture(autouse=True)
