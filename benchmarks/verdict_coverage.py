@@ -256,6 +256,19 @@ def flat_samples(rng: Rng, samples: int) -> list[Check]:
     return _checks(rng, [pair], "regression", budget, "flat_samples")
 
 
+def wrong_values(rng: Rng, samples: int) -> list[Check]:
+    """Four numbers of each sample, each of which is another sample's on as many as may be wrong."""
+    reference = rng.standard_normal((samples, 4))
+    wrong = rng.random(reference.shape) < LIMIT
+    rounded = reference + 1e-3 * rng.standard_normal(reference.shape)
+    # Farther than what counts as wrong, so that the rate is the one of `wrong`.
+    candidate = np.where(wrong, reference + rng.choice([-1, 1], reference.shape), rounded)
+    candidate += 0.1 * wrong * rng.standard_normal(reference.shape)
+    pair = {"y": (reference.astype(np.float32), candidate.astype(np.float32))}
+    budget = DriftBudget(**{**NOTHING_ELSE, "flip_rate": LIMIT, "slice_rel_l2": 0.1})
+    return _checks(rng, [pair], "regression", budget, "wrong_values")
+
+
 def answers(lost: float, gained: float) -> Run:
     """Answers against labels; `lost` is LIMIT larger than `gained`."""
     budget = DriftBudget(**{**NOTHING_ELSE, "accuracy_drop": LIMIT})
@@ -360,6 +373,7 @@ def scenes() -> Iterator[Scene]:
         yield Scene("decisions of samples of 4 to 32", name, texts(rates))
     yield Scene("samples over an error", "independent", wrong_samples, sizes=(100, 300, 1000, 5000))
     yield Scene("flat samples", "independent", flat_samples, only_fail, (100, 300, 1000, 5000))
+    yield Scene("wrong values", "in each of four", wrong_values, only_fail, (100, 300, 1000, 5000))
     for name, spread in (("fifty of one size", 0.0), ("fifty by Zipf's law", 1.0)):
         yield Scene("single classes", name, rare_classes(spread), says=only_fail)
     yield Scene("several statements (Holm)", f"{OUTPUTS} outputs", several_outputs, says=only_fail)

@@ -81,6 +81,20 @@ for known, facts in KNOWN.items():
         exact = rng.lognormal(0, 2, (2000, 3))
         return one("y", exact, half(exact * (1 + 8e-3 * rng.standard_normal((2000, 3)))))
 
+    @benign(f"class numbers of which one in 170 is the next, {known}", UNSURE, **facts)
+    def _(rng):
+        """Class 0 is a class as others are, and no small number."""
+        number = rng.integers(0, 5, 3000).astype(float)
+        told = np.where(where(rng, 3000, 0.006), (number + 1) % 5, number)
+        return beside(number, told, rng.normal(0, 1, 3000))
+
+    @harmful(f"class numbers of which one in 20 is the next, {known}", DOUBT, **facts)
+    def _(rng):
+        """One answer in twenty is wrong."""
+        number = rng.integers(0, 5, 3000).astype(float)
+        told = np.where(where(rng, 3000, 0.05), (number + 1) % 5, number)
+        return beside(number, told, rng.normal(0, 1, 3000))
+
     @benign(f"headings that turn over at north, {known}", UNSURE, **facts)
     def _(rng):
         """359.95 and 0.05 degrees are the same heading."""

@@ -70,6 +70,8 @@ def _within_samples(output: OutputDrift, limit: float) -> list[Check]:
     places = output.totals.places
     kept = places.spread.count - places.channels - (places.channels > 1)
     counts = np.array(places.counts[:BANDS], float)
+    if output.totals.values <= _FEW * output.samples:  # each may be in a unit of its own
+        return []
     measured = places.spread.count and places.bands.count == len(places.counts) and len(counts)
     if not measured or counts.sum() < _ONE_SIGN * kept * output.samples or not counts[0]:
         return []
@@ -162,6 +164,9 @@ def _of_columns(output: OutputDrift, limit: float, share: float) -> list[Check]:
         sums.reshape(counts.shape) for sums in (places.levels.error_sq, places.levels.reference_sq)
     )
     samples, ends = counts.sum(axis=1, keepdims=True), level_ends()
+    if len(output.totals.fractions) == len(counts):  # of whole numbers, 0 is one as others are
+        zeros = (np.array(output.totals.fractions) == 0)[:, None] & (ends <= 1)
+        counts, errors, squares = (np.where(zeros, 0.0, each) for each in (counts, errors, squares))
     with np.errstate(divide="ignore", invalid="ignore"):
         # Of each level by itself; rounding is off by half a spacing at least.
         own = np.maximum(np.sqrt(errors / counts), HALF_SPACING * np.sqrt(squares / counts))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from judged_distances import half, judged
+from judged_distances import drift, half, judged
 
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.metrics import OutputAccumulator
@@ -120,6 +120,13 @@ class TestColumns:
         assert verdict is Verdict.FAIL
         assert "column 1 of 2 is off by 0.5" in text
         assert "of 1,000 samples on which it is below 0.000122, and by " in text
+
+    def test_of_whole_numbers_zero_is_one_as_others_are(self):
+        classes = np.arange(1000)[:, None] % 5.0
+        changed = np.where((classes == 0) & (np.arange(1000)[:, None] < 50), 1, classes)
+        for scale, found in ((1, 0), (0.25, 1)):
+            sides = (self.patients(scale * each) for each in (classes, changed))
+            assert len(small_value_checks(drift(*sides), DriftBudget())) == found
 
     @pytest.mark.parametrize("noise", ["of each", "everywhere"])
     def test_noise_is_no_fault_of_small_ones(self, noise):
