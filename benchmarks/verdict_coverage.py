@@ -372,8 +372,8 @@ def scenes() -> Iterator[Scene]:
     for name, rates in LENGTHS_LOST.items():
         yield Scene("decisions of samples of 4 to 32", name, texts(rates))
     yield Scene("samples over an error", "independent", wrong_samples, sizes=(100, 300, 1000, 5000))
-    yield Scene("flat samples", "independent", flat_samples, only_fail, (100, 300, 1000, 5000))
-    yield Scene("wrong values", "in each of four", wrong_values, only_fail, (100, 300, 1000, 5000))
+    yield Scene("flat samples", "independent", flat_samples, only_fail)
+    yield Scene("wrong values", "in each of four", wrong_values, only_fail)
     for name, spread in (("fifty of one size", 0.0), ("fifty by Zipf's law", 1.0)):
         yield Scene("single classes", name, rare_classes(spread), says=only_fail)
     yield Scene("several statements (Holm)", f"{OUTPUTS} outputs", several_outputs, says=only_fail)
