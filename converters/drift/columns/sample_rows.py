@@ -64,7 +64,7 @@ def looked_at(
     if not read:
         return found
     each = candidate.size // max(1, len(candidate))
-    if candidate.ndim < 3 and each <= COLUMNS.stop - COLUMNS.start:
+    if candidate.ndim < 3 and 0 < each <= COLUMNS.stop - COLUMNS.start:
         with np.errstate(over="ignore", invalid="ignore"):
             errors = np.abs(np.subtract(candidate, reference, dtype=np.float64)).reshape(-1, each).T
         found[WITHIN.stop - MARKS.start :][:each] = np.where(np.isfinite(errors), errors, 0)

@@ -82,3 +82,8 @@ def test_reports_of_before_have_no_such_errors():
     rows = output.totals.rows
     object.__setattr__(rows._table, "values", rows._table.values[:, : COLUMNS.start])
     assert wrong_value_checks(output, DriftBudget()) == []
+
+
+def test_an_output_without_values_has_none_that_could_be_wrong():
+    nothing = np.zeros((5, 0))
+    assert checks(nothing, nothing) == []
