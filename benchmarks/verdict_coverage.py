@@ -257,7 +257,7 @@ def flat_samples(rng: Rng, samples: int) -> list[Check]:
 
 
 def wrong_values(rng: Rng, samples: int) -> list[Check]:
-    """Four numbers of each sample, each of which is another sample's on as many as may be wrong."""
+    """Four numbers of each sample, each of which is wrong on as many samples as may be."""
     reference = rng.standard_normal((samples, 4))
     wrong = rng.random(reference.shape) < LIMIT
     rounded = reference + 1e-3 * rng.standard_normal(reference.shape)
