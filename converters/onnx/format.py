@@ -104,7 +104,7 @@ class OnnxFormat(Format):
         progress("checking and writing the result")
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
-        save_checked(model, target.path, options.external_data, keep=own)
+        notes += save_checked(model, target.path, options.external_data, keep=own)
         return FileNotes(tuple(notes), remedy=_REMEDY if target.precision == "fp16" else "")
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:

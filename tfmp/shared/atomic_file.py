@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,8 +27,14 @@ _LOCK_TEXT = "A run of tfmp writes here on boot {}.\nIf none does, remove this a
 # Another machine's lock may not be seen here; no run writes in one draft for so long.
 _FORGOTTEN_SECONDS = 7 * 86400.0
 
-# Inside a draft: names of files beside it, each with the pattern of the files that may need it.
-_NEEDED_BY = "needed-by"
+# Inside a draft: names of files beside it that go with it, unless somebody needs them.
+_UNNEEDED = "unneeded"
+
+# Protobuf ends there, so no larger file is a model that names another file.
+_LARGEST_MODEL = 2**31
+
+# Entries of folders around a file in which links to it are looked for, a second's work on a disk.
+_LOOKED_AT = 100_000
 
 # Drafts of this process, each with the file that holds its lock.
 _live: dict[Path, int | None] = {}
@@ -92,20 +98,42 @@ def draft(folder: Path) -> Iterator[Path]:
         _drop(place)
 
 
-def needed_by(place: Path, name: str, pattern: str) -> None:
-    """Has the end of a draft remove a file beside it, unless another file names it then.
+def remove_unless_needed(place: Path, name: str) -> None:
+    """Has the end of a draft remove a file beside it, unless something needs it then.
 
     It is removed whether the draft ends in order or its run is killed, so that this can be said
-    before the file is there.
+    before the file is there. See `why_needed`.
 
     Args:
         place: the draft.
         name: of the file, in the same folder as the draft.
-        pattern: of the files in that folder that may name it.
     """
-    notes = place / _NEEDED_BY
+    notes = place / _UNNEEDED
     notes.mkdir(exist_ok=True)
-    (notes / name).write_text(pattern)
+    (notes / name).touch()
+
+
+def why_needed(file: Path, but: Sequence[Path] = ()) -> str | None:
+    """The reason why a file may be needed, in words; None if none was found.
+
+    Any file beside it, of whatever kind, may name it. Symbolic links to it are looked for in its
+    folder, in those beside it and inside of it; the rest of the disk is not searched.
+
+    Args:
+        file: the file.
+        but: files and folders beside it that may name it, but have no links to them.
+    """
+    with suppress(FileNotFoundError):
+        aside = {file.name, *(each.name for each in but)}
+        with os.scandir(file.parent) as entries:
+            beside = [Path(each.path) for each in entries if each.name not in aside]
+        drafts = [each for each in beside if _LOCK_NAME.fullmatch(f"{each.name}.lock")]
+        inside = [other for each in drafts if each.is_dir() for other in each.iterdir()]
+        for other in (*beside, *inside):
+            if other.is_file() and _names(other, os.fsencode(file.name)):
+                return f"{other} names it"
+        return _why_linked([file, *but])
+    return None
 
 
 def remove_abandoned(folder: Path) -> None:
@@ -199,14 +227,12 @@ def _remove(place: Path) -> None:
 
 
 def _remove_unneeded(place: Path) -> None:
-    """Removes the files that were told of by `needed_by` and that no other file names."""
+    """Removes the files that `remove_unless_needed` told of and that nothing needs."""
     with suppress(FileNotFoundError):
-        for note in list((place / _NEEDED_BY).iterdir()):
-            pattern = note.read_text()
-            found = [*place.parent.glob(pattern), *place.parent.glob(f".tfmp-*/{pattern}")]
-            others = [file for file in found if file.is_file() and file.parent != place]
-            if not any(_names(file, note.name.encode()) for file in others):
-                (place.parent / note.name).unlink(missing_ok=True)
+        for note in list((place / _UNNEEDED).iterdir()):
+            file = place.parent / note.name
+            if why_needed(file, [place]) is None:
+                file.unlink(missing_ok=True)
 
 
 def _names(file: Path, name: bytes) -> bool:
@@ -216,11 +242,46 @@ def _names(file: Path, name: bytes) -> bool:
             file.open("rb") as opened,
             mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text,
         ):
-            return text.find(name) >= 0
+            return len(text) < _LARGEST_MODEL and text.find(name) >= 0
     except (FileNotFoundError, ValueError):  # gone, meanwhile, or empty
         return False
     except OSError:
         return True
+
+
+def _why_linked(files: Sequence[Path]) -> str | None:
+    """The symbolic link to one of the files of a folder from the folders around it, in words."""
+    left = _LOOKED_AT
+    own = files[0].absolute().parent
+    targets = {(facts.st_dev, facts.st_ino): file.name for file in files for facts in [file.stat()]}
+    for folder in (own, *_folders_in(own), own.parent, *_folders_in(own.parent)):
+        with suppress(OSError), os.scandir(folder) as entries:
+            for each in entries:
+                left -= 1
+                if not left:
+                    return f"{folder} holds too many files to look for links to it"
+                if each.is_symlink() and (target := _target(each)) in targets:
+                    return f"{each.path} is a link to {targets[target]}"
+    return None
+
+
+def _folders_in(folder: Path) -> Iterator[str]:
+    """The folders inside of one that are on the same disk."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        device = os.stat(folder).st_dev
+        for each in entries:
+            with suppress(OSError):
+                if each.is_dir(follow_symlinks=False) and each.stat().st_dev == device:
+                    yield each.path
+
+
+def _target(link: "os.DirEntry[str]") -> tuple[int, int]:
+    """The file that a link leads to, as its disk and number; zeros if it leads nowhere."""
+    try:
+        facts = link.stat()
+    except OSError:
+        return 0, 0
+    return facts.st_dev, facts.st_ino
 
 
 def _remove_abandoned(lock: Path) -> None:

@@ -20,7 +20,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import Batch
-from tfmp.shared.atomic_file import draft, making, needed_by
+from tfmp.shared.atomic_file import draft, making, remove_unless_needed, why_needed
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -31,9 +31,6 @@ _EMBEDDED_BYTES = 2**31 - 2**26
 
 # Of the hash that weights beside a model are named after.
 _DIGITS = 12
-
-# Files that may need weights which lie beside them.
-_MODELS = "*.onnx"
 
 
 def open_session(model: ir.Model, alone: bool = True) -> OrtSession:
@@ -80,12 +77,12 @@ def weight_bytes(model: ir.Model) -> int:
 
 def save_checked(
     model: ir.Model, path: Path, external_data: bool = False, keep: Collection[Path] = ()
-) -> None:
+) -> list[str]:
     """Writes a model that passes ONNX's full check and that ONNX Runtime loads, or nothing.
 
     Weights beside the model are named after their content, so a new model never meets the weights
     of an old one: whenever the process ends, the old pair or the new pair is complete. The weights
-    of a model that was replaced are removed, unless another one needs them.
+    of a model that was replaced are removed if tfmp wrote them and nothing else needs them.
 
     Args:
         model: the model to write.
@@ -93,6 +90,9 @@ def save_checked(
             that is asked for or they do not fit into protobuf.
         external_data: write weights beside the model.
         keep: files that belong to somebody else, such as the input's own weights.
+
+    Returns:
+        A note on each file with weights of the replaced model that stays.
 
     Raises:
         ConversionError: the model is invalid, or cannot be loaded as it is or optimized.
@@ -116,17 +116,24 @@ def save_checked(
         ) from error
     _check_optimized(model, light)
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
-    kept = {file.resolve() for file in keep}
+    belong = {file.resolve() for file in keep}
+    old = [file for file in _old_weights(path) if file.resolve() not in belong]
+    stay = {file.name: why for file in old if (why := _why_kept(file, path))}
     with making(path.parent), draft(path.parent) as folder:
-        for file in _own_weights(path):
-            if file.resolve() not in kept:
-                needed_by(folder, file.name, _MODELS)
+        for file in old:
+            if file.name not in stay:
+                remove_unless_needed(folder, file.name)
         if beside:
-            _write_beside(model, folder, path)
+            stay.pop(_write_beside(model, folder, path), None)
         else:
             with (folder / path.name).open("wb") as opened:
                 opened.writelines(_serialized(proto, weights))
         (folder / path.name).replace(path)
+    return [
+        f"{path.with_name(name)}, weights of the replaced model, stays: {why}. Remove it if "
+        "nothing needs it"
+        for name, why in stay.items()
+    ]
 
 
 def _check_optimized(model: ir.Model, light: onnx.ModelProto) -> None:
@@ -147,16 +154,13 @@ def _check_optimized(model: ir.Model, light: onnx.ModelProto) -> None:
         ) from error
 
 
-def _write_beside(model: ir.Model, folder: Path, path: Path) -> None:
-    """Writes the model to a draft, and its weights to their place under a name of their own."""
+def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:
+    """Writes the model to a draft, and its weights to their place under a name that is given."""
     ir.save(model, folder / path.name, external_data="weights")
-    with (folder / "weights").open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = _sha256(folder / "weights")
     data = path.with_name(f"{path.name}.{digest[:_DIGITS]}.data")
-    if data.exists():
-        with data.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise InputError(f"{data}: already exists. Remove it, or choose another output.")
+    if data.exists() and _sha256(data) != digest:
+        raise InputError(f"{data}: already exists. Remove it, or choose another output.")
     proto = onnx.load(folder / path.name, load_external_data=False)
     for tensor in _external_tensors(proto.graph):
         for entry in tensor.external_data:
@@ -164,8 +168,14 @@ def _write_beside(model: ir.Model, folder: Path, path: Path) -> None:
                 entry.value = data.name
     (folder / path.name).write_bytes(proto.SerializeToString())
     if not data.exists():
-        needed_by(folder, data.name, _MODELS)
+        remove_unless_needed(folder, data.name)
         (folder / "weights").replace(data)
+    return data.name
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -179,11 +189,22 @@ def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     yield from (each for each in tensors if each.data_location == onnx.TensorProto.EXTERNAL)
 
 
-def _own_weights(path: Path) -> list[Path]:
-    """Files of weights that the model at `path` was written with, by their names."""
-    name = re.compile(rf"{re.escape(path.name)}(\.[0-9a-f]{{{_DIGITS}}})?\.data")
+def _old_weights(path: Path) -> list[Path]:
+    """The files beside a model with its weights, whose names begin with its own."""
     files = [file for file in external_files(path) if file.parent == path.parent]
-    return [file for file in files if name.fullmatch(file.name)]
+    return [file for file in files if file.name.startswith(f"{path.name}.") and file.is_file()]
+
+
+def _why_kept(file: Path, path: Path) -> str | None:
+    """Why weights must outlive their model at `path`, in words; None if they may go with it."""
+    if path.is_symlink():
+        return f"{path} was a link, whose model is still at {path.resolve()}"
+    if path.stat().st_nlink > 1:
+        return f"{path} had another name (a hard link), whose model is still there"
+    named = re.fullmatch(rf"\.([0-9a-f]{{{_DIGITS}}})\.data", file.name.removeprefix(path.name))
+    if named is None or file.is_symlink() or not _sha256(file).startswith(named[1]):
+        return "tfmp did not write it as it is"
+    return why_needed(file, [path])
 
 
 def external_files(path: Path) -> tuple[Path, ...]:

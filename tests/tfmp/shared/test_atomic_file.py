@@ -16,10 +16,11 @@ from tfmp.shared import atomic_file
 from tfmp.shared.atomic_file import (
     draft,
     drop_drafts,
-    needed_by,
     remove_abandoned,
+    remove_unless_needed,
     replacing,
     temporary_folder,
+    why_needed,
 )
 
 NAME = ".tfmp-0123456789abcdef"
@@ -256,10 +257,27 @@ def test_files_beside_a_draft_go_unless_another_file_names_them(tmp_path: Path, 
     leave_a_draft(tmp_path)
     (tmp_path / NAME / "model.onnx").write_text("a.data old.data new.data")
     for name in ("a.data", "old.data", "new.data", "never.data"):
-        needed_by(tmp_path / NAME, name, "*.onnx")
+        remove_unless_needed(tmp_path / NAME, name)
     remove_abandoned(tmp_path)
     stays = "new.data" if switched else "old.data"
     assert names(tmp_path) == sorted(["a.data", "copy.onnx", "mine.data", "model.onnx", stays])
+
+
+def test_a_file_among_too_many_to_look_at_may_be_needed(tmp_path: Path, monkeypatch):
+    (tmp_path / "a.data").write_text("a")
+    assert why_needed(tmp_path / "a.data") is None
+    monkeypatch.setattr(atomic_file, "_LOOKED_AT", 1)
+    assert why_needed(tmp_path / "a.data") == (
+        f"{tmp_path} holds too many files to look for links to it"
+    )
+
+
+def test_a_file_larger_than_any_model_names_nothing(tmp_path: Path, monkeypatch):
+    (tmp_path / "a.data").write_text("a")
+    (tmp_path / "data").write_text("a.data")
+    assert why_needed(tmp_path / "a.data") == f"{tmp_path / 'data'} names it"
+    monkeypatch.setattr(atomic_file, "_LARGEST_MODEL", 4)
+    assert why_needed(tmp_path / "a.data") is None
 
 
 def test_what_a_draft_of_another_run_names_stays(tmp_path: Path):
@@ -267,9 +285,9 @@ def test_what_a_draft_of_another_run_names_stays(tmp_path: Path):
     with draft(tmp_path) as other:
         (other / "model.onnx").write_text("a.data")
         with draft(tmp_path) as own:
-            needed_by(own, "a.data", "*.onnx")
+            remove_unless_needed(own, "a.data")
         assert (tmp_path / "a.data").exists()
-        needed_by(other, "a.data", "*.onnx")
+        remove_unless_needed(other, "a.data")
     assert names(tmp_path) == []
 
 
