@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
 from tfmp.converters.drift import Kind
@@ -28,36 +29,108 @@ from tfmp.shared.wording import alike_once
 _HUB_TASKS = {Kind.DETECTION: "object-detection"}
 
 # Signs with a meaning in GitHub's Markdown, in a line or a table cell: marks, tags, entities,
-# underscores at the edge of a word, and colons that begin a link or an emoji.
-_SPECIAL = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=[\w/]))")
+# formulas, addresses, underscores at the edge of a word, and colons that begin a link or an emoji.
+_SPECIAL = re.compile(
+    r"([\\`*\[\]<|~&$@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=[\w/])|(?<=www)\.)"
+)
+
+# Signs with a meaning at the beginning of a line: headings, quotes, lists, rules, and numbers.
+_LEADING = re.compile(r"(\d*)([#>+=.)-])")
+
+
+class _Markdown(str):
+    """A text that is Markdown; every other text is escaped where it is written."""
+
+
+class _Page:
+    """Lines of Markdown, written from texts that mean nothing in it, and from `_Markdown`."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines).rstrip("\n") + "\n"
+
+    def heading(self, level: int, text: str) -> None:
+        """A heading between empty lines."""
+        self.gap()
+        self._lines += [f"{'#' * level} {_inline(text)}", ""]
+
+    def paragraph(self, *parts: str) -> None:
+        """A line that stands by itself."""
+        self.gap()
+        self._lines += [_block(*parts), ""]
+
+    def item(self, *parts: str, level: int = 0) -> None:
+        """A line of a list; a mark without a text would underline the line before it."""
+        if line := _block(*parts):
+            self._lines.append(f"{'  ' * level}- {line}")
+
+    def table(self, heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: str) -> None:
+        """Rows of cells; the columns whose place in `numbers` is "1" are of numbers."""
+        self.gap()
+        rules = [_Markdown("---:" if place == "1" else "---") for place in numbers]
+        for row in (heading, rules, *rows):
+            self._lines.append(f"| {' | '.join(map(_inline, row))} |")
+        self._lines.append("")
+
+    def gap(self) -> None:
+        """An empty line, unless there is one."""
+        if self._lines and self._lines[-1]:
+            self._lines.append("")
+
+
+def _inline(text: str) -> str:
+    return text if isinstance(text, _Markdown) else escape(text)
+
+
+def _block(*parts: str) -> str:
+    """A line whose first sign begins nothing but a text."""
+    line = "".join(map(_inline, parts)).strip()
+    leading = _LEADING.match(line)
+    return f"{leading[1]}\\{line[leading.end(1) :]}" if leading else line
+
+
+def _bold(text: str) -> _Markdown:
+    shown = escape(text).strip()
+    return _Markdown(f"**{shown}**" if shown else "")
+
+
+def _code(text: str) -> _Markdown:
+    """Between more backticks than any that it holds; a bar would end a table's cell even there."""
+    shown = printable(text).replace("|", "\\|")
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    space = " " if "`" in shown else ""
+    return _Markdown(f"{fence}{space}{shown}{space}{fence}" if shown.strip() else "")
 
 
 def to_markdown(report: DriftReport) -> str:
     """A heading with the verdict, the table of candidates, the reasons, data and budget."""
-    lines = [f"## {SIGNS[report.verdict]} Drift report: {report.verdict}", ""]
-    lines += [escape(headline(report)), ""]
-    lines += _table(report)
-    lines.append("")
+    return str(_page(report))
+
+
+def _page(report: DriftReport) -> _Page:
+    page = _Page()
+    page.heading(2, f"{SIGNS[report.verdict]} Drift report: {report.verdict}")
+    page.paragraph(headline(report))
+    _add_table(page, report)
     for candidate in report.candidates:
         # A candidate that passed needs no reasons here: the table has its numbers.
         seen = told(report, candidate)
         if candidate.verdict is Verdict.PASS and not candidate.notes and not seen:
             continue
-        lines.append(f"- **{escape(candidate.name)}** {candidate.verdict}")
+        page.item(_bold(candidate.name), f" {candidate.verdict}")
         findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
-        lines += [f"  - {escape(reason)}" for reason in findings]
-        lines += [f"  - {escape(text)}" for text in (*seen, *meaning_texts(candidate))]
-        lines += [f"  - note: {escape(note)}" for note in alike_once(candidate.notes)]
-    lines += [f"- note: {escape(note)}" for note in data_notes(report)]
-    if lines[-1]:
-        lines.append("")
+        for text in (*findings, *seen, *meaning_texts(candidate)):
+            page.item(text, level=1)
+        for note in alike_once(candidate.notes):
+            page.item(f"note: {note}", level=1)
+    for note in data_notes(report):
+        page.item(f"note: {note}")
     if cells := latency_cells(report):
-        rule = ("---:", "---", *["---:"] * 4)
-        rows = (map(escape, row) for row in cells[1:])
-        lines += ["| " + " | ".join(row) + " |" for row in (cells[0], rule, *rows)]
-        lines.append("")
-    lines.append(_small_print(report))
-    return "\n".join(lines) + "\n"
+        page.table(cells[0], cells[1:], numbers="101111")
+    page.paragraph(_small_print(report))
+    return page
 
 
 def to_card(report: DriftReport) -> str:
@@ -66,18 +139,18 @@ def to_card(report: DriftReport) -> str:
     Metrics against labels are also its metadata, `model-index` as the Hub documents it in
     https://huggingface.co/docs/hub/model-cards
     """
-    lines = ["### Files of this report", "", "| File | SHA-256 |", "| --- | --- |"]
+    page = _page(report)
+    page.heading(3, "Files of this report")
     files = [(file.name, file.sha256) for file in report.candidates]
-    for name, digest in [(report.reference.name, report.reference.sha256), *files]:
-        if digest is not None:
-            lines.append(f"| {escape(name)} | `{digest}` |")
+    named = [(report.reference.name, report.reference.sha256), *files]
+    page.table(("File", "SHA-256"), [(name, _code(sum)) for name, sum in named if sum], "00")
     metadata = _model_index(report)
     head = ["---", *metadata, "---", ""] if metadata else []
-    return "\n".join([*head, to_markdown(report), *lines]) + "\n"
+    return "\n".join([*head, str(page)])
 
 
 def _model_index(report: DriftReport) -> list[str]:
-    """The lines of YAML; texts are JSON's, which YAML reads, too."""
+    """The lines of YAML."""
     results = []
     for candidate in report.candidates:
         kinds = {output.name: output.task.kind for output in candidate.outputs}
@@ -86,21 +159,32 @@ def _model_index(report: DriftReport) -> list[str]:
             if not metrics:
                 continue
             kind = kinds.get(label.output, Kind.OTHER)
+            source = _yaml(report.data.source)
             results += [
-                f"  - task: {{type: {json.dumps(_HUB_TASKS.get(kind, str(kind.value)))}}}",
-                f"    dataset: {{type: {json.dumps(report.data.source)}, "
-                f"name: {json.dumps(report.data.source)}}}",
+                f"  - task: {{type: {_yaml(_HUB_TASKS.get(kind, str(kind.value)))}}}",
+                f"    dataset: {{type: {source}, name: {source}}}",
                 "    metrics:",
             ]
             for metric in metrics:
                 name = f"{metric.name} of {candidate.name}"
                 results.append(
-                    f"    - {{type: {json.dumps(metric.name.lower().replace(' ', '_'))}, "
-                    f"name: {json.dumps(name)}, value: {json.dumps(metric.candidate)}}}"
+                    f"    - {{type: {_yaml(metric.name.lower().replace(' ', '_'))}, "
+                    f"name: {_yaml(name)}, value: {_yaml_number(metric.candidate)}}}"
                 )
     if not results:
         return []
-    return ["model-index:", f"- name: {json.dumps(report.reference.name)}", "  results:", *results]
+    return ["model-index:", f"- name: {_yaml(report.reference.name)}", "  results:", *results]
+
+
+def _yaml(text: str) -> str:
+    """A text as JSON, which YAML reads, too, except for halves of surrogate pairs."""
+    return json.dumps(printable(text), ensure_ascii=False)
+
+
+def _yaml_number(value: float) -> str:
+    """A number with a point, without which YAML 1.1 takes 1e-05 for a text."""
+    digits, sign, exponent = repr(value).partition("e")
+    return f"{digits}{'' if '.' in digits else '.0'}{sign}{exponent}"
 
 
 def escape(text: str) -> str:
@@ -108,17 +192,19 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", printable(text))
 
 
-def _table(report: DriftReport) -> list[str]:
+def _add_table(page: _Page, report: DriftReport) -> None:
     names = [item.name for item in fields(Row) if item.name != "verdict"]
     rows = [row_of(candidate) for candidate in report.candidates]
     shown = [name for name in names if any(getattr(row, name) != NONE for row in rows)]
-    lines = ["| " + " | ".join([*(getattr(HEADINGS, name) for name in shown), "Verdict"]) + " |"]
-    lines.append("|" + " --- |" * (len(shown) + 1))
-    for row in rows:
-        cells = [escape(getattr(row, name)) for name in shown]
-        cells.append(f"{SIGNS[row.verdict]} **{row.verdict}**")
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+    cells = [
+        (
+            *(getattr(row, name) for name in shown),
+            _Markdown(f"{SIGNS[row.verdict]} **{row.verdict}**"),
+        )
+        for row in rows
+    ]
+    heading = (*(getattr(HEADINGS, name) for name in shown), "Verdict")
+    page.table(heading, cells, numbers="0" * len(heading))
 
 
 def _small_print(report: DriftReport) -> str:
@@ -148,7 +234,7 @@ def _small_print(report: DriftReport) -> str:
         for name, value in own.items()
     ]
     return (
-        f"Data: {escape(report.data.source)}, {report.data.samples:,} samples, "
-        f"sha256 {report.data.sha256[:12]}. Budget: {escape(', '.join(shown)) or 'none'}, "
+        f"Data: {report.data.source}, {report.data.samples:,} samples, "
+        f"sha256 {report.data.sha256[:12]}. Budget: {', '.join(shown) or 'none'}, "
         f"confidence {budget.confidence:.0%}."
     )

@@ -1,0 +1,171 @@
+"""Texts of a report mean nothing to whatever shows it: each field holds markup, in each form."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from html.parser import HTMLParser
+from io import StringIO
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from tfmp.converters.report.model import DriftReport, Latency, Stage, render
+from tfmp.converters.report.terminal import print_report
+
+HOSTILE = [
+    "<script>evil()</script><img src=x onerror=evil()>",
+    "![evil](http://evil/x.png) [evil](javascript:evil) <http://evil> http://evil www.evil.com",
+    "evil@evil.com &lt;evil&gt; &#60;evil&#62;",
+    "` <b>evil</b> `` [evil](x) ```",
+    "` | evil | `",
+    "# evil",
+    "> evil",
+    "- evil",
+    "+ evil",
+    "1. evil",
+    "1) evil",
+    "        evil",
+    "***",
+    "---",
+    "===",
+    "| evil | evil |\n| --- | --- |\n| evil | evil |",
+    "evil\n\n# evil\n\n---\nevil: evil\n---\n```evil",
+    "evil\r\n\r\n<script>evil()</script>",
+    "evil\x1b[31m\x1b]0;evil\x07\x00\x9b2J\u202eevil\u2028evil\ufeff",
+    "evil\\",
+    "**evil** _evil_ ~~evil~~ $evil$ :evil: {{ evil }} {% evil %}",
+    "]]><!-- evil --> <?evil?> \"evil' onload='evil()",
+    "\ud800evil 🦊 evil",
+    "",
+]
+
+
+def with_texts(value: Any, text: str) -> Any:
+    """The same with one text in the place of all texts."""
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        return text
+    if isinstance(value, tuple):
+        return tuple(with_texts(item, text) for item in value)
+    if isinstance(value, Mapping):
+        return {key: with_texts(item, text) for key, item in value.items()}
+    if is_dataclass(value) and not hasattr(value, "to_json"):
+        changes = {
+            item.name: with_texts(getattr(value, item.name), text)
+            for item in fields(value)
+            if item.init and item.name not in ("kind", "totals", "labels", "schema")
+        }
+        return replace(value, **changes)
+    return value
+
+
+@pytest.fixture
+def full(report: DriftReport) -> DriftReport:
+    """A report with everything that renderings show."""
+    first = report.candidates[0]
+    latency = Latency(1.0, 0.5, 2.0, 100, 1, "onnxruntime", "CPU", 2**20, "float32")
+    stages = (Stage("export", first.outputs), Stage("weights", (), "none"))
+    full = [
+        replace(one, latency=latency, latencies=(latency,), stages=stages, notes=("note",))
+        for one in report.candidates
+    ]
+    reference = replace(report.reference, latency=latency, latencies=(latency,), notes=("note",))
+    return replace(report, candidates=tuple(full), reference=reference)
+
+
+@pytest.fixture(params=HOSTILE, ids=ascii)
+def hostile(request: pytest.FixtureRequest, full: DriftReport) -> DriftReport:
+    return with_texts(full, request.param)
+
+
+def kinds_of(text: str) -> list[str]:
+    """The kinds of all parts of a text in GitHub's Markdown, in their order."""
+    parser = MarkdownIt("gfm-like", {"linkify": False}).enable(["table", "strikethrough"])
+    found = []
+    for token in parser.parse(text):
+        found += [token.type, *(each.type for each in token.children or ())]
+    return found
+
+
+# What a report is made of.
+BENIGN = {
+    *(f"{kind}_{end}" for end in ("open", "close") for kind in ("heading", "paragraph", "strong")),
+    *(f"{kind}_{end}" for end in ("open", "close") for kind in ("bullet_list", "list_item")),
+    *(f"{k}_{end}" for end in ("open", "close") for k in ("table", "thead", "tbody", "tr", "th")),
+    *("td_open", "td_close", "inline", "text", "text_special", "softbreak"),
+}
+
+
+def test_markdown_has_the_parts_of_a_report_only(hostile: DriftReport) -> None:
+    kinds = kinds_of(render(hostile, ".md"))
+    assert set(kinds) <= BENIGN
+    assert (kinds.count("heading_open"), kinds.count("table_open")) == (1, 2)
+    assert kinds.count("tr_open") == 1 + 4 + 1 + 5
+    assert "http:" not in render(hostile, ".md")
+    assert "www." not in render(hostile, ".md")
+
+
+def test_a_card_has_the_parts_of_a_report_and_hashes(hostile: DriftReport) -> None:
+    head, body = render(hostile, ".card.md").removeprefix("---\n").split("\n---\n", 1)
+    (entry,) = yaml.safe_load(head)["model-index"]
+    assert set(entry) == {"name", "results"}
+    for result in entry["results"]:
+        assert set(result) == {"task", "dataset", "metrics"}
+        assert all(isinstance(each["value"], float) for each in result["metrics"])
+    kinds = kinds_of(body)
+    assert set(kinds) <= BENIGN | {"code_inline"}
+    assert (kinds.count("heading_open"), kinds.count("table_open")) == (2, 2 + 1)
+    assert kinds.count("code_inline") in (0, 4)
+
+
+def test_a_code_span_shows_its_text(full: DriftReport) -> None:
+    hashed = replace(full, reference=replace(full.reference, sha256="a` | ``b`"))
+    (cell,) = [line for line in render(hashed, ".card.md").splitlines() if "digits | `" in line]
+    parser = MarkdownIt("gfm-like", {"linkify": False}).enable("table")
+    (_, code) = [
+        token.children[0].content
+        for token in parser.parse(f"| a | b |\n| --- | --- |\n{cell}")[-12:]
+        if token.type == "inline" and token.children
+    ]
+    assert code == "a` | ``b`"
+
+
+class _Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, tuple[str, ...]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, tuple(name for name, _ in attrs)))
+
+
+def test_a_page_has_the_same_tags_whatever_its_texts_are(full: DriftReport) -> None:
+    plain = _Tags(render(with_texts(full, "plain"), ".html")).found
+    assert plain
+    for text in filter(None, HOSTILE):
+        page = render(with_texts(full, text), ".html")
+        assert _Tags(page).found == plain, ascii(text)
+        assert all(char.isprintable() or char in "\n\xa0" for char in page), ascii(text)
+
+
+def test_junit_is_xml_with_the_same_tags(hostile: DriftReport, full: DriftReport) -> None:
+    tags = [each.tag for each in ElementTree.fromstring(render(hostile, ".xml")).iter()]
+    assert tags == [each.tag for each in ElementTree.fromstring(render(full, ".xml")).iter()]
+
+
+def test_the_terminal_gets_no_controls(hostile: DriftReport) -> None:
+    stream = StringIO()
+    print_report(hostile, Console(file=stream, width=100))
+    assert all(char.isprintable() or char == "\n" for char in stream.getvalue())
+
+
+def test_every_other_form_can_be_written(hostile: DriftReport) -> None:
+    alone = replace(hostile, candidates=hostile.candidates[1:2])
+    for suffix in (".nodes.json", ".peak.nodes.json", ".precision.nodes.json"):
+        render(alone, suffix).encode(errors="surrogatepass")
