@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tfmp.shared.report_files import Base64, Count
+
 
 @dataclass(frozen=True)
 class LayerError:
@@ -29,8 +31,8 @@ class LayerError:
     local: float
     cumulative: float
     jump: float
-    nonfinite: int = 0
-    local_nonfinite: int = 0
+    nonfinite: Count = 0
+    local_nonfinite: Count = 0
     peak: float = 0.0
     nodes: tuple[str, ...] = ()
     float32: tuple[str, ...] = ()
@@ -58,7 +60,7 @@ class Culprit:
     node: str = ""
     op: str = ""
     local: float = 0.0
-    local_nonfinite: int = 0
+    local_nonfinite: Count = 0
     folder: str | None = None
     nodes: tuple[LayerError, ...] = ()
 
@@ -73,9 +75,9 @@ class WorstSample:
         thumbnail: PNG in base64 where the input is an image; None otherwise.
     """
 
-    index: int
+    index: Count
     error: float
-    thumbnail: str | None = None
+    thumbnail: Base64 | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Explanation:
     """
 
     worst: tuple[WorstSample, ...]
-    samples: int = 0
+    samples: Count = 0
     computed: str = ""
     baseline: float | None = None
     layers: tuple[LayerError, ...] = ()

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -21,6 +23,12 @@ FieldType: TypeAlias = Any
 
 # What `json.dumps` takes and `json.loads` gives.
 Json: TypeAlias = Any
+
+# What limits a field, in its type's `Annotated`: the numbers or the form of texts.
+Limit: TypeAlias = range | re.Pattern[str]
+
+# Letters of a wrong value in a message: as many as a hash has.
+_SHOWN = 64
 
 # JSON has no word for these numbers; a bare NaN makes a document that strict readers refuse.
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -113,13 +121,15 @@ def decode(kind: type[DriftReport], document: Json) -> DriftReport:
 
 def _decode(kind: FieldType, value: Json, where: str) -> object:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _expect_limited(_decode(arguments[0], value, where), arguments[1], where)
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
         (kind,) = (item for item in arguments if item is not type(None))
         return _decode(kind, value, where)
     if hasattr(kind, "from_json"):
-        return kind.from_json(_expect(value, dict, where))
+        return _decode_own(kind, _expect(value, dict, where), where)
     if is_dataclass(kind):
         return _decode_dataclass(kind, value, where)
     if origin is tuple:
@@ -127,7 +137,10 @@ def _decode(kind: FieldType, value: Json, where: str) -> object:
         return tuple(_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
     if origin in (dict, types.MappingProxyType) or origin is Mapping:
         entries = _expect(value, dict, where)
-        return {key: _decode(arguments[1], item, f"{where}.{key}") for key, item in entries.items()}
+        return {
+            _expect(key, str, f"a key of {where}"): _decode(arguments[1], item, f"{where}.{key}")
+            for key, item in entries.items()
+        }
     if kind is float:
         return _decode_float(value, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -137,7 +150,7 @@ def _decode(kind: FieldType, value: Json, where: str) -> object:
 
 def _decode_dataclass(kind: FieldType, value: Json, where: str) -> Any:
     entries = _expect(value, dict, where)
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     arguments = {}
     for item in fields(kind):
         if item.name in entries:
@@ -157,7 +170,15 @@ def _decode_float(value: Json, where: str) -> float:
         return WORDS[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong_type(value, "a number", where)
-    return float(value)
+    return float(_expect(value, type(value), where))
+
+
+def _decode_own(kind: FieldType, entries: Json, where: str) -> object:
+    """What has a form of its own, which it checks by itself."""
+    try:
+        return kind.from_json(entries)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
 
 
 def _decode_enum(kind: type[Enum], value: Json, where: str) -> Enum:
@@ -172,11 +193,27 @@ def _expect(value: Json, kind: FieldType, where: str) -> Json:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         names = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
         raise _wrong_type(value, names.get(kind, f"a {kind.__name__}"), where)
+    if kind is int and abs(value) > sys.float_info.max:
+        raise _wrong_type(value, f"a number up to {sys.float_info.max:.2g}", where)
+    if kind is str and value.encode(errors="replace").decode() != value:
+        raise _wrong_type(value, "a text in Unicode, without halves of surrogate pairs", where)
+    return value
+
+
+def _expect_limited(value: Json, limit: Limit, where: str) -> Json:
+    """A text that fits a pattern, or a whole number in a range."""
+    if isinstance(limit, range):
+        if value not in limit:
+            raise _wrong_type(value, f"a number from {limit.start} to {limit.stop - 1}", where)
+    elif not limit.fullmatch(value):
+        raise _wrong_type(value, f"a text of the form {limit.pattern}", where)
     return value
 
 
 def _wrong_type(value: Json, expected: str, where: str) -> InputError:
+    text = repr(value)
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return InputError(
-        f"{where} is {value!r} ({type(value).__name__}), expected {expected}; the document was "
+        f"{where} is {text} ({type(value).__name__}), expected {expected}; the document was "
         "changed. Write the report again with tfmp-convert."
     )

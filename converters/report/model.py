@@ -16,7 +16,7 @@ from tfmp.converters.samples import DataReport
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import as_path, check_folder
 from tfmp.shared.atomic_file import replacing
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.report_files import Count, JsonObject, Sha256
 
 SCHEMA = "tfmp.drift/1"
 
@@ -41,11 +41,11 @@ class Latency:
     median_ms: float
     low_ms: float
     high_ms: float
-    calls: int
-    batch: int
+    calls: Count
+    batch: Count
     runner: str
     device: str
-    memory_bytes: int | None = None
+    memory_bytes: Count | None = None
     policy: str = ""
 
 
@@ -71,8 +71,8 @@ class ReferenceReport:
     name: str
     format: str
     path: str | None = None
-    sha256: str | None = None
-    size_bytes: int | None = None
+    sha256: Sha256 | None = None
+    size_bytes: Count | None = None
     runner: RunnerInfo | None = None
     notes: tuple[str, ...] = ()
     noise_floor: tuple[OutputDrift, ...] = ()
@@ -126,8 +126,8 @@ class CandidateEvidence:
     outputs: tuple[OutputDrift, ...] = ()
     labels: tuple[LabelDrift, ...] = ()
     path: str | None = None
-    sha256: str | None = None
-    size_bytes: int | None = None
+    sha256: Sha256 | None = None
+    size_bytes: Count | None = None
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
     remedy: str = ""

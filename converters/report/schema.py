@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 
-from tfmp.converters.report.jsonio import WORDS, FieldType
+from tfmp.converters.report.jsonio import WORDS, FieldType, Limit
 from tfmp.converters.report.model import SCHEMA, DriftReport
 from tfmp.shared.report_files import JsonObject
 
@@ -40,6 +40,14 @@ def schema() -> JsonObject:
 
 def _of(kind: FieldType, definitions: JsonObject) -> JsonObject:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        limit: Limit = arguments[1]
+        limits: JsonObject = (
+            {"minimum": limit.start, "maximum": limit.stop - 1}
+            if isinstance(limit, range)
+            else {"pattern": f"^{limit.pattern}$"}
+        )
+        return {**_of(arguments[0], definitions), **limits}
     if origin in (types.UnionType, typing.Union):
         options = [_of(item, definitions) for item in arguments if item is not type(None)]
         return {"anyOf": [*options, {"type": "null"}]}
@@ -62,7 +70,8 @@ def _of_dataclass(kind: FieldType, definitions: JsonObject) -> JsonObject:
     name = kind.__name__
     if name not in definitions:
         definitions[name] = {}  # stands for it while its fields are read
-        hints, texts = typing.get_type_hints(kind), _field_texts(kind)
+        hints = typing.get_type_hints(kind, include_extras=True)
+        texts = _field_texts(kind)
         definitions[name] = {
             "type": "object",
             "description": (inspect.getdoc(kind) or "").partition("\n")[0],

@@ -16,6 +16,7 @@ from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
+from tfmp.shared.report_files import Count, Sha256
 
 # More samples hardly move a relative L2 error, and a file is validated on all of them anyway.
 SEARCH_SAMPLES = 256
@@ -38,11 +39,11 @@ class DataReport:
     """
 
     source: str
-    samples: int
-    sha256: str
+    samples: Count
+    sha256: Sha256
     synthetic: bool = False
     labelled: bool = False
-    nonfinite: Mapping[str, int] = field(default_factory=dict)
+    nonfinite: Mapping[str, Count] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

@@ -3,17 +3,23 @@
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.wording import shown
 
 # An object of a JSON document, as `json.dumps` takes it.
 JsonObject: TypeAlias = dict[str, Any]
+
+# Types of fields, with the limits that their values keep in any document.
+Count: TypeAlias = Annotated[int, range(2**63)]
+Sha256: TypeAlias = Annotated[str, re.compile("[0-9a-f]{64}")]
+Base64: TypeAlias = Annotated[str, re.compile("[A-Za-z0-9+/]+={0,2}")]
 
 
 def check_is_path(name: str, path: object) -> Path:

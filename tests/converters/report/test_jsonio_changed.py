@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from tfmp.converters.shared.tensors import TensorSpec
 # Of the first version that wrote schema tfmp.drift/1.
 RECORDED = SUPPORT / "recorded"
 
-STRANGE = [None, -1, 0, 10**30, 1e308, -5.5, "abc", "", "NaN", "-Infinity", [], {}, [1], True]
+STRANGE: list[Any] = [None, -1, 0, 10**30, 1e308, -5.5, "abc", "", "NaN", "-Infinity", [], {}]
+STRANGE += [[1], True, 10**400, "\ud800", "0x10", "1_0", "zz" * 32]
 CHANGES = 60
 
 
@@ -100,8 +102,8 @@ def answer(document: Any, folder: Path) -> str:
     try:
         report = DriftReport.from_dict(document)
         report.judged_by(DriftBudget(rel_l2=0.003)).save(folder / "again.html")
-        report.save(folder / "again.md")
-        report.save(folder / "again.xml")
+        for suffix in (".json", ".md", ".card.md", ".xml"):
+            report.save(folder / f"again{suffix}")
     except InputError as error:
         return str(error)
     return ""
@@ -119,6 +121,59 @@ def test_a_changed_report_is_shown_or_refused(documents, which: int, tmp_path: P
         assert "\n" not in message, what
         refused += bool(message)
     assert 0 < refused < CHANGES
+
+
+FAR = 10**400
+HALF = "half of a pair: \ud800"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (
+            "data.sha256",
+            "zz",
+            r"'zz' \(str\), expected a text of the form \[0-9a-f\]\{64\}; the doc",
+        ),
+        ("data.sha256", "AB" * 32, "expected a text of the form"),
+        ("data.sha256", f"{'0' * 63}\n", "expected a text of the form"),
+        ("reference.sha256", "0x" + "0" * 62, "expected a text of the form"),
+        ("candidates.0.sha256", "`# heading", "expected a text of the form"),
+        ("candidates.1.explanation.worst.0.thumbnail", "<svg>", "expected a text of the form"),
+        (
+            "data.samples",
+            -1,
+            f"-1 \\(int\\), expected a number from 0 to {2**63 - 1}; the document",
+        ),
+        ("data.samples", 2**63, "expected a number from 0 to"),
+        ("data.nonfinite.image", -7, "expected a number from 0 to"),
+        ("reference.size_bytes", -1, "expected a number from 0 to"),
+        (
+            "candidates.0.outputs.0.totals.values",
+            FAR,
+            r"100+\.\.\. \(int\), expected a number up to",
+        ),
+        ("budget.rel_l2", FAR, r"0\.\.\. \(int\), expected a number up to 1.8e\+308"),
+        ("reference.name", HALF, "expected a text in Unicode, without halves of surrogate pairs"),
+        ("environment", {HALF: "1"}, r"a key of report\.environment is .* in Unicode"),
+        ("candidates.0.reasons", ["x" * 10**6], ""),
+        ("candidates.0.name", ["x" * 10**6], r"\['x{62}\.\.\. \(list\), expected a text"),
+    ],
+)
+def test_each_field_keeps_its_limits(
+    documents, place: str, value: object, message: str, tmp_path: Path
+) -> None:
+    document = copy.deepcopy(documents[0])
+    *way, last = (int(key) if key.isdecimal() else key for key in place.split("."))
+    part = document
+    for key in way:
+        part = part[key]
+    assert last in part or isinstance(last, int)
+    part[last] = value
+    found = answer(document, tmp_path)
+    assert bool(found) == bool(message)
+    assert re.search(message, found)
+    assert not message or re.sub(r"\.(\d+)", r"[\1]", place) in found
 
 
 def test_numbers_that_contradict_one_another_are_told(documents) -> None:
