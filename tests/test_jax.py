@@ -21,6 +21,7 @@ QUICK = (
 WHOLE = (
     "fit/test_callback fit/test_callback_adapting fit/test_callback_bad_rows "
     "fit/test_callback_data fit/test_callback_order fit/test_callback_readings "
+    "fit/test_callback_transformers "
     "fit/test_early_start fit/test_large_inputs fit/test_large_inputs_rounded "
     "fit/test_nonfinite_watch fit/test_preflight fit/test_scale_watch fit/test_skipped_steps "
     "loss_scaling/test_attach loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide "

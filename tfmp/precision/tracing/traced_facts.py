@@ -121,15 +121,10 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
         unsafe |= trial.unsafe_losses
         notes += _losses_of_containers(entry, trial)
         lines.update(promoted(trial.facts))
-        if base != "mixed_float16":
-            continue  # bfloat16 has the range of float32
-        known = set(out_of_range)
-        notes += _leave_range(entry, before, trial, out_of_range)
-        widened = dict.fromkeys(out_of_range.keys() - known, "float32")
-        if widened and not layer_tree.is_graph(entry.layer):
-            # Operators of TensorFlow take no float32 and 16 bits together.
-            with_them = _run(entry, {**policies, **widened}, before)
-            failed.update(with_them.failed if with_them else {})
+        if base == "mixed_float16":  # bfloat16 has the range of float32
+            notes += _leave_range(entry, before, trial, out_of_range)
+        if needs_dry_run(entry):
+            _settle(entry, policies, before, out_of_range, failed)
     return Evidence(
         frozenset(outputs),
         failed,
@@ -147,6 +142,26 @@ def _run(entry: LayerNode, policies: Mapping[int, str | None], before: DryRun) -
     with suppress(DryRunError):
         return dry_run(entry, policies, before)
     return None
+
+
+def _settle(
+    entry: LayerNode,
+    policies: Mapping[int, str | None],
+    before: DryRun,
+    out_of_range: Mapping[int, str],
+    failed: dict[int, str],
+) -> None:
+    """Adds the layers that fail beside layers in float32, until a run has no other failures.
+
+    Operators of TensorFlow take no float32 and 16 bits together: `x + self.att(self.norm(x))` fails
+    where the attention stays in float32, and so may code that reads its sum.
+    """
+    own = {id(node.layer) for node in entry.within()}
+    tried: set[int] = set()
+    while (wide := own & (out_of_range.keys() | failed.keys())) > tried:
+        tried = wide
+        trial = _run(entry, {**policies, **dict.fromkeys(wide, "float32")}, before)
+        failed.update(trial.failed if trial else {})
 
 
 def _leave_range(
