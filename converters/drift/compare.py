@@ -52,12 +52,12 @@ def match(
 
     Args:
         reference: tensors of the reference.
-        candidate: tensors of the candidate; those beyond the reference's are left aside.
+        candidate: tensors of the candidate; outputs beyond the reference's are left aside.
         candidate_name: name of the candidate in messages.
         what: word for the tensors in messages, "output" or "input".
 
     Raises:
-        InputError: a tensor of the reference has no counterpart.
+        InputError: a tensor of the reference has no counterpart, or an input has none.
     """
     names = _match_by_name(reference, candidate)
     notes = []
@@ -77,6 +77,12 @@ def match(
         how = ", ".join(f"{one.name!r} with {other.name!r}" for one, other in pairs)
         notes.append(f"{what}s matched by position and shape, not by name: {how}")
     extra = [spec.name for spec in candidate if spec.name not in names.values()]
+    if extra and what == "input":
+        raise InputError(
+            f"{candidate_name}: takes inputs that the reference does not have: "
+            f"{', '.join(map(repr, extra))}. Expected {describe(reference)}; received "
+            f"{describe(candidate)}. Name the candidate that belongs to this reference."
+        )
     if extra:
         left = ", ".join(map(repr, extra))
         notes.append(f"{what}s that the reference does not have were left aside: {left}")

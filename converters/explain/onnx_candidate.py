@@ -15,6 +15,7 @@ from tfmp.converters.onnx.fp16 import TARGET, prepare
 from tfmp.converters.onnx.graph import save_checked
 from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.sessions import read_onnx
 from tfmp.converters.shared.tensors import Batch
 
 
@@ -32,7 +33,7 @@ class OnnxCandidate:
         Raises:
             ConversionError: the file's types contradict each other.
         """
-        self._model = ir.load(path)
+        self._model = read_onnx(path)
         prepare(self._model)
         name_nodes(self._model)
         self._profile = profile or profile_of(self._model.metadata_props.get(TARGET))

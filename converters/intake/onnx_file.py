@@ -11,7 +11,7 @@ from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.layout import Layout, declared_axes
-from tfmp.converters.shared.sessions import cpu_session
+from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import (
     TEXT,
     Batch,
@@ -46,7 +46,7 @@ def from_onnx(
         InputError: ONNX Runtime refuses the file, or a shape contradicts the model's.
     """
     try:
-        model = ir.load(path)
+        model = read_onnx(path)
         _check_depth(path, model.graph)
         _check_places(path, model)
         session = _session(path, model)

@@ -16,6 +16,7 @@ from tfmp.converters.intake.saved import Rewrite, fill, inserted, lacks
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
+from tfmp.converters.shared.memory import check_memory
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 from tfmp.converters.shared.time_limits import tensorflow_ends
 from tfmp.converters.shared.traced_runs import run_traced
@@ -320,7 +321,8 @@ def pin(
     """Input specs with a batch size, on the axis of the samples, and whole shapes filled in.
 
     Raises:
-        InputError: a name that is no input, or a shape that contradicts the model's.
+        InputError: a name that is no input, or a shape that contradicts the model's or is too
+            large.
     """
     unknown = sorted(set(input_shapes) - {spec.name for spec in specs})
     if unknown:
@@ -349,6 +351,7 @@ def pin(
                 "Give a size of at least 1 for each axis, equal to the model's where it is fixed."
             )
         pinned.append(replace(spec, shape=shape))
+        check_memory(f"input {pinned[-1]}", pinned[-1].call_bytes)
     return tuple(pinned)
 
 

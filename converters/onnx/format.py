@@ -119,11 +119,9 @@ class OnnxFormat(Format):
         return external_files(path)
 
     def remedy(self, path: Path, overflows: bool) -> str:
-        import onnx
+        from tfmp.converters.shared.sessions import onnx_metadata
 
-        properties = onnx.load(path, load_external_data=False).metadata_props
-        mixed = any(item.key == "tfmp.precision" and item.value == "mixed" for item in properties)
-        return "" if mixed else _REMEDY
+        return "" if onnx_metadata(path).get("tfmp.precision") == "mixed" else _REMEDY
 
     def open_runner(
         self,

@@ -1,13 +1,15 @@
 """A runner that takes arrays as the data has them, whatever the model's own layout is."""
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 
 from tfmp.converters.runners.base import Runner, RunnerInfo
-from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.layout import PLAIN, Layout
-from tfmp.converters.shared.tensors import Batch, in_pieces
+from tfmp.converters.shared.memory import check_memory
+from tfmp.converters.shared.tensors import Batch, TensorSpec, in_pieces
 
 
 def laid_out(runner: Runner, layout: Layout) -> Runner:
@@ -16,10 +18,29 @@ def laid_out(runner: Runner, layout: Layout) -> Runner:
     Args:
         runner: runs the model itself.
         layout: by the runner's own names.
+
+    Raises:
+        RunnerError: the model takes no samples at once, or more than memory holds.
     """
-    if layout == PLAIN and layout.fixed_samples(runner.inputs) is None:
+    samples = layout.fixed_samples(runner.inputs)
+    if layout == PLAIN and samples is None:
         return runner
+    if samples is not None:
+        _check_call(runner.inputs, samples)
     return _LaidOut(runner, layout)
+
+
+def _check_call(inputs: Sequence[TensorSpec], samples: int) -> None:
+    for spec in inputs:
+        if samples < 1:
+            raise RunnerError(
+                f"input {spec} takes {samples} samples at once. Convert the model again, with "
+                "--batch N for a fixed number"
+            )
+        try:
+            check_memory(f"input {spec}", spec.call_bytes)
+        except InputError as error:
+            raise RunnerError(str(error).removesuffix(".")) from error
 
 
 class _LaidOut:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 
 from tfmp.converters.onnx.fp16 import SESSION_OPTIONS
 from tfmp.converters.shared.errors import MachineError, RunnerError
-from tfmp.converters.shared.sessions import tensor_spec
+from tfmp.converters.shared.sessions import onnx_metadata, tensor_spec
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.wording import first_line
@@ -110,8 +109,7 @@ def provider_options(path: Path, provider: str) -> dict[str, str]:
         RunnerError: the file is not an ONNX model, or its options cannot be read.
     """
     try:
-        model = onnx.load(path, load_external_data=False)
-        own = next((e.value for e in model.metadata_props if e.key == SESSION_OPTIONS), "{}")
+        own = onnx_metadata(path).get(SESSION_OPTIONS, "{}")
         options = {str(k): str(v) for k, v in json.loads(own).get(provider, {}).items()}
     except Exception as error:  # protobuf, JSON and attributes each have their own
         raise RunnerError(

@@ -9,7 +9,7 @@ from tfmp.converters.onnx.emulation import Profile
 from tfmp.converters.runners.base import HOLDS_FOR, Held, RunnerInfo
 from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.frameworks import OrtSession
-from tfmp.converters.shared.sessions import cpu_session, tensor_spec
+from tfmp.converters.shared.sessions import cpu_session, read_onnx, tensor_spec
 from tfmp.converters.shared.tensors import Batch, in_dtype
 from tfmp.shared.wording import first_line
 
@@ -105,12 +105,10 @@ def prepared_model(path: Path) -> "ir.Model":
     Raises:
         RunnerError: the file is not an ONNX model.
     """
-    import onnx_ir as ir
-
     from tfmp.converters.onnx.fp16 import prepare
 
     with _usable(path):
-        model = ir.load(path)
+        model = read_onnx(path)
         prepare(model)
         return model
 
@@ -139,8 +137,6 @@ def _open(model: "Path | bytes | ir.Model", alone: bool) -> OrtSession:
 
 def _left_out(path: Path) -> tuple[str, ...]:
     """Optimizers that the process would not survive."""
-    import onnx_ir as ir
-
     from tfmp.converters.onnx.graph import FAULTY_OPTIMIZER, fault_of
 
-    return (FAULTY_OPTIMIZER,) if fault_of(ir.load(path)) else ()
+    return (FAULTY_OPTIMIZER,) if fault_of(read_onnx(path)) else ()

@@ -1,7 +1,8 @@
-"""ONNX Runtime sessions, set up the same way everywhere."""
+"""ONNX files, and ONNX Runtime sessions of them, opened the same way everywhere."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,7 +10,56 @@ from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.frameworks import NodeArg, OrtSession
 from tfmp.converters.shared.tensors import TEXT, TensorSpec
 
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
 _NUMPY_DTYPES = {"float": "float32", "double": "float64"}
+
+
+def read_onnx(path: Path) -> "ir.Model":
+    """A model file, whose weights are read when they are asked for.
+
+    Raises:
+        ValueError: a name is no text.
+        Exception: the file cannot be read; protobuf, ONNX and onnx-ir each raise their own.
+    """
+    import onnx_ir as ir
+
+    model = ir.from_proto(_proto(path))
+    ir.external_data.set_base_dir(model.graph, path.parent)
+    return model
+
+
+def onnx_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a model file; raises as `read_onnx` does."""
+    return {item.key: item.value for item in _proto(path).metadata_props}
+
+
+def _proto(path: Path) -> "onnx.ModelProto":
+    import onnx
+
+    proto = onnx.load(path, load_external_data=False)
+    _check_texts(proto)
+    return proto
+
+
+def _check_texts(message: Any) -> None:
+    """Raises `ValueError` for texts that protobuf gives as bytes, as they are not UTF-8.
+
+    Comments get signs in the place of the bytes that mean nothing: no one needs them.
+    """
+    from google.protobuf.message import Message
+
+    for field, value in message.ListFields():
+        values = (value,) if isinstance(value, str | bytes | Message) else value
+        if field.type == field.TYPE_MESSAGE:
+            for each in values:
+                _check_texts(each)
+        elif field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+            if field.name != "doc_string":
+                raise ValueError(f"{field.full_name} is {value!r}, which is not UTF-8")
+            setattr(message, field.name, value.decode(errors="replace"))
 
 
 def tensor_spec(value: NodeArg) -> TensorSpec:

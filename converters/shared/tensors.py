@@ -1,5 +1,6 @@
 """The names, shapes and dtypes of a model's inputs and outputs."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,15 @@ class TensorSpec:
             expected is None or expected == received
             for expected, received in zip(self.shape[1:], array.shape[1:], strict=True)
         )
+
+    @property
+    def call_bytes(self) -> int:
+        """Bytes of an array for a call, with sizes that vary as small as they can be."""
+        try:
+            each = np.dtype(self.dtype).itemsize
+        except TypeError:  # texts, and floats that NumPy does not know
+            each = 2
+        return each * math.prod(1 if size is None else size for size in self.shape)
 
     def takes(self, array: np.ndarray) -> bool:
         """Whether `array` has this rank and every fixed size, the batch axis among them."""

@@ -18,7 +18,7 @@ from tfmp.converters.onnx.graph.types import (
 )
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
-from tfmp.converters.shared.sessions import cpu_session
+from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.atomic_file import draft, making, remove_unless_needed, why_needed
 from tfmp.shared.wording import first_line
@@ -213,7 +213,7 @@ def external_files(path: Path) -> tuple[Path, ...]:
     None for a file that cannot be read: whoever opens it says why.
     """
     try:
-        graph = ir.load(path).graph
+        graph = read_onnx(path).graph
     except Exception:  # protobuf and onnx-ir each raise their own
         return ()
     weights = [value.const_value for value in graph.initializers.values()]

@@ -1,6 +1,7 @@
 """Type and shape inference, and ONNX's full check, without carrying the weights along."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -30,6 +31,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
         and value.const_value.dtype.numpy().name in _PLAIN
         and not value.is_graph_input()
     }
+    _load_others(model, large)
     order = list(graph.initializers.values())
     for name in large:
         del graph.initializers[name]
@@ -45,6 +47,31 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
         if value.const_value is not None
     }
     return proto, weights
+
+
+def _load_others(model: ir.Model, large: Mapping[str, ir.Value]) -> None:
+    """Takes into memory what stays in the protobuf: the files that it lies in are the original's.
+
+    These may be the model's own file, another folder's, or gone when the result is opened.
+    """
+    for graph in model.graphs():
+        for name, value in graph.initializers.items():
+            if graph is not model.graph or name not in large:
+                value.const_value = _in_memory(value.const_value)
+        for node in graph:
+            for name, attribute in node.attributes.items():
+                if isinstance(attribute.value, ir.ExternalTensor):
+                    node.attributes[name] = ir.AttrTensor(name, _in_memory(attribute.value))
+
+
+Tensor = TypeVar("Tensor")
+
+
+def _in_memory(tensor: Tensor) -> Tensor:
+    if not isinstance(tensor, ir.ExternalTensor):
+        return tensor
+    (loaded,) = ir.external_data.convert_tensors_from_external([tensor])
+    return loaded
 
 
 def light_proto(model: ir.Model) -> onnx.ModelProto:

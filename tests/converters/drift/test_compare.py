@@ -58,6 +58,10 @@ class TestMatch:
         assert found.names == {"a": "a"}
         assert found.notes == ("outputs that the reference does not have were left aside: 'extra'",)
 
+    def test_further_inputs_are_refused(self) -> None:
+        with pytest.raises(InputError, match=r"m\.onnx: takes inputs that .* not have: 'extra'\."):
+            match([spec("a", 3)], [spec("a", 3), spec("extra", 3)], "m.onnx", "input")
+
     @pytest.mark.parametrize(
         "candidate", [[spec("p", 9)], [spec("p", 3)], [spec("p", 3), spec("q", 9)], []]
     )

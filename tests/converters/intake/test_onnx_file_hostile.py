@@ -1,5 +1,7 @@
 """ONNX files that would take forever, compute nothing or read what is not theirs."""
 
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tfmp.converters import convert
 from tfmp.converters.intake import open_source
+from tfmp.converters.onnx.graph import external_files
+from tfmp.converters.runners import OnnxRunner
 from tfmp.converters.shared import time_limits
 from tfmp.converters.shared.errors import InputError
 
@@ -137,3 +142,114 @@ def test_weights_behind_links_are_told(tmp_path: Path):
     (sound / "w").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"which is a link to '.*elsewhere', outside .*cp -L"):
         open_source(path)
+
+
+# In the place of bytes that are no text in UTF-8.
+MARK = "MARK"
+
+
+def in_every_text(path: Path, field: str, raw: bytes) -> Path:
+    """A model of y = |x| with other bytes in one of its texts."""
+    model = onnx.load(save(path, [helper.make_node("Abs", ["x"], ["y"], name="n")], []))
+    model.metadata_props.add(key="key", value="value")
+    parts = {
+        "model": model,
+        "graph": model.graph,
+        "node": model.graph.node[0],
+        "opset": model.opset_import.add(domain="other", version=1),
+        "metadata": model.metadata_props[0],
+        "input": model.graph.input[0],
+        "size": model.graph.input[0].type.tensor_type.shape.dim[0],
+    }
+    part, _, name = field.partition(".")
+    setattr(parts[part], name, MARK)
+    if field == "input.name":
+        model.graph.node[0].input[0] = MARK
+    path.write_bytes(model.SerializeToString().replace(MARK.encode(), raw))
+    return path
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("model.producer_name", "model.producer_version", "model.domain", "graph.name"),
+        *("node.name", "node.domain", "opset.domain", "metadata.key", "metadata.value"),
+        *("input.name", "size.dim_param"),
+    ],
+)
+def test_texts_that_are_no_text(field: str, tmp_path: Path):
+    path = in_every_text(tmp_path / "m.onnx", field, b"\xff\xfe\x80A")
+    with pytest.raises(InputError) as caught:
+        open_source(path)
+    assert re.match(
+        rf"{path}: not a usable ONNX model \(onnx\.[\w.]+ is \[?b'.*'\]?, which is not UTF-8\)\. "
+        r"It may be truncated, .*; export it again\.",
+        str(caught.value),
+    )
+
+
+@pytest.mark.parametrize("field", ["model.doc_string", "graph.doc_string", "node.doc_string"])
+def test_comments_may_hold_anything(field: str, tmp_path: Path):
+    path = in_every_text(tmp_path / "m.onnx", field, b"\xff\xfe\x80A")
+    convert(path, to="onnx", output=tmp_path / "out.onnx")
+    assert open_source(tmp_path / "out.onnx").outputs[0].name == "y"
+
+
+@pytest.mark.parametrize("field", ["graph.name", "metadata.value"])
+def test_any_language_is_text(field: str, tmp_path: Path):
+    open_source(in_every_text(tmp_path / "m.onnx", field, "жж".encode()))
+
+
+@pytest.mark.parametrize("size", [2**62, 2**63 - 1, 2**50])
+def test_a_size_that_no_memory_holds(size: int, tmp_path: Path):
+    model = onnx.load(save(tmp_path / "m.onnx", [helper.make_node("Abs", ["x"], ["y"])], []))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = size
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(
+        InputError, match=rf"input x: float32\[{size}, 3\] asks for .* Check the file"
+    ):
+        open_source(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("place", ["m.onnx", "./m.onnx", "other.bin"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bool"])
+@pytest.mark.parametrize("kind", ["initializer", "constant", "in a branch"])
+def test_weights_in_the_model_file_itself(place: str, dtype: str, kind: str, tmp_path: Path):
+    """Small ones, too: the converted file holds them, and needs no file of the original."""
+    values = np.array([1, 0, 2]).astype(dtype)
+    constant = onnx.TensorProto(name="w", dims=[3], data_location=TensorProto.EXTERNAL)
+    constant.data_type = helper.np_dtype_to_tensor_dtype(values.dtype)
+    cast = helper.make_node("Cast", ["w"], ["v"], to=TensorProto.FLOAT)
+    nodes, constants = [cast, helper.make_node("Add", ["x", "v"], ["y"])], [constant]
+    if kind == "constant":
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], value=constant))
+        constants = []
+    if kind == "in a branch":
+        result = helper.make_tensor_value_info("v", TensorProto.FLOAT, [3])
+        body = helper.make_graph([cast], "body", [], [result], [constant])
+        nodes[0] = helper.make_node("If", ["yes"], ["v"], then_branch=body, else_branch=body)
+        constants = [YES]
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for offset in (1000, 0, 0):  # in the end the first part is as long as it says
+        offset = offset or (folder / "m.onnx").stat().st_size
+        del constant.external_data[:]
+        facts = {"location": place, "offset": offset, "length": values.nbytes}
+        for key, value in facts.items():
+            constant.external_data.add(key=key, value=str(value))
+        if kind == "constant":
+            nodes[0].attribute[0].t.CopyFrom(constant)
+        if kind == "in a branch":
+            for branch in nodes[0].attribute:
+                branch.g.initializer[0].CopyFrom(constant)
+        save(folder / "m.onnx", nodes, constants)
+        with (folder / "m.onnx").open("ab") as file:  # a field that protobuf does not know
+            file.write(b"\xc2\x3e" + bytes([values.nbytes]))
+    with (folder / "m.onnx").open("ab") as file:
+        file.write(values.tobytes())
+    shutil.copy(folder / "m.onnx", folder / "other.bin")
+    convert(folder / "m.onnx", to="onnx", output=tmp_path / "out.onnx")
+    assert external_files(tmp_path / "out.onnx") == ()
+    shutil.rmtree(folder)
+    (received,) = OnnxRunner(tmp_path / "out.onnx").run(X).values()
+    np.testing.assert_array_equal(received, X["x"] + values.astype(np.float32))
