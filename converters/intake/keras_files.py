@@ -9,8 +9,6 @@ from zipfile import BadZipFile
 from tfmp.converters.intake.architecture import Architecture, with_architecture
 from tfmp.converters.intake.custom_objects import CustomObjects, operations, own_classes
 from tfmp.converters.intake.keras2 import (
-    LAMBDA,
-    SAVED_MODEL,
     Archive,
     Config,
     hints_hidden,
@@ -19,11 +17,11 @@ from tfmp.converters.intake.keras2 import (
     named_by_content,
     read_archive,
     read_model,
-    vocabulary_file,
 )
 from tfmp.converters.intake.keras2_model import from_keras2
 from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
 from tfmp.converters.intake.source import Source
+from tfmp.converters.intake.trust import LAMBDA, SAVED_MODEL, vocabulary_file
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.shared.watched import within

@@ -11,6 +11,7 @@ from zipfile import is_zipfile
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
+from tfmp.converters.intake.trust import code_in_trace
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name
 from tfmp.converters.shared.layout import Layout, declared_axes, declared_states
@@ -99,6 +100,10 @@ class ModelRequest:
         """Opens the model; see `open_source` for its errors."""
         self.check()
         source = self._opened()
+        if isinstance(source, Source) and self.path is not None and not self.unsafe_load:
+            reason = code_in_trace(source.marked)
+            if reason is not None:
+                raise InputError(f"{self.path}: {reason}")
         return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
 
     def _opened(self) -> AnySource:

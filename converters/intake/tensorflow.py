@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Inlined, callables_of, code_in, inlined, without_prints
+from tfmp.converters.intake.saved import Inlined, callables_of, inlined
 from tfmp.converters.intake.source import (
     Origin,
     Source,
@@ -21,6 +21,7 @@ from tfmp.converters.intake.source import (
     path_size,
     unique_name,
 )
+from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
@@ -274,7 +275,7 @@ def _readable(path: Path, unsafe_load: bool) -> Iterator[Path]:
     changed = False
     if not unsafe_load:
         changed = without_prints(saved)
-        reason = code_in(saved)
+        reason = code_in_saved_model(saved)
         if reason is not None:
             raise InputError(f"{path}: {reason}")
     slotted = [

@@ -12,7 +12,7 @@ TRAINING = (
     "sweep colocation experiment commands"
 ).split()
 CONVERSION = (
-    "shared intake.keras2 intake.saved intake "
+    "shared intake.trust intake.keras2 intake.saved intake "
     "onnx.graph onnx.export.handlers onnx.export onnx.rewrites onnx.fp16 onnx.emulation "
     "tflite.file tflite.rewriting tflite.export tflite.audit "
     "drift drift.verdict samples onnx.mixed runners report explain "

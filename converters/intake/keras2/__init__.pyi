@@ -12,8 +12,3 @@ from .reader import (
     model_file as model_file,
     read_model as read_model,
 )
-from .trust import (
-    LAMBDA as LAMBDA,
-    SAVED_MODEL as SAVED_MODEL,
-    vocabulary_file as vocabulary_file,
-)

@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
+from tfmp.converters.intake.trust import open_hdf5
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.atomic_file import temporary_folder
 
@@ -70,6 +72,8 @@ def read_archive(path: Path) -> Archive:
             f"{path}: the architecture in this file is nested too deeply to be read. It is "
             "damaged: copy or save the model again."
         ) from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 @contextmanager
@@ -98,43 +102,39 @@ def _zipped(path: Path) -> Archive:
         with ZipFile(path) as archive:
             config = json.loads(archive.read("config.json"))
             metadata = json.loads(archive.read("metadata.json"))
+            weights = [archive.read(name) for name in archive.namelist() if name.endswith(".h5")]
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
         raise InputError(
-            f"{path}: not a .keras model: its config.json and metadata.json cannot be read "
-            f"({type(error).__name__}: {error}). Copy or save the model again."
+            f"not a .keras model: its parts cannot be read ({type(error).__name__}: {error}). Copy "
+            "or save the model again."
         ) from error
+    for content in weights:
+        with open_hdf5(BytesIO(content)):
+            pass  # Keras reads it, and would follow where it leads
     version = metadata.get("keras_version") if isinstance(metadata, dict) else None
     return Archive(path, True, uncompiled(config), version if isinstance(version, str) else None)
 
 
 def _hdf5(path: Path) -> Archive:
-    import h5py
-
-    try:
-        with h5py.File(path) as file:
-            weights = file.get("model_weights", file)
-            config = _text(file.attrs.get("model_config"))
-            version = _text(file.attrs.get("keras_version", weights.attrs.get("keras_version")))
-            tree = any(name.replace("\\", "/").split("/")[0] in _TREE for name in file)
-            unversioned = version is None and not tree and _in_words_of_keras_2(weights)
-            version = _KERAS_2 if unversioned else version
-            backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
-            if config is None and not tree and "layer_names" not in weights.attrs:
-                raise InputError(
-                    f"{path}: is HDF5, but neither a model nor weights of Keras. Name a file that "
-                    "`model.save` wrote."
-                )
-    except (OSError, RuntimeError, KeyError) as error:
-        raise InputError(
-            f"{path}: HDF5 cannot read this file ({' '.join(str(error).split())[:300]}). It is "
-            "damaged: copy or save the model again."
-        ) from error
+    with open_hdf5(path) as file:
+        weights = file.get("model_weights", file)
+        config = _text(file.attrs.get("model_config"))
+        version = _text(file.attrs.get("keras_version", weights.attrs.get("keras_version")))
+        tree = any(name.replace("\\", "/").split("/")[0] in _TREE for name in file)
+        unversioned = version is None and not tree and _in_words_of_keras_2(weights)
+        version = _KERAS_2 if unversioned else version
+        backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
+        if config is None and not tree and "layer_names" not in weights.attrs:
+            raise InputError(
+                "is HDF5, but neither a model nor weights of Keras. Name a file that `model.save` "
+                "wrote."
+            )
     try:
         parsed = None if config is None else json.loads(config)
     except ValueError as error:
         raise InputError(
-            f"{path}: the architecture in this file is not JSON ({error}). It is damaged: copy or "
-            "save the model again."
+            f"the architecture in this file is not JSON ({error}). It is damaged: copy or save "
+            "the model again."
         ) from error
     return Archive(path, False, parsed, version, backend, tree, unversioned=unversioned)
 

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 from tfmp.converters.intake.keras2.archive import Archive, Config, named_by_content
 from tfmp.converters.intake.keras2.configs import Changes, readable
 from tfmp.converters.intake.keras2.keras1 import merged_branches
-from tfmp.converters.intake.keras2.trust import code_in
+from tfmp.converters.intake.trust import code_in_architecture, open_hdf5
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.shared.atomic_file import temporary_folder
@@ -65,7 +65,7 @@ def read_model(
     tf_keras = _imported(archive)
     changes = Changes()
     config = readable(archive, custom_objects, changes)
-    foreign = None if unsafe_load else code_in(config, custom_objects)
+    foreign = None if unsafe_load else code_in_architecture(config, custom_objects)
     if foreign is not None:
         raise InputError(foreign)
     known = {**_gallery(), **custom_objects}
@@ -189,7 +189,7 @@ def _copy_weights(source: Path, target: Path) -> None:
     """Copies the layers' weights to the paths where tf_keras looks for them."""
     import h5py
 
-    with h5py.File(source) as old, h5py.File(target, "w") as new:
+    with open_hdf5(source) as old, h5py.File(target, "w") as new:
         new.create_group("vars")
         names: list[str] = []
         old.visit(names.append)

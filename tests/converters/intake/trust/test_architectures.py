@@ -12,7 +12,7 @@ from keras2_writing import filled, write_h5
 from tf_keras import layers
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.intake.keras2.trust import LAMBDA, code_in
+from tfmp.converters.intake.trust import LAMBDA, code_in_architecture
 from tfmp.converters.shared.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
@@ -36,14 +36,14 @@ def test_a_lambda_of_keras_2_runs_only_when_it_may(suffix: str, tmp_path: Path):
 def test_a_lambda_inside_a_wrapper_is_seen():
     inner = {"class_name": "Lambda", "config": {"function": ["code", None, None]}}
     config = {"class_name": "TimeDistributed", "config": {"layer": inner}}
-    assert code_in({"class_name": "Sequential", "config": [config]}, ()) == LAMBDA
+    assert code_in_architecture({"class_name": "Sequential", "config": [config]}, ()) == LAMBDA
 
 
 def test_a_lambda_that_calls_a_function_of_the_users_is_read():
     inner = {"function": "scale", "function_type": "function", "name": "scaled"}
     config = {"class_name": "Lambda", "config": inner}
-    assert code_in(config, {"scale"}) is None
-    assert code_in(config, ()) == LAMBDA
+    assert code_in_architecture(config, {"scale"}) is None
+    assert code_in_architecture(config, ()) == LAMBDA
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_lambda_that_calls_a_function_of_the_users_is_read():
     ],
 )
 def test_what_could_do_more_than_compute_is_refused(kind: str, inner: dict, named: str):
-    reason = code_in({"class_name": kind, "config": inner}, ())
+    reason = code_in_architecture({"class_name": kind, "config": inner}, ())
     assert reason is not None
     assert named in reason
     assert "--unsafe-load" in reason
@@ -68,8 +68,8 @@ def test_a_vocabulary_outside_of_the_file_is_not_read():
     def lookup(vocabulary):
         return {"class_name": "StringLookup", "config": {"vocabulary": vocabulary}}
 
-    assert code_in(lookup(["a"]), ()) is None
-    reason = code_in(lookup("/etc/passwd"), ())
+    assert code_in_architecture(lookup(["a"]), ()) is None
+    reason = code_in_architecture(lookup("/etc/passwd"), ())
     assert reason is not None
     assert "a vocabulary from '/etc/passwd', outside of this file" in reason
     assert "unsafe" not in reason
@@ -79,7 +79,10 @@ def test_a_vocabulary_outside_of_the_file_is_not_read():
     "function", ["math.add", "__operators__.getitem", "nn.relu", "concat", "image.resize", "cast"]
 )
 def test_what_computes_is_read(function: str):
-    assert code_in({"class_name": "TFOpLambda", "config": {"function": function}}, ()) is None
+    assert (
+        code_in_architecture({"class_name": "TFOpLambda", "config": {"function": function}}, ())
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,47 +2,21 @@
 
 A SavedModel is a program: its graph may read and write files, open connections, run code or never
 end, when it is loaded, when TensorFlow folds its constants, and when it is run. So every operation
-of every graph and function in the file has to be one that computes. Those are all that TensorFlow
-does not call stateful, less `_REFUSED`, and the stateful ones of variables, tables, random numbers
-and control flow.
+of every graph and function in the file has to be one that only computes.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePosixPath, PureWindowsPath
 
+from tfmp.converters.intake.trust.graphs import ALLOW, beyond_computing, prints, told
 from tfmp.converters.shared.frameworks import MetaGraphDef, NodeDef, SavedModelProto
 
-# Stateful operations that compute. `FixedUnigramCandidateSampler` and `Skipgram` read files.
-_COMPUTING = re.compile(
-    r"(Stateful)?PartitionedCall|_?(If|While|Case)|For|Xla(If|While|CallModule)|_Arg|_Retval"
-    r"|Variable(V2|Shape)?|VarHandleOp|VarIsInitializedOp|TemporaryVariable|DisableCopyOnRead"
-    r"|(Read|Assign|AssignAdd|AssignSub)VariableOp|DestroyResourceOp|IsResourceHandleRefCounting"
-    r"|Resource(Gather|Scatter|StridedSlice|Apply|SparseApply|CountUpTo)\w*"
-    r"|(Anonymous)?(Mutable|MutableDense)?HashTable(OfTensors)?(V2)?|LookupTable\w+"
-    r"|InitializeTableV2|TensorArray\w*|Stack\w*"
-    r"|Random\w+|Stateful\w*(Uniform|Normal|Binomial)\w*|TruncatedNormal|ParameterizedTruncatedNormal"
-    r"|Multinomial|NonDeterministicInts|Rng\w+|StatelessRandomGetAlg|SampleDistortedBoundingBox(V2)?"
-    r"|(All|LearnedUnigram|LogUniform|ThreadUnsafeUnigram|Uniform)CandidateSampler"
-    r"|IteratorGetNext|Assert|CheckNumerics(V2)?|CudnnRNN\w*|DeepCopy|Empty|GuaranteeConst|Timestamp"
-)
-# Parts of names of operations that reach out of the graph, or that run a graph which they hold as
-# a text (`DatasetFromGraph`), though TensorFlow calls many of them free of state. Layers that were
-# adapted hold `IteratorGetNext`, which takes an iterator: no operation that is allowed makes one.
-_REFUSED = re.compile(
-    r"Py|File(?!name)|Dataset|Reader|Iterator(?!GetNext$)|Queue|Vocab|Debug|Save|Restore|Checkpoint|Proto|Rpc"
-    r"|CopyHost|^Copy$|Remote|Send|Recv|Mlir|ImmutableConst"
-)
 # Every SavedModel has them: they write and read its variables where the caller says, and TensorFlow
 # calls them in the functions that it keeps for this purpose only.
 _CHECKPOINT = frozenset({"SaveV2", "RestoreV2", "MergeV2Checkpoints"})
 _TABLES = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
 _LOOPS = ("While", "StatelessWhile", "_While", "For", "XlaWhile", "Enter", "RefEnter")
-
-# They print, which is no part of a model's results.
-_PRINTING = {"Print": "Identity", "PrintV2": "NoOp"}
-_STREAMS = (b"stdout", b"stderr", b"log(info)", b"log(warning)", b"log(error)")
 
 # Functions of an object that run while it is loaded.
 _RUN_AT_LOAD = ("_create_resource", "_initialize", "_initializer", "_destroy_resource")
@@ -61,9 +35,7 @@ def without_prints(saved: SavedModelProto) -> bool:
 
 
 def _muted(node: NodeDef) -> bool:
-    if node.op not in _PRINTING:
-        return False
-    if node.op == "PrintV2" and node.attr["output_stream"].s not in (b"", *_STREAMS):
+    if not prints(node):
         return False
     value = list(node.input[:1]) if node.op == "Print" else []
     before = [name for name in node.input if name.startswith("^")]
@@ -72,19 +44,16 @@ def _muted(node: NodeDef) -> bool:
     for name in list(node.attr):
         if not name.startswith("_") and (name, node.op) != ("T", "Print"):
             del node.attr[name]
-    node.op = _PRINTING[node.op]
+    node.op = "Identity" if node.op == "Print" else "NoOp"
     return True
 
 
-def code_in(saved: SavedModelProto) -> str | None:
+def code_in_saved_model(saved: SavedModelProto) -> str | None:
     """Why a SavedModel may not be loaded; None if nothing in it does more than compute."""
     for graph in saved.meta_graphs:
         reason = next(_Program(graph).reasons(), None)
         if reason is not None:
-            return (
-                f"{reason} If you trust the source of the model, allow it with --unsafe-load "
-                "(unsafe_load=True)."
-            )
+            return f"{reason} {ALLOW}"
     return None
 
 
@@ -114,17 +83,13 @@ class _Program:
         self, where: str, nodes: Iterable[NodeDef], allowed: Collection[str], function: str = ""
     ) -> Iterator[str]:
         """A sentence for each node that does more; `allowed` names its kind, or itself."""
-        for node in nodes:
-            if node.op in _TABLES:
-                if not self._reads_asset(node, function):
-                    yield (
-                        f"node {node.name!r} of {where} fills a table from a file that is not one "
-                        "of the model's assets."
-                    )
-            elif not _computes(node.op) and not {node.op, node.name} & set(allowed):
+        for node in beyond_computing(nodes, self._functions, allowed):
+            if node.op not in _TABLES:
+                yield told(node, where)
+            elif not self._reads_asset(node, function):
                 yield (
-                    f"node {node.name!r} of {where} calls {node.op}, which does more than compute: "
-                    "it could read or write files, or run code."
+                    f"node {node.name!r} of {where} fills a table from a file that is not one of "
+                    "the model's assets."
                 )
 
     @cached_property
@@ -268,12 +233,3 @@ class _Program:
 
 def _node_of(name: str) -> str:
     return name.removeprefix("^").partition(":")[0]
-
-
-def _computes(op: str) -> bool:
-    from tensorflow.python.framework import op_def_registry
-
-    if _REFUSED.search(op):
-        return False
-    known = op_def_registry.get(op)  # None for a function's name, whose body is looked at itself
-    return known is None or not known.is_stateful or _COMPUTING.fullmatch(op) is not None

@@ -1,0 +1,12 @@
+from .architectures import (
+    LAMBDA as LAMBDA,
+    SAVED_MODEL as SAVED_MODEL,
+    code_in_architecture as code_in_architecture,
+    vocabulary_file as vocabulary_file,
+)
+from .graphs import code_in_trace as code_in_trace
+from .hdf5 import open_hdf5 as open_hdf5
+from .saved_models import (
+    code_in_saved_model as code_in_saved_model,
+    without_prints as without_prints,
+)

@@ -1,0 +1,200 @@
+"""Finds what in an architecture of Keras 2 does more than compute, before Keras reads it.
+
+Keras 2 has no safe mode for HDF5 files, and in its own archives it imports any module that the
+file names. So a name in a file has to be one of those below, or one that the user gave.
+"""
+
+from collections.abc import Container, Iterator
+from typing import Any
+
+from tfmp.converters.intake.trust.graphs import ALLOW
+from tfmp.converters.intake.trust.names import FUNCTIONS, OPERATIONS
+
+LAMBDA = (
+    "the model holds a Lambda layer, which is Python code that would run here. If you trust the "
+    "source of the file, allow it with --unsafe-load (unsafe_load=True); else rebuild the layer "
+    "as a class."
+)
+
+SAVED_MODEL = (
+    "the model holds a TFSMLayer, which runs a SavedModel from outside of this file. Convert the "
+    "SavedModel folder itself, or rebuild the model around layers of Keras and save it again."
+)
+
+# Layers, feature columns without files, and values of TensorFlow that are no plain JSON.
+_CLASSES = frozenset(
+    """
+    _RNNCellWrapper AbstractRNNCell Activation ActivityRegularization Add AdditiveAttention
+    AddLoss AddMetric AlphaDropout Attention Average AveragePooling1D AveragePooling2D
+    AveragePooling3D AvgPool1D AvgPool2D AvgPool3D BaseRandomLayer BatchNormalization
+    BatchNormalizationBase BatchNormalizationV1 BatchNormalizationV2 Bidirectional
+    CategoryEncoding CenterCrop Concatenate Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D
+    Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D Convolution1D Convolution1DTranspose
+    Convolution2D Convolution2DTranspose Convolution3D Convolution3DTranspose Cropping1D
+    Cropping2D Cropping3D CuDNNGRU CuDNNLSTM Dense DenseFeatures DepthwiseConv1D DepthwiseConv2D
+    DeviceWrapper Discretization Dot Dropout DropoutWrapper EinsumDense ELU Embedding Flatten
+    Functional GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D
+    GlobalAveragePooling3D GlobalAvgPool1D GlobalAvgPool2D GlobalAvgPool3D GlobalMaxPool1D
+    GlobalMaxPool2D GlobalMaxPool3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D
+    GroupNormalization GRU GRUCell GRUCellV1 GRUCellV2 GRUV1 GRUV2 HashedCrossing Hashing
+    Identity InputLayer InputSpec IntegerLookup Layer LayerNormalization LeakyReLU LinearModel
+    LocallyConnected1D LocallyConnected2D LSTM LSTMCell LSTMCellV1 LSTMCellV2 LSTMV1 LSTMV2
+    Masking Maximum MaxPool1D MaxPool2D MaxPool3D MaxPooling1D MaxPooling2D MaxPooling3D Minimum
+    Model MultiHeadAttention Multiply Normalization Permute PReLU RandomBrightness
+    RandomContrast RandomCrop RandomFlip RandomHeight RandomRotation RandomTranslation
+    RandomWidth RandomZoom ReLU RepeatVector Rescaling Reshape ResidualWrapper Resizing RNN
+    SeparableConv1D SeparableConv2D SeparableConvolution1D SeparableConvolution2D
+    SequenceFeatures Sequential SimpleRNN SimpleRNNCell Softmax SpatialDropout1D
+    SpatialDropout2D SpatialDropout3D StackedRNNCells StringLookup Subtract
+    SyncBatchNormalization TextVectorization ThresholdedReLU TimeDistributed UnitNormalization
+    UpSampling1D UpSampling2D UpSampling3D WideDeepModel Wrapper ZeroPadding1D ZeroPadding2D
+    ZeroPadding3D
+    CustomScaleLayer LayerScale StochasticDepth
+
+    BucketizedColumn CrossedColumn HashedCategoricalColumn IdentityCategoricalColumn
+    IndicatorColumn NumericColumn VocabularyListCategoricalColumn
+
+    __bytes__ __ellipsis__ __numpy__ __tensor__ __tuple__ CompositeTensor Policy TensorShape
+    TypeSpec
+
+    Constant constant ConstantV2 Constraint glorot_normal glorot_normalV2 glorot_uniform
+    glorot_uniformV2 GlorotNormal GlorotNormalV2 GlorotUniform GlorotUniformV2 he_normal
+    he_normalV2 he_uniform he_uniformV2 HeNormal HeNormalV2 HeUniform HeUniformV2 identity
+    Identity IdentityV2 initializer Initializer l1 L1 L1L2 L2 l2 lecun_normal lecun_normalV2
+    lecun_uniform lecun_uniformV2 LecunNormal LecunNormalV2 LecunUniform LecunUniformV2 max_norm
+    MaxNorm min_max_norm MinMaxNorm non_neg NonNeg normal one ones Ones OnesV2 Orthogonal
+    orthogonal orthogonal_regularizer OrthogonalRegularizer OrthogonalV2 radial_constraint
+    RadialConstraint random_normal random_uniform RandomNormal RandomNormalV2 RandomUniform
+    RandomUniformV2 Regularizer truncated_normal TruncatedNormal TruncatedNormalV2 uniform
+    unit_norm UnitNorm variance_scaling VarianceScaling VarianceScalingV2 zero zeros Zeros
+    ZerosV2
+    """.split()
+)
+_OWN_MODULES = ("keras", "tf_keras", "builtins")
+_ACTIVATIONS = frozenset(
+    name.removeprefix("keras.activations.")
+    for name in FUNCTIONS
+    if name.startswith("keras.activations.")
+) | {"relu6"}
+
+# What layers call on ragged and sparse tensors; Keras 2 writes no other.
+_METHODS = frozenset(
+    """
+    bounding_shape dense_shape flat_values from_nested_row_lengths from_nested_row_splits
+    from_nested_value_rowids from_row_lengths from_row_limits from_row_splits from_row_starts
+    from_sparse from_tensor from_uniform_row_length from_value_rowids indices merge_dims
+    nested_row_lengths nested_row_splits nested_value_rowids nrows row_lengths row_limits row_splits
+    row_starts to_sparse to_tensor value_rowids values with_flat_values with_row_splits_dtype
+    with_values
+    """.split()
+)
+
+
+def code_in_architecture(config: Any, given: Container[str]) -> str | None:
+    """Why an architecture may not be read; None if nothing in it would run foreign code.
+
+    Args:
+        config: the architecture, as its JSON says it.
+        given: names of classes and functions that the user brings.
+    """
+    return next(_foreign(config, given), None)
+
+
+def vocabulary_file(place: str) -> str:
+    """Why a lookup layer that names a file or a URL is not read."""
+    return (
+        f"the model reads a vocabulary from {place!r}, outside of this file. Put the words into "
+        "the model: layer.set_vocabulary([...]) in Python, and save it again."
+    )
+
+
+def _foreign(config: Any, given: Container[str]) -> Iterator[str]:
+    if isinstance(config, list):
+        for item in config:
+            yield from _foreign(item, given)
+    if not isinstance(config, dict):
+        return
+    if "class_name" in config:
+        yield from _reasons(config, given)
+    for value in config.values():
+        yield from _foreign(value, given)
+
+
+def _reasons(config: dict[str, Any], given: Container[str]) -> Iterator[str]:
+    kind, inner = str(config["class_name"]), config.get("config")
+    details = inner if isinstance(inner, dict) else {}
+    module, name = config.get("module"), config.get("registered_name") or kind
+    if kind == "function":
+        name = str(inner)
+    if name in given or kind in given:
+        return
+    own = module is None or str(module).split(".")[0] in _OWN_MODULES
+    if kind in ("Lambda", "__lambda__"):
+        if not _is_given(details, given):
+            yield LAMBDA
+    elif kind in _OP_LAYERS:
+        called = _OP_LAYERS[kind](details)
+        if called is not None:
+            yield f"the model calls {called!r}, which could do more than compute. {ALLOW}"
+    elif not own or name.rpartition(">")[2] not in (
+        _ACTIVATIONS if kind == "function" else _CLASSES
+    ):
+        place = f"{name!r} of {module!r}" if module else repr(name)
+        yield (
+            f"the model uses {place}, which Keras does not know. Name the module that defines it "
+            "with --custom-objects package.module (custom_objects={...})."
+        )
+    if isinstance(details.get("vocabulary"), str):
+        yield vocabulary_file(details["vocabulary"])
+
+
+def _is_given(inner: dict[str, Any], given: Container[str]) -> bool:
+    """Whether a Lambda layer calls a function by a name that the user gave."""
+    function = inner.get("function")
+    if isinstance(function, dict):
+        function = function.get("config") if function.get("class_name") == "function" else None
+    by_name = inner.get("function_type", "function") == "function"
+    return by_name and isinstance(function, str) and function in given
+
+
+def _function(inner: dict[str, Any]) -> str | None:
+    """The function that a layer calls, unless it computes."""
+    called = str(inner.get("function"))
+    name = called.removeprefix("compat.v1.")
+    raw = name.startswith("raw_ops.") and name.removeprefix("raw_ops.") in OPERATIONS
+    return None if raw or name in FUNCTIONS else called
+
+
+def _method(inner: dict[str, Any]) -> str | None:
+    name, owner = str(inner.get("method_name", inner.get("attr_name"))), inner.get("cls_symbol")
+    if owner not in (None, "RaggedTensor"):
+        return f"{owner}.{name}"
+    return None if name in _METHODS else name
+
+
+def _operation(inner: dict[str, Any]) -> str | None:
+    """The operation that a layer holds as a message or as its JSON, unless it computes."""
+    from google.protobuf.json_format import ParseDict, ParseError
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.framework.node_def_pb2 import NodeDef
+
+    written = inner.get("node_def")
+    try:
+        if isinstance(written, dict):
+            op = ParseDict(written, NodeDef()).op
+        else:
+            op = NodeDef.FromString(str(written).encode()).op
+    except (ParseError, DecodeError) as error:
+        return f"node_def {str(written)[:60]} ({error})"
+    return None if op in OPERATIONS else op
+
+
+# The layers that call TensorFlow, and what each calls unless that computes.
+_OP_LAYERS = {
+    "ClassMethod": _method,
+    "InstanceMethod": _method,
+    "InstanceProperty": _method,
+    "SlicingOpLambda": _function,
+    "TFOpLambda": _function,
+    "TensorFlowOpLayer": _operation,
+}

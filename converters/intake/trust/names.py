@@ -1,0 +1,12 @@
+"""The names of what only computes, from the lists beside this file."""
+
+from pathlib import Path
+
+
+def _read(name: str) -> frozenset[str]:
+    lines = Path(__file__).with_name(name).read_text(encoding="ascii").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+OPERATIONS = _read("operations.txt")
+FUNCTIONS = _read("functions.txt")
