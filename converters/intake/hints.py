@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zipfile import ZipFile
 
+from tfmp.converters.intake.trust import open_hdf5
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction
 
 if TYPE_CHECKING:
@@ -89,9 +90,7 @@ def compiled_loss(model: KerasModel, path: Path | None) -> Loss:
         with ZipFile(path) as archive:
             config = json.loads(archive.read("config.json")).get("compile_config")
     else:
-        import h5py
-
-        with h5py.File(path) as file:
+        with open_hdf5(path) as file:
             config = json.loads(file.attrs.get("training_config", "null"))
     return (config or {}).get("loss")
 

@@ -30,7 +30,7 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
     tensors = tf.nest.flatten(getattr(model, "inputs", None) or [])
     if not tensors:
         raise InputError(
-            f"{path}: this file does not tell the shapes of the model's inputs. Build the model, "
+            "this file does not tell the shapes of the model's inputs. Build the model, "
             "call it once on a batch and save it again."
             if path
             else f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs. Call it "

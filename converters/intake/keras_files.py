@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -30,8 +31,9 @@ from tfmp.shared.watched import within
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
 
 
-# HDF5 may look for a damaged value for ever. Slow disks of networks give more than this.
-_READING_SECONDS = 30.0
+# HDF5 may look for a damaged value for ever. Large models take Keras a while, and slow disks of
+# networks give more than this.
+_READING_SECONDS = 60.0
 _BYTES_A_SECOND = 2e6
 
 
@@ -53,29 +55,35 @@ def from_keras_file(
         InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
-    with within(_READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND, f"reading {path}"):
-        archive = read_archive(path)
-    given = custom_objects or {}
-    notes = _misnamed(archive)
+    limit = _READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND
     try:
-        if archive.config is None:
-            found = with_architecture(archive, architecture)
-            if not isinstance(found, Archive):
-                return _with_weights(found, archive)
-            archive = found
-        elif architecture is not None:
-            raise InputError("holds an architecture of its own. Leave --architecture out.")
-        used = _used(archive.config, given)
-        if not archive.from_keras_3 and not _of_keras_3(used):
-            file = read_model(archive, used, unsafe_load)
-            return from_keras2(file, path, notes)
-        return from_keras(_keras_3_model(archive, given, unsafe_load), path, notes)
+        with nullcontext() if unsafe_load else within(limit, f"reading {path}"):
+            return _read(path, custom_objects or {}, unsafe_load, architecture)
     except ConversionError:
         raise
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except Exception as error:  # Keras raises every kind of exception here
         raise InputError(f"{path}: {_reason(error)}") from error
+
+
+def _read(
+    path: Path, given: CustomObjects, unsafe_load: bool, architecture: Architecture | None
+) -> Source:
+    archive = read_archive(path)
+    notes = _misnamed(archive)
+    if archive.config is None:
+        found = with_architecture(archive, architecture)
+        if not isinstance(found, Archive):
+            return _with_weights(found, archive)
+        archive = found
+    elif architecture is not None:
+        raise InputError("holds an architecture of its own. Leave --architecture out.")
+    used = _used(archive.config, given)
+    if not archive.from_keras_3 and not _of_keras_3(used):
+        file = read_model(archive, used, unsafe_load)
+        return from_keras2(file, path, notes)
+    return from_keras(_keras_3_model(archive, given, unsafe_load), path, notes)
 
 
 def _with_weights(model: KerasModel, archive: Archive) -> Source:

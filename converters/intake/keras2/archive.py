@@ -69,11 +69,9 @@ def read_archive(path: Path) -> Archive:
         return _zipped(path) if is_zipfile(path) else _hdf5(path)
     except RecursionError as error:
         raise InputError(
-            f"{path}: the architecture in this file is nested too deeply to be read. It is "
-            "damaged: copy or save the model again."
+            "the architecture in this file is nested too deeply to be read. It is damaged: copy or "
+            "save the model again."
         ) from error
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 @contextmanager
