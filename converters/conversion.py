@@ -163,7 +163,7 @@ def _written(
         told = " ".join(dict.fromkeys(map(str, failures)))
         files = ", ".join(str(artifact.path) for artifact in artifacts)
         left = f" Converted all the same, and not compared: {files}." if files else ""
-        raise ConversionError(told + left)
+        raise ConversionError(told + left) from failures[0]
     return tuple(artifacts)
 
 

@@ -4,10 +4,8 @@ A command runs in a process of its own, which a small one watches: native code t
 damaged file, or takes more memory than there is, then ends in a sentence and status 2.
 """
 
-import errno
 import io
 import os
-import re
 import signal
 import sys
 import traceback
@@ -26,7 +24,7 @@ from tfmp.converters.shared.memory import (
 )
 from tfmp.shared import watched
 from tfmp.shared.html_page import printable
-from tfmp.shared.wording import DISK_FULL, refused
+from tfmp.shared.wording import full_disk, refused
 
 EXIT_BAD_INPUT = 2
 
@@ -34,11 +32,6 @@ EXIT_BAD_INPUT = 2
 EXIT_DEFECT = 70
 
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
-
-
-# A place that takes no more, in the words of TensorFlow and of NumPy, whose errors have no number.
-_FULL_NUMBERS = {os.strerror(number): number for number in DISK_FULL}
-_FULL = re.compile("|".join([*map(re.escape, _FULL_NUMBERS), r"\d+ requested and \d+ written"]))
 
 
 class GuardedGroup(click.Group):
@@ -110,18 +103,13 @@ def status_of(error: BaseException) -> int:
         error.show(shown)
         say(shown.getvalue().rstrip("\n"))
         return EXIT_BAD_INPUT
-    full = _FULL.search(str(error))
+    full = full_disk(error)
     # A worker process that meets a full disk tells it in a text without a next step.
-    if isinstance(error, InputError) and not (full and str(error).endswith(f"{full[0]}.")):
+    if isinstance(error, InputError) and not (full and str(error).endswith(f"{full.strerror}.")):
         say(f"Error: {error}")
         return EXIT_BAD_INPUT
-    if full:
-        number = _FULL_NUMBERS.get(full[0], errno.ENOSPC)
-        name = getattr(error, "filename", None)
-        say(f"Error: {refused(OSError(number, os.strerror(number), name))}")
-        return EXIT_BAD_INPUT
-    if isinstance(error, OSError):
-        say(f"Error: {refused(error)}")
+    if full or isinstance(error, OSError):
+        say(f"Error: {refused(full or error)}")
         return EXIT_BAD_INPUT
     if isinstance(error, MemoryError):
         say("Error: there is not enough memory for this. Take a smaller model or batch.")

@@ -17,6 +17,7 @@ from tfmp.commands.options import (
     show_stage,
 )
 from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
+from tfmp.shared.atomic_file import draft
 
 # As of a verdict that more evidence would change.
 EXIT_INCOMPLETE = 3
@@ -124,7 +125,11 @@ def _write_example(path: Path, force: bool) -> None:
             f"--init expects a file with the suffix .py, received {str(path)!r}."
         )
     try:
-        path.write_text(TEMPLATE.replace("THIS_FILE.py", path.name), encoding="utf-8")
+        with draft(path.parent) as folder:
+            (folder / path.name).write_text(
+                TEMPLATE.replace("THIS_FILE.py", path.name), encoding="utf-8"
+            )
+            (folder / path.name).replace(path)
     except OSError as error:
         raise click.UsageError(
             f"--init cannot write {str(path)!r}: {error.strerror}. Choose another folder."

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import click
 
 from tfmp.shared import watched
-from tfmp.shared.wording import DISK_FULL, first_line, refused
+from tfmp.shared.wording import first_line, full_disk, refused
 
 
 @contextmanager
@@ -21,8 +21,9 @@ def session() -> Iterator[None]:
         yield
     except BaseException as error:
         order = watched.order_of(error)
-        if not order and isinstance(error, OSError) and error.errno in DISK_FULL:
-            _say(f"Error: {refused(error)}")
+        told = isinstance(error, click.ClickException)
+        if not order and not told and (full := full_disk(error)):
+            _say(f"Error: {refused(full)}")
             watched.settle(sys.stdout)
             raise click.exceptions.Exit(2) from None
         if not order:

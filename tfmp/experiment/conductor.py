@@ -78,7 +78,7 @@ def compare(
         check_name(task)
     elif not isinstance(task, Task):
         raise TypeError(f"task expects a tfmp.Task or a name, received {shown(task)}.")
-    place = check_folder("folder", folder)
+    place = check_folder("folder", folder, make=False)
     began = time.monotonic()
     with ExitStack() as stack:
         told = stack.enter_context(listening(progress, count))

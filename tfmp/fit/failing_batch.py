@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from tfmp.shared.atomic_file import naming
 from tfmp.shared.backend import Tensor, TensorTree
 
 _SCRIPT = '''"""Replays the step that was not finite: python {name}
@@ -54,10 +55,11 @@ def save_failing_batch(
     written = {
         name: _expression(name, part, arrays) for name, part in zip(names, parts, strict=True)
     }
-    np.savez_compressed(folder / "batch.npz", **arrays)  # type: ignore[arg-type]
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()  # `fit` holds the weights between steps
-    model.save(folder / "model.keras")
+    with naming(folder):
+        np.savez_compressed(folder / "batch.npz", **arrays)  # type: ignore[arg-type]
+        model.save(folder / "model.keras")
     script = folder / "replay.py"
     text = _SCRIPT.format(
         name=script.name, backend=keras.backend.backend(), scale=float(loss_scale), **written

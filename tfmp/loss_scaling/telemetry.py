@@ -15,6 +15,7 @@ from tfmp.loss_scaling.counters import Counters, packed_size, unpack
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import scaled_optimizers
+from tfmp.shared.atomic_file import naming
 from tfmp.shared.report_files import JsonObject, check_folder, json_number
 from tfmp.shared.wording import shown
 
@@ -309,15 +310,16 @@ class TelemetryLog:
         """
         record: dict[str, object] = {"step": step, **labels, **scalars}
         line = {name: _plain(value) for name, value in record.items()}
-        self._lines.write(json.dumps(line, allow_nan=False) + "\n")
-        self._lines.flush()
-        if self._events is not None:
-            with self._events.as_default(step=step):
-                for name, value in scalars.items():
-                    _write_scalar(f"tfmp/{name}", value)
-                for name, values in (distributions or {}).items():
-                    _write_histogram(f"tfmp/{name}", values)
-            self._events.flush()
+        with naming(self.log_dir):
+            self._lines.write(json.dumps(line, allow_nan=False) + "\n")
+            self._lines.flush()
+            if self._events is not None:
+                with self._events.as_default(step=step):
+                    for name, value in scalars.items():
+                        _write_scalar(f"tfmp/{name}", value)
+                    for name, values in (distributions or {}).items():
+                        _write_histogram(f"tfmp/{name}", values)
+                self._events.flush()
 
     def close(self) -> None:
         """Closes the files; closing twice is allowed."""

@@ -110,7 +110,7 @@ def profile_training(
     if largest_batch:
         check_memory_limit(memory_limit)
     if log_dir is not None:
-        check_folder("log_dir", log_dir)  # before minutes of measuring, not after
+        check_folder("log_dir", log_dir, make=False)  # before minutes of measuring, not after
     _check_trainable(model)
     mark = nvtx_marks(nvtx)
     batches = whole_batches(data, batch_size)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tfmp.shared.wording import full_disk
+
 try:
     import fcntl
 except ImportError:  # Windows: drafts without a lock, which no other run removes
@@ -50,9 +52,23 @@ def replacing(path: Path) -> Iterator[Path]:
     After a failure, or Ctrl-C, all is as it was before. The folder is made where there is none;
     see `making`.
     """
-    with making(path.parent), draft(path.parent) as folder:
+    with making(path.parent), draft(path.parent) as folder, naming(path):
         yield folder / path.name
         (folder / path.name).replace(path)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Has an error of a full disk name the file or folder that is written inside.
+
+    The system tells the name of a file that cannot be opened, but not of one that is open.
+    """
+    try:
+        yield
+    except Exception as error:
+        if full_disk(error) and getattr(error, "filename", None) is None:
+            error.filename = str(path)  # type: ignore[attr-defined]
+        raise
 
 
 @contextmanager
@@ -92,8 +108,9 @@ def draft(folder: Path) -> Iterator[Path]:
     place = folder / f".tfmp-{os.urandom(8).hex()}"
     try:
         _live[place] = _locked(_lock_of(place))
-        place.mkdir(mode=0o700)
-        yield place
+        with naming(folder):
+            place.mkdir(mode=0o700)
+            yield place
     finally:
         _drop(place)
 

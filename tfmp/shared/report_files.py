@@ -95,12 +95,14 @@ def json_text(document: JsonObject) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def check_folder(name: str, folder: str | Path) -> Path:
-    """A folder for results, made if it does not exist.
+def check_folder(name: str, folder: str | Path, make: bool = True) -> Path:
+    """A folder for results.
 
     Args:
         name: the argument, for the error.
         folder: its value.
+        make: make it if it does not exist; without, whoever writes the first result makes it, so
+            that a run which ends before leaves nothing.
 
     Raises:
         TypeError: it is no path.
@@ -108,8 +110,9 @@ def check_folder(name: str, folder: str | Path) -> Path:
     """
     folder = check_is_path(name, folder)
     with _refused_in_words(name, folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        _check_writable(folder)
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        _check_writable(next(each for each in (folder, *folder.parents) if os.path.lexists(each)))
     return folder
 
 

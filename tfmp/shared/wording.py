@@ -5,8 +5,10 @@ import os
 import re
 from collections.abc import Sequence
 
-# Errors of a place that takes no more.
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Errors of a place that takes no more, by their words: those of TensorFlow and of NumPy, which
+# says how much of an array was written, have no number.
+_DISK_FULL = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+_FULL = re.compile("|".join([*map(re.escape, _DISK_FULL), r"\d+ requested and \d+ written"]))
 
 # More sentences than this are not read one by one where they say the same of many places.
 _READ_EACH = 3
@@ -51,13 +53,29 @@ def first_line(error: BaseException) -> str:
     return telling[0].strip() if telling else type(error).__name__
 
 
+def full_disk(error: BaseException) -> OSError | None:
+    """The system's own error of a place that takes no more, from any error; None for another one.
+
+    It has the name of the place if the error, or one that it came from, has it as `filename`.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if not number and (found := _FULL.search(str(error))):
+        number = _DISK_FULL.get(found[0], errno.ENOSPC)
+    if not number or number not in _DISK_FULL.values():
+        return None
+    place, cause = None, error
+    while place is None and cause is not None:
+        place, cause = getattr(cause, "filename", None), cause.__cause__
+    return OSError(number, os.strerror(number), place)
+
+
 def refused(error: OSError) -> str:
     """What the system refused, and where, in a sentence, with the next step."""
     reason = error.strerror or str(error) or type(error).__name__
     if isinstance(error.filename, str | bytes):
         place = f"{os.fsdecode(error.filename)}: "
     else:
-        place = "stdout or a file without a name: " if error.errno in DISK_FULL else ""
+        place = "stdout or a file without a name: " if full_disk(error) else ""
     steps = {
         errno.ENOSPC: "Free space there, or choose another place; for temporary files, name one in "
         "the variable TMPDIR",

@@ -20,7 +20,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import Batch
-from tfmp.shared.atomic_file import draft, making, remove_unless_needed, why_needed
+from tfmp.shared.atomic_file import draft, making, naming, remove_unless_needed, why_needed
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -119,7 +119,7 @@ def save_checked(
     belong = {file.resolve() for file in keep}
     old = [file for file in _old_weights(path) if file.resolve() not in belong]
     stay = {file.name: why for file in old if (why := _why_kept(file, path))}
-    with making(path.parent), draft(path.parent) as folder:
+    with making(path.parent), draft(path.parent) as folder, naming(path):
         for file in old:
             if file.name not in stay:
                 remove_unless_needed(folder, file.name)

@@ -102,6 +102,12 @@ def test_a_task_that_cannot_be_made_is_told(tmp_path):
         compare(local, folder=tmp_path)
 
 
+def test_an_experiment_that_ends_before_its_first_run_leaves_no_folder(tmp_path):
+    with pytest.raises(ValueError, match=r"there is no file 'missing\.py'\.$"):
+        compare("missing.py:task", seeds=1, folder=tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_functions_of_the_script_itself_are_refused(tmp_path):
     def build():
         """Stands for a function of `__main__`, which no other process can import."""

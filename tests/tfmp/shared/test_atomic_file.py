@@ -306,3 +306,24 @@ def test_a_folder_that_takes_no_files_is_an_error_of_its_own(tmp_path: Path):
     ):
         pass
     assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, os.strerror(28)), RuntimeError(os.strerror(28))])
+def test_an_error_of_a_full_disk_has_the_name_of_the_file(tmp_path: Path, error: Exception):
+    with pytest.raises(type(error)) as caught, replacing(tmp_path / "new"):
+        raise error
+    assert caught.value.filename == str(tmp_path / "new")
+    error.filename = None
+    with pytest.raises(type(error)) as caught, temporary_folder() as folder:
+        raise error
+    assert caught.value.filename == str(folder.parent)
+
+
+def test_other_errors_and_names_stay_as_they_are(tmp_path: Path):
+    named = OSError(28, os.strerror(28), "other")
+    with pytest.raises(OSError, match="other") as caught, replacing(tmp_path / "new"):
+        raise named
+    assert caught.value.filename == "other"
+    with pytest.raises(ValueError, match="bad") as plain, replacing(tmp_path / "new"):
+        raise ValueError("bad")
+    assert not hasattr(plain.value, "filename")

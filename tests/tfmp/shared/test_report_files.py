@@ -1,6 +1,7 @@
 """Files and folders that users name for results."""
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +56,12 @@ def test_a_folder_for_logs_is_made_or_refused_in_words(tmp_path):
 )
 def test_numbers_that_json_lacks_are_written_as_words(value, written):
     assert json_number(value) == written
+
+
+def test_a_folder_for_later_is_checked_and_not_made(tmp_path: Path):
+    assert check_folder("folder", tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(ValueError, match="folder expects a folder that can be written to"):
+            check_folder("folder", path, make=False)

@@ -1,0 +1,61 @@
+"""A place that takes no more is named, whatever is written there."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tfmp.converters.commands.cli import main
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of files' sizes")
+
+# Room for a lock, and for none of the outputs.
+ROOM_BYTES = 512
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """An ONNX file, y = x w."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xy"]
+    weights = numpy_helper.from_array(np.ones((32, 32), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "graph", values[:1], values[1:], [weights])
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+@pytest.fixture
+def no_room() -> Iterator[None]:
+    import resource
+
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM_BYTES, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+OUTPUTS = [
+    ("onnx", "-o", "out.onnx", []),
+    ("onnx", "-o", "new/out.onnx", ["--external-data"]),
+    *(("validate", "--report", f"out{end}", []) for end in (".json", ".html", ".md", ".xml")),
+    ("validate", "--report", "new/out.card.md", []),
+]
+
+
+@pytest.mark.parametrize(("command", "option", "output", "more"), OUTPUTS)
+def test_the_output_is_named(model, no_room, capsys, command, option, output, more) -> None:
+    files = [model, model] if command == "validate" else [model]
+    path = model.parent / output
+    with pytest.raises(SystemExit) as ended:
+        main(args=[command, *map(str, files), option, str(path), "--quiet", *more])
+    assert ended.value.code == 2
+    assert f"Error: {path}: the system refuses this (File too large)." in capsys.readouterr().err
+    assert [each.name for each in model.parent.iterdir()] == ["m.onnx"]
