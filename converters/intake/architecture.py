@@ -1,6 +1,5 @@
 """The architecture for a file that holds weights and nothing else."""
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,9 @@ from typing import Any
 from tfmp.converters.intake.keras2 import Archive, uncompiled
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
+from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.converters.shared.user_functions import import_function
+from tfmp.shared.report_files import read_json
 
 # A JSON file of `model.to_json()`, "package.module:function", or a function that builds a model.
 Architecture = str | Path | Callable[[], Any]
@@ -79,7 +80,7 @@ def _beside(path: Path) -> Path:
 
 def _is_model(path: Path) -> bool:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and {"class_name", "config"} <= set(config)
@@ -91,7 +92,7 @@ def _from_json(archive: Archive, path: Path) -> Archive:
             f"architecture {path}: is not what `model.to_json()` writes. Save the model's "
             "architecture again, or name a function that builds the model."
         )
-    config = uncompiled(json.loads(path.read_text(encoding="utf-8")))
+    config = uncompiled(read_json(path.read_text(encoding="utf-8")))
     # Keras 3 names modules and no version.
     version = config.get("keras_version") or ("3" if "module" in config else archive.version)
     return replace(archive, config=config, version=version, alone=True)

@@ -4,7 +4,6 @@ They are read, not proven: a model may be compiled with any loss. Where nothing 
 is no hint; a model is never refused for the lack of one.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from zipfile import ZipFile
 
 from tfmp.converters.intake.trust import open_hdf5
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction
+from tfmp.shared.report_files import read_json
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -88,10 +88,10 @@ def compiled_loss(model: KerasModel, path: Path | None) -> Loss:
         return model.loss
     if path.suffix.lower() == ".keras":
         with ZipFile(path) as archive:
-            config = json.loads(archive.read("config.json")).get("compile_config")
+            config = read_json(archive.read("config.json")).get("compile_config")
     else:
         with open_hdf5(path) as file:
-            config = json.loads(file.attrs.get("training_config", "null"))
+            config = read_json(file.attrs.get("training_config", "null"))
     return (config or {}).get("loss")
 
 

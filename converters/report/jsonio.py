@@ -17,6 +17,7 @@ import numpy as np
 from tfmp.converters.report.merge import recomputed
 from tfmp.converters.report.model import SCHEMA, DriftReport
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.report_files import read_json
 
 # The type of a dataclass's field: a class, a union, a tuple or a mapping.
 FieldType: TypeAlias = Any
@@ -47,7 +48,7 @@ def load(path: str | Path) -> DriftReport:
     """
     path = Path(path)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"cannot read the report {str(path)!r}: {error.strerror or error}. Name a JSON file "

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+# Letters of the longest name: each megabyte of one costs seconds and hundreds of megabytes.
+LONGEST_TEXT = 2**18
+
+# What holds texts that are no names.
+_DATA = ("StringStringEntryProto",)
+
 _NUMPY_DTYPES = {"float": "float32", "double": "float64"}
 
 
@@ -45,7 +51,7 @@ def _proto(path: Path) -> "onnx.ModelProto":
 
 
 def _check_texts(message: Any) -> None:
-    """Raises `ValueError` for texts that protobuf gives as bytes, as they are not UTF-8.
+    """Raises `ValueError` for names without end, and those that are not UTF-8 and so come as bytes.
 
     Comments get signs in the place of the bytes that mean nothing: no one needs them.
     """
@@ -56,10 +62,18 @@ def _check_texts(message: Any) -> None:
         if field.type == field.TYPE_MESSAGE:
             for each in values:
                 _check_texts(each)
-        elif field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in values):
-            if field.name != "doc_string":
-                raise ValueError(f"{field.full_name} is {value!r}, which is not UTF-8")
-            setattr(message, field.name, value.decode(errors="replace"))
+        elif field.type == field.TYPE_STRING and field.name == "doc_string":
+            if isinstance(value, bytes):
+                setattr(message, field.name, value.decode(errors="replace"))
+        elif field.type == field.TYPE_STRING:
+            for text in values:
+                if isinstance(text, bytes):
+                    raise ValueError(f"{field.full_name} is {text[:64]!r}, which is not UTF-8")
+                if len(text) > LONGEST_TEXT and field.containing_type.name not in _DATA:
+                    raise ValueError(
+                        f"{field.full_name} has {len(text):,} letters, more than the "
+                        f"{LONGEST_TEXT:,} that names have at most"
+                    )
 
 
 def tensor_spec(value: NodeArg) -> TensorSpec:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfmp.shared.atomic_file import replacing
+from tfmp.shared.report_files import read_json
 
 _SUFFIX = ".run.json"
 
@@ -116,7 +117,7 @@ class Folder:
     def load(self, arm: str, seed: int) -> Run | None:
         """A result that was kept and did not fail; None where there is none."""
         try:
-            document = json.loads(self.place(arm, seed, _SUFFIX).read_text(encoding="utf-8"))
+            document = read_json(self.place(arm, seed, _SUFFIX).read_text(encoding="utf-8"))
             run = Run.from_dict(document)
         except (OSError, ValueError, KeyError, TypeError):
             return None

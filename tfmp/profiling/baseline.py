@@ -5,7 +5,6 @@ that document, so that they are compared by the same rules.
 """
 
 import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 from tfmp.machine import Memory, Timing, bytes_text, devices, seconds_text
 from tfmp.shared.packages import processor_name
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.report_files import JsonObject, read_json
 from tfmp.shared.wording import joined, listed, shown
 
 SCHEMA = "tfmp.profile/1"
@@ -270,12 +269,12 @@ def read_baseline(path: str | Path) -> Baseline:
         ValueError: there is no such file, or it holds no whole profile.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = read_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(
             f"A baseline expects {_EXPECTED}, received {str(path)!r}: {error.strerror}. {_AGAIN}"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(
             f"A baseline expects {_EXPECTED}; {str(path)!r} is no whole JSON document ({error}). "
             f"{_AGAIN}"

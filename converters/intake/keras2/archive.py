@@ -1,6 +1,5 @@
 """What a Keras file holds, found by its content and not by its name."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,7 +12,9 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from tfmp.converters.intake.trust import open_hdf5
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.atomic_file import temporary_folder
+from tfmp.shared.report_files import read_json
 
 # JSON of a Keras file: dicts, lists, strings, numbers, None.
 Config: TypeAlias = Any
@@ -98,9 +99,11 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
 def _zipped(path: Path) -> Archive:
     try:
         with ZipFile(path) as archive:
-            config = json.loads(archive.read("config.json"))
-            metadata = json.loads(archive.read("metadata.json"))
+            config = read_json(archive.read("config.json"), LONGEST_TEXT)
+            metadata = read_json(archive.read("metadata.json"), LONGEST_TEXT)
             weights = [archive.read(name) for name in archive.namelist() if name.endswith(".h5")]
+    except RecursionError:  # the caller tells it
+        raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
         raise InputError(
             f"not a .keras model: its parts cannot be read ({type(error).__name__}: {error}). Copy "
@@ -128,10 +131,12 @@ def _hdf5(path: Path) -> Archive:
                 "wrote."
             )
     try:
-        parsed = None if config is None else json.loads(config)
+        parsed = None if config is None else read_json(config, LONGEST_TEXT)
+    except RecursionError:  # the caller tells it
+        raise
     except ValueError as error:
         raise InputError(
-            f"the architecture in this file is not JSON ({error}). It is damaged: copy or save "
+            f"the architecture in this file cannot be read ({error}). It is damaged: copy or save "
             "the model again."
         ) from error
     return Archive(path, False, parsed, version, backend, tree, unversioned=unversioned)

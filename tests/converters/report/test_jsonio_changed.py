@@ -176,6 +176,13 @@ def test_each_field_keeps_its_limits(
     assert not message or re.sub(r"\.(\d+)", r"[\1]", place) in found
 
 
+def test_a_document_without_a_floor_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text('{"schema": "tfmp.drift/1", "verdict": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    with pytest.raises(InputError, match=r"deep\.json' is not JSON: it is nested too deeply"):
+        load(path)
+
+
 def test_numbers_that_contradict_one_another_are_told(documents) -> None:
     document = copy.deepcopy(documents[1])
     counted = document["candidates"][0]["outputs"][0]["totals"]["argmax"]

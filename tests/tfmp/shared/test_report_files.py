@@ -1,11 +1,18 @@
 """Files and folders that users name for results."""
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 
-from tfmp.shared.report_files import check_folder, check_report_path, json_number, writing_report
+from tfmp.shared.report_files import (
+    check_folder,
+    check_report_path,
+    json_number,
+    read_json,
+    writing_report,
+)
 
 SUFFIXES = (".json", ".html")
 
@@ -65,3 +72,16 @@ def test_a_folder_for_later_is_checked_and_not_made(tmp_path: Path):
     for path in (tmp_path / "file", tmp_path / "file" / "inside"):
         with pytest.raises(ValueError, match="folder expects a folder that can be written to"):
             check_folder("folder", path, make=False)
+
+
+def test_json_of_somebody_else():
+    document = {"a": [1, {"b" * 8: "c" * 8}], "d": None}
+    assert read_json(json.dumps(document)) == read_json(json.dumps(document), 8) == document
+    for long in ({"x" * 9: 1}, [[{"a": "x" * 9}]], "x" * 9):
+        assert read_json(json.dumps(long)) == long
+        with pytest.raises(ValueError, match="a text of 9 letters, more than the 8 that names"):
+            read_json(json.dumps(long), 8)
+    with pytest.raises(ValueError, match="it is nested too deeply to be read"):
+        read_json("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(ValueError, match="Expecting value"):
+        read_json(b"[")
