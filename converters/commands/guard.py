@@ -108,8 +108,9 @@ def status_of(error: BaseException) -> int:
     if isinstance(error, InputError) and not (full and str(error).endswith(f"{full.strerror}.")):
         say(f"Error: {error}")
         return EXIT_BAD_INPUT
-    if full or isinstance(error, OSError):
-        say(f"Error: {refused(full or error)}")
+    refusal = full or (error if isinstance(error, OSError) else None)
+    if refusal:
+        say(f"Error: {refused(refusal)}")
         return EXIT_BAD_INPUT
     if isinstance(error, MemoryError):
         say("Error: there is not enough memory for this. Take a smaller model or batch.")

@@ -55,10 +55,9 @@ def _check_texts(message: Any) -> None:
 
     Comments get signs in the place of the bytes that mean nothing: no one needs them.
     """
-    from google.protobuf.message import Message
-
     for field, value in message.ListFields():
-        values = (value,) if isinstance(value, str | bytes | Message) else value
+        alone = isinstance(value, str | bytes) or hasattr(value, "ListFields")
+        values = (value,) if alone else value
         if field.type == field.TYPE_MESSAGE:
             for each in values:
                 _check_texts(each)

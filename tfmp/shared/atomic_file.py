@@ -282,14 +282,14 @@ def _why_linked(files: Sequence[Path]) -> str | None:
     return None
 
 
-def _folders_in(folder: Path) -> Iterator[str]:
+def _folders_in(folder: Path) -> Iterator[Path]:
     """The folders inside of one that are on the same disk."""
     with suppress(OSError), os.scandir(folder) as entries:
         device = os.stat(folder).st_dev
         for each in entries:
             with suppress(OSError):
                 if each.is_dir(follow_symlinks=False) and each.stat().st_dev == device:
-                    yield each.path
+                    yield Path(each.path)
 
 
 def _target(link: "os.DirEntry[str]") -> tuple[int, int]:

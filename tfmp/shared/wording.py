@@ -63,7 +63,8 @@ def full_disk(error: BaseException) -> OSError | None:
         number = _DISK_FULL.get(found[0], errno.ENOSPC)
     if not number or number not in _DISK_FULL.values():
         return None
-    place, cause = None, error
+    place: str | None = None
+    cause: BaseException | None = error
     while place is None and cause is not None:
         place, cause = getattr(cause, "filename", None), cause.__cause__
     return OSError(number, os.strerror(number), place)
