@@ -26,7 +26,8 @@ WHOLE = (
     "fit/test_nonfinite_watch fit/test_preflight fit/test_scale_watch fit/test_skipped_steps "
     "loss_scaling/test_attach loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide "
     "loss_scaling/test_optimizers_of nonfinite/test_locate precision/test_policy "
-    "precision/test_precision_layer_families precision/test_reverting_quantization "
+    "precision/test_large_gradients precision/test_precision_layer_families "
+    "precision/test_reverting_quantization "
     "precision/tracing/test_hazards precision/tracing/test_own_states"
 ).split()
 

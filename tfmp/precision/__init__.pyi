@@ -11,6 +11,7 @@ from .graph_rewriting import (
     switch_graph_rewrite as switch_graph_rewrite,
 )
 from .keep_float32 import Pattern as Pattern, check_keep as check_keep
+from .large_gradients import steep_places as steep_places
 from .layer_tree import (
     ROOT as ROOT,
     LayerNode as LayerNode,

@@ -170,6 +170,13 @@ def only_moves_values(layer: layers.Layer) -> bool:
     return isinstance(layer, _MOVES_VALUES)
 
 
+def divides_by_norm(layer: layers.Layer) -> bool:
+    """Whether a layer of Keras divides by norms, with an epsilon of 1e-12 that is 0 in FP16."""
+    if isinstance(layer, layers.Dot):
+        return bool(layer.normalize)
+    return isinstance(layer, layers.UnitNormalization)
+
+
 def _producers(outputs: list[keras.KerasTensor]) -> list[layers.Layer]:
     """The layers found first when walking back from symbolic tensors."""
     result: list[layers.Layer] = []

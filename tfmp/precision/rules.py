@@ -11,7 +11,7 @@ import keras
 from keras import layers
 
 from tfmp.precision.dtype_policies import is_narrow, policy_named
-from tfmp.precision.layer_tree import LayerNode, is_graph
+from tfmp.precision.layer_tree import LayerNode, divides_by_norm, is_graph
 from tfmp.precision.policy_names import PURE_POLICIES
 from tfmp.precision.tracing import LONG_SUM
 
@@ -182,9 +182,7 @@ def numerically_delicate(node: LayerNode, facts: Facts) -> Decision | None:
     for layer in _subjects(node):
         if isinstance(layer, layers.SpectralNormalization):
             return Decision(FLOAT32, "power iteration divides by norms near 0")
-        if isinstance(layer, layers.UnitNormalization):
-            return Decision(FLOAT32, "sums squares; its epsilon 1e-12 is 0 in FP16")
-        if isinstance(layer, layers.Dot) and layer.normalize:
+        if divides_by_norm(layer):
             return Decision(FLOAT32, "sums squares; its epsilon 1e-12 is 0 in FP16")
         if isinstance(layer, layers.Softmax):
             return Decision(FLOAT32, "sums exponentials")

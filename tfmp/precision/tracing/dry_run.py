@@ -282,6 +282,15 @@ def _set_policies(root: LayerNode, policies: Mapping[int, str | None]) -> None:
 
 
 @contextmanager
+def all_in_float32(root: LayerNode) -> Iterator[None]:
+    """Lets a model compute in float32, and forget the losses that it adds."""
+    switched = [n for n in root.within() if n.layer.compute_dtype in _SWITCHED]
+    with policies_kept(root.within()), losses_kept(root):
+        _set_policies(root, {id(node.layer): "float32" for node in switched})
+        yield
+
+
+@contextmanager
 def _watched_calls(root: LayerNode, run: _Run) -> Iterator[None]:
     """Puts a wrapper before every layer's `call` on the instance, where Keras looks it up."""
     watchers = [(node.layer, _watcher(node, run)) for node in root.within()]

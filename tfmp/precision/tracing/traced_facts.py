@@ -6,9 +6,16 @@ from dataclasses import dataclass, field
 
 import keras
 
-from tfmp.precision import layer_tree
+from tfmp.precision import layer_tree, policy_named, steep_places
 from tfmp.precision.layer_tree import LayerNode
-from tfmp.precision.tracing.dry_run import DryRun, DryRunError, dry_run, is_custom, needs_dry_run
+from tfmp.precision.tracing.dry_run import (
+    DryRun,
+    DryRunError,
+    all_in_float32,
+    dry_run,
+    is_custom,
+    needs_dry_run,
+)
 from tfmp.precision.tracing.graph_operations import (
     around_logarithms,
     feeding_layers,
@@ -52,7 +59,7 @@ Wanted = Callable[[frozenset[int], frozenset[int], Mapping[int, str]], Mapping[i
 
 
 def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
-    """Gathers the facts; traces models with code of their own, computes and changes nothing.
+    """Gathers the facts; traces models with code of their own, and changes nothing.
 
     Args:
         root: the model's tree of layers, from `layer_tree.walk`.
@@ -82,7 +89,7 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
     for entry in entries:
         if not needs_dry_run(entry):
             outputs |= layer_tree.output_layers(entry)
-            if has_operations(entry):
+            if has_operations(entry) or any(map(layer_tree.divides_by_norm, _layers(entry))):
                 with suppress(DryRunError):
                     as_they_are[entry] = dry_run(entry)
             continue
@@ -123,6 +130,9 @@ def gather(root: LayerNode, wanted: Wanted, base: str) -> Evidence:
         lines.update(promoted(trial.facts))
         if base == "mixed_float16":  # bfloat16 has the range of float32
             notes += _leave_range(entry, before, trial, out_of_range)
+            out_of_range.update(
+                _large_gradients(entry, policies, {**failed, **out_of_range}, before)
+            )
         if needs_dry_run(entry):
             _settle(entry, policies, before, out_of_range, failed)
     return Evidence(
@@ -142,6 +152,41 @@ def _run(entry: LayerNode, policies: Mapping[int, str | None], before: DryRun) -
     with suppress(DryRunError):
         return dry_run(entry, policies, before)
     return None
+
+
+def _large_gradients(
+    entry: LayerNode,
+    policies: Mapping[int, str | None],
+    wide: Mapping[int, str],
+    before: DryRun,
+) -> dict[int, str]:
+    """The layers whose results get too large gradients from code in float32, with the reason.
+
+    Only models are run that have code which leaves the range: where all fits, gradients do.
+    """
+    nodes = {id(node.layer): node for node in entry.within()}
+    if not (nodes.keys() & wide.keys() or any(map(layer_tree.divides_by_norm, _layers(entry)))):
+        return {}
+    narrow = (
+        frozenset(key for key in nodes if _computes_in_float16(policies.get(key))) - wide.keys()
+    )
+    steep: dict[int, float] = {}
+    # Code of the user's own may need sizes, or devices, that this run does not know.
+    with suppress(Exception), all_in_float32(entry):
+        steep = steep_places(entry, narrow, before.inputs.of_zeros())
+    return {
+        id(part.layer): f"gets gradients up to {size:.1g} from code in float32, infinite in float16"
+        for key, size in steep.items()
+        for part in nodes[key].unit()
+    }
+
+
+def _computes_in_float16(policy: str | None) -> bool:
+    return policy is not None and policy_named(policy).compute_dtype == "float16"
+
+
+def _layers(entry: LayerNode) -> Iterable[keras.layers.Layer]:
+    return (node.layer for node in entry.within())
 
 
 def _settle(

@@ -77,6 +77,19 @@ class Inputs:
     positional: list[TensorTree]
     size: int | None = None
 
+    def of_zeros(self) -> tuple[list[TensorTree], dict[str, TensorTree]]:
+        """Two rows of zeros, by position and by name; 8 stands for other sizes that are unknown."""
+
+        def zeros(spec: keras.KerasTensor | None) -> Tensor | None:
+            if spec is None:
+                return None
+            sizes = [one or self.size or 8 for one in spec.shape]
+            if spec.shape[:1] == (None,):
+                sizes[0] = 2
+            return keras.ops.zeros(sizes, spec.dtype)
+
+        return tree.map_structure(zeros, (self.positional, self.keywords))
+
 
 # Takes a model's keyword arguments and its positional ones.
 Traceable = Callable[[Mapping[str, TensorTree], list[TensorTree]], TensorTree]
