@@ -221,7 +221,7 @@ class NonFiniteWatch:
             return
         self.found = found
         cause += self._saved(batch)
-        moved = self._move_to_float32(found) if self._mode == "keep_float32" else ()
+        moved = self._move_to_float32(found, batch) if self._mode == "keep_float32" else ()
         if moved:
             self._fixed_at, self._anew = now, (0, 0, 0)
             self._recorder.note(f"{self._reason}. {cause} Moved to float32: {', '.join(moved)}.")
@@ -290,17 +290,21 @@ class NonFiniteWatch:
             layer = head.path if head is not None and head.path != layer_tree.ROOT else None
             raise NonFiniteGradientsError(now, self._limit, self._cause, layer)
 
-    def _move_to_float32(self, found: NonFinite | None) -> tuple[str, ...]:
-        """Makes the layer that overflows compute in float32 from the next step on."""
-        path = move_to_float32(self._model, found) if found is not None else None
-        if path is None:
+    def _move_to_float32(self, found: NonFinite | None, batch: TensorTree) -> tuple[str, ...]:
+        """Makes the layers that overflow on a batch compute in float32 from the next step on."""
+        moved: list[str] = []
+        while found and (path := move_to_float32(self._model, found)) is not None:
+            moved.append(path)
+            # The layers before it get the same gradients.
+            found = locate_in(self._model, [batch], 1.0)[0] if found.is_steep else None
+        if not moved:
             return ()
         self._model.make_train_function(force=True)
         for optimizer in scaled_optimizers(self._model):
             if optimizer.built:
                 # The overflow that is fixed now had driven it down.
                 optimizer.dynamic_scale.assign(optimizer.loss_scale.initial)
-        return (path,)
+        return tuple(moved)
 
 
 def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:

@@ -1,7 +1,7 @@
 """The backward half of `locate_nonfinite`: the first gradient that is not finite, and why."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tfmp.loss_scaling import DynamicLossScale, without_bound
 from tfmp.nonfinite import replay
@@ -9,6 +9,7 @@ from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.replay import Call, CallKey, Gradients, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
 from tfmp.precision import LayerNode
+from tfmp.shared.numerics import FLOAT16
 
 
 def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> NonFinite | None:
@@ -20,10 +21,10 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         scale: the loss scale.
     """
     probed = {call.key: call.float_outputs() for call in calls}
-    first = _first_bad(step, calls, replay.gradients(step, probed, scale))
+    first = _first_bad(step, calls, replay.gradients(step, probed, scale), scale)
     if first is None:
         return None
-    node, what = first
+    node, what, is_steep = first.maker, first.what, first.is_steep
     finding = NonFinite(
         stage="gradient",
         cause="invalid",
@@ -39,6 +40,15 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         if not _finite_at(step, 1.0):
             return finding
     finite_at = _largest_finite_scale(step, scale)
+    if is_steep and (finite_at is None or finite_at < DynamicLossScale().min_scale):
+        return replace(
+            finding,
+            cause="overflow",
+            why="code in float32 makes it, past float16's range at a loss scale of 1",
+            advice=keep_advice(first.receiver),
+            layer=path_of(first.receiver),
+            is_steep=True,
+        )
     if finite_at is None:
         return replace(
             finding,
@@ -88,10 +98,28 @@ def _largest_finite_scale(step: ReplayedStep, scale: float) -> float | None:
     return 2.0**low
 
 
+@dataclass(frozen=True)
+class _Bad:
+    """The first non-finite gradient.
+
+    Attributes:
+        maker: the layer whose backward pass made it; None for the loss or the model's own code.
+        what: a sentence about it.
+        receiver: the layer whose result it is the gradient of; None if it is that of a weight.
+        is_steep: whether the gradient from the loss fits, and code in float32 makes it too large
+            for the receiver.
+    """
+
+    maker: LayerNode | None
+    what: str
+    receiver: LayerNode | None = None
+    is_steep: bool = False
+
+
 def _first_bad(
-    step: ReplayedStep, calls: list[Call], gradients: Gradients
-) -> tuple[LayerNode | None, str] | None:
-    """The layer whose backward pass made the first non-finite gradient, and a sentence about it."""
+    step: ReplayedStep, calls: list[Call], gradients: Gradients, scale: float
+) -> _Bad | None:
+    """The first gradient that is not finite, in the order of backpropagation."""
     of_weight = {
         id(variable): gradient
         for variable, gradient in zip(
@@ -99,25 +127,38 @@ def _first_bad(
         )
     }
     fine: set[CallKey] = set()
+    from_loss = math.inf
     for call in reversed(calls):
-        for gradient in gradients.outputs[call.key]:
-            if gradient is not None and not range_of(gradient).finite:
+        present = [range_of(one) for one in gradients.outputs[call.key] if one is not None]
+        for values in present:
+            if not values.finite:
                 maker = _consumer(call, calls, fine)
-                through = "the loss" if maker is None else where(maker.node)
-                bad = range_of(gradient).describe_bad()
+                if maker is None:
+                    through = "the model's own code" if fine else "the loss"
+                else:
+                    through = where(maker.node)
+                bad = values.describe_bad()
                 what = f"The gradient that {through} passes back to {where(call.node)} has {bad}"
-                return (maker.node if maker else None), what
+                fits = from_loss < scale * FLOAT16.overflow_threshold
+                is_steep = fits and _is_narrow(call) and not (maker and _is_narrow(maker))
+                return _Bad(maker.node if maker else None, what, call.node, is_steep)
+        if not fine:
+            from_loss = max((values.magnitude for values in present), default=math.inf)
         fine.add(call.key)
         for variable in call.node.layer._trainable_variables:
             gradient = of_weight.get(id(variable))
             if gradient is not None and not range_of(gradient).finite:
                 bad = range_of(gradient).describe_bad()
-                return call.node, f"The gradient of the weight {variable.path} has {bad}"
+                return _Bad(call.node, f"The gradient of the weight {variable.path} has {bad}")
     for variable in step.model.trainable_variables:
         gradient = of_weight[id(variable)]
         if gradient is not None and not range_of(gradient).finite:
-            return None, f"The gradient of the weight {variable.path} is not finite"
+            return _Bad(None, f"The gradient of the weight {variable.path} is not finite")
     return None
+
+
+def _is_narrow(call: Call) -> bool:
+    return call.node.layer.compute_dtype == "float16"
 
 
 def _consumer(call: Call, calls: list[Call], fine: set[CallKey]) -> Call | None:

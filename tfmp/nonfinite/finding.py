@@ -27,6 +27,7 @@ class NonFinite:
         loss_scale: the scale that the step was replayed with.
         finite_at: the largest power of two, as a scale, at which all gradients are finite; None
             where no scale is to blame.
+        is_steep: whether code in float32 makes a gradient too large for the layer that gets it.
     """
 
     stage: str
@@ -39,6 +40,7 @@ class NonFinite:
     ranges: tuple[tuple[str, ValueRange], ...] = ()
     loss_scale: float = 1.0
     finite_at: float | None = None
+    is_steep: bool = False
 
     def __bool__(self) -> bool:
         return self.stage != "none"

@@ -12,6 +12,7 @@ from tfmp import (
     MixedPrecision,
     ScheduledLossScale,
     StaticLossScale,
+    locate_nonfinite,
     plan,
     revert,
 )
@@ -294,3 +295,50 @@ def test_a_first_step_that_was_finite_does_not_hold_the_early_look_back():
     net.fit(x, y, batch_size=4, shuffle=False, verbose=0, callbacks=[callback])
     assert callback.report.skipped_steps < 24
     assert "17 of the first 18 steps were not finite" in callback.report.events[0].text
+
+
+class Steep(keras.Model):
+    """Its own code casts to float32, where it multiplies the gradients of rows of zeros by 1e8."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = layers.Dense(8, use_bias=False, activation="tanh", name="first")
+        self.second = layers.Dense(8, use_bias=False, name="second")
+        self.third = layers.Dense(8, activation="tanh", name="third")
+        self.out = layers.Dense(1, name="out")
+
+    def call(self, x):
+        hidden = keras.ops.cast(self.second(self.first(x)), "float32")
+        size = keras.ops.sqrt(keras.ops.sum(hidden * hidden, -1, keepdims=True) + 1e-16)
+        return self.out(self.third(hidden / size))
+
+
+def fit_on_zeros(model: keras.Model, target: float) -> MixedPrecision:
+    model.compile("sgd", "mse", jit_compile=False)
+    x = np.random.default_rng(0).standard_normal((160, 4)).astype("float32")
+    x[::4] = 0.0
+    callback = MixedPrecision("mixed_float16", on_nonfinite="keep_float32")
+    model.fit(x, np.full((160, 1), target), batch_size=8, verbose=0, callbacks=[callback])
+    return callback
+
+
+def test_keep_float32_moves_all_layers_that_large_gradients_reach():
+    model = Steep()
+    model(np.zeros((1, 4), "float32"))
+    callback = fit_on_zeros(model, target=0.5)
+    assert [model.first.compute_dtype, model.second.compute_dtype] == ["float32"] * 2
+    assert model.third.compute_dtype == "float16"
+    note = str(callback.report)
+    assert "passes back to layer second (Dense)" in note
+    assert "code in float32 makes it, past float16's range at a loss scale of 1" in note
+    assert "Moved to float32: second, first." in note
+    assert callback.report.skipped_steps < 15
+
+
+def test_gradients_that_are_large_from_the_loss_on_are_no_reason_to_move_a_layer():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(8), layers.Dense(1)])
+    plan(model, "mixed_float16").apply()
+    model.compile("sgd", "mse", jit_compile=False)
+    found = locate_nonfinite(model, np.ones((8, 4)), np.full((8, 1), 1e7), loss_scale=1.0)
+    assert (found.cause, found.is_steep) == ("loss scale", False)
+    assert found.finite_at < 1
