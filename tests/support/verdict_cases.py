@@ -3,23 +3,15 @@
 They were written by somebody who did not know the rules of the verdict.
 """
 
-import verdict_cases_classes
-import verdict_cases_dense
-import verdict_cases_detection
-import verdict_cases_evidence
-import verdict_cases_fields
-import verdict_cases_hidden
-import verdict_cases_numbers
-import verdict_cases_signals
+from importlib import import_module
+from pathlib import Path
+
 from verdict_case import Case
 
-CASES: list[Case] = [
-    *verdict_cases_classes.CASES,
-    *verdict_cases_dense.CASES,
-    *verdict_cases_detection.CASES,
-    *verdict_cases_numbers.CASES,
-    *verdict_cases_signals.CASES,
-    *verdict_cases_evidence.CASES,
-    *verdict_cases_fields.CASES,
-    *verdict_cases_hidden.CASES,
-]
+_FILES = sorted(path.stem for path in Path(__file__).parent.glob("verdict_cases_*.py"))
+
+# By the end of their file's name.
+TABLES: dict[str, list[Case]] = {
+    name.removeprefix("verdict_cases_"): import_module(name).CASES for name in _FILES
+}
+CASES: list[Case] = [case for table in TABLES.values() for case in table]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+from verdict_arrays import by_output, in_batches, of_any_length
 from verdict_case import Case, Outputs, Table
 
 from tfmp.converters import validate
@@ -20,8 +21,6 @@ from tfmp.converters.report.model import DriftReport
 
 # Exactly 0 or 1 behind a sigmoid or a softmax in float32.
 SATURATED = 120.0
-
-BATCH = 256
 
 INVERSES = {
     None: lambda y: y,
@@ -57,21 +56,6 @@ def report_of(case: Case, folder: Path) -> DriftReport:
     )
 
 
-def in_batches(outputs: Outputs) -> Any:
-    """The samples in larger batches than by default: a run of these models costs more than they."""
-    samples = samples_of(outputs)
-    if _of_any_length(outputs.reference):
-        return samples
-    return [samples[start : start + BATCH] for start in range(0, len(samples), BATCH)]
-
-
-def samples_of(outputs: Outputs) -> np.ndarray:
-    """The input of each sample: its row in the tables."""
-    if outputs.rows is not None:
-        return outputs.rows.astype(np.int32)
-    return np.arange(len(next(iter(outputs.reference.values()))), dtype=np.int32)
-
-
 def reference_of(case: Case, outputs: Outputs) -> Any:
     """The float32 model of a case, for `validate`."""
     if case.loss is None and case.activation is None:
@@ -83,7 +67,7 @@ def _function(outputs: Outputs) -> Any:
     import tensorflow as tf
 
     tables = outputs.reference
-    batch = 1 if _of_any_length(tables) else None
+    batch = 1 if of_any_length(tables) else None
 
     @tf.function(input_signature=[tf.TensorSpec([batch], tf.int32, name="sample")])
     def model(sample: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -110,7 +94,7 @@ def _keras_model(case: Case, tables: Mapping[str, Table]) -> Any:
     heads = {}
     for name, table in tables.items():
         assert isinstance(table, np.ndarray)
-        activation = _by_output(case.activation, name)
+        activation = by_output(case.activation, name)
         with np.errstate(divide="ignore"):
             before = INVERSES[activation](table.astype(np.float64)).astype(np.float32)
         assert np.isfinite(before).all(), f"{case.name}: not finite before {activation}"
@@ -127,7 +111,7 @@ def _keras_model(case: Case, tables: Mapping[str, Table]) -> Any:
     model = keras.Model(sample, heads if len(heads) > 1 else next(iter(heads.values())))
     loss = case.loss
     if len(heads) > 1:
-        loss = {name: _loss(_by_output(loss, name)) for name in heads}
+        loss = {name: _loss(by_output(loss, name)) for name in heads}
     model.compile(loss=_loss(loss))
     return model
 
@@ -145,18 +129,13 @@ def _loss(loss: Any) -> Any:
     return loss
 
 
-def _by_output(fact: Any, name: str) -> Any:
-    by_name = isinstance(fact, Mapping) and "class_name" not in fact
-    return fact.get(name) if by_name else fact
-
-
 def _clipped(values: np.ndarray) -> np.ndarray:
     return np.clip(values, -SATURATED, SATURATED)
 
 
 def candidate_of(outputs: Outputs, path: Path) -> Path:
     """Writes the ONNX file that answers as the candidate does."""
-    batch = 1 if _of_any_length(outputs.candidate) else "n"
+    batch = 1 if of_any_length(outputs.candidate) else "n"
     nodes, tables, results = [], [], []
 
     def table_of(values: np.ndarray, name: str) -> str:
@@ -225,10 +204,6 @@ def _flattened(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarr
     """Rows of any length behind one another, and where each of them starts and ends."""
     ends = np.cumsum([len(row) for row in rows], dtype=np.int64)
     return np.concatenate(rows), ends - [len(row) for row in rows], ends
-
-
-def _of_any_length(tables: Mapping[str, Table]) -> bool:
-    return any(isinstance(table, list) for table in tables.values())
 
 
 def _is_text(values: np.ndarray) -> bool:

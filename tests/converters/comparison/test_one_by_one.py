@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import verdict_models
 from quick import quick
+from verdict_arrays import samples_of
 from verdict_case import Outputs
 
 from tfmp.converters import convert, open_source, validate
@@ -172,7 +173,7 @@ def test_candidates_of_tables_run_one_by_one(batched: bool, tmp_path: Path) -> N
     report = validate(
         verdict_models._function(outputs),
         verdict_models.candidate_of(outputs, tmp_path / "candidate.onnx"),
-        verdict_models.samples_of(outputs),
+        samples_of(outputs),
     )
     (candidate,) = report.candidates
     assert candidate.error is None
