@@ -3,8 +3,12 @@
 PYTHON ?= python3
 # Options for pytest; a process for each core.
 PYTEST ?= -n auto --dist loadscope --no-loadscope-reorder
+# --times lists CPU seconds of all rooms of tests; without it only those past their share.
+TIMES ?=
 VENV ?= .venv
 BIN := $(VENV)/bin
+# What the demo needs, and what the tests need besides, in one environment.
+DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 # uv installs in a fraction of pip's time: it does where it is there.
 UV := $(shell command -v uv)
@@ -20,17 +24,24 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-$(STAMP): pyproject.toml setup.cfg
-	@echo "== making the virtual environment $(VENV) and installing (once; $(if $(UV),a minute with uv,a few minutes with pip))"
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 		|| { echo "tfmp needs Python 3.11, 3.12 or 3.13; name one with: make PYTHON=python3.11 ..."; exit 2; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --editable '.[test]'
+	@$(PYTHON) -m venv $(VENV)
+
+$(DEMO): $(BIN)/python pyproject.toml setup.cfg
+	@echo "== installing into $(VENV) what the demo needs (once; $(if $(UV),a minute with uv,two minutes with pip))"
+	@$(INSTALL) --editable '.[samples]'
 	@touch $@
 
-install: $(STAMP)  ## make the virtual environment (minutes, once)
+$(STAMP): $(BIN)/python pyproject.toml setup.cfg
+	@echo "== installing into $(VENV) what the tests need (once; $(if $(UV),a minute with uv,a few minutes with pip))"
+	@$(INSTALL) --editable '.[test]'
+	@touch $@ $(DEMO)
 
-demo: $(STAMP)  ## train a digits model in mixed precision, convert it to FP16, prove it (half a minute)
+install: $(STAMP)  ## make the virtual environment with all that tests need (minutes, once)
+
+demo: $(DEMO)  ## train a digits model in mixed precision, convert it to FP16, prove it (a minute)
 	@$(BIN)/python samples/digits_end_to_end.py
 
 lint: $(STAMP)  ## lint and format (a second)
@@ -54,10 +65,13 @@ check: lint types  ## lint, types and the tests of your change (a minute)
 
 test: lint types  ## lint, types and all tests but the slow ones (6 to 13 minutes)
 	@echo "== tests"
-	@$(BIN)/pytest -m "not slow" $(PYTEST)
+	@$(BIN)/pytest -m "not slow" $(TIMES) $(PYTEST)
+
+test-times: TIMES := --times
+test-times: test  ## the same, with CPU seconds by room and file
 
 test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (about an hour)
-	@$(BIN)/pytest -m slow $(PYTEST)
+	@$(BIN)/pytest -m slow $(TIMES) $(PYTEST)
 
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
 	@echo "== docs"
@@ -81,4 +95,4 @@ bench: $(STAMP)  ## measure against rivals; prints tables (hours)
 clean:  ## remove everything that these commands made
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help install demo lint links types check test test-slow docs release bench clean
+.PHONY: help install demo lint links types check test test-times test-slow docs release bench clean

@@ -34,6 +34,17 @@ def keep_to_own_cores() -> None:
 keep_to_own_cores()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", action="store_true", help="list CPU seconds of all rooms of tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Counts CPU seconds; a room past its share is named at the end."""
+    from cpu_times import CpuTimes
+
+    config.pluginmanager.register(CpuTimes(config))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that run many others in a process of their own begin first: no worker waits for them.
 

@@ -1,7 +1,8 @@
-"""What the tests themselves rely on: the choice of `make check`, modules that tests write, and an
-end of the time for slow tests.
+"""What the tests themselves rely on: the choice of `make check`, modules that tests write, the time
+that each room may take, and an end of the time for slow tests.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from cpu_times import budget, room_of
 from repository import ROOT
 from touched import changed_files, touched_tests
 
@@ -79,11 +81,21 @@ def test_modules_that_tests_write_may_have_the_same_name(tmp_path, monkeypatch, 
     assert import_module("written_by_a_test").number == number
 
 
+def small_suite(folder: Path, times: str) -> None:
+    """What `tests/` has beside the tests themselves."""
+    for name in ("conftest.py", "support/cpu_times.py"):
+        (folder / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
+    (folder / "tests" / "times.toml").write_text(times)
+    (folder / "pytest.ini").write_text(
+        "[pytest]\npythonpath = tests/support\nmarkers = slow\naddopts = --import-mode=importlib\n"
+    )
+
+
 @pytest.mark.parametrize(("until", "ends"), [("1", "1 passed, 1 skipped"), ("1e12", "2 passed")])
 def test_slow_tests_that_begin_too_late_skip_and_say_so(tmp_path, monkeypatch, until, ends):
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow")
-    (tmp_path / "test_both.py").write_text(
+    small_suite(tmp_path, "[quick]\n[slow]\n")
+    (tmp_path / "tests" / "test_both.py").write_text(
         "import pytest\n\ndef test_quick(): pass\n\n@pytest.mark.slow\ndef test_slow(): pass\n"
     )
     monkeypatch.setenv("TFMP_SLOW_UNTIL", until)
@@ -91,3 +103,50 @@ def test_slow_tests_that_begin_too_late_skip_and_say_so(tmp_path, monkeypatch, u
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert ends in done.stdout
     assert ("the time for slow tests is over" in done.stdout) is ("skipped" in ends)
+
+
+# What `.ci/run` has time for, on two cores: CPU seconds of all quick tests and of all slow ones.
+WHOLE = {"quick": 9 * 60, "slow": 40 * 60}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_every_test_has_a_share_of_the_time(kind: str):
+    rooms = budget(kind)
+    assert sum(rooms.values()) <= WHOLE[kind]
+    files = [
+        path.relative_to(ROOT / "tests").as_posix() for path in ROOT.glob("tests/**/test_*.py")
+    ]
+    assert {room_of(file, rooms) for file in files} == rooms.keys()
+
+
+def test_the_time_of_a_room_is_that_of_its_own_files():
+    rooms = {"tfmp": 1.0, "tfmp/fit": 1.0, "test_site": 1.0}
+    found = [room_of(file, rooms) for file in ("tfmp/test_a.py", "tfmp/fit/test_b.py")]
+    assert found == ["tfmp", "tfmp/fit"]
+    assert room_of("test_site.py", rooms) == "test_site"
+    assert room_of("jax/test_c.py", rooms) == ""
+
+
+SPENDING = r"""
+import os, subprocess, sys, time
+CODE = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass"
+
+def test_own():
+    exec(CODE.format(0.4))
+
+def test_of_another_process():
+    subprocess.run([sys.executable, "-c", CODE.format(0.4)], check=True)
+"""
+
+
+def test_a_room_past_its_share_is_named(tmp_path: Path):
+    """Workers and the processes that a test starts count."""
+    small_suite(tmp_path, "[quick]\nfit = 0.1\nshared = 60\n[slow]\n")
+    for room in ("fit", "shared"):
+        (tmp_path / "tests" / room).mkdir()
+        (tmp_path / "tests" / room / f"test_{room}.py").write_text(SPENDING)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", str(tmp_path)]
+    shown = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert "4 passed" in shown
+    assert re.search(r" 1 of +0  fit  past its share", shown)
+    assert " shared" not in shown

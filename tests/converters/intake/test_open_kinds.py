@@ -251,7 +251,7 @@ def test_a_reader_that_fails_without_a_word_is_named(tmp_path, monkeypatch):
     def fail(_):
         raise AssertionError
 
-    monkeypatch.setattr("onnx_ir.load", fail)
+    monkeypatch.setattr("onnx_ir.from_proto", fail)
     with pytest.raises(InputError, match=r"not a usable ONNX model \(AssertionError\)"):
         open_source(path)
 
