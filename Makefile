@@ -77,7 +77,7 @@ docs: $(STAMP) links  ## build the documentation site, with the demo's reports, 
 	@echo "== docs"
 	@$(INSTALL) --quiet --editable '.[docs]'
 	@$(BIN)/python samples/digits_end_to_end.py build/demo > build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "read it: $(PYTHON) -m http.server --directory build/site"
 
 release: docs  ## build and check all that a release uploads, and say how; uploads nothing (3 minutes)

@@ -44,8 +44,16 @@ class Row:
     tfmp: Outcome
 
 
-def rows_here(cases: list[TrainingCase]) -> Iterator[Row]:
-    """Runs the cases for the backend of this process, in an empty folder."""
+NOT_RUN = Outcome(False, "not run")
+
+
+def rows_here(cases: list[TrainingCase], alone: bool = True) -> Iterator[Row]:
+    """Runs the cases for the backend of this process, in an empty folder.
+
+    Args:
+        cases: of all backends.
+        alone: run them with Keras alone, too.
+    """
     if keras.backend.backend() == "tensorflow":
         _two_cpus()
     before = os.getcwd()
@@ -56,7 +64,8 @@ def rows_here(cases: list[TrainingCase]) -> Iterator[Row]:
                 if case.backend == keras.backend.backend():
                     with quiet(), warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        row = Row(case.thread, run(case.keras), run(case.tfmp))
+                        of_keras = run(case.keras) if alone else NOT_RUN
+                        row = Row(case.thread, of_keras, run(case.tfmp))
                     yield row
         finally:
             os.chdir(before)
@@ -69,10 +78,10 @@ def _two_cpus() -> None:
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
-def rows_elsewhere(only: str, backend: str) -> list[Row]:
-    """The rows of another backend, from a process of its own."""
+def rows_elsewhere(backend: str) -> list[Row]:
+    """The rows of another backend, from a process of its own with the same options."""
     done = subprocess.run(
-        [sys.executable, __file__, "--json", "--here", "--only", only],
+        [sys.executable, __file__, *sys.argv[1:], "--json", "--here"],
         env={**os.environ, "KERAS_BACKEND": backend},
         capture_output=True,
         text=True,
@@ -132,11 +141,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose names have this; no page")
     parser.add_argument("--here", action="store_true", help="only the backend of this process")
+    parser.add_argument("--tfmp", action="store_true", help="not with Keras alone; no page")
     parser.add_argument("--json", action="store_true", help="a JSON object for each row; no page")
     options = parser.parse_args()
     cases = [case for case in training_cases() if options.only in case.name]
     rows = []
-    for row in rows_here(cases):
+    for row in rows_here(cases, not options.tfmp):
         rows.append(row)
         shown = (
             json.dumps(asdict(row)) if options.json else f"{row.thread} | {row.keras} | {row.tfmp}"
@@ -144,12 +154,12 @@ def main() -> None:
         print(shown, flush=True)
     here = keras.backend.backend()
     for backend in sorted({case.backend for case in cases} - {here}) if not options.here else ():
-        for row in rows_elsewhere(options.only, backend):
+        for row in rows_elsewhere(backend):
             rows.append(row)
             print(json.dumps(asdict(row)) if options.json else f"{row.thread} | {row.tfmp}")
     order = [case.thread for case in cases]
     rows.sort(key=lambda row: order.index(row.thread))
-    if not (options.only or options.json or options.here):
+    if not (options.only or options.tfmp or options.json or options.here):
         PAGE.write_text(page(rows))
 
 

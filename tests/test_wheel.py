@@ -142,8 +142,7 @@ class Environment:
     ("python", "file", "resolution", "chosen"),
     [
         ("3.11", "*.whl", "lowest-direct", CORE),
-        ("3.12", "*.tar.gz", "highest", ()),
-        ("3.13", "*.whl", "highest", NEWEST),
+        ("3.13", "*.tar.gz", "highest", NEWEST),
     ],
 )
 def test_a_stranger_installs_it(built, tmp_path, python, file, resolution, chosen):
@@ -161,8 +160,6 @@ def test_a_stranger_installs_it(built, tmp_path, python, file, resolution, chose
     told = environment.run("tfmp-convert", "all", "model.keras", "-o", ".", "--data", "data.npz")
     assert "PASS  2 of 2 candidates passed" in told
 
-    if not chosen:  # between two versions that run the tests
-        return
     environment.install("pytest", "hypothesis", "jsonschema", "scikit-learn")
     shutil.copytree(
         ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
