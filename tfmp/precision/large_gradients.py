@@ -5,7 +5,7 @@ its argument's gradient is cast to the dtype of the layer that made the argument
 backwards once in float32, with every layer's result replaced by numbers where such code is steep.
 """
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 
@@ -19,10 +19,9 @@ from tfmp.shared.numerics import FLOAT16
 
 # Norms and deviations are steep in rows of zeros; powers and logarithms at numbers beside 0, which
 # are FP16's smallest ones, though the others in a row are not small.
-_PLACES = ((0.0,), (FLOAT16.smallest_subnormal, *6 * (1.0,)))
+_PLACES = np.array([7 * [0.0], [FLOAT16.smallest_subnormal, *6 * [1.0]]], "float32")
 
 Call = Callable[..., TensorTree]
-Place = tuple[float, ...]
 
 
 def steep_places(
@@ -42,17 +41,16 @@ def steep_places(
     is_steep = False
     while True:
         more: dict[int, float] = {}
-        for place in _PLACES:
-            for key, size in _Run(entry, narrow, found.keys(), place).gradients(inputs):
-                is_steep = True
-                if key in narrow - found.keys():
-                    more[key] = max(size, more.get(key, 0.0))
+        for key, size in _Run(entry, narrow, found.keys(), True).gradients(inputs):
+            is_steep = True
+            if key in narrow - found.keys():
+                more[key] = max(size, more.get(key, 0.0))
         found.update(more)
         if not more:
             break
     if is_steep:
         # Rows of zeros stay zeros in layers without an offset, and all of these get the gradients.
-        for key, size in _Run(entry, narrow, found.keys(), None).gradients(inputs):
+        for key, size in _Run(entry, narrow, found.keys(), False).gradients(inputs):
             if key in narrow:
                 found.setdefault(key, size)
     return found
@@ -65,14 +63,15 @@ class _Run:
         entry: the model, in float32.
         narrow: ids of the layers that are to be in 16 bits.
         found: ids of those that are not, though a plan would have them so.
-        place: numbers that stand in turn in place of every result; None leaves results as they
-            are, and lets gradients pass through all layers.
+        replaces: whether numbers take the place of every result; if not, gradients pass through
+            all layers.
     """
 
     def __init__(
-        self, entry: LayerNode, narrow: frozenset[int], found: Set[int], place: Place | None
+        self, entry: LayerNode, narrow: frozenset[int], found: Set[int], replaces: bool
     ) -> None:
-        self.entry, self.narrow, self.found, self.place = entry, narrow - found, found, place
+        self.entry, self.narrow, self.found, self.replaces = entry, narrow - found, found, replaces
+        self.place: Tensor = _PLACES[0]
         self.owners: list[int] = []
         self.arriving: list[Tensor] = []
         self.tap: Callable[[Tensor], Tensor] = lambda value: value
@@ -80,18 +79,22 @@ class _Run:
     def gradients(self, inputs: tuple[TensorTree, TensorTree]) -> Iterator[tuple[int, float]]:
         """Ids of layers whose results get gradients past the range, and the largest of these."""
         differentiate = _by_jax if keras.backend.backend() == "jax" else _by_tensorflow
-        gradients = differentiate(self, inputs)
-        for key, gradient in zip(self.owners, gradients, strict=True):
-            if gradient is None:
-                continue
-            sizes = np.abs(np.asarray(gradient, "float64"))
-            largest = float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
-            if largest >= FLOAT16.overflow_threshold:
-                yield key, largest
+        function = differentiate(self, inputs)
+        for place in _PLACES if self.replaces else _PLACES[:1]:
+            for key, gradient in zip(self.owners, function(place), strict=True):
+                sizes = np.abs(np.asarray(gradient, "float64"))
+                largest = float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
+                if largest >= FLOAT16.overflow_threshold:
+                    yield key, largest
 
-    def objective(self, inputs: tuple[TensorTree, TensorTree]) -> Tensor:
-        """A number whose gradient with respect to each result in float32 is 1 or -1."""
-        self.owners, self.arriving = [], []
+    def objective(self, inputs: tuple[TensorTree, TensorTree], place: Tensor) -> Tensor:
+        """A number whose gradient with respect to each result in float32 is 1 or -1.
+
+        Args:
+            inputs: as in `steep_places`.
+            place: the numbers that stand in turn in every result.
+        """
+        self.owners, self.arriving, self.place = [], [], place
         model = self.entry.layer
         positional, keywords = inputs
         kwargs = {"training": True} if model._call_has_training_arg else {}
@@ -105,7 +108,7 @@ class _Run:
     ) -> TensorTree:
         """Calls a layer; cuts its arguments off where no gradient passes, and taps its results."""
         key, is_leaf = id(node.layer), not any(child.head is None for child in node.children)
-        if self.place and is_leaf and self._ends_here(node):
+        if self.replaces and is_leaf and self._ends_here(node):
             if key not in self.narrow:
                 self._arrives((args, kwargs))
             args, kwargs = _each_float(ops.stop_gradient, (args, kwargs))
@@ -116,10 +119,11 @@ class _Run:
             self._arrives(outputs)
 
         def replaced(value: Tensor) -> Tensor:
-            if self.place:
+            if self.replaces:
                 value = ops.where(ops.isfinite(value), value, ops.zeros_like(value))
-                numbers = np.resize(self.place, tuple(value.shape))
-                value = value - ops.stop_gradient(value) + ops.cast(numbers, value.dtype)
+                turns = sum(map(ops.convert_to_tensor, _along_axes(value, np.arange)), start=0)
+                numbers = ops.cast(ops.take(self.place, turns % len(_PLACES[0])), value.dtype)
+                value = value - ops.stop_gradient(value) + numbers
             self.owners.append(key)
             return self.tap(value)
 
@@ -168,36 +172,49 @@ class _Run:
     def _arrives(self, values: TensorTree) -> None:
         """Lets gradients of changing sign arrive: equal ones cancel behind a difference."""
         for value in filter(_is_float, tree.flatten(values)):
-            draws = np.random.default_rng(len(self.arriving)).random(tuple(value.shape))
-            signs = np.where(draws < 0.5, -1.0, 1.0).astype("float32")
-            self.arriving.append(ops.sum(ops.cast(value, "float32") * signs))
+            draw = np.random.default_rng(len(self.arriving))
+            value = ops.cast(value, "float32")
+            for signs in _along_axes(value, partial(draw.choice, (-1.0, 1.0))):
+                value = value * signs.astype("float32")
+            self.arriving.append(ops.sum(value))
 
 
-def _by_jax(run: _Run, inputs: tuple[TensorTree, TensorTree]) -> list[Tensor]:
+def _along_axes(value: Tensor, numbers: Callable[[int], Tensor]) -> Iterator[np.ndarray]:
+    """Numbers for each axis, which broadcast: for all numbers of a tensor they would be many."""
+    rank = len(value.shape)
+    for axis, size in enumerate(value.shape):
+        yield numbers(size).reshape([size if one == axis else 1 for one in range(rank)])
+
+
+# Takes the numbers that stand in every result; gives the gradient of each.
+_Gradients = Callable[[np.ndarray], Sequence[Tensor]]
+
+
+def _by_jax(run: _Run, inputs: tuple[TensorTree, TensorTree]) -> _Gradients:
     import jax
 
-    taps: list[Tensor] = []
+    taps: list[np.ndarray] = []
 
     def record(value: Tensor) -> Tensor:
         taps.append(np.zeros(value.shape, value.dtype))
         return value
 
-    def shifted(added: list[Tensor]) -> Tensor:
+    def shifted(added: list[Tensor], place: Tensor) -> Tensor:
         left = iter(added)
         run.tap = lambda value: value + next(left)
-        return run.objective(inputs)
+        return run.objective(inputs, place)
 
     run.tap = record
-    jax.eval_shape(run.objective, inputs)
-    return jax.jit(jax.grad(shifted))(taps)
+    jax.eval_shape(run.objective, inputs, _PLACES[0])
+    return partial(jax.jit(jax.grad(shifted)), taps)
 
 
-def _by_tensorflow(run: _Run, inputs: tuple[TensorTree, TensorTree]) -> list[Tensor | None]:
+def _by_tensorflow(run: _Run, inputs: tuple[TensorTree, TensorTree]) -> _Gradients:
     import tensorflow as tf
 
     watched: list[Tensor] = []
 
-    def gradients() -> list[Tensor]:
+    def gradients(place: Tensor) -> list[Tensor]:
         with tf.GradientTape() as tape:
 
             def watch(value: Tensor) -> Tensor:
@@ -207,16 +224,16 @@ def _by_tensorflow(run: _Run, inputs: tuple[TensorTree, TensorTree]) -> list[Ten
                 return value
 
             run.tap = watch
-            objective = run.objective(inputs)
+            objective = run.objective(inputs, place)
         found = tape.gradient(objective, watched, unconnected_gradients="zero")
         return [tf.convert_to_tensor(one) for one in found]
 
+    traced = tf.compat.v1.wrap_function(gradients, [tf.TensorSpec(_PLACES[0].shape)])
     # A pruned graph leaves out what the user's code assigns to variables that are not Keras's.
-    traced = tf.compat.v1.wrap_function(gradients, [])
-    pruned = traced.prune([], traced.outputs)
+    pruned = traced.prune(traced.inputs[:1], traced.outputs)
     if any("Assign" in one.type for one in pruned.graph.get_operations()):
-        return [None] * len(run.owners)
-    return pruned()
+        return lambda place: [0.0] * len(run.owners)
+    return lambda place: pruned(tf.constant(place))
 
 
 def _is_float(value: Tensor) -> bool:

@@ -332,7 +332,7 @@ def test_keep_float32_moves_all_layers_that_large_gradients_reach():
     assert "passes back to layer second (Dense)" in note
     assert "code in float32 makes it, past float16's range at a loss scale of 1" in note
     assert "Moved to float32: second, first." in note
-    assert callback.report.skipped_steps < 15
+    assert callback.report.skipped_steps < 20
 
 
 def test_gradients_that_are_large_from_the_loss_on_are_no_reason_to_move_a_layer():
