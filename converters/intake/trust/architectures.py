@@ -141,8 +141,8 @@ def _reasons(config: dict[str, Any], given: Container[str]) -> Iterator[str]:
     ):
         place = f"{name!r} of {module!r}" if module else repr(name)
         yield (
-            f"the model uses {place}, which Keras does not know. Name the module that defines it "
-            "with --custom-objects package.module (custom_objects={...})."
+            f"the model uses {place}, which is no layer or activation of Keras. Name the module "
+            "that defines it with --custom-objects package.module (custom_objects={...})."
         )
     if isinstance(details.get("vocabulary"), str):
         yield vocabulary_file(details["vocabulary"])

@@ -30,8 +30,8 @@ def open_hdf5(file: Path | IO[bytes]) -> Iterator[Any]:
             outside = next(_outside(opened), None)
             if outside is not None:
                 raise InputError(
-                    f"{outside}, and what lies there would become a weight. The file is refused: "
-                    "load the model where those files belong to it, and save it again."
+                    f"{outside}, and what lies there would become a weight. If those files are "
+                    "yours, load the model in Python and save it again, which copies them into it."
                 )
             yield opened
     except (OSError, RuntimeError, KeyError) as error:
