@@ -63,7 +63,8 @@ _LOADED = (
     *("tensorflow", "tf_keras", "h5py", "onnx_ir", "onnxruntime"),
     *(f"tfmp.converters.intake.{name}" for name in ("keras_files", "tensorflow", "onnx_file")),
     *("tfmp.converters.commands.plan", "rich.console", "tensorflow.python.eager.cancellation"),
-    *(f"tfmp.converters.intake.saved.{name}" for name in ("trust", "states", "callables")),
+    *(f"tfmp.converters.intake.saved.{name}" for name in ("states", "callables")),
+    *(f"tfmp.converters.intake.trust.{name}" for name in ("architectures", "saved_models")),
 )
 
 
