@@ -106,19 +106,18 @@ def spans(rng):
     return scores, np.arange(20) >= rng.integers(3, 21, 700)[:, None]
 
 
-for mask, gone in {"-1e9": -65504.0, "-1e9 and minus infinity": -np.inf}.items():
+@benign("scores of words without a telling name, a text's end is -1e9 and minus infinity")
+def _(rng):
+    """Texts of 19 words have one place alone that is forbidden."""
+    scores, none = spans(rng)
+    return one("y", np.where(none, -1e9, scores), np.where(none, -np.inf, half(scores)))
 
-    @benign(f"scores of words without a telling name, a text's end is {mask}")
-    def _(rng, gone=gone):
-        """Texts of 19 words have one place alone that is forbidden."""
-        scores, none = spans(rng)
-        return one("y", np.where(none, -1e9, scores), np.where(none, gone, half(scores)))
 
-    @harmful(f"scores of words a third too small without a telling name, a text's end is {mask}")
-    def _(rng, gone=gone):
-        """The mask is right, and the scores are not."""
-        scores, none = spans(rng)
-        return one("y", np.where(none, -1e9, scores), np.where(none, gone, half(scores * 2 / 3)))
+@harmful("scores of words a third too small without a telling name, a text's end is -1e9")
+def _(rng):
+    """The mask is right, and the scores are not."""
+    scores, none = spans(rng)
+    return one("y", np.where(none, -1e9, scores), np.where(none, -65504, half(scores * 2 / 3)))
 
 
 def visits(rng):

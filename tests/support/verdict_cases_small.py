@@ -78,17 +78,12 @@ def branches(rng: np.random.Generator, width: int) -> tuple[np.ndarray, np.ndarr
     return exact, rounded
 
 
-for width in (1, 3):
-    for facts in (MSE, {}):
+for width, words, facts in ((1, "undeclared", {}), (3, "mse", MSE)):
 
-        @benign(
-            f"what two branches differ by, {width} of them, {'mse' if facts else 'undeclared'}",
-            UNSURE,
-            **facts,
-        )
-        def _(rng, width=width):
-            """FP16 gives each branch as well as it can, and the difference not as well."""
-            return one("difference", *branches(rng, width))
+    @benign(f"what two branches differ by, {width} of them, {words}", UNSURE, **facts)
+    def _(rng, width=width):
+        """FP16 gives each branch as well as it can, and the difference not as well."""
+        return one("difference", *branches(rng, width))
 
 
 def survival(rng: np.random.Generator, risk: float = 8e-4) -> tuple[np.ndarray, np.ndarray]:
@@ -100,8 +95,7 @@ def survival(rng: np.random.Generator, risk: float = 8e-4) -> tuple[np.ndarray, 
     return np.exp(-each * np.arange(1, 11)), low
 
 
-TOLD = {"undeclared": {}, "mse": MSE, "binary cross-entropy": SIGMOID}
-for words, facts in TOLD.items():
+for words, facts in {"undeclared": {}, "binary cross-entropy": SIGMOID}.items():
 
     @harmful(f"survival over ten years, low risks are none, {words}", DOUBT, **facts)
     def _(rng):
@@ -109,27 +103,27 @@ for words, facts in TOLD.items():
         exact, low = survival(rng)
         return one("survival", exact, half(np.where(low, 1 - 1e-7, exact)))
 
-    @benign(f"survival over ten years, rounded, {words}", UNSURE, **facts)
-    def _(rng):
-        """FP16 tells risks near 1 to a few percent."""
-        exact, _ = survival(rng)
-        return one("survival", exact, half(exact))
 
-    @benign(f"survival over ten years with noise of risks, {words}", UNSURE, **facts)
-    def _(rng):
-        """Each risk is right to two percent."""
-        exact, _ = survival(rng)
-        return one("survival", exact, half(exact ** (1 + 0.02 * rng.standard_normal(exact.shape))))
+@benign("survival over ten years, rounded, mse", UNSURE, **MSE)
+def _(rng):
+    """FP16 tells risks near 1 to a few percent."""
+    exact, _ = survival(rng)
+    return one("survival", exact, half(exact))
 
 
-for risk in (8e-4, 1.5e-3):
+@benign("survival over ten years with noise of risks, mse", UNSURE, **MSE)
+def _(rng):
+    """Each risk is right to two percent."""
+    exact, _ = survival(rng)
+    return one("survival", exact, half(exact ** (1 + 0.02 * rng.standard_normal(exact.shape))))
 
-    @harmful(f"survival over ten years, the same for all low risks near {risk}", DOUBT, **MSE)
-    def _(rng, risk=risk):
-        """Nine of ten patients get the same curve."""
-        exact, low = survival(rng, risk)
-        curve = np.exp(-1.2 * risk * np.arange(1, 11))
-        return one("curve", exact, half(np.where(low, curve, exact)))
+
+@harmful("survival over ten years, the same for all low risks near 0.0008", DOUBT, **MSE)
+def _(rng):
+    """Nine of ten patients get the same curve."""
+    exact, low = survival(rng)
+    curve = np.exp(-1.2 * 8e-4 * np.arange(1, 11))
+    return one("curve", exact, half(np.where(low, curve, exact)))
 
 
 def uptime(rng: np.random.Generator) -> np.ndarray:
@@ -179,10 +173,7 @@ def voices(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 for name, make, words, facts in (
     ("forces", forces, "forces in balance but for a little, mse", MSE),
-    ("forces", forces, "forces in balance but for a little, undeclared", {}),
-    ("atoms", atoms, "charges and spins of atoms, mse", MSE),
     ("atoms", atoms, "charges and spins of atoms, undeclared", {}),
-    ("speech", voices, "voices with hisses, undeclared", {}),
     ("audio", voices, "voices with hisses, named audio", {}),
 ):
 

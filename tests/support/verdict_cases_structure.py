@@ -327,7 +327,7 @@ def detected(rng: np.random.Generator, layout: str) -> np.ndarray:
     return np.stack([columns[letter] for letter in layout], axis=-1).astype(np.float32)
 
 
-LAYOUTS = ("csyxYX", "uvwhasc", "xyXYcs", "scxyXY", "uvwhsc", "0xyXYcs")
+LAYOUTS = ("uvwhasc", "0xyXYcs")
 
 for layout in LAYOUTS:
 

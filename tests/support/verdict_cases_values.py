@@ -49,8 +49,7 @@ def with_fills(rng: np.random.Generator, exact: np.ndarray, received: np.ndarray
     return one("output_0", np.where(missing, fill, exact), np.where(missing, fill, received))
 
 
-FILLS = {"masks of -10,000": (-1e4, (60,)), "gaps of -999": (-999, (12,))}
-FILLS["land of -9,999"] = -9999, (12, 12)
+FILLS = {"gaps of -999": (-999, (12,)), "land of -9,999": (-9999, (12, 12))}
 
 for what, (fill, shape) in FILLS.items():
 
@@ -119,47 +118,44 @@ def _(rng):
     return one("minute", exact, received)
 
 
-CIRCLES = {"directions in gon": 400.0, "days of years, leap years among them": 366.0}
-
-for what, length in CIRCLES.items():
-
-    @benign(f"{what} that wrap", INCONCLUSIVE)
-    def _(rng, length=length):
-        """The same, if they turn."""
-        exact = rng.uniform(0, length, (800, 1))
-        exact[::40] = 0.02
-        return one("y", exact, half((exact + 0.1 * rng.standard_normal(exact.shape)) % length))
-
-    @harmful(f"{what} of which one in 40 is half a turn off")
-    def _(rng, length=length):
-        """A road is surveyed in the other direction, and summer becomes winter."""
-        exact = rng.uniform(0, length, (800, 1))
-        received = half(exact)
-        received[::40] = half((exact + length / 2) % length)[::40]
-        return one("y", exact, received)
+@benign("directions in gon that wrap", INCONCLUSIVE)
+def _(rng):
+    """The same, if they turn."""
+    exact = rng.uniform(0, 400, (800, 1))
+    exact[::40] = 0.02
+    return one("y", exact, half((exact + 0.1 * rng.standard_normal(exact.shape)) % 400))
 
 
-for loss in (None, "mse"):
+@harmful("days of years, leap years among them of which one in 40 is half a turn off")
+def _(rng):
+    """A road is surveyed in the other direction, and summer becomes winter."""
+    exact = rng.uniform(0, 366, (800, 1))
+    received = half(exact)
+    received[::40] = half((exact + 366 / 2) % 366)[::40]
+    return one("y", exact, received)
 
-    @benign(f"counts that a model rounds itself, with {loss or 'no loss'}", loss=loss)
-    def _(rng):
-        """One in 250 is the next one, as what was rounded lay between two."""
-        exact = np.round(numbers(rng, 2000, 4))
-        step = rng.choice([-1, 1], exact.shape) * (rng.uniform(size=exact.shape) < 0.004)
-        return one("y", exact, exact + step)
 
-    @harmful(f"counts of which one in 250 is five more, with {loss or 'no loss'}", loss=loss)
-    def _(rng):
-        """Nobody ordered them."""
-        exact = np.round(numbers(rng, 2000, 4))
-        return one("y", exact, exact + 5 * (rng.uniform(size=exact.shape) < 0.004))
+@benign("counts that a model rounds itself, with no loss")
+def _(rng):
+    """One in 250 is the next one, as what was rounded lay between two."""
+    exact = np.round(numbers(rng, 2000, 4))
+    step = rng.choice([-1, 1], exact.shape) * (rng.uniform(size=exact.shape) < 0.004)
+    return one("y", exact, exact + step)
 
-    @harmful(f"rare flags beside counts that are lost, with {loss or 'no loss'}", loss=loss)
-    def _(rng):
-        """All that changes is each tenth of a percent of the numbers, and each alarm."""
-        counts = np.round(numbers(rng, 2000, 4))
-        exact = np.concatenate([counts, rng.uniform(size=(2000, 1)) < 0.006], axis=1)
-        return one("y", exact, exact * [1, 1, 1, 1, 0])
+
+@harmful("counts of which one in 250 is five more, with mse", loss="mse")
+def _(rng):
+    """Nobody ordered them."""
+    exact = np.round(numbers(rng, 2000, 4))
+    return one("y", exact, exact + 5 * (rng.uniform(size=exact.shape) < 0.004))
+
+
+@harmful("rare flags beside counts that are lost, with no loss")
+def _(rng):
+    """All that changes is each tenth of a percent of the numbers, and each alarm."""
+    counts = np.round(numbers(rng, 2000, 4))
+    exact = np.concatenate([counts, rng.uniform(size=(2000, 1)) < 0.006], axis=1)
+    return one("y", exact, exact * [1, 1, 1, 1, 0])
 
 
 @benign("spikes as zeros and ones, of which one is another")

@@ -7,9 +7,7 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 MSE = {"loss": "mse"}
-
-# What is known of an output: nothing, that it holds numbers, or the model's loss.
-KNOWN = {"undeclared": {}, "declared": {"tasks": {"y": "regression"}}, "by its loss": MSE}
+NUMBERS = {"tasks": {"y": "regression"}}
 
 
 def fields(
@@ -52,125 +50,137 @@ def laid_out(exact: list[np.ndarray], received: list[np.ndarray], layout: str) -
     return one("y", first, second)
 
 
-for layout in ("last", "first", "in a row of places"):
-    for known, facts in KNOWN.items():
+for layout, known, facts in (
+    ("first", "undeclared", {}),
+    ("last", "declared", NUMBERS),
+    ("in a row of places", "by its loss", MSE),
+):
 
-        @harmful(f"temperatures flat on one map in 16, channels {layout}, {known}", DOUBT, **facts)
-        def _(rng, layout=layout):
-            """No front on these maps; pressure in pascals hides it from the size of a sample."""
-            wind, heat, pressure = state(rng)
-            lost = flat(heat, some(rng, 400, 1 / 16))
-            return laid_out([wind, heat, pressure], [wind, lost, pressure], layout)
+    @harmful(f"temperatures flat on one map in 16, channels {layout}, {known}", DOUBT, **facts)
+    def _(rng, layout=layout):
+        """No front on these maps; pressure in pascals hides it from the size of a sample."""
+        wind, heat, pressure = state(rng)
+        lost = flat(heat, some(rng, 400, 1 / 16))
+        return laid_out([wind, heat, pressure], [wind, lost, pressure], layout)
 
-        @harmful(f"temperatures of another day on 3 %, channels {layout}, {known}", DOUBT, **facts)
-        def _(rng, layout=layout):
-            """Three maps in a hundred show another day's."""
-            wind, heat, pressure = state(rng)
-            lost = np.where(some(rng, 400, 0.03)[:, None, None], heat[::-1], heat)
-            return laid_out([wind, heat, pressure], [wind, lost, pressure], layout)
+    @harmful(f"temperatures of another day on 3 %, channels {layout}, {known}", DOUBT, **facts)
+    def _(rng, layout=layout):
+        """Three maps in a hundred show another day's."""
+        wind, heat, pressure = state(rng)
+        lost = np.where(some(rng, 400, 0.03)[:, None, None], heat[::-1], heat)
+        return laid_out([wind, heat, pressure], [wind, lost, pressure], layout)
 
-        @benign(f"weather, channels {layout}, {known}", UNSURE, **facts)
-        def _(rng, layout=layout):
-            """Rounded, with noise of half a thousandth of what each quantity is."""
-            maps = state(rng)
-            noisy = [each + 5e-4 * each.std() * rng.standard_normal(each.shape) for each in maps]
-            return laid_out(maps, noisy, layout)
+    @benign(f"weather, channels {layout}, {known}", UNSURE, **facts)
+    def _(rng, layout=layout):
+        """Rounded, with noise of half a thousandth of what each quantity is."""
+        maps = state(rng)
+        noisy = [each + 5e-4 * each.std() * rng.standard_normal(each.shape) for each in maps]
+        return laid_out(maps, noisy, layout)
 
 
-for known, facts in KNOWN.items():
+@harmful("maps in kelvin of which one in 20 is flat, by its loss", DOUBT, **MSE)
+def _(rng):
+    """One map in twenty has no front at all."""
+    exact = fields(rng, 500, 12, 3.0, 285.0)
+    return one("y", exact[..., None], half(flat(exact, some(rng, 500, 0.05)))[..., None])
 
-    @harmful(f"maps in kelvin of which one in 20 is flat, {known}", DOUBT, **facts)
-    def _(rng):
-        """One map in twenty has no front at all."""
-        exact = fields(rng, 500, 12, 3.0, 285.0)
-        return one("y", exact[..., None], half(flat(exact, some(rng, 500, 0.05)))[..., None])
 
-    @harmful(f"temperatures of twelve levels, all flat on one map in 20, {known}", DOUBT, **facts)
-    def _(rng):
-        """Each level has one temperature there; what lies between levels hides it."""
-        exact = np.stack([fields(rng, 300, 8, 2.5, 210 + 7 * level) for level in range(12)], -1)
-        lost = np.broadcast_to(exact.mean(axis=(1, 2), keepdims=True), exact.shape)
-        which = some(rng, 300, 0.05)[:, None, None, None]
-        return one("y", exact, half(np.where(which, lost, exact)))
+@harmful("temperatures of twelve levels, all flat on one map in 20, declared", DOUBT, **NUMBERS)
+def _(rng):
+    """Each level has one temperature there; what lies between levels hides it."""
+    exact = np.stack([fields(rng, 300, 8, 2.5, 210 + 7 * level) for level in range(12)], -1)
+    lost = np.broadcast_to(exact.mean(axis=(1, 2), keepdims=True), exact.shape)
+    which = some(rng, 300, 0.05)[:, None, None, None]
+    return one("y", exact, half(np.where(which, lost, exact)))
 
-    @harmful(f"river levels of which one in 20 is a flat line, {known}", DOUBT, **facts)
-    def _(rng):
-        """One gauge in twenty shows no flood wave."""
-        peak = (np.arange(72) - rng.uniform(15, 55, (500, 1))) / 6
-        wave = rng.uniform(2, 6, (500, 1)) * np.exp(-0.5 * peak**2)
-        exact = rng.uniform(90, 140, (500, 1)) + wave
-        return one("y", exact, half(flat(exact, some(rng, 500, 0.05))))
 
-    @harmful(f"clouds of points of which one in 20 is a single point, {known}", DOUBT, **facts)
-    def _(rng):
-        """One object in twenty, 90 metres away, is its own centre."""
-        centre = rng.normal([90, 70, 80], 1, (400, 1, 3))
-        exact = centre + rng.normal(0, 1.5, (400, 64, 3)) * [1, 2, 0.7]
-        lost = np.broadcast_to(exact.mean(axis=1, keepdims=True), exact.shape)
-        which = some(rng, 400, 0.05)[:, None, None]
-        return one("y", exact, half(np.where(which, lost, exact)))
+@harmful("river levels of which one in 20 is a flat line, undeclared", DOUBT)
+def _(rng):
+    """One gauge in twenty shows no flood wave."""
+    peak = (np.arange(72) - rng.uniform(15, 55, (500, 1))) / 6
+    wave = rng.uniform(2, 6, (500, 1)) * np.exp(-0.5 * peak**2)
+    exact = rng.uniform(90, 140, (500, 1)) + wave
+    return one("y", exact, half(flat(exact, some(rng, 500, 0.05))))
 
-    @harmful(f"documents that all tie for three queries of ten, {known}", DOUBT, **facts)
-    def _(rng):
-        """Scores of vague queries lie closer together than FP16's numbers."""
-        spread = np.where(rng.random((400, 1)) < 0.3, 0.005, 2.5)
-        exact = rng.uniform(18, 30, (400, 1)) + spread * rng.standard_normal((400, 50))
-        return one("y", exact, half(exact))
 
-    @harmful(f"ratings of which the best all are 4.6, {known}", DOUBT, **facts)
-    def _(rng):
-        """The first five of each list are taken at random from those at the ceiling."""
-        exact = rng.normal(3.6, 0.48, (400, 200)) + rng.normal(0, 0.1, (400, 1))
-        return one("y", exact.clip(1, 5), half(exact.clip(1, 4.6)))
+@harmful("clouds of points of which one in 20 is a single point, declared", DOUBT, **NUMBERS)
+def _(rng):
+    """One object in twenty, 90 metres away, is its own centre."""
+    centre = rng.normal([90, 70, 80], 1, (400, 1, 3))
+    exact = centre + rng.normal(0, 1.5, (400, 64, 3)) * [1, 2, 0.7]
+    lost = np.broadcast_to(exact.mean(axis=1, keepdims=True), exact.shape)
+    which = some(rng, 400, 0.05)[:, None, None]
+    return one("y", exact, half(np.where(which, lost, exact)))
 
-    @benign(f"ratings of up to 5, {known}", UNSURE, **facts)
-    def _(rng):
-        """Those that end at five end there in the reference, too."""
-        exact = (rng.normal(3.6, 0.48, (400, 200)) + rng.normal(0, 0.1, (400, 1))).clip(1, 5)
-        return one("y", exact, half(exact + 1e-3 * rng.standard_normal(exact.shape)))
 
-    @harmful(f"highest temperatures that end at 35 Celsius, {known}", DOUBT, **facts)
-    def _(rng):
-        """No day is forecast hotter, though one in 15 is: no warning is given."""
-        exact = 297.5 + 7 * rng.standard_normal((600, 1))
-        return one("y", exact, half(np.minimum(exact, 308.15)))
+@harmful("documents that all tie for three queries of ten, declared", DOUBT, **NUMBERS)
+def _(rng):
+    """Scores of vague queries lie closer together than FP16's numbers."""
+    spread = np.where(rng.random((400, 1)) < 0.3, 0.005, 2.5)
+    exact = rng.uniform(18, 30, (400, 1)) + spread * rng.standard_normal((400, 50))
+    return one("y", exact, half(exact))
 
-    @harmful(f"soft tissue in two greys, {known}", DOUBT, **facts)
-    def _(rng):
-        """Organs differ by 9 about 1045, where FP16 has steps of one; bone and air are right."""
-        kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
-        tissue, bone = 1045 + 6.4 * fields(rng, 200, 16), 1700 + 140 * fields(rng, 200, 16)
-        air = 60 + 15 * rng.standard_normal(kind.shape)
-        exact = np.where(kind > 1.2, bone, np.where(kind < -1.2, air, tissue))
-        lost = np.where(np.abs(kind) <= 1.2, np.rint(exact / 32) * 32, exact)
-        return one("y", exact[..., None], half(lost)[..., None])
 
-    @benign(f"slices of bodies, {known}", UNSURE, **facts)
-    def _(rng):
-        """Rounded; air is zero on both sides."""
-        kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
-        exact = np.where(kind < -1.2, 0, 1045 + 6.4 * fields(rng, 200, 16))
-        return one("y", exact[..., None], half(exact)[..., None])
+@harmful("ratings of which the best all are 4.6, by its loss", DOUBT, **MSE)
+def _(rng):
+    """The first five of each list are taken at random from those at the ceiling."""
+    exact = rng.normal(3.6, 0.48, (400, 200)) + rng.normal(0, 0.1, (400, 1))
+    return one("y", exact.clip(1, 5), half(exact.clip(1, 4.6)))
 
-    @harmful(f"three quantities over time, one of which is 1000 where it is near, {known}", DOUBT)
-    def _(rng):
-        """In the first of them 45 % vary by 25 about 1000, and are 1000 for all."""
-        near = rng.random((200, 20)) < 0.45
-        first = np.where(near, rng.normal(1000, 25, near.shape), rng.normal(5000, 600, near.shape))
-        others = [rng.normal(3000, 500, near.shape), rng.normal(800, 300, near.shape)]
-        lost = half(np.where(near, 1000, first))
-        exact = np.stack([first, *others], axis=-1)
-        return one("y", exact, np.stack([lost, *map(half, others)], axis=-1))
 
-    @harmful(f"rows of 12, of which the first is 1000 where it is near, {known}", DOUBT, **facts)
-    def _(rng):
-        """45 % vary by 25 about 1000 and become 1000, beside others near 5000."""
-        near = rng.random(600) < 0.45
-        first = np.where(near, rng.normal(1000, 25, 600), rng.normal(5000, 600, 600))
-        exact = np.column_stack([first, rng.normal(3000, 500, (600, 11))])
-        received = half(exact)
-        received[near, 0] = 1000
-        return one("y", exact, received)
+@benign("ratings of up to 5, undeclared", UNSURE)
+def _(rng):
+    """Those that end at five end there in the reference, too."""
+    exact = (rng.normal(3.6, 0.48, (400, 200)) + rng.normal(0, 0.1, (400, 1))).clip(1, 5)
+    return one("y", exact, half(exact + 1e-3 * rng.standard_normal(exact.shape)))
+
+
+@harmful("highest temperatures that end at 35 Celsius, undeclared", DOUBT)
+def _(rng):
+    """No day is forecast hotter, though one in 15 is: no warning is given."""
+    exact = 297.5 + 7 * rng.standard_normal((600, 1))
+    return one("y", exact, half(np.minimum(exact, 308.15)))
+
+
+@harmful("soft tissue in two greys, declared", DOUBT, **NUMBERS)
+def _(rng):
+    """Organs differ by 9 about 1045, where FP16 has steps of one; bone and air are right."""
+    kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
+    tissue, bone = 1045 + 6.4 * fields(rng, 200, 16), 1700 + 140 * fields(rng, 200, 16)
+    air = 60 + 15 * rng.standard_normal(kind.shape)
+    exact = np.where(kind > 1.2, bone, np.where(kind < -1.2, air, tissue))
+    lost = np.where(np.abs(kind) <= 1.2, np.rint(exact / 32) * 32, exact)
+    return one("y", exact[..., None], half(lost)[..., None])
+
+
+@benign("slices of bodies, by its loss", UNSURE, **MSE)
+def _(rng):
+    """Rounded; air is zero on both sides."""
+    kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
+    exact = np.where(kind < -1.2, 0, 1045 + 6.4 * fields(rng, 200, 16))
+    return one("y", exact[..., None], half(exact)[..., None])
+
+
+@harmful("three quantities over time, one of which is 1000 where it is near, undeclared", DOUBT)
+def _(rng):
+    """In the first of them 45 % vary by 25 about 1000, and are 1000 for all."""
+    near = rng.random((200, 20)) < 0.45
+    first = np.where(near, rng.normal(1000, 25, near.shape), rng.normal(5000, 600, near.shape))
+    others = [rng.normal(3000, 500, near.shape), rng.normal(800, 300, near.shape)]
+    lost = half(np.where(near, 1000, first))
+    exact = np.stack([first, *others], axis=-1)
+    return one("y", exact, np.stack([lost, *map(half, others)], axis=-1))
+
+
+@harmful("rows of 12, of which the first is 1000 where it is near, undeclared", DOUBT)
+def _(rng):
+    """45 % vary by 25 about 1000 and become 1000, beside others near 5000."""
+    near = rng.random(600) < 0.45
+    first = np.where(near, rng.normal(1000, 25, 600), rng.normal(5000, 600, 600))
+    exact = np.column_stack([first, rng.normal(3000, 500, (600, 11))])
+    received = half(exact)
+    received[near, 0] = 1000
+    return one("y", exact, received)
 
 
 @harmful("pressure, temperature and permeability, the last all zero", DOUBT)
@@ -250,50 +260,53 @@ def _(rng):
     return one("y", exact, half(exact))
 
 
-for known, facts in KNOWN.items():
+@benign("a default row for what is below a threshold, undeclared", UNSURE)
+def _(rng):
+    """Twelve of 5,000 samples cross it, and get what others have in the reference as well."""
+    score, exact = rng.random((5000, 1)), rng.normal(4, 1, (5000, 6))
+    order = np.argsort(score[:, 0])
+    below = score < 0.3
+    lost = below.copy()
+    lost[order[np.count_nonzero(below) :][:12]] = True
+    return one("y", np.where(below, 3.5, exact), half(np.where(lost, 3.5, exact)))
 
-    @benign(f"a default row for what is below a threshold, {known}", UNSURE, **facts)
-    def _(rng):
-        """Twelve of 5,000 samples cross it, and get what others have in the reference as well."""
-        score, exact = rng.random((5000, 1)), rng.normal(4, 1, (5000, 6))
-        order = np.argsort(score[:, 0])
-        below = score < 0.3
-        lost = below.copy()
-        lost[order[np.count_nonzero(below) :][:12]] = True
-        return one("y", np.where(below, 3.5, exact), half(np.where(lost, 3.5, exact)))
 
-    @benign(f"prices of 1 to 3000 with noise of a thousandth of each, {known}", UNSURE, **facts)
-    def _(rng):
-        """Those that hardly move have the noise of their own level."""
-        level, still = 10 ** rng.uniform(0, 3.5, (500, 1)), rng.random((500, 1)) < 0.05
-        moves = np.where(still, 0.001, 0.05) * rng.standard_normal((500, 24))
-        exact = level * (1 + moves)
-        return one("y", exact, half(exact * (1 + 1e-3 * rng.standard_normal(exact.shape))))
+@benign("prices of 1 to 3000 with noise of a thousandth of each, by its loss", UNSURE, **MSE)
+def _(rng):
+    """Those that hardly move have the noise of their own level."""
+    level, still = 10 ** rng.uniform(0, 3.5, (500, 1)), rng.random((500, 1)) < 0.05
+    moves = np.where(still, 0.001, 0.05) * rng.standard_normal((500, 24))
+    exact = level * (1 + moves)
+    return one("y", exact, half(exact * (1 + 1e-3 * rng.standard_normal(exact.shape))))
 
-    @benign(f"a difference of large numbers beside clean channels, {known}", UNSURE, **facts)
-    def _(rng):
-        """Steps of an eighth, where it varies by four."""
-        large = 255 + 3 * fields(rng, 300, 10)
-        others = [fields(rng, 300, 10), fields(rng, 300, 10)]
-        exact = np.stack([large - 250, *others], axis=-1)
-        return one("y", exact, np.stack([half(large) - 250, *map(half, others)], axis=-1))
 
-    @benign(f"depths of four points that end at 80 metres, {known}", UNSURE, **facts)
-    def _(rng):
-        """Noise is half a per cent of each depth."""
-        exact = 25 * rng.lognormal(0, 0.7, (500, 4))
-        noisy = exact * (1 + 5e-3 * rng.standard_normal(exact.shape))
-        return one("y", exact.clip(0, 80), half(noisy.clip(0, 80)))
+@benign("a difference of large numbers beside clean channels, declared", UNSURE, **NUMBERS)
+def _(rng):
+    """Steps of an eighth, where it varies by four."""
+    large = 255 + 3 * fields(rng, 300, 10)
+    others = [fields(rng, 300, 10), fields(rng, 300, 10)]
+    exact = np.stack([large - 250, *others], axis=-1)
+    return one("y", exact, np.stack([half(large) - 250, *map(half, others)], axis=-1))
 
-    @benign(f"pages of which some are blank, {known}", UNSURE, **facts)
-    def _(rng):
-        """Nothing is written on white."""
-        ink = np.where(rng.random((500, 1, 1)) < 0.06, -9, 0) + 4 * fields(rng, 500, 12)
-        exact = 255 / (1 + np.exp(ink - 3))
-        return one("y", exact[..., None], half(exact)[..., None])
 
-    @benign(f"counts of which one in 150 is the next, {known}", UNSURE, **facts)
-    def _(rng):
-        """They are rounded inside the model."""
-        exact = rng.gamma(2, 3, (1500, 12))
-        return one("y", np.rint(exact), np.rint(exact + 5e-3 * rng.standard_normal(exact.shape)))
+@benign("depths of four points that end at 80 metres, by its loss", UNSURE, **MSE)
+def _(rng):
+    """Noise is half a per cent of each depth."""
+    exact = 25 * rng.lognormal(0, 0.7, (500, 4))
+    noisy = exact * (1 + 5e-3 * rng.standard_normal(exact.shape))
+    return one("y", exact.clip(0, 80), half(noisy.clip(0, 80)))
+
+
+@benign("pages of which some are blank, undeclared", UNSURE)
+def _(rng):
+    """Nothing is written on white."""
+    ink = np.where(rng.random((500, 1, 1)) < 0.06, -9, 0) + 4 * fields(rng, 500, 12)
+    exact = 255 / (1 + np.exp(ink - 3))
+    return one("y", exact[..., None], half(exact)[..., None])
+
+
+@benign("counts of which one in 150 is the next, declared", UNSURE, **NUMBERS)
+def _(rng):
+    """They are rounded inside the model."""
+    exact = rng.gamma(2, 3, (1500, 12))
+    return one("y", np.rint(exact), np.rint(exact + 5e-3 * rng.standard_normal(exact.shape)))
