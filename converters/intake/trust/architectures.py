@@ -123,29 +123,44 @@ def _foreign(config: Any, given: Container[str]) -> Iterator[str]:
 def _reasons(config: dict[str, Any], given: Container[str]) -> Iterator[str]:
     kind, inner = str(config["class_name"]), config.get("config")
     details = inner if isinstance(inner, dict) else {}
-    module, name = config.get("module"), config.get("registered_name") or kind
-    if kind == "function":
-        name = str(inner)
-    if name in given or kind in given:
-        return
-    own = module is None or str(module).split(".")[0] in _OWN_MODULES
-    if kind in ("Lambda", "__lambda__"):
-        if not _is_given(details, given):
-            yield LAMBDA
-    elif kind in _OP_LAYERS:
+    if kind in _OP_LAYERS and kind not in given:
         called = _OP_LAYERS[kind](details)
         if called is not None:
             yield f"the model calls {called!r}, which could do more than compute. {ALLOW}"
-    elif not own or name.rpartition(">")[2] not in (
-        _ACTIVATIONS if kind == "function" else _CLASSES
-    ):
+    elif kind in ("Lambda", "__lambda__"):
+        if not _is_given(details, given):
+            yield LAMBDA
+    elif (name := _unknown(config, given)) is not None:
+        module = config.get("module")
         place = f"{name!r} of {module!r}" if module else repr(name)
         yield (
             f"the model uses {place}, which is no layer or activation of Keras. Name the module "
             "that defines it with --custom-objects package.module (custom_objects={...})."
         )
-    if isinstance(details.get("vocabulary"), str):
+    if isinstance(details.get("vocabulary"), str) and kind not in given:
         yield vocabulary_file(details["vocabulary"])
+
+
+def _unknown(config: dict[str, Any], given: Container[str]) -> str | None:
+    """A class or function that is neither Keras's nor the user's; None if there is none.
+
+    Files without modules go by the class, others by the registered name, and by the module if
+    nothing is registered under it. Keras 2 registers every class of a user's, by its name at least.
+    """
+    if config["class_name"] == "function":
+        names, known = [str(config.get("config"))], _ACTIVATIONS
+    else:
+        names, known = [str(config["class_name"])], _CLASSES
+        if config.get("registered_name"):
+            names.append(str(config["registered_name"]))
+    module = config.get("module")
+    own = module is None or str(module).split(".")[0] in _OWN_MODULES
+    for name in reversed(names):
+        if name not in given and not (own and name.rpartition(">")[2] in known):
+            return name
+    if not own and len(names) == 1 and known is _CLASSES:
+        return names[0]
+    return None
 
 
 def _is_given(inner: dict[str, Any], given: Container[str]) -> bool:

@@ -126,3 +126,23 @@ def test_a_foreign_layer_is_named(tmp_path: Path):
     write_h5(path, config, {}, "2.2.0")
     with pytest.raises(InputError, match=r"uses 'Attention2'.*--custom-objects"):
         open_source(path)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"class_name": "TFOpLambda", "config": {"function": "io.write_file"}}, "io.write_file"),
+        ({"class_name": "Lambda", "config": {"function": ["code", None, None]}}, "Lambda layer"),
+        ({"class_name": "Popen", "module": "subprocess", "config": {}}, "'Popen' of 'subprocess'"),
+    ],
+)
+def test_the_name_of_a_class_that_is_given_hides_no_other(config: dict, named: str):
+    assert named in str(code_in_architecture({**config, "registered_name": "Own"}, {"Own"}))
+
+
+def test_no_module_is_imported_for_a_class_that_is_given():
+    config = {"class_name": "Own", "module": "shop.layers", "config": {}}
+    assert "'Own' of 'shop.layers'" in str(code_in_architecture(config, {"Own"}))
+    assert code_in_architecture({**config, "registered_name": "Own"}, {"Own"}) is None
+    packed = {**config, "registered_name": "shop>Own"}
+    assert code_in_architecture(packed, {"Own", "shop>Own"}) is None
