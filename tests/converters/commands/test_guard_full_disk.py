@@ -31,9 +31,12 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def no_room() -> Iterator[None]:
+def no_room(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import resource
 
+    # Python would cut the code of modules that it compiles now, and stumble over it for ever.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM_BYTES, limits[1]))
