@@ -11,7 +11,7 @@ from zipfile import is_zipfile
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
-from tfmp.converters.intake.trust import code_in_trace
+from tfmp.converters.intake.trust import check_sizes, code_in_trace
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name
 from tfmp.converters.shared.layout import Layout, declared_axes, declared_states
@@ -104,6 +104,7 @@ class ModelRequest:
             reason = code_in_trace(source.marked)
             if reason is not None:
                 raise InputError(f"{self.path}: {reason}")
+            check_sizes(self.path, source.marked)
         return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
 
     def _opened(self) -> AnySource:

@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from pathlib import Path
 
 from tfmp.converters.intake.trust.names import OPERATIONS
 from tfmp.converters.shared.frameworks import NodeDef, TracedFunction
-
-# What one tensor may take for one sample; no GPU has so much memory.
-_MOST_BYTES = 2**38
+from tfmp.converters.shared.memory import check_memory
 
 ALLOW = "If you trust the source of the model, allow it with --unsafe-load (unsafe_load=True)."
 
@@ -55,17 +53,13 @@ def code_in_trace(traced: TracedFunction) -> str | None:
     for function in functions.values():
         nodes += function.cached_definition.node_def
     found = (node for node in beyond_computing(nodes, functions) if not prints(node))
-    return next((f"{told(node, 'the model')} {ALLOW}" for node in found), _too_large(operations))
+    return next((f"{told(node, 'the model')} {ALLOW}" for node in found), None)
 
 
-def _too_large(operations: Iterable[Any]) -> str | None:
-    """Why a graph cannot be run anywhere: a tensor of it that no memory holds."""
-    for operation in operations:
+def check_sizes(path: Path, traced: TracedFunction) -> None:
+    """Raises `InputError` for a tensor that needs more memory for one sample than there is."""
+    for operation in traced.graph.get_operations():
         for tensor in operation.outputs:
             sizes = [size or 1 for size in tensor.shape.as_list()] if tensor.shape.rank else []
-            if (found := math.prod(sizes) * tensor.dtype.base_dtype.size) > _MOST_BYTES:
-                return (
-                    f"node {operation.name!r} of the model makes a tensor of shape {tensor.shape}, "
-                    f"{found / 2**40:,.1f} TiB for one sample. Make it smaller. {ALLOW}"
-                )
-    return None
+            needed = math.prod(sizes) * tensor.dtype.base_dtype.size
+            check_memory(f"{path}: node {operation.name!r}, of shape {tensor.shape},", needed)

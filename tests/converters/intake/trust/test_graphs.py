@@ -4,14 +4,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tensorflow as tf
 
-from tfmp.converters.intake.trust import code_in_trace
+from tfmp.converters.intake.trust import check_sizes, code_in_trace
+from tfmp.converters.shared.errors import InputError
+
+
+def traced(body: Callable[[Any], Any]) -> Any:
+    return tf.compat.v1.wrap_function(body, [tf.TensorSpec([None, 4])])
 
 
 def reason(body: Callable[[Any], Any]) -> str | None:
-    traced = tf.compat.v1.wrap_function(body, [tf.TensorSpec([None, 4])])
-    return code_in_trace(traced)
+    return code_in_trace(traced(body))
 
 
 def behind(effect: Any, x: Any) -> Any:
@@ -40,8 +45,10 @@ def test_a_print_on_a_stream_is_harmless_and_one_into_a_file_is_not():
 
 
 def test_a_tensor_that_no_memory_holds_is_refused():
-    def zeros(rows: int) -> str | None:
-        return reason(lambda x: x[:1] + tf.zeros(tf.constant([rows, 4], tf.int64)))
+    def check(rows: int) -> None:
+        body = lambda x: x[:1] + tf.zeros(tf.constant([rows, 4], tf.int64))  # noqa: E731
+        check_sizes(Path("m.h5"), traced(body))
 
-    assert zeros(2**20) is None
-    assert "makes a tensor of shape (68719476736, 4), 1.0 TiB" in str(zeros(2**36))
+    check(2**20)
+    with pytest.raises(InputError, match=r"m\.h5: node '.*', of shape .*, asks for 1,024.0 GiB"):
+        check(2**36)
