@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import shutil
+import statistics
 import sys
 import zipfile
 from collections import Counter
@@ -131,6 +132,10 @@ def onnx_section(document: Document, pictures: Path | None) -> Iterator[str]:
         ]
         rows, sentence = confusion(verdicts)
         yield f"Profile `{runtime[0]}`, default budget.\n\n{table(rows)}\n\n{sentence}\n"
+        yield (
+            "The emulator has learned from these outputs since: how it does now is what "
+            "`python benchmarks/gpu/again.py` prints.\n"
+        )
     yield from _probe_table(real, profiles)
     yield from _latency_table(cases)
     yield "### Surprises\n"
@@ -159,31 +164,49 @@ def _probe_table(real: Mapping[str, Document], profiles: Sequence[str]) -> Itera
 
 
 def _latency_table(cases: Mapping[str, Document]) -> Iterator[str]:
+    """Large models one by one; of small ones, whose calls are mostly launches, the median."""
     rows = [["model", "batch", "FP32", "TF32", "FP16", "FP16 over FP32", "FP16 over TF32"]]
+    small: dict[str, list[list[float]]] = {}
     for name, case in cases.items():
         ways = {
             way: case["ways"].get(way, {}).get("latency", {}) for way in ("fp32", "tf32", "fp16")
         }
         for size in ways["fp16"]:
             seconds = [ways[way].get(size, {}).get("seconds") for way in ways]
-            if None not in seconds:
-                times = [seconds_text(value) for value in seconds]
-                gains = [f"{value / seconds[2]:.2f}x" for value in seconds[:2]]
-                rows.append([name, size, *times, *gains])
+            if None in seconds:
+                continue
+            if case["group"] != "seeded":
+                small.setdefault(size, []).append(seconds)
+                continue
+            rows.append([name, size, *map(seconds_text, seconds), *_gains(seconds)])
+    for size, found in small.items():
+        middle = [statistics.median(column) for column in zip(*found, strict=True)]
+        ratios = [[one / times[2] for one in times[:2]] for times in found]
+        gains = [f"{statistics.median(column):.2f}x" for column in zip(*ratios, strict=True)]
+        label = f"median of {len(found)} small models"
+        rows.append([label, size, *map(seconds_text, middle), *gains])
     if len(rows) > 1:
         yield "### Time of a call\n"
         yield "Inputs and outputs stay on the card; the median of 15 calls.\n"
         yield table(rows, right=1) + "\n"
 
 
+def _gains(seconds: Sequence[float]) -> list[str]:
+    return [f"{value / seconds[2]:.2f}x" for value in seconds[:2]]
+
+
 def surprises(cases: Mapping[str, Document], runtime: str) -> Iterator[str]:
     """Sentences about models that are not as the profile of the runtime foretold."""
+    elsewhere: dict[str, list[str]] = {}
     for name, case in cases.items():
         for way, told in case["ways"].items():
             if "error" in told:
                 yield f"{name}, {way}: {told['error']}"
-            elif told["elsewhere"]:
-                yield f"{name}, {way}: {', '.join(told['elsewhere'])} ran on the CPU"
+        for op in case["ways"].get("fp16", {}).get("elsewhere", ()):
+            elsewhere.setdefault(op, []).append(name)
+    for op, names in elsewhere.items():
+        yield f"{op} ran on the CPU in the FP16 files of {', '.join(names)}"
+    for name, case in cases.items():
         told = case["ways"].get("fp16", {})
         foretold = case["predicted"].get(runtime)
         if "drift" not in told or foretold is None:
@@ -367,13 +390,15 @@ def page(documents: Mapping[str, Document], pictures: Path | None = None) -> str
     else:
         state = NOTHING
     parts = [INTRO.format(state=state)]
+    origins = {_origin(document) for document in documents.values()}
+    parts += sorted(origins) if len(origins) == 1 else []
     for stage, (section, what) in SECTIONS.items():
         parts.append(f"## {STAGES[stage][2]}\n\n{what}\n")
         document = documents.get(stage)
         if document is None or not measured(document):
             parts.append(f"{NOT_YET}\n")
         else:
-            parts.append(_origin(document))
+            parts += [_origin(document)] if len(origins) > 1 else []
             parts += section(document, pictures)
         parts += [] if document is None else _unmeasured(document)
     return "\n".join(parts)
@@ -389,8 +414,14 @@ def _origin(document: Document) -> str:
 
 def _unmeasured(document: Document) -> list[str]:
     """Cases that failed or are left, as sentences."""
-    failed = [f"{n}: {c['error']}" for n, c in document["cases"].items() if "error" in c]
-    lines = [f"- {line}" for line in failed]
+    failed: dict[str, list[str]] = {}
+    for name, case in document["cases"].items():
+        if "error" in case:
+            failed.setdefault(str(case["error"]), []).append(name)
+    lines = [
+        f"- {names[0]}{f' (of {len(names)} cases)' * (len(names) > 1)}: {error}"
+        for error, names in failed.items()
+    ]
     if document.get("left"):
         lines.append(f"- {len(document['left'])} cases are not measured yet.")
     return ["\n".join(["Without a result:\n", *lines]) + "\n"] if lines else []

@@ -138,15 +138,25 @@ class Results:
         self.document["cases"][name] = dict(result)
         self.keep()
 
+    def tried(self, name: str) -> bool:
+        """Whether the case was begun."""
+        return name in self.document["cases"]
+
     def has(self, name: str) -> bool:
         """Whether the case was measured; one that failed is tried again."""
         return "error" not in self.document["cases"].get(name, {"error": ""})
 
 
 def _alike(found: Mapping[str, Any], document: Mapping[str, Any]) -> bool:
-    """Whether results belong to one table: the same stage, card and versions."""
-    return (found.get("schema"), found.get("stage")) == (SCHEMA, document["stage"]) and all(
-        found["machine"].get(key) == document["machine"][key] for key in ("gpu", "versions")
+    """Whether results belong to one table: the same stage and card, no package of another version.
+
+    A call may have brought further packages since.
+    """
+    one, other = found["machine"], document["machine"]
+    return (
+        (found.get("schema"), found.get("stage")) == (SCHEMA, document["stage"])
+        and one.get("gpu") == other["gpu"]
+        and all(other["versions"].get(name) == kept for name, kept in one["versions"].items())
     )
 
 
@@ -224,6 +234,7 @@ def run(stage: str, corpus: Path, results: Results, seconds: float, only: str = 
         for name in cases
         if not results.has(name) and (not words or any(word in name for word in words))
     ]
+    left.sort(key=results.tried)  # what failed before comes last: it may take its whole limit again
     results.keep(corpus=digest(corpus))
     while left and time.monotonic() - start < seconds:
         first = cases[left[0]]

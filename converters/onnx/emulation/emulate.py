@@ -56,7 +56,8 @@ def emulated(
     for node in coarse:
         roundings.to_tf32(node)
     stepwise = RECURRENT - profile.ops(Kind.WIDE)
-    products, left = unroll(model, [node for node in half if node.op_type in stepwise])
+    recurrent = [node for node in half if node.op_type in stepwise]
+    products, left = unroll(model, recurrent, coarse=bool(profile.ops(Kind.COARSE)))
     half = [node for node in half if node.graph is not None]
     left = sorted({*left, *sum_in_fp16(model, [*half, *products], profile)})
     model.metadata_props[FP32_INSIDE] = ", ".join(left)

@@ -26,6 +26,7 @@ def unroll(
     model: ir.Model,
     nodes: Iterable[ir.Node],
     exact: Mapping[ir.Node, ir.Value] | None = None,
+    coarse: bool = False,
 ) -> tuple[list[ir.Node], list[str]]:
     """Replaces recurrent nodes by Scans that round their states.
 
@@ -33,6 +34,7 @@ def unroll(
         model: a float32 model, which is changed in place.
         nodes: LSTM, GRU and RNN nodes that compute in FP16, anywhere in the model.
         exact: for each node a Boolean that switches rounding off at run time.
+        coarse: whether activations are approximations, see `facts.Kind.COARSE`.
 
     Returns:
         The matrix products inside, and the op types of nodes that are left as they are: those with
@@ -45,7 +47,8 @@ def unroll(
         try:
             _check(model, node)
             build = SumBuilder(model, node, 1, f"tfmp_steps_{index}")
-            built = _unrolled(build, node, products, exact.get(node) if exact else None)
+            switch = exact.get(node) if exact else None
+            built = _unrolled(build, node, products, switch, coarse)
         except NotStaticError:
             left.add(node.op_type)
             continue
@@ -80,13 +83,17 @@ def _activations(node: ir.Node, direction: int) -> list[str]:
 
 
 def _unrolled(
-    build: SumBuilder, node: ir.Node, products: list[ir.Node], exact: ir.Value | None
+    build: SumBuilder,
+    node: ir.Node,
+    products: list[ir.Node],
+    exact: ir.Value | None,
+    coarse: bool,
 ) -> list[ir.Value]:
     """The node's outputs: Y, Y_h and, of an LSTM, Y_c."""
     way = text(node, "direction", "forward")
     reverses = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[way]
     parts = [
-        _Direction(build, node, index, reverse, exact).run(products)
+        _Direction(build, node, index, reverse, exact, coarse).run(products)
         for index, reverse in enumerate(reverses)
     ]
     axes = [1, *[0] * (len(parts[0]) - 1)]
@@ -110,9 +117,10 @@ class _Direction:
         index: int,
         reverse: int,
         exact: ir.Value | None,
+        coarse: bool,
     ) -> None:
         self._build, self._node, self._index, self._reverse = build, node, index, reverse
-        self._exact = exact
+        self._exact, self._coarse = exact, coarse
         self._activations = _activations(node, index)
         self._gates = _GATES[node.op_type]
         hidden = operand(node, 2).shape[-1]
@@ -193,7 +201,7 @@ class _Direction:
         before = [build.value("state", FP32) for _ in range(states)]
         given = build.value("given", FP32)
         inputs = [*before, given]
-        body = _Body(build, products, self._recurrent, self._hidden)
+        body = _Body(build, products, self._recurrent, self._hidden, self._coarse)
         step = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[self._node.op_type]
         after = [body.rounded(state, self._exact) for state in step(body, given, before)]
         output = after[0]
@@ -217,10 +225,10 @@ class _Direction:
         gate, new, squash = self._activations
         total = body.op("Add", given, body.product(hidden))
         i, o, f, c = body.split(total, self._sizes, 4)
-        kept = body.op("Mul", body.op(gate, f), cell)
-        added = body.op("Mul", body.op(gate, i), body.op(new, c))
+        kept = body.op("Mul", body.active(gate, f), cell)
+        added = body.op("Mul", body.active(gate, i), body.active(new, c))
         cell = body.op("Add", kept, added)
-        return body.op("Mul", body.op(gate, o), body.op(squash, cell)), cell
+        return body.op("Mul", body.active(gate, o), body.active(squash, cell)), cell
 
     def _gru(
         self, body: "_Body", given: ir.Value, states: Sequence[ir.Value]
@@ -232,7 +240,7 @@ class _Direction:
             past_z, past_r, past = body.split(body.product(hidden), self._sizes, 3)
             if self._late is not None:
                 past = body.op("Add", past, self._late)
-            reset = body.op(gate, body.op("Add", r, past_r))
+            reset = body.active(gate, body.op("Add", r, past_r))
             past = body.op("Mul", reset, past)
         else:
             build, size = self._build, self._hidden
@@ -241,10 +249,10 @@ class _Direction:
             rest = build.op("Slice", self._recurrent, *ends, self._flag)
             halves = build.integers([size, size])
             past_z, past_r = body.split(body.product(hidden, gates), halves, 2)
-            reset = body.op(gate, body.op("Add", r, past_r))
+            reset = body.active(gate, body.op("Add", r, past_r))
             past = body.product(body.op("Mul", reset, hidden), rest)
-        update = body.op(gate, body.op("Add", z, past_z))
-        fresh = body.op(new, body.op("Add", h, past))
+        update = body.active(gate, body.op("Add", z, past_z))
+        fresh = body.active(new, body.op("Add", h, past))
         change = body.op("Mul", update, body.op("Sub", hidden, fresh))
         return (body.op("Add", fresh, change),)
 
@@ -252,24 +260,38 @@ class _Direction:
         self, body: "_Body", given: ir.Value, states: Sequence[ir.Value]
     ) -> tuple[ir.Value, ...]:
         total = body.op("Add", given, body.product(states[0]))
-        return (body.op(self._activations[0], total),)
+        return (body.active(self._activations[0], total),)
 
 
 class _Body:
     """Nodes of one step."""
 
     def __init__(
-        self, build: SumBuilder, products: list[ir.Node], recurrent: ir.Value, hidden: int
+        self,
+        build: SumBuilder,
+        products: list[ir.Node],
+        recurrent: ir.Value,
+        hidden: int,
+        coarse: bool,
     ) -> None:
         self.nodes: list[ir.Node] = []
         self._build, self._products, self._recurrent = build, products, recurrent
-        self._hidden = hidden
+        self._hidden, self._coarse = hidden, coarse
 
     def op(
         self, op_type: str, *inputs: ir.Value, dtype: ir.DataType = FP32, **attributes: Attribute
     ) -> ir.Value:
         self.nodes.append(self._build.node(op_type, inputs, [dtype], attributes))
         return self.nodes[-1].outputs[0]
+
+    def active(self, op_type: str, value: ir.Value) -> ir.Value:
+        """An activation, of nine significant bits where it is an approximation."""
+        result = self.op(op_type, value)
+        if not self._coarse or op_type == "Relu":
+            return result
+        # Veltkamp's splitting: what is left of 24 bits when 15 of them cancel.
+        large = self.op("Mul", result, self._build.floats(2.0**15 + 1))
+        return self.op("Sub", large, self.op("Sub", large, result))
 
     def split(self, value: ir.Value, sizes: ir.Value, count: int) -> Sequence[ir.Value]:
         node = self._build.node("Split", [value, sizes], [FP32] * count, {"axis": -1})

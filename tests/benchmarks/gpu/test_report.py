@@ -71,7 +71,7 @@ def case(foretold: object, measured: object, verdicts=("PASS", "PASS"), elsewher
 )
 def test_a_surprise_is_told(report, odd: dict, sentence: str):
     (line,) = report.surprises({"model": odd}, "ort-cuda:1.31")
-    assert line.startswith("model")
+    assert "model" in line
     assert sentence in line
 
 

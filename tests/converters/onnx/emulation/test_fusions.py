@@ -99,7 +99,8 @@ def test_a_normalization_in_formulas_is_fused():
     np.testing.assert_allclose(received, run(parse(text, **arrays), {"x": x})["y"], atol=5e-3)
 
 
-def test_a_product_with_its_bias_is_one_op():
+def test_a_bias_is_added_to_a_rounded_product():
+    """As the card did: a fusion that holds the product in FP32 was foretold, and not measured."""
     text = """
     agraph (float[N, 8] x) => (float[N, 4] y) {
         p = MatMul(x, w)
@@ -108,7 +109,7 @@ def test_a_product_with_its_bias_is_one_op():
     }
     """
     arrays = {"w": np.ones((8, 4), np.float32), "b": np.ones(4, np.float32)}
-    assert found(text, **arrays) == {Fusion("Gemm", "a", frozenset({"p"}))}
+    assert found(text, **arrays) == set()
 
 
 def test_gelu_and_its_bias_are_one_op():
