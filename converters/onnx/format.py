@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
+    from tfmp.converters.onnx.fp16 import Shapes
     from tfmp.converters.onnx.mixed import MixedSearch
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tfmp.converters.shared.tensors import Batch
 
 # Options that say something of FP16 files only.
-_ABOUT_FP16 = ("keep_fp32", "fp16_io", "target")
+_ABOUT_FP16 = ("keep_fp32", "fp16_io", "fp16_edges", "target")
 
 _REMEDY = (
     "Convert with --precision mixed (precision='mixed'): as few nodes as the budget needs then "
@@ -90,13 +91,17 @@ class OnnxFormat(Format):
         if target.precision != "fp32":
             model = with_rewrites(model)
             found, rewritten = None, None
+            edges = None if options.fp16_edges else _shapes(samples)
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):
-                    found, rewritten = _islands(*(model, source, target, samples, budget, progress))
+                    found, rewritten = _islands(
+                        *(model, source, target, samples, edges, budget, progress)
+                    )
             progress("rewriting to FP16")
             islands = found.islands if found else None
             model, report = to_fp16(
-                model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target
+                *(model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target),
+                edges,
             )
             fault = fault_of(model)
             notes = [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
@@ -204,6 +209,7 @@ def _islands(
     source: "AnySource",
     target: Target,
     samples: "Samples",
+    edges: "Shapes | None",
     budget: "DriftBudget",
     progress: Progress,
 ) -> "tuple[MixedSearch | None, list[str] | None]":
@@ -243,8 +249,18 @@ def _islands(
         options.target,
         target.profile or profile_of(options.target),
         compare,
+        edges,
     )
     return found, rewritten
+
+
+def _shapes(samples: "Samples | None") -> "Shapes":
+    """The shapes of a call's inputs, as far as there are data to look at."""
+    first = samples.first() if samples is not None else None
+    if samples is None or first is None:
+        return {}
+    call = next(iter(samples.calls(first.inputs)))
+    return {name: array.shape for name, array in call.items()}
 
 
 def _cpu_info() -> "RunnerInfo":

@@ -28,7 +28,7 @@ from tfmp.converters.onnx.emulation import (
     name_nodes,
     switchable_nodes,
 )
-from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide
+from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, Shapes, decide, split_biases
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
@@ -112,6 +112,7 @@ def find_islands(
     target: str = ANY,
     profile: Profile = GPU,
     compare: Compare | None = None,
+    edges: Shapes | None = None,
 ) -> MixedSearch:
     """Searches for the nodes to keep in FP32.
 
@@ -127,10 +128,13 @@ def find_islands(
         profile: FP16 hardware on which the budget is to be met.
         compare: a comparison with outputs of these signatures; None for one of the model's
             outputs that knows nothing of what they mean.
+        edges: see `rules.decide`.
     """
     copy = model.clone()
+    if edges is not None:
+        split_biases(copy)
     name_nodes(copy)
-    decisions = decide(copy, keep_fp32, target=target)
+    decisions = decide(copy, keep_fp32, target=target, edges=edges)
     trial = _Trial(copy, decisions, samples, budget, profile, compare)
     progress("mixed precision: looking at ranges")
     found = _search(trial, progress)

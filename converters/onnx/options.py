@@ -42,5 +42,13 @@ class OnnxOptions:
         choices=TARGETS,
     )
     fp16_io: bool = option(
-        False, "Make the float32 inputs and outputs of the ONNX file float16, too."
+        False,
+        "Make the float32 inputs and outputs of the ONNX file float16, too: beside an offset of "
+        "1000, what is smaller than 0.25 is lost.",
+    )
+    fp16_edges: bool = option(
+        False,
+        "Compute in FP16 also before the first and behind the last matrix product, and beside "
+        "added constants. By default these few nodes are FP32: offsets and raw inputs keep their "
+        "digits.",
     )

@@ -1,4 +1,5 @@
 from .cost import Costs as Costs
+from .edges import Shapes as Shapes, split_biases as split_biases
 from .gaps import (
     ANY as ANY,
     CUDA as CUDA,

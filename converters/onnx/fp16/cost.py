@@ -1,19 +1,16 @@
 """The cost of FP32 nodes: their multiplications, the data that they move, and casts around them."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16.rules import FP16, Decisions
-from tfmp.converters.onnx.graph import EXACT, bodies_of, is_float
+from tfmp.converters.onnx.graph import EXACT, PRODUCTS, bodies_of, depth_of, is_float
 
 # In the time that a GPU moves an element through a cast (two bytes on one side and four on the
 # other) it multiplies and adds this often in FP32: an NVIDIA A100's data sheet has 19.5e12 FP32
 # operations and 1.56e12 bytes a second, so 6 bytes are 75 operations.
 _MULTIPLICATIONS_PER_ELEMENT = 37
-
-_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 # Stands for everything that is FP32 in any case: inputs, outputs, nodes that a rule keeps there.
 _ALWAYS = ""
@@ -31,8 +28,8 @@ class Costs:
             nodes: the nodes that can be chosen.
         """
         self._users = _users(model, decisions, nodes)
-        self._depth = {str(node.name): _depth(node) for node in nodes}
-        self._products = {str(node.name) for node in nodes if node.op_type in _PRODUCTS}
+        self._depth = {str(node.name): depth_of(node) for node in nodes}
+        self._products = {str(node.name) for node in nodes if node.op_type in PRODUCTS}
         self._results = {str(node.name): list(node.outputs) for node in nodes}
         self._sizes: Mapping[ir.Value, int] = {}
 
@@ -108,19 +105,3 @@ def _users(
 def _is_made(value: ir.Value) -> bool:
     """Whether a value has to be cast: constants exist in both precisions."""
     return value.const_value is None or value.is_graph_input()
-
-
-def _depth(node: ir.Node) -> float:
-    """Multiplications for one element of a node's result."""
-    right = node.inputs[1] if node.op_type in _PRODUCTS else None
-    shape = right.shape if right is not None else None
-    if shape is None or not len(shape):
-        return 1.0
-    if node.op_type in ("Conv", "ConvTranspose"):
-        inner = [*shape[1:]] if node.op_type == "Conv" else [shape[0], *shape[2:]]
-    elif node.op_type == "Gemm":
-        transposed = "transB" in node.attributes and node.attributes["transB"].as_int()
-        inner = [shape[1 if transposed else 0]]
-    else:
-        inner = [shape[-2] if len(shape) > 1 else shape[0]]
-    return math.prod(float(size) for size in inner if isinstance(size, int))

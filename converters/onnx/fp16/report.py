@@ -1,6 +1,9 @@
 """The report of the FP16 pass, for people and for the file's metadata."""
 
+from collections import Counter
 from dataclasses import dataclass
+
+from tfmp.converters.onnx.fp16.edges import REASONS
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,13 @@ class Fp16Report:
                 f"nodes that compute in float64 and stay as they are: {self.float64_nodes} (where "
                 "the model asks for it, make it in float32 to have them in FP16)"
             )
-        notes += [f"kept in FP32: {island.describe()}" for island in self.islands]
+        at_edges = Counter(one.reason for one in self.islands if one.reason in REASONS)
+        if at_edges:
+            counts = ", ".join(f"{count} {reason}" for reason, count in at_edges.items())
+            notes.append(f"nodes that compute in FP32 for the sake of digits: {counts}")
+        notes += [
+            f"kept in FP32: {one.describe()}" for one in self.islands if one.reason not in REASONS
+        ]
         notes += [f"rewritten: {text}" for text in self.rewrites]
         for change in self.constants:
             if change.vanished:

@@ -16,6 +16,7 @@ from onnx_ir.passes.common import (
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import raise_epsilons
+from tfmp.converters.onnx.fp16.edges import Shapes, split_biases
 from tfmp.converters.onnx.fp16.report import ConstantChange, Fp16Report, Island
 from tfmp.converters.onnx.fp16.rules import (
     FP16,
@@ -52,6 +53,7 @@ def to_fp16(
     keep_nodes: Mapping[str, str] | None = None,
     rewritten: Sequence[str] | None = None,
     target: str = gaps.ANY,
+    edges: Shapes | None = None,
 ) -> tuple[ir.Model, Fp16Report]:
     """Rewrites a float32 model to compute in FP16 wherever its ops and constants allow.
 
@@ -62,6 +64,7 @@ def to_fp16(
         keep_nodes: see `rules.decide`.
         rewritten: the result of `rewrites.rewrite` on the model; None to call it here.
         target: see `rules.decide`.
+        edges: see `rules.decide`.
 
     Returns:
         The model and a report. A model that already computes in FP16 anywhere is returned as it
@@ -76,7 +79,9 @@ def to_fp16(
         return model, Fp16Report(_count(model, FP16), 0, (), ())
     if rewritten is None:
         rewritten = rewrite(model, keep_fp32, keep_nodes)
-    decisions = decide(model, keep_fp32, keep_nodes, target)
+    if edges is not None:
+        split_biases(model)
+    decisions = decide(model, keep_fp32, keep_nodes, target, edges)
     rewriter = _Rewriter(model, decisions)
     rewriter.run(fp16_io)
     remove_unused(model)

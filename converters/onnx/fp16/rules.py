@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
+from tfmp.converters.onnx.fp16.edges import Shapes, edges_of
 from tfmp.converters.onnx.graph import (
     EXACT,
     MOVERS,
@@ -116,6 +117,7 @@ def decide(
     keep_fp32: Sequence[str] = (),
     keep_nodes: Mapping[str, str] | None = None,
     target: str = gaps.ANY,
+    edges: Shapes | None = None,
 ) -> Decisions:
     """Decides for every node that touches float32 tensors, subgraphs included.
 
@@ -125,6 +127,8 @@ def decide(
             whose op type matches one fully, stays in FP32.
         keep_nodes: names of further nodes that stay in FP32, with the reason.
         target: one of `gaps.TARGETS`: runtime that the file will run on, whose gaps count too.
+        edges: shapes of the data's inputs, as far as there are data: the model's edges stay in
+            FP32, see `edges.edges_of`. None to decide about them like about all other nodes.
 
     Returns:
         A decision for each node that has a float32 operand whose type may change.
@@ -134,10 +138,12 @@ def decide(
     """
     view = GraphView(model, target)
     chosen = keep_nodes or {}
+    at_edges = {} if edges is None else edges_of(model, edges)
     rules: list[Rule] = [
         *([_keep_rule(view.nodes, keep_fp32)] if keep_fp32 else ()),
         *([lambda node, _: chosen.get(node.name or "")] if chosen else ()),
         *RULES,
+        *([lambda node, _: at_edges.get(node)] if at_edges else ()),
     ]
     decisions: Decisions = {}
     for node in view.nodes:

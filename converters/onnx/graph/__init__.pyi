@@ -20,7 +20,9 @@ from .matching import (
     with_constant as with_constant,
 )
 from .node_facts import (
+    PRODUCTS as PRODUCTS,
     NotStaticError as NotStaticError,
+    depth_of as depth_of,
     integer as integer,
     integers as integers,
     node_matcher as node_matcher,

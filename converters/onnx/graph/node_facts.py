@@ -1,5 +1,6 @@
 """Attributes of nodes and sizes of their operands, as far as they are known before a run."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -93,3 +94,23 @@ def node_matcher(patterns: Sequence[str]) -> Callable[[ir.Node], str | None]:
         return hit.pattern if hit else None
 
     return first
+
+
+# Ops that multiply by weights and add up.
+PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+
+def depth_of(node: ir.Node) -> float:
+    """Multiplications for one element of a node's result."""
+    right = node.inputs[1] if node.op_type in PRODUCTS else None
+    shape = right.shape if right is not None else None
+    if shape is None or not len(shape):
+        return 1.0
+    if node.op_type in ("Conv", "ConvTranspose"):
+        inner = [*shape[1:]] if node.op_type == "Conv" else [shape[0], *shape[2:]]
+    elif node.op_type == "Gemm":
+        transposed = "transB" in node.attributes and node.attributes["transB"].as_int()
+        inner = [shape[1 if transposed else 0]]
+    else:
+        inner = [shape[-2] if len(shape) > 1 else shape[0]]
+    return math.prod(float(size) for size in inner if isinstance(size, int))

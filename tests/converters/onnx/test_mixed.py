@@ -107,7 +107,9 @@ def test_sums_that_the_profile_holds_in_fp16_are_kept_in_fp32(tmp_path: Path):
     ):
         path = tmp_path / f"{precision}-{emulate}.onnx"
         artifact = convert(
-            tmp_path / "model.onnx", "onnx", path, precision, x, BUDGET, emulate=emulate
+            *(tmp_path / "model.onnx", "onnx", path, precision, x, BUDGET),
+            emulate=emulate,
+            fp16_edges=True,
         )
         assert artifact.report is not None
         kept = [note for note in artifact.known.notes if note.startswith("kept in FP32")]
@@ -188,7 +190,7 @@ def test_the_search_keeps_what_the_verdict_asks_for(
         options |= {"labels": exact + 0.002 * normal(*exact.shape)}
     for precision in ("fp16", "mixed"):
         path = tmp_path / f"{precision}.onnx"
-        artifact = convert("model.onnx", "onnx", path, precision, x, **options)
+        artifact = convert("model.onnx", "onnx", path, precision, x, fp16_edges=True, **options)
         verdict = artifact.report.verdict.value
         reasons = " ".join(artifact.report.candidates[0].reasons)
         kept = [note for note in artifact.known.notes if note.startswith("kept in FP32")]
@@ -214,7 +216,11 @@ def test_an_accuracy_that_few_samples_cannot_prove_still_counts(tmp_path: Path):
     kept = {}
     for drop in (0.01, 0.5):
         path, asked = tmp_path / f"{drop}.onnx", replace(budget, accuracy_drop=drop)
-        artifact = convert(tmp_path / "model.onnx", "onnx", path, "mixed", x, asked, labels=labels)
+        artifact = convert(
+            *(tmp_path / "model.onnx", "onnx", path, "mixed", x, asked),
+            labels=labels,
+            fp16_edges=True,
+        )
         kept[drop] = [note for note in artifact.known.notes if note.startswith("kept in FP32")]
     assert any("Add" in note for note in kept[0.01])
     assert kept[0.5] == []

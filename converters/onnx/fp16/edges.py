@@ -1,0 +1,297 @@
+"""Where FP16 breaks models: beside an offset, at outputs, at raw inputs, at added constants.
+
+An output in degrees or ppm is rounded beside its offset, and a raw input before anything centres
+it. What lies behind the last product of an output, before the first one of an input, and between
+an added constant and the next product is elementwise, so FP32 costs little there, as it
+does for sines and their angles. Products stay FP16; the bias of a last one is added in FP32 where
+it is an offset.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tfmp.converters.onnx.graph import (
+    EXACT,
+    PRODUCTS,
+    array_of,
+    bodies_of,
+    depth_of,
+    is_float,
+    light_proto,
+    new_constant,
+    nodes_of,
+    operand,
+    rank_of,
+)
+from tfmp.shared.numerics import FLOAT16
+
+_ENDS = PRODUCTS | {"Einsum"}
+_HEAVY = _ENDS | {"Attention", "DFT", "DeformConv", "GRU", "LSTM", "RNN", "STFT"}
+# A Gather from more elements reads a table of weights; a loop with fewer weights is elementwise.
+_TABLE = 4096
+
+# FP16's spacing is 1/32 from here on; constants from the other on are masks.
+_OFFSET, _MASK = 32.0, 3e4
+# A bias is an offset if it is this many times the norm of its column of weights.
+_DOMINANT = 4.0
+# A column of weights that loses more than this in FP16 vanishes.
+_MOST_LOST = 2.0**-8
+
+# A part stays FP16 if it moves a larger share of all activations; so does a product with a larger
+# share of all multiplications.
+_MOST_SHARE = 0.05
+# Elements for one sample that any part may move: about a microsecond of a GPU's memory.
+_SMALL = 3e5
+
+BEHIND = "behind the last product of an output"
+BEFORE = "before the first product of an input"
+BESIDE = "beside an added constant"
+ANGLE = "for the angle of a sine"
+VANISHES = "weights of the last product lose their digits in FP16"
+REASONS = (BEHIND, BEFORE, BESIDE, ANGLE)
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def edges_of(model: ir.Model, shapes: Shapes | None = None) -> dict[ir.Node, str]:
+    """The nodes at the edges of a model that are to compute in FP32, each with the reason.
+
+    Args:
+        model: a float32 model, prepared by `rewriter.prepare`, after `split_biases`.
+        shapes: of the data's inputs by name, for open axes. Without them these count as one
+            element, and shares alone decide.
+    """
+    graph, sizes = model.graph, _Sizes(model, shapes or {})
+    last, tail = _tail(graph)
+    heaviest = _MOST_SHARE * sum(map(sizes.multiplications, nodes_of(graph)))
+    found = {
+        node: VANISHES
+        for node in last
+        if _vanishes(node) and sizes.multiplications(node) <= heaviest
+    }
+    biases = filter(None, map(_added_bias, last))
+    offsets = _up_to_products(graph, {*_large_constants(graph), *biases})
+    most = sizes.allowed(nodes_of(graph))
+    for part, reason in ((tail, BEHIND), (_front(graph), BEFORE)):
+        if sizes.moved(part) <= most or not part.isdisjoint(offsets):
+            found |= dict.fromkeys(part - found.keys(), reason)
+    for part, reason in ((offsets, BESIDE), (_angles(graph), ANGLE)):
+        found |= dict.fromkeys(part - found.keys(), reason)
+    return {node: reason for node, reason in found.items() if node.op_type not in EXACT}
+
+
+def split_biases(model: ir.Model) -> None:
+    """Makes an Add of the bias of each last product, where the bias is an offset."""
+    for node in _tail(model.graph)[0]:
+        bias = _constant(node.inputs[2]) if len(node.inputs) > 2 else None
+        if node.op_type in ("Conv", "ConvTranspose", "Gemm") and _dominates(bias, node):
+            _split(node, np.asarray(bias))
+
+
+def _constant(value: ir.Value | None) -> np.ndarray | None:
+    if value is None or value.is_graph_input() or not is_float(value):
+        return None
+    return array_of(value)
+
+
+def _ends_a_region(node: ir.Node) -> bool:
+    """Products, recurrent ops, tables of weights, and loops whose bodies hold many weights."""
+    if node.op_type in _HEAVY:
+        return True
+    if node.op_type == "Gather":
+        table = _constant(node.inputs[0])
+        return table is not None and table.size > _TABLE
+    inner = [one for _, body in bodies_of(node) for one in nodes_of(body)]
+    weights = [_constant(one.inputs[1]) for one in inner if one.op_type in _ENDS]
+    held = sum(_TABLE if weight is None else weight.size for weight in weights)
+    return held > _TABLE or any(one.op_type in _HEAVY - _ENDS for one in inner)
+
+
+def _reads(node: ir.Node) -> list[ir.Value]:
+    """What a node reads, in its bodies too."""
+    inner = [value for _, body in bodies_of(node) for one in nodes_of(body) for value in one.inputs]
+    return [value for value in (*node.inputs, *inner) if value is not None]
+
+
+def _with_bodies(nodes: Iterable[ir.Node]) -> set[ir.Node]:
+    outer = set(nodes)
+    return outer | {one for node in outer for _, body in bodies_of(node) for one in nodes_of(body)}
+
+
+def _tail(graph: ir.Graph) -> tuple[list[ir.Node], set[ir.Node]]:
+    """The last products of all outputs, and the nodes behind them."""
+    last: dict[ir.Node, None] = {}
+    behind: set[ir.Node] = set()
+    nodes = list(graph)
+    for output in graph.outputs:
+        reached, blocked = {output}, set[ir.Value]()  # those that it reads; through a product
+        for node in reversed(nodes):
+            used = [value for value in node.outputs if value in reached]
+            if not used:
+                continue
+            values = _reads(node)
+            reached.update(values)
+            ends = _ends_a_region(node)
+            if not blocked.isdisjoint(used):
+                blocked.update(values)
+            elif ends:
+                blocked.update(values)
+                last |= {node: None} if node.op_type in _ENDS else {}
+            else:
+                behind.add(node)
+    return list(last), _with_bodies(behind)
+
+
+def _front(graph: ir.Graph) -> set[ir.Node]:
+    """The nodes between a float input and the first product."""
+    raw = {value for value in graph.inputs if is_float(value)}
+    past: set[ir.Value] = set()
+    front: set[ir.Node] = set()
+    for node in graph:
+        values = _reads(node)
+        if _ends_a_region(node) or not past.isdisjoint(values):
+            past.update(node.outputs)
+        elif not raw.isdisjoint(values):
+            raw.update(node.outputs)
+            front.add(node)
+    return _with_bodies(front)
+
+
+def _large_constants(graph: ir.Graph) -> set[ir.Node]:
+    found = set()
+    for node in graph:
+        added = map(_constant, node.inputs) if node.op_type in ("Add", "Sub") else ()
+        peaks = (float(np.abs(value).max(initial=0)) for value in added if value is not None)
+        if any(_OFFSET <= peak < _MASK for peak in peaks):
+            found.add(node)
+    return found
+
+
+def _up_to_products(graph: ir.Graph, found: set[ir.Node]) -> set[ir.Node]:
+    """These nodes, and those behind them up to the next product."""
+    for node in graph:
+        follows = any(value.producer() in found for value in _reads(node))
+        if follows and not _ends_a_region(node):
+            found.add(node)
+    return _with_bodies(found)
+
+
+def _angles(graph: ir.Graph) -> set[ir.Node]:
+    """Sines and what makes their angles, up to the last product: turns are lost beside radians."""
+    found: set[ir.Node] = set()
+    for node in reversed(list(graph)):
+        leads = any(user in found for value in node.outputs for user in value.consumers())
+        if node.op_type in ("Sin", "Cos") or (leads and not _ends_a_region(node)):
+            found.add(node)
+    return found
+
+
+def _columns(node: ir.Node) -> np.ndarray | None:
+    """A product's weights, a row for each column of its result."""
+    weights = _constant(node.inputs[1])
+    if weights is None or weights.ndim < 2 or node.op_type not in PRODUCTS:
+        return None
+    turned = "transB" in node.attributes and node.attributes["transB"].as_int()
+    first = node.op_type == "Conv" or (node.op_type == "Gemm" and turned)
+    axis = 0 if first else 1 if node.op_type == "ConvTranspose" else weights.ndim - 1
+    return np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
+
+
+def _vanishes(node: ir.Node) -> bool:
+    """Whether a column of a product's weights loses its digits in FP16."""
+    columns = _columns(node)
+    if columns is None or float(np.abs(columns).max(initial=0)) >= FLOAT16.overflow_threshold:
+        return False  # what overflows has a rule of its own
+    lost = np.linalg.norm(columns - columns.astype(np.float16).astype(np.float32), axis=1)
+    return bool((lost > _MOST_LOST * np.linalg.norm(columns, axis=1)).any())
+
+
+def _dominates(bias: np.ndarray | None, node: ir.Node) -> bool:
+    columns = _columns(node)
+    if bias is None or columns is None or bias.size not in (1, len(columns)):
+        return False
+    return bool((np.abs(bias.ravel()) > _DOMINANT * np.linalg.norm(columns, axis=1)).any())
+
+
+def _added_bias(node: ir.Node) -> ir.Node | None:
+    """The Add behind a product whose constant is an offset."""
+    users = node.outputs[0].consumers()
+    if len(users) != 1 or users[0].op_type != "Add":
+        return None
+    constants = (_constant(value) for value in users[0].inputs)
+    return users[0] if any(_dominates(value, node) for value in constants) else None
+
+
+def _split(node: ir.Node, bias: np.ndarray) -> None:
+    graph, result = node.graph, node.outputs[0]
+    assert isinstance(graph, ir.Graph)
+    if node.op_type == "Gemm":
+        beta = node.attributes.get("beta")
+        bias = bias * np.float32(1.0 if beta is None else beta.as_float())
+    else:
+        bias = bias.reshape(-1, *[1] * (rank_of(operand(node, 1)) - 2))
+    add = ir.Node("", "Add", [result, new_constant(graph, f"{result.name}_offset", bias)])
+    add.name = f"{node.name or result.name}_offset"
+    add.metadata_props.update(node.metadata_props)
+    biased = add.outputs[0]
+    biased.name, biased.type, biased.shape = f"{result.name}_biased", result.type, result.shape
+    users = [(user, index) for user, index in result.uses() if user is not add]
+    graph.insert_after(node, add)
+    node.resize_inputs(2)
+    for user, index in users:
+        user.replace_input_with(index, biased)
+    for index, value in enumerate(list(graph.outputs)):
+        if value is result:
+            graph.outputs[index] = biased
+            result.name, biased.name = biased.name, result.name
+
+
+class _Sizes:
+    """Elements of values for one sample, and what follows from them."""
+
+    def __init__(self, model: ir.Model, shapes: Shapes) -> None:
+        proto = light_proto(model)
+        self._known = True
+        inputs = {str(value.name) for value in model.graph.inputs}
+        for value in proto.graph.input:
+            given = shapes.get(value.name, ())
+            for axis, size in enumerate(value.type.tensor_type.shape.dim):
+                if size.HasField("dim_value") and size.dim_value > 0:
+                    continue
+                told = given[axis] if axis and axis < len(given) else 1
+                self._known &= axis == 0 or axis < len(given) or value.name not in inputs
+                size.dim_value = told
+        del proto.graph.value_info[:]
+        for value in proto.graph.output:
+            value.type.tensor_type.ClearField("shape")
+        graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        self._elements = {
+            value.name: math.prod(size.dim_value or 1 for size in value.type.tensor_type.shape.dim)
+            for value in (*graph.value_info, *graph.input, *graph.output)
+        }
+
+    def moved(self, nodes: Collection[ir.Node]) -> float:
+        """Elements of activations that these nodes read and write."""
+        values = [value for node in nodes for value in (*node.inputs, *node.outputs)]
+        return float(
+            sum(
+                self._elements.get(str(value.name), 1)
+                for value in values
+                if value is not None and is_float(value) and value.const_value is None
+            )
+        )
+
+    def allowed(self, nodes: Collection[ir.Node]) -> float:
+        """Elements that one part of all nodes may move."""
+        share = _MOST_SHARE * self.moved(nodes)
+        return max(share, _SMALL) if self._known else share
+
+    def multiplications(self, node: ir.Node) -> float:
+        """Multiplications of a product for one sample."""
+        if node.op_type not in _ENDS:
+            return 0.0
+        return depth_of(node) * self._elements.get(str(node.outputs[0].name), 1)

@@ -1,0 +1,98 @@
+"""The edges of a model in FP32: which nodes they are, and what they cost."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx_graphs import parse
+
+from tfmp.converters.onnx.fp16 import split_biases, to_fp16
+from tfmp.converters.onnx.fp16.edges import ANGLE, BEFORE, BEHIND, BESIDE, VANISHES, edges_of
+from tfmp.converters.onnx.fp16.rewriter import prepare
+
+W = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+
+
+def reasons(body: str, shapes: dict | None = None, size: str = "N, 8", **arrays: object) -> dict:
+    """Reasons by the op types of the nodes that stay in FP32."""
+    values = {name: np.asarray(value, np.float32) for name, value in arrays.items()}
+    model = ir.from_proto(
+        parse(f"agraph (float[{size}] x) => (float[{size}] y) {{ {body} }}", w=W, **values)
+    )
+    prepare(model)
+    split_biases(model)
+    return {node.op_type: reason for node, reason in edges_of(model, shapes or {}).items()}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("h = MatMul(x, w) y = Exp(h)", {"Exp": BEHIND}),
+        ("h = Exp(x) y = MatMul(h, w)", {"Exp": BEFORE}),
+        ("h = MatMul(x, w) i = Exp(h) y = MatMul(i, w)", {}),
+        ("h = MatMul(x, w) i = Sin(h) y = MatMul(i, w)", {"Sin": ANGLE}),
+        # What reaches the output through a product, too, is not behind the last one.
+        ("h = MatMul(x, w) i = Tanh(h) p = MatMul(i, w) y = Add(i, p)", {"Add": BEHIND}),
+    ],
+)
+def test_nodes_outside_of_products(body: str, expected: dict):
+    assert reasons(body) == expected
+
+
+@pytest.mark.parametrize(("number", "kept"), [(31, False), (290, True), (3e4, False)])
+def test_an_added_constant_up_to_the_next_product(number: float, kept: bool):
+    body = "h = MatMul(x, w) i = Add(h, c) j = Tanh(i) k = MatMul(j, w) y = Relu(k)"
+    assert reasons(body, c=number) == ({"Add": BESIDE, "Tanh": BESIDE} if kept else {})
+
+
+def test_a_part_of_known_size_moves_at_most_a_share():
+    """Open axes count as one element; data tell what they are."""
+    body = "h = MatMul(x, w) y = Exp(h)"
+    assert reasons(body, size="N, 90000, 8") == {}
+    assert reasons(body, size="N, T, 8") == {}
+    assert reasons(body, {"x": (2, 90000, 8)}, size="N, T, 8") == {}
+    assert reasons(body, {"x": (2, 10, 8)}, size="N, T, 8") == {"Exp": BEHIND}
+
+
+@pytest.mark.parametrize(("number", "split"), [(1.0, False), (300.0, True)])
+def test_a_bias_that_is_an_offset_is_added_in_fp32(number: float, split: bool):
+    body = "h = Tanh(x) i = MatMul(h, w) y = Gemm <beta = 2.0> (i, w, b)"
+    found = reasons(body, size="N, 8", b=np.full(8, number))
+    assert found == {"Tanh": BEFORE, **({"Add": BEHIND} if split else {})}
+
+
+def test_a_large_part_stays_but_for_an_offset():
+    offset = np.full(8, 300.0)
+    body = "h = MatMul(x, w) i = Add(h, b) y = Exp(i)"
+    assert reasons(body, size="N, 90000, 8", b=offset) == {"Add": BEHIND, "Exp": BEHIND}
+
+
+def test_a_column_that_vanishes_keeps_a_small_product_only():
+    tiny = W.copy()
+    tiny[:, 3] = 1e-7
+    body = "h = MatMul(x, big) y = MatMul(h, tiny)"
+    wide = np.ones((8, 8 * 30), np.float32)
+    narrow = np.tile(tiny, (30, 1))
+    assert reasons(body, big=wide, tiny=narrow) == {}
+    body = "h = MatMul(x, big) i = MatMul(h, back) y = MatMul(i, tiny)"
+    wide, back = np.ones((8, 900), np.float32), np.ones((900, 8), np.float32)
+    assert reasons(body, big=wide, back=back, tiny=tiny) == {"MatMul": VANISHES}
+
+
+def test_the_file_keeps_the_digits_beside_an_offset():
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((64, 8)).astype(np.float32)
+    text = "agraph (float[N, 8] x) => (float[N, 8] y) { y = Gemm(x, w, b) }"
+    model = parse(text, w=W, b=np.full(8, 290, np.float32))
+    exact = x @ W
+    errors = []
+    for edges in (None, {}):
+        half, _ = to_fp16(ir.from_proto(model), edges=edges)
+        from tfmp.converters.onnx.emulation.emulate import emulated
+
+        prepare(half)
+        from onnx_graphs import run
+
+        found = run(ir.to_proto(emulated(half)), {"x": x})["y"] - 290
+        errors.append(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+    assert errors[0] > 0.02
+    assert errors[1] < 1e-3
