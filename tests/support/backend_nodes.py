@@ -8,6 +8,7 @@ evaluator.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class Outcome:
     detail: str = ""
 
 
+@cache
 def cases() -> list[Any]:
     """Every case, as ONNX makes them (some seconds)."""
     from onnx.backend.test.case.node import collect_testcases

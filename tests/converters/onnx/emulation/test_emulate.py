@@ -50,20 +50,15 @@ def test_any_float_rounds_as_numpy_does(values: np.ndarray):
     assert_rounds_as_numpy(values)
 
 
-@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Exp", "Tanh", "Sqrt", "Sigmoid"])
-def test_one_op_equals_numpy_float16(op: str):
+@pytest.mark.parametrize(
+    ("op", "reference"), [("Mul(a, b)", np.multiply), ("Exp(a)", lambda a, b: np.exp(a))]
+)
+def test_one_op_equals_numpy_float16(op: str, reference):
     rng = np.random.default_rng(0)
     a, b = (rng.uniform(0.01, 200, 4096).astype(np.float16) for _ in range(2))
-    inputs = "a" if op in ("Exp", "Tanh", "Sqrt", "Sigmoid") else "a, b"
-    model = parse(f"agraph (float[N] a, float[N] b) => (float[N] y) {{ y = {op}({inputs}) }}")
-    reference = {
-        "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide,
-        "Exp": np.exp, "Tanh": np.tanh, "Sqrt": np.sqrt,
-        "Sigmoid": lambda v: 1 / (1 + np.exp(-v)),
-    }[op]  # fmt: skip
+    model = parse(f"agraph (float[N] a, float[N] b) => (float[N] y) {{ y = {op} }}")
     with np.errstate(over="ignore"):
-        exact = reference(*(v.astype(np.float64) for v in ([a] if inputs == "a" else [a, b])))
-        expected = exact.astype(np.float16)
+        expected = reference(a.astype(np.float64), b.astype(np.float64)).astype(np.float16)
     batch = {"a": a.astype(np.float32), "b": b.astype(np.float32)}
     received = run_emulated(half(model)[0], batch)["y"].astype(np.float16)
     # A double rounding (exact -> float32 -> float16) may differ on near-ties by one spacing.

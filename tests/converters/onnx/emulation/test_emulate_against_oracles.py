@@ -19,6 +19,7 @@ from fp16_oracles import (
     webgpu_python,
 )
 from onnx_graphs import half, parse, run, run_emulated
+from quick import quick
 
 from tfmp.converters.shared.tensors import Batch
 
@@ -30,10 +31,6 @@ LEAST = 1e-5
 SOUND = {adversary.name: adversary for adversary in ADVERSARIES if not adversary.harm}
 # A product, a softmax, a recurrent op, a normalization.
 FEW = ("dense_sound", "large_logits_sound", "counting_lstm_sound", "residual_sound")
-
-needs_webgpu = pytest.mark.skipif(
-    webgpu_python() is None, reason="TFMP_WEBGPU names no Python that has ONNX Runtime's WebGPU"
-)
 
 
 def drift(expected: np.ndarray, received: np.ndarray) -> float:
@@ -58,14 +55,8 @@ def check_ratio(
         assert bounds[0] <= emulated / truth <= bounds[1], (emulated, truth)
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", quick(SOUND, *FEW))
 def test_emulated_drift_is_the_matching_oracles(name: str):
-    check_ratio(SOUND[name], kernel_oracle)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(SOUND) - set(FEW)))
-def test_emulated_drift_is_the_matching_oracles_on_every_sound_model(name: str):
     check_ratio(SOUND[name], kernel_oracle)
 
 
@@ -76,16 +67,11 @@ def test_frameworks_round_more_inside_and_never_less(name: str, oracle):
     check_ratio(SOUND[name], oracle, (0.4, 1.1))
 
 
-@needs_webgpu
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.skipif(
+    webgpu_python() is None, reason="TFMP_WEBGPU names no Python that has ONNX Runtime's WebGPU"
+)
+@pytest.mark.parametrize("name", quick(SOUND, *FEW))
 def test_webgpus_own_kernels_drift_as_its_profile_foretells(name: str):
-    check_ratio(SOUND[name], webgpu_oracle, profile="webgpu")
-
-
-@pytest.mark.slow
-@needs_webgpu
-@pytest.mark.parametrize("name", sorted(set(SOUND) - set(FEW)))
-def test_webgpus_own_kernels_drift_so_on_every_sound_model(name: str):
     check_ratio(SOUND[name], webgpu_oracle, profile="webgpu")
 
 

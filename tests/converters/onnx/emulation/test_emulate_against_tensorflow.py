@@ -29,12 +29,6 @@ PLAIN = (0.5, 2.0)
 RECURRENT = (0.3, 1.0)
 
 
-def dense() -> keras.Model:
-    x = keras.Input((64,), name="x")
-    h = layers.Dense(128, activation="tanh")(layers.Dense(128, activation="relu")(x))
-    return keras.Model(x, layers.Dense(10, name="y")(h))
-
-
 def conv() -> keras.Model:
     """Normalization by powers of two, so that folding it into weights rounds nothing."""
     x = h = keras.Input((16, 16, 3), name="x")
@@ -117,7 +111,6 @@ def drift(found: dict[str, np.ndarray], name: str) -> float:
 @pytest.mark.parametrize(
     ("make", "bounds"),
     [
-        (dense, PLAIN),
         (conv, PLAIN),
         (lstm, RECURRENT),
         (attention, PLAIN),

@@ -68,10 +68,9 @@ def inputs(op: str, samples: int = 7) -> Batch:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("exponent", [-3, 2])
-def test_a_power_of_two_passes_through_exactly(profile: str, exponent: int):
+def test_a_power_of_two_passes_through_exactly(profile: str):
     """No number of this network is subnormal or overflows on either side."""
-    batch, factor = {"x": inputs("MatMul")["x"].round(1) + 4}, 2.0**exponent
+    batch, factor = {"x": inputs("MatMul")["x"].round(1) + 4}, 2.0**-3
     weights = {name: np.abs(ARRAYS[name]) + 0.5 for name in "vw"}
     plain = emulate(NETWORK, profile, batch, **weights)
     scaled = emulate(NETWORK, profile, {"x": batch["x"] * np.float32(factor)}, **weights)
@@ -92,17 +91,11 @@ def test_one_block_for_all_terms_is_the_profile_gpu(op: str):
         assert (emulate(OPS[op], "pessimistic:4", inputs(op)) != expected).any()
 
 
-@pytest.mark.parametrize(
-    ("op", "profile"),
-    [
-        pytest.param(op, name, marks=() if name in ("gpu", "webgpu:4") else pytest.mark.slow)
-        for op in OPS
-        for name in PROFILES
-    ],
-)
+@pytest.mark.parametrize("profile", ["pessimistic:4", "webgpu:4"])
+@pytest.mark.parametrize("op", OPS)
 def test_samples_do_not_know_of_each_other(op: str, profile: str):
     axis = 1 if op == "LSTM" else 0
-    whole = inputs(op)["x"]
+    whole = inputs(op, 3)["x"]
     together = emulate(OPS[op], profile, {"x": whole})
     alone = [
         emulate(OPS[op], profile, {"x": np.take(whole, [row], axis)})

@@ -60,15 +60,15 @@ def test_another_name_is_refused(text: str):
 def wide(tmp_path_factory):
     """A model whose inner sizes are larger than a block, saved, and its FP16 file."""
     folder = tmp_path_factory.mktemp("profiles")
-    model = keras_models.lstm()
+    model = keras_models.dense()
     model.save(folder / "model.keras")
     return folder / "model.keras", convert(model, output=folder / "half.onnx").path
 
 
 def test_the_report_says_what_was_emulated(wide):
     model, half = wide
-    steps = np.random.default_rng(0).standard_normal((4, 7, 5), dtype=np.float32)
-    reports = [validate(model, half, steps, emulate=name) for name in (None, "pessimistic:2")]
+    x = np.random.default_rng(0).standard_normal((4, 6), dtype=np.float32)
+    reports = [validate(model, half, x, emulate=name) for name in (None, "pessimistic:2")]
     plain, pessimistic = (report.candidates[0] for report in reports)
     assert plain.runner.details["profile"].startswith("gpu: FP32 accumulation")
     assert pessimistic.runner.details["profile"].startswith(
@@ -93,7 +93,7 @@ def test_the_runner_names_what_it_could_not_look_into(tmp_path):
 
 def test_the_command_line_takes_a_profile(wide, tmp_path):
     model, half = wide
-    np.savez(tmp_path / "data.npz", steps=np.ones((2, 7, 5), np.float32))
+    np.savez(tmp_path / "data.npz", features=np.ones((2, 6), np.float32))
     arguments = ["validate", str(model), str(half), "--data", str(tmp_path / "data.npz"), "--json"]
 
     def run(profile: str) -> click.testing.Result:

@@ -1,7 +1,6 @@
 """An export that is wrong says where."""
 
 import keras
-import keras_models
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -48,16 +47,15 @@ def test_the_error_says_it():
         check_export(spoiled(source, "two"), source)
 
 
-def test_moved_axes_are_no_difference():
+def test_moved_axes_are_no_difference(exported):
     """tf2onnx turns images round and keeps TensorFlow's names for them."""
-    source = open_source(keras_models.conv())
+    source, model = exported("conv")
     batch = synthetic_batch(source.inputs, samples=2, seed=0)
-    assert first_wrong(export_onnx(source), source, batch) is None
+    assert first_wrong(model, source, batch) is None
 
 
-def test_an_output_that_alone_is_wrong_names_its_layer():
-    source = open_source(keras_models.dense())
-    model = export_onnx(source)
+def test_an_output_that_alone_is_wrong_names_its_layer(exported):
+    source, model = exported("dense")
     node = model.graph.outputs[0].producer()
     node.op_type = "LogSoftmax"
     with pytest.raises(ConversionError, match="comes from LogSoftmax in scores"):

@@ -18,12 +18,11 @@ def layers_by_op(model) -> dict[str, set[str]]:
     return found
 
 
-def test_every_node_has_a_layer_of_the_model():
-    model = keras_models.transformer()
-    exported = export_onnx(open_source(model))
-    known = {layer.name for layer in model._flatten_layers(include_self=False)}
-    known |= {operation.name for operation in model.operations}
-    for node in exported.graph.all_nodes():
+def test_every_node_has_a_layer_of_the_model(exported):
+    source, model = exported("transformer")
+    known = {layer.name for layer in source.keras_model._flatten_layers(include_self=False)}
+    known |= {operation.name for operation in source.keras_model.operations}
+    for node in model.graph.all_nodes():
         layer = node.metadata_props["tfmp.layer"]
         assert layer, node.name
         assert set(layer.split("/")) <= known, layer

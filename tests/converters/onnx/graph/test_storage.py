@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import keras_models
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -30,10 +29,9 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.tensors import synthetic_batch
 
 
-@pytest.fixture(scope="module")
-def exported():
-    source = open_source(keras_models.conv())
-    return source, export_onnx(source)
+@pytest.fixture
+def exported(exported):
+    return exported("conv")
 
 
 def assert_runs_like(source, path) -> None:
