@@ -116,7 +116,8 @@ def test_a_file_is_judged_by_its_target_unless_another_profile_is_asked_for(tmp_
     seen = {}
     for target in ("any", "ort-cuda", "webgpu"):
         path = tmp_path / f"{target}.onnx"
-        made = convert(tmp_path / "mean.onnx", output=path, target=target, data=x)
+        asked = {"target": target, "fp16_edges": True}
+        made = convert(tmp_path / "mean.onnx", output=path, data=x, **asked)
         candidate = made.report.candidates[0]
         seen[target] = candidate.verdict, candidate.runner.details["holds for"]
         again = validate(tmp_path / "mean.onnx", path, x, emulate="gpu").candidates[0]
@@ -135,7 +136,7 @@ def test_the_verdict_says_which_runtime_it_holds_for(tmp_path):
     onnx.save(onnx_graphs.parse(SUM), tmp_path / "mean.onnx")
     np.save(tmp_path / "x.npy", np.ones((64, 4096), np.float32))
     made = ("-o", tmp_path / "half.onnx", "--report", tmp_path / "r.md")
-    asked = ("--target", "ort-cuda", "--data", tmp_path / "x.npy")
+    asked = ("--target", "ort-cuda", "--fp16-edges", "--data", tmp_path / "x.npy")
     arguments = ["onnx", *map(str, (tmp_path / "mean.onnx", *made, *asked))]
     told = click.testing.CliRunner().invoke(main, arguments).output
     for text in (told, (tmp_path / "r.md").read_text()):

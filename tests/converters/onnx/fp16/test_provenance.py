@@ -50,6 +50,7 @@ def test_float16_inputs_and_outputs_on_request(tmp_path: Path):
         keras_models.dense(),
         output=tmp_path / "m.onnx",
         fp16_io=True,
+        fp16_edges=True,
         data=np.random.default_rng(0).standard_normal((64, 6), dtype=np.float32),
     )
     graph = onnx.load(artifact.path).graph
